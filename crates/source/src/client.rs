@@ -9,33 +9,33 @@ use anabranch_sql::script::{ClientParameter, ClientTransaction, Step, Unresolved
 
 use crate::{
     Broken, Program,
-    fold::{Asked, statement},
+    fold::{PlaceholderValue, statement},
     guard::probable,
     language::Language,
-    outline::Control,
     project::{Project, place_name},
-    value::{Folded, Piece, Scalar, Value},
-    walk::{Branch, Run, Seen, Walk, Walked, WalkedStep},
+    sql_outline::Control,
+    value::{FoldedText, Piece, Scalar, Value},
+    walk::{Branch, ProgramFacts, Run, Walk, Walked, WalkedStep},
 };
 
 /// Who makes transactions of a project.
-pub(crate) struct Reading<'p> {
+pub(crate) struct Extraction<'p> {
     project: &'p Project<'p>,
-    seen: Seen,
+    facts: ProgramFacts,
     pub(crate) program: Program,
     /// What is run as it is given, and by which function.
     forwards: Vec<(usize, Unresolved)>,
     /// The clients by the functions that they are.
     of_functions: BTreeMap<usize, usize>,
     /// What is declared by the program, each with its file.
-    declared: Vec<(usize, Folded)>,
+    declared: Vec<(usize, FoldedText)>,
 }
 
-impl<'p> Reading<'p> {
-    pub(crate) fn new(project: &'p Project<'p>) -> Reading<'p> {
-        Reading {
+impl<'p> Extraction<'p> {
+    pub(crate) fn new(project: &'p Project<'p>) -> Extraction<'p> {
+        Extraction {
             project,
-            seen: Seen::default(),
+            facts: ProgramFacts::default(),
             program: Program::default(),
             forwards: Vec::new(),
             of_functions: BTreeMap::new(),
@@ -45,7 +45,7 @@ impl<'p> Reading<'p> {
 
     pub(crate) fn read(&mut self) {
         for file in 0..self.project.sources.len() {
-            let walked = Walk::new(self.project, &mut self.seen).module(file);
+            let walked = Walk::new(self.project, &mut self.facts).module(file);
             let name = self.project.sources[file].name.rsplit('/').next();
             let name = name.unwrap_or_default().to_owned();
             self.client(walked, name, file, None);
@@ -57,14 +57,14 @@ impl<'p> Reading<'p> {
                 || declared.function.private
                 || declared.takes_connection
                 || declared.runs_on_parameter;
-            match by_others && !self.seen.routes.contains_key(&at) {
+            match by_others && !self.facts.routes.contains_key(&at) {
                 true => waiting.push(at),
                 false => self.function(at),
             }
         }
         for at in waiting {
-            let joined = self.seen.joined.contains(&at) && !self.seen.called.contains(&at);
-            if !joined || self.seen.routes.contains_key(&at) {
+            let joined = self.facts.joined.contains(&at) && !self.facts.called.contains(&at);
+            if !joined || self.facts.routes.contains_key(&at) {
                 self.function(at);
             }
         }
@@ -80,9 +80,9 @@ impl<'p> Reading<'p> {
         if self.of_functions.contains_key(&at) {
             return;
         }
-        let walked = Walk::new(self.project, &mut self.seen).function(at);
+        let walked = Walk::new(self.project, &mut self.facts).function(at);
         let declared = &self.project.functions[at];
-        let name = match self.seen.routes.get(&at) {
+        let name = match self.facts.routes.get(&at) {
             Some(name) => name.clone(),
             None => declared.full_name(),
         };
@@ -109,7 +109,7 @@ impl<'p> Reading<'p> {
             }
         };
         let probable = probable(&walked);
-        let mut making = Making {
+        let mut making = ClientBuilder {
             project: self.project,
             parameters: Vec::new(),
             known: BTreeMap::new(),
@@ -140,8 +140,8 @@ impl<'p> Reading<'p> {
     fn forwards(&mut self) {
         for (at, unresolved) in std::mem::take(&mut self.forwards) {
             let declared = &self.project.functions[at];
-            let known = self.seen.forwarded.contains(&declared.name)
-                && !self.seen.forwarded_otherwise.contains(&declared.name);
+            let known = self.facts.forwarded.contains(&declared.name)
+                && !self.facts.forwarded_otherwise.contains(&declared.name);
             if known {
                 continue;
             }
@@ -184,7 +184,7 @@ impl<'p> Reading<'p> {
         for (file, source) in self.project.sources.iter().enumerate() {
             for range in &source.module.texts {
                 let start = u32::try_from(range.start).unwrap_or(u32::MAX);
-                if !self.seen.texts.contains(&(file, start)) {
+                if !self.facts.texts.contains(&(file, start)) {
                     found.push((file, range.clone()));
                 }
             }
@@ -259,7 +259,7 @@ impl<'p> Reading<'p> {
     fn declarations(&mut self) {
         let mut files: BTreeMap<usize, String> = BTreeMap::new();
         let mut declared = std::mem::take(&mut self.declared);
-        let at = |text: &Folded| match text.pieces.first() {
+        let at = |text: &FoldedText| match text.pieces.first() {
             Some(Piece::Known { file, places, .. }) => {
                 (*file, places.first().copied().unwrap_or(0))
             }
@@ -298,7 +298,7 @@ fn may_run(text: &str) -> bool {
     .any(|word| lower.contains(word))
 }
 
-struct Making<'w> {
+struct ClientBuilder<'w> {
     project: &'w Project<'w>,
     parameters: Vec<ClientParameter>,
     /// The parameters that values are.
@@ -308,13 +308,13 @@ struct Making<'w> {
     runs: &'w [Run],
 }
 
-impl Making<'_> {
+impl ClientBuilder<'_> {
     fn steps(&mut self, steps: &[WalkedStep]) -> Vec<Step> {
         let mut found = Vec::new();
         for step in steps {
             match step {
                 WalkedStep::Run(run) => found.extend(self.run(&self.runs[*run]).map(Step::Run)),
-                WalkedStep::Ready(_) => {}
+                WalkedStep::Prepared(_) => {}
                 WalkedStep::Either(branches) => {
                     let mut either = Vec::new();
                     for Branch { file, at, steps } in branches {
@@ -376,7 +376,7 @@ impl Making<'_> {
         match value {
             Some(Value::Scalar(scalar)) => self.of_scalar(scalar),
             Some(Value::Text(texts)) => {
-                let shown = texts.first().map_or_else(String::new, Folded::shown);
+                let shown = texts.first().map_or_else(String::new, FoldedText::shown);
                 let shown: String = shown.chars().take(32).collect();
                 let varies = texts.len() > 1 || value.is_some_and(|v| !v.read().is_empty());
                 self.parameter(format!("'{shown}'"), varies)
@@ -397,7 +397,7 @@ impl Making<'_> {
             return None;
         }
         let place = u32::try_from(run.at).unwrap_or(u32::MAX);
-        let not_known = |reason: String| Unresolved {
+        let report_unresolved = |reason: String| Unresolved {
             file: run.file,
             range: run.at..run.at,
             reason,
@@ -412,7 +412,7 @@ impl Making<'_> {
                     }
                     _ => "what runs here does not begin as SQL does".to_owned(),
                 };
-                self.unresolved.push(not_known(reason));
+                self.unresolved.push(report_unresolved(reason));
             }
             return None;
         }
@@ -421,12 +421,12 @@ impl Making<'_> {
         let mut of_names: BTreeMap<String, usize> = BTreeMap::new();
         let made = statement(&run.text, run.file, place, percent, |asked| {
             1 + match asked {
-                Asked::Hole(scalar) => self.of_scalar(scalar),
-                Asked::Position(at) => {
+                PlaceholderValue::Hole(scalar) => self.of_scalar(scalar),
+                PlaceholderValue::Position(at) => {
                     let value = bound.positional.get(&at).filter(|_| !bound.unsure);
                     self.of_value(value, &format!("?{}", at.saturating_add(1)))
                 }
-                Asked::Named(name) => match of_names.get(name) {
+                PlaceholderValue::Named(name) => match of_names.get(name) {
                     Some(known) => *known,
                     None => {
                         let value = bound.named.get(name).filter(|_| !bound.unsure);
@@ -441,7 +441,7 @@ impl Making<'_> {
             Ok(statement) => Some(statement),
             Err(hole) => {
                 let reason = format!("part of this SQL is not known: `{}`", hole.shown);
-                self.unresolved.push(not_known(reason));
+                self.unresolved.push(report_unresolved(reason));
                 None
             }
         }

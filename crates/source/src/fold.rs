@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use anabranch_sql::script::{ClientStatement, Placeholder, substitute};
 
-use crate::value::{ALTERNATIVES_MAX, Folded, PIECES_MAX, Piece, Scalar, TEXT_MAX, each_once};
+use crate::value::{
+    ALTERNATIVES_MAX, FoldedText, PIECES_MAX, Piece, Scalar, TEXT_MAX, deduplicated,
+};
 
 /// One behind the other, each alternative with each.
 ///
 /// # Errors
 /// The first, where they are too many, or too long.
-pub(crate) fn concat(mut left: Vec<Folded>, right: &[Folded]) -> Result<Vec<Folded>, Vec<Folded>> {
+pub(crate) fn concat(
+    mut left: Vec<FoldedText>,
+    right: &[FoldedText],
+) -> Result<Vec<FoldedText>, Vec<FoldedText>> {
     let too_many = left.len() * right.len() > ALTERNATIVES_MAX;
-    let pieces = |of: &[Folded]| of.iter().map(|text| text.pieces.len()).max().unwrap_or(0);
+    let pieces = |of: &[FoldedText]| of.iter().map(|text| text.pieces.len()).max().unwrap_or(0);
     if too_many || pieces(&left) + pieces(right) > PIECES_MAX {
         return Err(left);
     }
@@ -26,14 +31,14 @@ pub(crate) fn concat(mut left: Vec<Folded>, right: &[Folded]) -> Result<Vec<Fold
         for b in right {
             let mut pieces = a.pieces.clone();
             pieces.extend(b.pieces.iter().cloned());
-            found.push(Folded { pieces });
+            found.push(FoldedText { pieces });
         }
     }
     Ok(found)
 }
 
 /// Either of them.
-pub(crate) fn either(left: &[Folded], right: &[Folded]) -> Option<Vec<Folded>> {
+pub(crate) fn either(left: &[FoldedText], right: &[FoldedText]) -> Option<Vec<FoldedText>> {
     let mut found = left.to_vec();
     for text in right {
         if !found.contains(text) {
@@ -55,11 +60,11 @@ pub(crate) enum Format {
 /// A text with values in the places that a format has for them. `value` is told the number of the place, the
 /// name in it, and whether only a number can stand there.
 pub(crate) fn format(
-    text: &Folded,
+    text: &FoldedText,
     format: Format,
     mut value: impl FnMut(usize, Option<&str>, bool) -> Vec<Piece>,
-) -> Folded {
-    let mut out = Folded::default();
+) -> FoldedText {
+    let mut out = FoldedText::default();
     let mut number = 0;
     for piece in &text.pieces {
         let Piece::Known { file, text, places } = piece else {
@@ -67,7 +72,7 @@ pub(crate) fn format(
             continue;
         };
         let mut done = 0;
-        let known = |from: usize, to: usize, out: &mut Folded| {
+        let known = |from: usize, to: usize, out: &mut FoldedText| {
             if from < to {
                 out.pieces.push(Piece::Known {
                     file: *file,
@@ -84,7 +89,7 @@ pub(crate) fn format(
                 Format::Braces => braces(rest),
             };
             match place {
-                Some(Place::Value {
+                Some(FormatField::Value {
                     length,
                     name,
                     index,
@@ -96,7 +101,7 @@ pub(crate) fn format(
                     out.pieces.extend(value(index, name, is_number));
                     done = at + length;
                 }
-                Some(Place::Escaped) => {
+                Some(FormatField::Escaped) => {
                     known(done, at + 1, &mut out);
                     done = at + 2;
                 }
@@ -111,7 +116,7 @@ pub(crate) fn format(
     out
 }
 
-enum Place<'t> {
+enum FormatField<'t> {
     Value {
         length: usize,
         name: Option<&'t str>,
@@ -121,10 +126,10 @@ enum Place<'t> {
     Escaped,
 }
 
-fn percent(rest: &str) -> Option<Place<'_>> {
+fn percent(rest: &str) -> Option<FormatField<'_>> {
     let mut inside = rest.strip_prefix('%')?;
     if inside.starts_with('%') {
-        return Some(Place::Escaped);
+        return Some(FormatField::Escaped);
     }
     let (mut name, mut index) = (None, None);
     if let Some(named) = inside.strip_prefix('(') {
@@ -152,7 +157,7 @@ fn percent(rest: &str) -> Option<Place<'_>> {
         letter,
         's' | 'v' | 'q' | 'r' | 'd' | 'i' | 'f' | 'F' | 'u' | 'e' | 'g' | 'n'
     )
-    .then(|| Place::Value {
+    .then(|| FormatField::Value {
         length: rest.len() - inside.len() + 1,
         name,
         index,
@@ -160,15 +165,15 @@ fn percent(rest: &str) -> Option<Place<'_>> {
     })
 }
 
-fn braces(rest: &str) -> Option<Place<'_>> {
+fn braces(rest: &str) -> Option<FormatField<'_>> {
     if rest.starts_with("{{") || rest.starts_with("}}") {
-        return Some(Place::Escaped);
+        return Some(FormatField::Escaped);
     }
     let end = rest.strip_prefix('{')?.find('}')?;
     let inside = &rest[1..=end];
     let (name, shape) = inside.split_once(':').unwrap_or((inside, ""));
     let name = name.split('!').next().unwrap_or(name);
-    Some(Place::Value {
+    Some(FormatField::Value {
         length: end + 2,
         name: (!name.is_empty() && name.parse::<usize>().is_err()).then_some(name),
         index: name.parse().ok(),
@@ -178,7 +183,7 @@ fn braces(rest: &str) -> Option<Place<'_>> {
 
 /// What a statement's placeholder asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Asked<'t> {
+pub(crate) enum PlaceholderValue<'t> {
     /// The value with this number, from 0.
     Position(usize),
     Named(&'t str),
@@ -192,11 +197,11 @@ pub(crate) enum Asked<'t> {
 /// # Errors
 /// The hole that is not known to be a value.
 pub(crate) fn statement(
-    folded: &Folded,
+    folded: &FoldedText,
     file: usize,
     place: u32,
     percent_is_value: bool,
-    mut number: impl FnMut(Asked<'_>) -> usize,
+    mut number: impl FnMut(PlaceholderValue<'_>) -> usize,
 ) -> Result<ClientStatement, Scalar> {
     if folded.length() > TEXT_MAX {
         return Err(Scalar {
@@ -257,11 +262,11 @@ pub(crate) fn statement(
         |placeholder| match placeholder {
             Placeholder::Dollar(n) | Placeholder::Question(Some(n)) => {
                 let position = n.parse::<usize>().unwrap_or(usize::MAX);
-                number(Asked::Position(position.wrapping_sub(1)))
+                number(PlaceholderValue::Position(position.wrapping_sub(1)))
             }
             Placeholder::Question(None) => {
                 next += 1;
-                number(Asked::Position(next - 1))
+                number(PlaceholderValue::Position(next - 1))
             }
             Placeholder::Named(_, name) => {
                 if let Some(at) = name
@@ -269,7 +274,7 @@ pub(crate) fn statement(
                     .and_then(|n| n.parse::<usize>().ok())
                     && let Some((value, _)) = holes.get(at)
                 {
-                    return number(Asked::Hole(value));
+                    return number(PlaceholderValue::Hole(value));
                 }
                 if let Some(at) = name
                     .strip_prefix(QUOTED)
@@ -277,15 +282,15 @@ pub(crate) fn statement(
                     && let Some((text, inside)) = quoted.get(at)
                 {
                     let value = joined(text, inside, &holes);
-                    return number(Asked::Hole(&value));
+                    return number(PlaceholderValue::Hole(&value));
                 }
                 if let Some(at) = name.strip_prefix(PERCENT) {
                     return match at.parse::<usize>() {
-                        Ok(at) => number(Asked::Position(at)),
-                        Err(_) => number(Asked::Position(usize::MAX)),
+                        Ok(at) => number(PlaceholderValue::Position(at)),
+                        Err(_) => number(PlaceholderValue::Position(usize::MAX)),
                     };
                 }
-                number(Asked::Named(name))
+                number(PlaceholderValue::Named(name))
             }
         },
     );
@@ -373,7 +378,7 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
             id: first.map_or(u32::MAX, |value| u32::MAX - value.id),
             shown: shown.into(),
             varies: of.clone().any(|value| value.varies),
-            read: each_once(of.flat_map(|value| value.read.iter().cloned()).collect()).into(),
+            read: deduplicated(of.flat_map(|value| value.read.iter().cloned()).collect()).into(),
             number: false,
             database: false,
         },
@@ -391,8 +396,8 @@ fn without_percent(text: &str, places: &[u32]) -> (String, Vec<u32>) {
             quoted = !quoted;
         }
         let (written, length) = match percent(rest) {
-            Some(Place::Escaped) => ("%".to_owned(), 2),
-            Some(Place::Value { length, name, .. }) if !quoted => {
+            Some(FormatField::Escaped) => ("%".to_owned(), 2),
+            Some(FormatField::Value { length, name, .. }) if !quoted => {
                 let name = match name {
                     Some(name) => format!(":{name}"),
                     None => {
@@ -419,8 +424,8 @@ mod tests {
     use super::*;
     use crate::syntax::Literal;
 
-    fn known(text: &str) -> Folded {
-        Folded::known(
+    fn known(text: &str) -> FoldedText {
+        FoldedText::known(
             0,
             &Literal {
                 text: text.into(),
@@ -440,13 +445,13 @@ mod tests {
         }
     }
 
-    fn told(folded: &Folded, percent: bool) -> Result<(String, Vec<String>), String> {
+    fn told(folded: &FoldedText, percent: bool) -> Result<(String, Vec<String>), String> {
         let mut asked = Vec::new();
         let statement = statement(folded, 0, 0, percent, |a| {
             asked.push(match a {
-                Asked::Position(n) => format!("#{n}"),
-                Asked::Named(name) => name.to_owned(),
-                Asked::Hole(value) => value.shown.to_string(),
+                PlaceholderValue::Position(n) => format!("#{n}"),
+                PlaceholderValue::Named(name) => name.to_owned(),
+                PlaceholderValue::Hole(value) => value.shown.to_string(),
             });
             asked.len()
         });
@@ -474,7 +479,7 @@ mod tests {
     fn a_hole_is_a_value_where_that_is_certain_alone() {
         let with = |value: Scalar, before: &str, after: &str| {
             let mut text = known(before);
-            text.pieces.extend(Folded::hole(value, 0, 7).pieces);
+            text.pieces.extend(FoldedText::hole(value, 0, 7).pieces);
             text.pieces.extend(known(after).pieces);
             told(&text, false)
         };

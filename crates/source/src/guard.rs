@@ -7,14 +7,14 @@ use std::ops::Range;
 use anabranch_sql::script::{Confidence, ProbableInvariant};
 
 use crate::{
-    outline::Outline,
+    sql_outline::SqlOutline,
     value::{Read, Value},
     walk::{Run, Walked},
 };
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum Comparator {
     Less,
     LessOrEqual,
     Greater,
@@ -22,60 +22,60 @@ pub(crate) enum Sign {
     Equal,
     NotEqual,
     /// No comparison: what stands there is true, or is there.
-    Holds,
+    IsTrue,
 }
 
-impl Sign {
-    pub(crate) fn of(operator: &str) -> Option<Sign> {
+impl Comparator {
+    pub(crate) fn of(operator: &str) -> Option<Comparator> {
         Some(match operator {
-            "<" => Sign::Less,
-            "<=" => Sign::LessOrEqual,
-            ">" => Sign::Greater,
-            ">=" => Sign::GreaterOrEqual,
-            "==" | "===" | "is" => Sign::Equal,
-            "!=" | "!==" | "<>" | "is not" => Sign::NotEqual,
+            "<" => Comparator::Less,
+            "<=" => Comparator::LessOrEqual,
+            ">" => Comparator::Greater,
+            ">=" => Comparator::GreaterOrEqual,
+            "==" | "===" | "is" => Comparator::Equal,
+            "!=" | "!==" | "<>" | "is not" => Comparator::NotEqual,
             _ => return None,
         })
     }
 
-    fn negated(self) -> Sign {
+    fn negated(self) -> Comparator {
         match self {
-            Sign::Less => Sign::GreaterOrEqual,
-            Sign::LessOrEqual => Sign::Greater,
-            Sign::Greater => Sign::LessOrEqual,
-            Sign::GreaterOrEqual => Sign::Less,
-            Sign::Equal => Sign::NotEqual,
-            Sign::NotEqual => Sign::Equal,
-            Sign::Holds => Sign::Holds,
+            Comparator::Less => Comparator::GreaterOrEqual,
+            Comparator::LessOrEqual => Comparator::Greater,
+            Comparator::Greater => Comparator::LessOrEqual,
+            Comparator::GreaterOrEqual => Comparator::Less,
+            Comparator::Equal => Comparator::NotEqual,
+            Comparator::NotEqual => Comparator::Equal,
+            Comparator::IsTrue => Comparator::IsTrue,
         }
     }
 
     /// With its sides exchanged.
-    fn turned(self) -> Sign {
+    fn flipped(self) -> Comparator {
         match self {
-            Sign::Less => Sign::Greater,
-            Sign::LessOrEqual => Sign::GreaterOrEqual,
-            Sign::Greater => Sign::Less,
-            Sign::GreaterOrEqual => Sign::LessOrEqual,
+            Comparator::Less => Comparator::Greater,
+            Comparator::LessOrEqual => Comparator::GreaterOrEqual,
+            Comparator::Greater => Comparator::Less,
+            Comparator::GreaterOrEqual => Comparator::LessOrEqual,
             other => other,
         }
     }
 
     fn shown(self) -> &'static str {
         match self {
-            Sign::Less => "<",
-            Sign::LessOrEqual => "<=",
-            Sign::Greater => ">",
-            Sign::GreaterOrEqual => ">=",
-            Sign::Equal | Sign::Holds => "=",
-            Sign::NotEqual => "<>",
+            Comparator::Less => "<",
+            Comparator::LessOrEqual => "<=",
+            Comparator::Greater => ">",
+            Comparator::GreaterOrEqual => ">=",
+            Comparator::Equal | Comparator::IsTrue => "=",
+            Comparator::NotEqual => "<>",
         }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
-    pub(crate) sign: Sign,
+    pub(crate) sign: Comparator,
     pub(crate) left: Value,
     pub(crate) right: Value,
     /// Whether it is all of the condition.
@@ -100,10 +100,10 @@ pub(crate) struct Guard {
 
 /// What a function's checks say.
 pub(crate) fn probable(walked: &Walked) -> Vec<ProbableInvariant> {
-    let outlines: Vec<Outline> = walked
+    let outlines: Vec<SqlOutline> = walked
         .runs
         .iter()
-        .map(|run| Outline::of(&run.text.shown()))
+        .map(|run| SqlOutline::of(&run.text.shown()))
         .collect();
     let mut found: Vec<ProbableInvariant> = Vec::new();
     for guard in &walked.guards {
@@ -127,7 +127,7 @@ pub(crate) fn probable(walked: &Walked) -> Vec<ProbableInvariant> {
     found
 }
 
-fn of_guard(guard: &Guard, walked: &Walked, outlines: &[Outline]) -> Option<ProbableInvariant> {
+fn of_guard(guard: &Guard, walked: &Walked, outlines: &[SqlOutline]) -> Option<ProbableInvariant> {
     // Where the condition ends it, its opposite holds behind; else it holds in its branch.
     let behind = guard.then_ends && !guard.otherwise_ends;
     let protected: Vec<usize> = match behind {
@@ -181,19 +181,19 @@ fn shown(value: &Value) -> String {
 /// A rule about a column that was read and compared.
 fn of_column(
     comparison: &Comparison,
-    sign: Sign,
+    sign: Comparator,
     protected: &[usize],
     walked: &Walked,
-    outlines: &[Outline],
+    outlines: &[SqlOutline],
 ) -> Option<(String, Confidence, String)> {
     let (read, column, other, sign) = match (plain(&comparison.left), plain(&comparison.right)) {
         (Some((read, column)), None) => (read, column, &comparison.right, sign),
-        (None, Some((read, column))) => (read, column, &comparison.left, sign.turned()),
+        (None, Some((read, column))) => (read, column, &comparison.left, sign.flipped()),
         _ => return None,
     };
     let table = outlines.get(read.run)?.table.clone()?;
-    let below = matches!(sign, Sign::Greater | Sign::GreaterOrEqual);
-    let above = matches!(sign, Sign::Less | Sign::LessOrEqual);
+    let below = matches!(sign, Comparator::Greater | Comparator::GreaterOrEqual);
+    let above = matches!(sign, Comparator::Less | Comparator::LessOrEqual);
     let same = |run: &Run| {
         let id = |value: &Value| match value {
             Value::Scalar(scalar) => Some(scalar.id),
@@ -243,7 +243,7 @@ fn of_column(
                 );
                 let rule = format!(
                     "{table}.{column} {} {}",
-                    Sign::LessOrEqual.shown(),
+                    Comparator::LessOrEqual.shown(),
                     shown(other)
                 );
                 return Some((rule, Confidence::Medium, why));
@@ -261,7 +261,7 @@ fn of_column(
             };
             let rule = format!(
                 "(SELECT {of} FROM {table}) {} {}",
-                Sign::LessOrEqual.shown(),
+                Comparator::LessOrEqual.shown(),
                 shown(other)
             );
             let why = format!(
@@ -284,10 +284,10 @@ fn of_column(
 /// A rule about whether there are rows.
 fn of_rows(
     comparison: &Comparison,
-    sign: Sign,
+    sign: Comparator,
     holds: bool,
     protected: &[usize],
-    outlines: &[Outline],
+    outlines: &[SqlOutline],
 ) -> Option<(String, Confidence, String)> {
     let rows = |value: &Value| match value {
         Value::Rows(runs) => runs.first().copied(),
@@ -297,14 +297,18 @@ fn of_rows(
         matches!(value, Value::Nothing) || matches!(value, Value::Scalar(s) if &*s.shown == "0")
     };
     let (run, there) = match (rows(&comparison.left), rows(&comparison.right), sign) {
-        (Some(run), None, Sign::Holds) => (run, holds),
-        (Some(run), None, Sign::Equal) if is_nothing(&comparison.right) => (run, false),
-        (Some(run), None, Sign::NotEqual | Sign::Greater) if is_nothing(&comparison.right) => {
+        (Some(run), None, Comparator::IsTrue) => (run, holds),
+        (Some(run), None, Comparator::Equal) if is_nothing(&comparison.right) => (run, false),
+        (Some(run), None, Comparator::NotEqual | Comparator::Greater)
+            if is_nothing(&comparison.right) =>
+        {
             (run, true)
         }
-        (Some(run), None, Sign::LessOrEqual) if is_nothing(&comparison.right) => (run, false),
-        (None, Some(run), Sign::Equal) if is_nothing(&comparison.left) => (run, false),
-        (None, Some(run), Sign::NotEqual | Sign::Less) if is_nothing(&comparison.left) => {
+        (Some(run), None, Comparator::LessOrEqual) if is_nothing(&comparison.right) => (run, false),
+        (None, Some(run), Comparator::Equal) if is_nothing(&comparison.left) => (run, false),
+        (None, Some(run), Comparator::NotEqual | Comparator::Less)
+            if is_nothing(&comparison.left) =>
+        {
             (run, true)
         }
         _ => return None,
@@ -348,9 +352,9 @@ fn of_rows(
 /// `max(id) + 1`, and `count(*) + 1`.
 fn numbered(
     run: &Run,
-    outline: &Outline,
+    outline: &SqlOutline,
     walked: &Walked,
-    outlines: &[Outline],
+    outlines: &[SqlOutline],
 ) -> Option<ProbableInvariant> {
     if outline.verb != "insert" {
         return None;

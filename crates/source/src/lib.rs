@@ -19,15 +19,15 @@
 mod client;
 mod fold;
 mod guard;
+mod implicit_calls;
 mod language;
 mod lower;
+mod mutable_names;
 mod names;
 mod objects;
-mod outline;
 mod project;
-mod reassigned;
+mod sql_outline;
 mod syntax;
-mod unnamed;
 mod value;
 mod walk;
 
@@ -39,8 +39,8 @@ use anabranch_sql::SourceFile;
 use anabranch_sql::script::ClientTransaction;
 
 use project::{Project, Source};
-use value::{Folded, Piece, Scalar, Value};
-use walk::{Seen, Walk};
+use value::{FoldedText, Piece, Scalar, Value};
+use walk::{ProgramFacts, Walk};
 
 pub use language::Language;
 
@@ -83,7 +83,7 @@ pub fn read(files: &[SourceFile]) -> Program {
     }
     let mut project = Project::new(&sources);
     constants(&mut project);
-    let mut reading = client::Reading::new(&project);
+    let mut reading = client::Extraction::new(&project);
     reading.read();
     reading.program
 }
@@ -94,11 +94,11 @@ fn constants(project: &mut Project<'_>) {
         let mut found = project::Constants::default();
         let mut next = FIRST_OF_CONSTANTS;
         let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
-        let mut not_known = Vec::new();
+        let mut report_unresolved = Vec::new();
         let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
         let mut of_objects: BTreeMap<String, Value> = BTreeMap::new();
         // What functions come to is remembered for all files, until constants change.
-        let mut seen = Seen::default();
+        let mut seen = ProgramFacts::default();
         for file in 0..project.sources.len() {
             let constants = Walk::new(project, &mut seen).constants(file);
             for (name, value) in constants.of_objects {
@@ -111,7 +111,7 @@ fn constants(project: &mut Project<'_>) {
             }
             for (class, name, value) in constants.named {
                 let Some(value) = constant(value, &mut next) else {
-                    not_known.push((file, class, name));
+                    report_unresolved.push((file, class, name));
                     continue;
                 };
                 let of_file = found.of_files.entry((file, name.clone()));
@@ -128,7 +128,7 @@ fn constants(project: &mut Project<'_>) {
             }
         }
         // What has a text, and is given something else as well, may be anything.
-        for (file, class, name) in not_known {
+        for (file, class, name) in report_unresolved {
             if let Some(known) = found.of_files.get_mut(&(file, name.clone())) {
                 add(known, &any_text());
             }
@@ -209,5 +209,5 @@ fn any_text() -> Value {
         number: false,
         database: false,
     };
-    Value::Text(vec![Folded::hole(any, 0, 0)])
+    Value::Text(vec![FoldedText::hole(any, 0, 0)])
 }

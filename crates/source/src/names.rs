@@ -89,7 +89,7 @@ pub(crate) fn executes(name: &str) -> bool {
 }
 
 /// Tells a text to people, or throws it: it is not run.
-pub(crate) fn tells(name: &str, callee: &Expression) -> bool {
+pub(crate) fn reports_text(name: &str, callee: &Expression) -> bool {
     const NAMES: [&str; 20] = [
         "print",
         "println",
@@ -128,7 +128,7 @@ pub(crate) fn tells(name: &str, callee: &Expression) -> bool {
 }
 
 /// Keeps a text, or makes another of it.
-pub(crate) fn collects(name: &str) -> bool {
+pub(crate) fn builds_text(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
         "append"
@@ -157,7 +157,7 @@ pub(crate) fn collects(name: &str) -> bool {
 }
 
 /// Runs a text for certain, whoever has the method.
-pub(crate) fn surely_runs(name: &str) -> bool {
+pub(crate) fn always_runs_sql(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
         "executequery"
@@ -194,9 +194,9 @@ pub(crate) fn surely_runs(name: &str) -> bool {
 }
 
 /// Runs a text where it is called on something that has to do with a database.
-pub(crate) fn may_run(name: &str) -> bool {
+pub(crate) fn may_run_sql(name: &str) -> bool {
     let name = lower(name);
-    surely_runs(&name)
+    always_runs_sql(&name)
         || prepares(&name) && !name.starts_with("new ") && name != "text" && name != "params"
         || matches!(
             name.as_str(),
@@ -330,7 +330,7 @@ pub(crate) fn is_connection_type(of_type: &str) -> bool {
         "bun.Tx",
         "pg.DB",
         "pg.Tx",
-        "goqu.Database",
+        "goqu.Certainty",
         "dbr.Tx",
     ];
     // Clients of other things.
@@ -363,7 +363,7 @@ pub(crate) fn runs_source(name: &str) -> bool {
 }
 
 /// Gives variables values whose names stand nowhere.
-pub(crate) fn gives_any_variable(name: &str) -> bool {
+pub(crate) fn sets_dynamic_variables(name: &str) -> bool {
     matches!(name, "extract" | "parse_str" | "eval" | ANY_VARIABLE)
 }
 
@@ -480,7 +480,7 @@ pub(crate) fn rolls_back(name: &str) -> bool {
 }
 
 /// Calls what it is given once for each element.
-pub(crate) fn repeats(name: &str) -> bool {
+pub(crate) fn calls_repeatedly(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
         "map"
@@ -519,11 +519,11 @@ pub(crate) fn calls_once(name: &str) -> bool {
                 | "inconnection"
                 | "doinsession"
         )
-        || calls_back(&name)
+        || calls_by_name(&name)
 }
 
 /// PHP's functions that call what they are told.
-pub(crate) fn calls_back(name: &str) -> bool {
+pub(crate) fn calls_by_name(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
         "call_user_func" | "call_user_func_array" | "array_map" | "array_walk"
@@ -531,7 +531,7 @@ pub(crate) fn calls_back(name: &str) -> bool {
 }
 
 /// Writes objects whose SQL stands nowhere, or copies rows without any.
-pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
+pub(crate) fn is_orm_write(receiver: &Expression, name: &str) -> bool {
     let path = receiver.path().unwrap_or_default().to_ascii_lowercase();
     let of = path.rsplit('.').next().unwrap_or_default();
     let name = lower(name);
@@ -582,16 +582,16 @@ fn is_manager(receiver: &Expression) -> bool {
 
 /// How sure it is that a name is that of something that has to do with a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Database {
+pub(crate) enum Certainty {
     No,
     /// Other things are called so, too.
-    Perhaps,
-    Surely,
+    Possible,
+    Certain,
 }
 
 /// Whether a name is one of what leads to a database: connections, transactions, and what libraries that make the SQL
 /// themselves call theirs.
-pub(crate) fn database(name: &str) -> Database {
+pub(crate) fn database_certainty(name: &str) -> Certainty {
     const SURE: [&str; 28] = [
         "db",
         "database",
@@ -637,14 +637,14 @@ pub(crate) fn database(name: &str) -> Database {
         "httpclient",
     ];
     if is_constant || is_others.iter().any(|end| name.ends_with(end)) {
-        return Database::No;
+        return Certainty::No;
     }
     if SURE.iter().any(|end| name.ends_with(end)) || matches!(name, "em" | "objects" | "orm") {
-        return Database::Surely;
+        return Certainty::Certain;
     }
     match is_connection(name) || matches!(name, "ds" | "qr" | "s" | "manager" | "repo") {
-        true => Database::Perhaps,
-        false => Database::No,
+        true => Certainty::Possible,
+        false => Certainty::No,
     }
 }
 
@@ -729,7 +729,7 @@ pub(crate) fn writes(name: &str) -> bool {
 }
 
 /// What objects of libraries are told that write themselves: `account.save()`.
-pub(crate) fn writes_itself(name: &str) -> bool {
+pub(crate) fn is_active_record_write(name: &str) -> bool {
     let name = lower(name).replace('_', "");
     [
         "save",
@@ -761,7 +761,7 @@ pub(crate) fn writes_itself(name: &str) -> bool {
 }
 
 /// The same, where nothing is known of the object: names that hardly anything else has.
-pub(crate) fn surely_writes_itself(name: &str) -> bool {
+pub(crate) fn is_unambiguous_active_record_write(name: &str) -> bool {
     matches!(
         lower(name).replace('_', "").as_str(),
         "save"
@@ -800,7 +800,7 @@ pub(crate) fn reads(name: &str) -> bool {
 }
 
 /// Is given a connection, and runs nothing on it: it closes it, tells of it, or keeps it.
-pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
+pub(crate) fn leaves_connection_unused(name: &str) -> bool {
     const WORDS: [&str; 14] = [
         "close",
         "release",
@@ -868,15 +868,15 @@ pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
         || keeps
             .into_iter()
             .any(|what| is_connection(what.trim_start_matches('_')))
-        || collects(&lower)
+        || builds_text(&lower)
         || opens(&lower)
         || lower.ends_with("exception")
         || lower.ends_with("error")
 }
 
 /// Whether drivers have a method of that name: on a connection it is theirs, and not one of the program's.
-pub(crate) fn is_of_drivers(name: &str) -> bool {
-    may_run(name) || executes(name) || opens(name) || commits(name)
+pub(crate) fn is_driver_method(name: &str) -> bool {
+    may_run_sql(name) || executes(name) || opens(name) || commits(name)
 }
 
 /// Executes tasks or requests, and no statements.
@@ -896,7 +896,7 @@ pub(crate) fn is_executor(name: &str) -> bool {
 }
 
 /// Whether a class is one of a language or of what all programs use, and lies over no table.
-pub(crate) fn is_of_languages(name: &str) -> bool {
+pub(crate) fn is_standard_class(name: &str) -> bool {
     matches!(
         name,
         "Object"
@@ -953,7 +953,7 @@ pub(crate) fn is_metric(name: &str) -> bool {
 }
 
 /// Runs a statement that is ready, whoever has the method.
-pub(crate) fn surely_runs_ready(name: &str, language: Language) -> bool {
+pub(crate) fn always_executes_prepared(name: &str, language: Language) -> bool {
     let name = lower(name);
     matches!(
         name.as_str(),

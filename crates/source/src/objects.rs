@@ -10,7 +10,7 @@ use std::rc::Rc;
 use crate::{
     language::Language,
     names,
-    project::{Declared, Project, Source, expressions},
+    project::{DeclaredFunction, Project, Source, expressions},
     syntax::{Argument, Expression, ExpressionKind, Parameter, Statement, StatementKind},
 };
 
@@ -24,11 +24,11 @@ const DEPTH_MAX: usize = 24;
 
 /// How the objects of a class run SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Runs {
+pub(crate) enum ExecutionMode {
     /// On a pool, or what else commits each statement by itself unless a transaction was begun.
-    Alone,
+    Autocommit,
     /// On a connection: in the transaction that is open there.
-    Together,
+    InTransaction,
 }
 
 /// The classes of a program.
@@ -47,7 +47,7 @@ pub(crate) struct Objects {
     locals: Vec<HashMap<String, Classes>>,
     /// What each function returns.
     returned: Vec<Classes>,
-    runs: HashMap<Rc<str>, Runs>,
+    runs: HashMap<Rc<str>, ExecutionMode>,
     /// Those whose methods run SQL themselves.
     running: HashSet<Rc<str>>,
     /// Classes that are not in the source, of which objects are made with a connection.
@@ -56,7 +56,7 @@ pub(crate) struct Objects {
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Scope<'a> {
     pub(crate) function: Option<usize>,
     pub(crate) file: usize,
     pub(crate) class: Option<&'a str>,
@@ -107,7 +107,7 @@ impl Objects {
                 break;
             }
         }
-        self.what_runs(project);
+        self.classify_classes(project);
         self
     }
 
@@ -115,25 +115,25 @@ impl Objects {
     fn round(&mut self, project: &Project<'_>) -> bool {
         let mut new = false;
         for (file, source) in project.sources.iter().enumerate() {
-            let place = Place {
+            let scope = Scope {
                 function: None,
                 file,
                 class: None,
             };
-            new |= self.statements(project, &source.module.body, place);
+            new |= self.statements(project, &source.module.body, scope);
         }
         for (at, declared) in project.functions.iter().enumerate() {
-            let place = Place {
+            let scope = Scope {
                 function: Some(at),
                 file: declared.file,
                 class: declared.class.as_deref(),
             };
-            new |= self.statements(project, &declared.function.body, place);
+            new |= self.statements(project, &declared.function.body, scope);
             if declared.function.returns.is_empty() {
                 let mut found = Classes::new();
                 let source = &project.sources[declared.file];
                 returned(&declared.function.body, source, &mut |value| {
-                    add(&mut found, self.classes(project, value, place, 0));
+                    add(&mut found, self.classes(project, value, scope, 0));
                 });
                 new |= add(&mut self.returned[at], found);
             }
@@ -145,15 +145,15 @@ impl Objects {
         &mut self,
         project: &Project<'_>,
         statements: &[Statement],
-        place: Place<'_>,
+        scope: Scope<'_>,
     ) -> bool {
         let mut new = false;
         // The bodies of classes are those of their fields.
         for statement in statements {
             if let StatementKind::Class { name, body, .. } = &statement.kind {
-                let inside = Place {
+                let inside = Scope {
                     class: Some(name),
-                    ..place
+                    ..scope
                 };
                 new |= self.statements(project, body, inside);
             }
@@ -161,7 +161,7 @@ impl Objects {
         let mut given: Vec<(&Expression, &Expression)> = Vec::new();
         let mut made: Vec<Rc<str>> = Vec::new();
         let mut handed: Vec<(&Expression, usize)> = Vec::new();
-        let language = project.sources[place.file].language;
+        let language = project.sources[scope.file].language;
         expressions(statements, false, &mut |value| match &value.kind {
             ExpressionKind::Assign { target, value, .. } => given.push((target, value)),
             ExpressionKind::Call { callee, arguments } => {
@@ -176,7 +176,7 @@ impl Objects {
                     let lambdas = arguments.iter().filter_map(|argument| {
                         let is_lambda = matches!(argument.value.kind, ExpressionKind::Lambda(_));
                         let start = argument.value.range.start;
-                        is_lambda.then(|| project.function_at(place.file, start))?
+                        is_lambda.then(|| project.function_at(scope.file, start))?
                     });
                     handed.extend(lambdas.map(|at| (&**on, at)));
                 }
@@ -185,7 +185,7 @@ impl Objects {
         });
         self.given.extend(made);
         for (on, at) in handed {
-            let of = self.classes(project, on, place, 0);
+            let of = self.classes(project, on, scope, 0);
             for parameter in &project.functions[at].function.parameters {
                 if parameter.of_type.is_empty() && !of.is_empty() {
                     let known = self.locals[at].entry(parameter.name.clone());
@@ -194,9 +194,9 @@ impl Objects {
             }
         }
         for (target, value) in given {
-            let of = self.classes(project, value, place, 0);
+            let of = self.classes(project, value, scope, 0);
             if !of.is_empty() {
-                new |= self.give(project, target, &of, place);
+                new |= self.give(project, target, &of, scope);
             }
         }
         new
@@ -208,24 +208,24 @@ impl Objects {
         project: &Project<'_>,
         target: &Expression,
         of: &Classes,
-        place: Place<'_>,
+        scope: Scope<'_>,
     ) -> bool {
         match &target.kind {
             ExpressionKind::Name(name) => {
                 let of = of.clone();
-                let field = place.class.filter(|class| {
+                let field = scope.class.filter(|class| {
                     // Java's fields are called by their names alone.
-                    place.function.is_none() || self.field(class, name).is_some()
+                    scope.function.is_none() || self.field(class, name).is_some()
                 });
                 let mut new = false;
                 if let Some(class) = field {
                     let key = (class.into(), name.clone());
                     new |= add(self.fields.entry(key).or_default(), of.clone());
                 }
-                match place.function {
+                match scope.function {
                     Some(at) => new | add(self.locals[at].entry(name.clone()).or_default(), of),
-                    None if place.class.is_none() => {
-                        let key = (place.file, name.clone());
+                    None if scope.class.is_none() => {
+                        let key = (scope.file, name.clone());
                         new | add(self.of_files.entry(key).or_default(), of)
                     }
                     None => new,
@@ -233,7 +233,7 @@ impl Objects {
             }
             ExpressionKind::Member(on, name) => {
                 let mut new = false;
-                for class in self.classes(project, on, place, 0) {
+                for class in self.classes(project, on, scope, 0) {
                     let key = (class, name.clone());
                     new |= add(self.fields.entry(key).or_default(), of.clone());
                 }
@@ -242,18 +242,18 @@ impl Objects {
             // What is in a list is as good as the list.
             ExpressionKind::Index(target, _)
             | ExpressionKind::Cast { value: target, .. }
-            | ExpressionKind::Reference(target) => self.give(project, target, of, place),
+            | ExpressionKind::Reference(target) => self.give(project, target, of, scope),
             ExpressionKind::List(parts) | ExpressionKind::Other(parts) => {
                 let mut new = false;
                 for part in parts {
-                    new |= self.give(project, part, of, place);
+                    new |= self.give(project, part, of, scope);
                 }
                 new
             }
             ExpressionKind::Map(parts) => {
                 let mut new = false;
                 for (_, part) in parts {
-                    new |= self.give(project, part, of, place);
+                    new |= self.give(project, part, of, scope);
                 }
                 new
             }
@@ -266,23 +266,23 @@ impl Objects {
         &self,
         project: &Project<'_>,
         value: &Expression,
-        place: Place<'_>,
+        scope: Scope<'_>,
     ) -> Classes {
-        self.classes(project, value, place, 0)
+        self.classes(project, value, scope, 0)
     }
 
     fn classes(
         &self,
         project: &Project<'_>,
         value: &Expression,
-        place: Place<'_>,
+        scope: Scope<'_>,
         depth: usize,
     ) -> Classes {
         if depth > DEPTH_MAX {
             return Classes::new();
         }
-        let inner = |value: &Expression| self.classes(project, value, place, depth + 1);
-        let language = project.sources[place.file].language;
+        let inner = |value: &Expression| self.classes(project, value, scope, depth + 1);
+        let language = project.sources[scope.file].language;
         let all = |parts: &[Expression]| {
             let mut found = Classes::new();
             for part in parts {
@@ -292,9 +292,9 @@ impl Objects {
         };
         match &value.kind {
             ExpressionKind::Name(name) if is_itself(name) => {
-                place.class.map(Rc::from).into_iter().collect()
+                scope.class.map(Rc::from).into_iter().collect()
             }
-            ExpressionKind::Name(name) => self.named(project, name, place),
+            ExpressionKind::Name(name) => self.named(project, name, scope),
             ExpressionKind::Member(on, name) => {
                 let mut found = Classes::new();
                 for class in inner(on) {
@@ -321,12 +321,12 @@ impl Objects {
                             }
                         }
                         match of.is_empty() {
-                            true => project.find(name, place.file, None).into_iter().collect(),
+                            true => project.find(name, scope.file, None).into_iter().collect(),
                             false => methods,
                         }
                     }
                     ExpressionKind::Name(name) => project
-                        .find(name, place.file, place.class)
+                        .find(name, scope.file, scope.class)
                         .into_iter()
                         .collect(),
                     _ => Vec::new(),
@@ -393,22 +393,22 @@ impl Objects {
     }
 
     /// What a name is of: in its function or in those around it, among the fields, in the file.
-    fn named(&self, project: &Project<'_>, name: &str, place: Place<'_>) -> Classes {
-        let mut at = place.function;
+    fn named(&self, project: &Project<'_>, name: &str, scope: Scope<'_>) -> Classes {
+        let mut at = scope.function;
         while let Some(function) = at {
             if let Some(found) = self.locals[function].get(name) {
                 return found.clone();
             }
             at = project.functions[function].within;
         }
-        let receiver = place.function.map(|at| &project.functions[at].receiver);
-        if let (Some(Some(receiver)), Some(class)) = (receiver, place.class)
+        let receiver = scope.function.map(|at| &project.functions[at].receiver);
+        if let (Some(Some(receiver)), Some(class)) = (receiver, scope.class)
             && receiver == name
         {
             return Classes::from([class.into()]);
         }
-        let field = place.class.and_then(|class| self.field(class, name));
-        let of_file = || self.of_files.get(&(place.file, name.to_owned())).cloned();
+        let field = scope.class.and_then(|class| self.field(class, name));
+        let of_file = || self.of_files.get(&(scope.file, name.to_owned())).cloned();
         field.or_else(of_file).unwrap_or_default()
     }
 
@@ -540,7 +540,7 @@ impl Objects {
     }
 
     /// How objects of these classes run SQL, if they do.
-    pub(crate) fn run(&self, classes: &Classes) -> Option<Runs> {
+    pub(crate) fn run(&self, classes: &Classes) -> Option<ExecutionMode> {
         classes
             .iter()
             .filter_map(|class| self.runs.get(class))
@@ -561,7 +561,7 @@ impl Objects {
     }
 
     /// Which classes run SQL on what they keep.
-    fn what_runs(&mut self, project: &Project<'_>) {
+    fn classify_classes(&mut self, project: &Project<'_>) {
         for (at, declared) in project.functions.iter().enumerate() {
             let Some(class) = declared.class.as_deref() else {
                 continue;
@@ -569,20 +569,20 @@ impl Objects {
             if !declared.runs || declared.opens {
                 continue;
             }
-            let place = Place {
+            let scope = Scope {
                 function: Some(at),
                 file: declared.file,
                 class: Some(class),
             };
-            let mut found: Option<Runs> = None;
+            let mut found: Option<ExecutionMode> = None;
             expressions(&declared.function.body, true, &mut |value| {
                 if let ExpressionKind::Call { callee, arguments } = &value.kind {
-                    found = found.max(self.run_by(project, (callee, arguments), declared, place));
+                    found = found.max(self.run_by(project, (callee, arguments), declared, scope));
                 }
             });
             if let Some(runs) = found {
                 let runs = of_class(class, runs);
-                if runs == Runs::Together {
+                if runs == ExecutionMode::InTransaction {
                     self.running.insert(class.into());
                 }
                 let known = self.runs.entry(class.into()).or_insert(runs);
@@ -591,7 +591,7 @@ impl Objects {
         }
         // What keeps an object that runs SQL does by that; and what is one by another name.
         loop {
-            let mut new: Vec<(Rc<str>, Runs)> = Vec::new();
+            let mut new: Vec<(Rc<str>, ExecutionMode)> = Vec::new();
             for ((class, field), of) in &self.fields {
                 let runs = self.run(of).map(|runs| of_class(field, runs));
                 new.extend(runs.map(|runs| (class.clone(), runs)));
@@ -623,12 +623,12 @@ impl Objects {
         &self,
         project: &Project<'_>,
         (callee, arguments): (&Expression, &[Argument]),
-        declared: &Declared<'_>,
-        place: Place<'_>,
-    ) -> Option<Runs> {
+        declared: &DeclaredFunction<'_>,
+        scope: Scope<'_>,
+    ) -> Option<ExecutionMode> {
         let name = callee.last_name()?;
         let ExpressionKind::Member(on, _) = &callee.kind else {
-            return names::surely_runs(name).then_some(Runs::Together);
+            return names::always_runs_sql(name).then_some(ExecutionMode::InTransaction);
         };
         let of = on.last_name().unwrap_or_default();
         // What it is given by its caller is no matter of the object's.
@@ -640,34 +640,34 @@ impl Objects {
         {
             return None;
         }
-        let classes = self.classes(project, on, place, 0);
+        let classes = self.classes(project, on, scope, 0);
         let of_go = |class: &Rc<str>| {
-            project.sources[place.file].language == Language::Go
+            project.sources[scope.file].language == Language::Go
                 && matches!(&**class, "DB" | "Tx" | "Conn" | "Pool")
         };
         let is_typed = |class: &Rc<str>| names::is_connection_type(class) || of_go(class);
         let typed = classes.iter().any(is_typed);
-        let runs = names::surely_runs(name)
-            || names::may_run(name)
+        let runs = names::always_runs_sql(name)
+            || names::may_run_sql(name)
                 && (typed
                     || names::is_connection(of)
                     || arguments.first().is_some_and(Argument::begins_as_sql));
-        let language = project.sources[place.file].language;
+        let language = project.sources[scope.file].language;
         let alone = language == Language::Php
             || names::is_pool(of)
             || classes.iter().any(|class| names::is_pool(class))
             || language == Language::Go && classes.contains("DB");
         runs.then_some(match alone {
-            true => Runs::Alone,
-            false => Runs::Together,
+            true => ExecutionMode::Autocommit,
+            false => ExecutionMode::InTransaction,
         })
     }
 }
 
 /// How what is called so runs SQL: each call of a pool takes a connection of its own.
-fn of_class(name: &str, runs: Runs) -> Runs {
+fn of_class(name: &str, runs: ExecutionMode) -> ExecutionMode {
     match names::is_pool(name) {
-        true => Runs::Alone,
+        true => ExecutionMode::Autocommit,
         false => runs,
     }
 }
@@ -683,7 +683,7 @@ fn is_connection(argument: &Argument) -> bool {
         ExpressionKind::Name(_) | ExpressionKind::Member(..) => argument.value.last_name(),
         _ => None,
     };
-    name.is_some_and(|name| names::database(name) > names::Database::No)
+    name.is_some_and(|name| names::database_certainty(name) > names::Certainty::No)
 }
 
 fn add(known: &mut Classes, more: Classes) -> bool {

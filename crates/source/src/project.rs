@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::{
+    implicit_calls,
     language::Language,
+    mutable_names::{Reassignment, globals, reassigned},
     names,
-    objects::{Classes, Objects, Place},
-    reassigned::{Reassigned, globals, reassigned},
+    objects::{Classes, Objects, Scope},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
-    unnamed,
     value::{Value, looks_like_sql},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Source {
 
 /// A function, and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Declared<'p> {
+pub(crate) struct DeclaredFunction<'p> {
     pub(crate) function: &'p Function,
     pub(crate) file: usize,
     pub(crate) name: String,
@@ -59,7 +59,7 @@ pub(crate) struct Declared<'p> {
     pub(crate) forwards: bool,
 }
 
-impl Declared<'_> {
+impl DeclaredFunction<'_> {
     /// Whether a name is that of a parameter, and so another's than the same name around it. The object whose method
     /// it is is the same by its name.
     pub(crate) fn owns(&self, name: &str) -> bool {
@@ -68,7 +68,7 @@ impl Declared<'_> {
     }
 }
 
-impl Declared<'_> {
+impl DeclaredFunction<'_> {
     /// Its name with its class's.
     pub(crate) fn full_name(&self) -> String {
         match &self.class {
@@ -82,17 +82,17 @@ impl Declared<'_> {
 #[derive(Debug)]
 pub(crate) struct Project<'p> {
     pub(crate) sources: &'p [Source],
-    pub(crate) functions: Vec<Declared<'p>>,
+    pub(crate) functions: Vec<DeclaredFunction<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: HashMap<String, Vec<usize>>,
     /// Methods that are read or written as fields are, and may come to run SQL.
     accessors: HashMap<String, Vec<usize>>,
     /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getattr__`.
-    magic: Vec<usize>,
+    attribute_hooks: Vec<usize>,
     /// For each file the names that stand for packages of the language's own library, and for nothing else in it.
     libraries: Vec<BTreeSet<String>>,
     /// Methods that run where nobody names them, whatever is done with their objects.
-    unnamed: Vec<usize>,
+    implicit_methods: Vec<usize>,
     /// Files that run SQL outside of functions.
     run_outside: BTreeSet<usize>,
     /// Files whose variables outside of functions may get values that are not seen.
@@ -122,8 +122,8 @@ impl<'p> Project<'p> {
             at: BTreeMap::new(),
             by_name: HashMap::new(),
             accessors: HashMap::new(),
-            magic: Vec::new(),
-            unnamed: Vec::new(),
+            attribute_hooks: Vec::new(),
+            implicit_methods: Vec::new(),
             libraries: Vec::new(),
             run_outside: BTreeSet::new(),
             dynamic_outside: BTreeSet::new(),
@@ -131,7 +131,7 @@ impl<'p> Project<'p> {
             constants: Constants::default(),
         };
         for (file, source) in sources.iter().enumerate() {
-            let mut collect = Collect {
+            let mut collect = FunctionCollector {
                 project: &mut project,
                 file,
                 class: None,
@@ -165,18 +165,18 @@ impl<'p> Project<'p> {
                 let all = project.accessors.entry(declared.name.clone());
                 all.or_default().push(at);
             }
-            if unnamed::is_magic(&declared.name) {
-                project.magic.push(at);
+            if implicit_calls::is_attribute_hook(&declared.name) {
+                project.attribute_hooks.push(at);
             }
             let language = project.sources[declared.file].language;
             let class: Option<Rc<str>> = declared.class.as_deref().map(Rc::from);
             let of_class = class.into_iter().collect();
             let is = |interface: &str| project.objects.are_of(&of_class, interface);
             let takes = declared.function.parameters.len();
-            let of_object =
-                !of_class.is_empty() && unnamed::runs_unnamed(language, &declared.name, takes, is);
-            if of_object || unnamed::is_sequence(&declared.function.returns) {
-                project.unnamed.push(at);
+            let of_object = !of_class.is_empty()
+                && implicit_calls::is_implicit_method(language, &declared.name, takes, is);
+            if of_object || implicit_calls::is_sequence(&declared.function.returns) {
+                project.implicit_methods.push(at);
             }
         }
         for (file, source) in sources.iter().enumerate() {
@@ -184,7 +184,7 @@ impl<'p> Project<'p> {
             called(&source.module.body, false, &mut calls);
             if calls
                 .iter()
-                .any(|name| names::surely_runs(name) || names::takes_sql(name))
+                .any(|name| names::always_runs_sql(name) || names::takes_sql(name))
             {
                 project.run_outside.insert(file);
             }
@@ -203,22 +203,22 @@ impl<'p> Project<'p> {
     }
 
     /// The methods that nobody names where they run, and that may come to run SQL.
-    pub(crate) fn magic(&self, language: Language) -> Vec<usize> {
-        let all = self.magic.iter().copied();
+    pub(crate) fn attribute_hooks(&self, language: Language) -> Vec<usize> {
+        let all = self.attribute_hooks.iter().copied();
         all.filter(|at| self.sources[self.functions[*at].file].language == language)
             .collect()
     }
 
     /// The methods that run where nobody names them, whatever is done with their objects, and may come to run SQL; and
     /// functions that return what does.
-    pub(crate) fn unnamed(&self, language: Language) -> impl Iterator<Item = usize> {
-        let all = self.unnamed.iter().copied();
+    pub(crate) fn implicit_methods(&self, language: Language) -> impl Iterator<Item = usize> {
+        let all = self.implicit_methods.iter().copied();
         all.filter(move |at| self.sources[self.functions[*at].file].language == language)
     }
 
     /// Whether there are any, in any language.
-    pub(crate) fn has_unnamed(&self) -> bool {
-        !self.unnamed.is_empty()
+    pub(crate) fn has_implicit_methods(&self) -> bool {
+        !self.implicit_methods.is_empty()
     }
 
     /// Whether variables may get values that are not seen: of a function, or of a file outside of functions.
@@ -281,7 +281,7 @@ impl<'p> Project<'p> {
         let declared = &self.functions[from];
         let language = self.sources[declared.file].language;
         let objects = &self.objects;
-        let place = Place {
+        let scope = Scope {
             function: Some(from),
             file: declared.file,
             class: declared.class.as_deref(),
@@ -294,12 +294,12 @@ impl<'p> Project<'p> {
                 let itself = matches!(on.last_name(), Some("this" | "self" | "cls" | "static"));
                 let says = matches!(language, Language::Java | Language::Go);
                 match itself || says {
-                    true => objects.of(self, on, place),
+                    true => objects.of(self, on, scope),
                     false => Classes::new(),
                 }
             }
             ExpressionKind::Name(_) if language == Language::Java => {
-                place.class.map(Rc::from).into_iter().collect()
+                scope.class.map(Rc::from).into_iter().collect()
             }
             _ => Classes::new(),
         };
@@ -367,7 +367,7 @@ impl<'p> Project<'p> {
     }
 
     /// What the functions of a file give to names of their surroundings.
-    pub(crate) fn reassigned_in(&self, file: usize) -> Vec<Reassigned<'_>> {
+    pub(crate) fn reassignments_in(&self, file: usize) -> Vec<Reassignment<'_>> {
         let source = &self.sources[file];
         let globals = globals(source);
         let of_file = self.functions.iter().filter(|f| f.file == file);
@@ -462,7 +462,7 @@ impl<'p> Project<'p> {
     }
 }
 
-struct Collect<'a, 'p> {
+struct FunctionCollector<'a, 'p> {
     project: &'a mut Project<'p>,
     file: usize,
     class: Option<String>,
@@ -473,7 +473,7 @@ struct Collect<'a, 'p> {
     within: Option<usize>,
 }
 
-impl<'p> Collect<'_, 'p> {
+impl<'p> FunctionCollector<'_, 'p> {
     fn statements(&mut self, statements: &'p [Statement]) {
         for statement in statements {
             self.statement(statement);
@@ -548,14 +548,14 @@ impl<'p> Collect<'_, 'p> {
         };
         let receiver = receiver(source, function);
         let at = self.project.functions.len();
-        let of_parameters = OfParameters::of(function);
+        let parameter_use = ParameterUse::of(function);
         let ends = calls.iter().any(|name| names::commits(name));
         let mut annotations = function.annotations.iter();
         let is_transaction = ends
             || self.transactional
             || annotations.any(names::makes_a_transaction)
             || calls.iter().any(|name| names::begins(name));
-        self.project.functions.push(Declared {
+        self.project.functions.push(DeclaredFunction {
             function,
             file: self.file,
             name: named,
@@ -563,15 +563,15 @@ impl<'p> Collect<'_, 'p> {
             receiver: receiver.map(|(name, _)| name.to_owned()),
             nested: self.nested,
             within: self.within,
-            runs: calls.iter().any(|name| names::may_run(name))
+            runs: calls.iter().any(|name| names::may_run_sql(name))
                 || function.annotations.iter().any(has_sql),
             reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
             ends,
             is_transaction,
             takes_connection: function.parameters.iter().any(takes),
-            runs_on_parameter: of_parameters.runs_on,
-            forwards: of_parameters.forwards,
+            runs_on_parameter: parameter_use.runs_on,
+            forwards: parameter_use.forwards,
             is_dynamic: source.language == Language::Php && is_dynamic(&function.body, &calls),
         });
         let place = (self.file, function.range.start);
@@ -710,7 +710,7 @@ fn called(statements: &[Statement], within: bool, found: &mut BTreeSet<String>) 
 
 /// Whether variables in some statements may get values that are not seen.
 fn is_dynamic(statements: &[Statement], calls: &BTreeSet<String>) -> bool {
-    let mut found = calls.iter().any(|name| names::gives_any_variable(name));
+    let mut found = calls.iter().any(|name| names::sets_dynamic_variables(name));
     expressions(statements, true, &mut |value| {
         if let ExpressionKind::Assign { value, .. } = &value.kind {
             found |= matches!(value.kind, ExpressionKind::Reference(_));
@@ -741,16 +741,16 @@ fn has_text(annotation: &Expression) -> bool {
 
 /// What a function does with its parameters.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfParameters {
+struct ParameterUse {
     /// It runs SQL on one of them.
     runs_on: bool,
     /// It runs one of them as SQL.
     forwards: bool,
 }
 
-impl OfParameters {
-    fn of(function: &Function) -> OfParameters {
-        let mut found = OfParameters::default();
+impl ParameterUse {
+    fn of(function: &Function) -> ParameterUse {
+        let mut found = ParameterUse::default();
         let is_parameter = |name: &str| function.parameters.iter().any(|p| p.name == name);
         expressions(&function.body, false, &mut |value| {
             let ExpressionKind::Call { callee, arguments } = &value.kind else {
@@ -759,7 +759,7 @@ impl OfParameters {
             let ExpressionKind::Member(on, name) = &callee.kind else {
                 return;
             };
-            let surely = names::surely_runs(name);
+            let surely = names::always_runs_sql(name);
             if !surely && !names::takes_sql(name) {
                 return;
             }

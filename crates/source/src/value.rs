@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use crate::{
-    outline::{Control, behind_comments, declares, statements},
+    sql_outline::{Control, declares, statements, without_leading_comments},
     syntax::Literal,
 };
 
@@ -50,7 +50,7 @@ pub(crate) struct Read {
 
 /// What has been read, each once, where it stands first: what is computed from itself again and again has
 /// read no more than before.
-pub(crate) fn each_once(mut read: Vec<Read>) -> Vec<Read> {
+pub(crate) fn deduplicated(mut read: Vec<Read>) -> Vec<Read> {
     if read.len() < 2 {
         return read;
     }
@@ -78,13 +78,13 @@ pub(crate) enum Piece {
 
 /// A text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Folded {
+pub(crate) struct FoldedText {
     pub(crate) pieces: Vec<Piece>,
 }
 
-impl Folded {
-    pub(crate) fn known(file: usize, literal: &Literal) -> Folded {
-        Folded {
+impl FoldedText {
+    pub(crate) fn known(file: usize, literal: &Literal) -> FoldedText {
+        FoldedText {
             pieces: vec![Piece::Known {
                 file,
                 text: literal.text.clone(),
@@ -93,9 +93,9 @@ impl Folded {
         }
     }
 
-    pub(crate) fn hole(value: Scalar, file: usize, place: u32) -> Folded {
+    pub(crate) fn hole(value: Scalar, file: usize, place: u32) -> FoldedText {
         let bound = false;
-        Folded {
+        FoldedText {
             pieces: vec![Piece::Hole {
                 value,
                 file,
@@ -139,7 +139,7 @@ impl Folded {
     }
 
     /// Its statements, where all of it is known and some declare what stays and others do not.
-    pub(crate) fn mixed(&self) -> Option<Vec<Folded>> {
+    pub(crate) fn mixed(&self) -> Option<Vec<FoldedText>> {
         let may_be =
             |piece: &Piece| matches!(piece, Piece::Known { text, .. } if text.contains(';'));
         // Of most texts no more is looked at.
@@ -164,7 +164,7 @@ impl Folded {
     }
 
     /// A stretch of what is known.
-    fn part(&self, range: &Range<usize>) -> Folded {
+    fn part(&self, range: &Range<usize>) -> FoldedText {
         let mut pieces = Vec::new();
         let mut done = 0;
         for piece in &self.pieces {
@@ -181,7 +181,7 @@ impl Folded {
                 done += text.len();
             }
         }
-        Folded { pieces }
+        FoldedText { pieces }
     }
 
     /// Whether it is SQL, by how it begins.
@@ -201,7 +201,7 @@ impl Folded {
 
 /// Whether a text begins as an SQL statement does.
 pub(crate) fn looks_like_sql(text: &str) -> bool {
-    let rest = behind_comments(text);
+    let rest = without_leading_comments(text);
     let rest = rest.trim_start_matches(['(', '{', ' ', '?', '=']);
     let mut words = rest
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))
@@ -248,7 +248,7 @@ fn is_call(behind: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// One of these texts.
-    Text(Vec<Folded>),
+    Text(Vec<FoldedText>),
     Scalar(Scalar),
     /// A statement that is ready to run: one of these.
     Handle(Vec<usize>),
@@ -267,7 +267,7 @@ impl Value {
     pub(crate) fn read(&self) -> Vec<Read> {
         let mut found: Vec<Read> = Vec::new();
         self.collect_read(&mut found);
-        each_once(found)
+        deduplicated(found)
     }
 
     /// Whether it depends on anything that has been read.

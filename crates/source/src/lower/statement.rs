@@ -94,27 +94,27 @@ impl Lowering<'_> {
                 let mut body = vec![self.statement_of(StatementKind::Expression(condition), node)];
                 body.extend(self.body_of(node, "body"));
                 let alternative = self.body_of(node, "alternative");
-                self.then_maybe(node, Vec::new(), body, alternative)
+                self.loop_with_else(node, Vec::new(), body, alternative)
             }
             "do_statement" => {
                 let mut body = self.body_of(node, "body");
                 let condition = self.field(node, "condition");
                 body.push(self.statement_of(StatementKind::Expression(condition), node));
-                self.then_maybe(node, Vec::new(), body, Vec::new())
+                self.loop_with_else(node, Vec::new(), body, Vec::new())
             }
             "for_statement"
             | "enhanced_for_statement"
             | "for_in_statement"
-            | "foreach_statement" => self.each(node),
+            | "foreach_statement" => self.for_loop(node),
             "switch_statement"
             | "switch_expression"
             | "expression_switch_statement"
             | "type_switch_statement"
             | "select_statement"
             | "match_statement" => self.cases(node),
-            "try_statement" | "try_with_resources_statement" => self.attempt(node),
+            "try_statement" | "try_with_resources_statement" => self.try_statement(node),
             "with_statement" => self.with(node),
-            "return_statement" => self.leave(node),
+            "return_statement" => self.return_statement(node),
             "throw_statement" | "raise_statement" => {
                 let value = named(node).into_iter().next();
                 StatementKind::Throw(value.map(|n| self.expression(n)))
@@ -325,7 +325,7 @@ impl Lowering<'_> {
     }
 
     /// A loop, and what runs when it has come to its end.
-    fn then_maybe(
+    fn loop_with_else(
         &mut self,
         node: Node<'_>,
         before: Vec<Expression>,
@@ -341,7 +341,7 @@ impl Lowering<'_> {
         StatementKind::Block(vec![body, after])
     }
 
-    fn each(&mut self, node: Node<'_>) -> StatementKind {
+    fn for_loop(&mut self, node: Node<'_>) -> StatementKind {
         let mut before = Vec::new();
         let mut body = Vec::new();
         let mut update = Vec::new();
@@ -421,7 +421,7 @@ impl Lowering<'_> {
         body.extend(self.body_of(node, "body"));
         body.append(&mut update);
         let alternative = self.body_of(node, "alternative");
-        self.then_maybe(node, before, body, alternative)
+        self.loop_with_else(node, before, body, alternative)
     }
 
     fn cases(&mut self, node: Node<'_>) -> StatementKind {
@@ -457,7 +457,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn attempt(&mut self, node: Node<'_>) -> StatementKind {
+    fn try_statement(&mut self, node: Node<'_>) -> StatementKind {
         let mut body = Vec::new();
         let mut closed = Vec::new();
         if let Some(resources) = node.child_by_field_name("resources") {
@@ -588,7 +588,7 @@ impl Lowering<'_> {
         expression_statement(Expression { kind, range })
     }
 
-    fn leave(&mut self, node: Node<'_>) -> StatementKind {
+    fn return_statement(&mut self, node: Node<'_>) -> StatementKind {
         let value = named(node).into_iter().next();
         let text = value.map_or("", |n| self.text(n));
         let value = value.map(|n| self.expression(n));

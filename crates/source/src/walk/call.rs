@@ -5,16 +5,16 @@ use std::{rc::Rc, sync::Arc};
 use anabranch_sql::script::Unresolved;
 
 use super::{
-    Bound, Frame, Walk, callee::CANDIDATES_MAX, expression::place, remembered::is_field,
-    state::Written,
+    Bound, Frame, Walk, callee::CANDIDATES_MAX, expression::file_offset, state::Written,
+    summary_cache::is_field,
 };
 use crate::{
     fold::Format,
     language::Language,
-    names::{self, Database},
+    names::{self, Certainty},
     objects::Classes,
     syntax::{Argument, Expression, ExpressionKind, Literal},
-    value::{Folded, Value},
+    value::{FoldedText, Value},
 };
 
 /// A call that is being looked at.
@@ -31,7 +31,7 @@ pub(super) struct Call<'e> {
 
 impl<'e> Call<'e> {
     /// The call of a function that this one is given.
-    pub(super) fn of_what_it_is_given(&self) -> Call<'e> {
+    pub(super) fn for_callback(&self) -> Call<'e> {
         Call {
             arguments: &[],
             on: None,
@@ -110,24 +110,24 @@ impl Walk<'_, '_> {
             return found;
         }
         if let Some(on) = on
-            && names::maps_objects(on, name)
+            && names::is_orm_write(on, name)
         {
             let reason = format!(
                 "{} has a library make the SQL: it stands nowhere in the source",
                 shown(&call)
             );
-            self.not_known(&call, reason, String::new());
+            self.report_unresolved(&call, reason, String::new());
             return self.computed(&values, whole);
         }
         if on.is_none() && names::writes_rows(name) {
             let reason = format!("{} makes the SQL itself", shown(&call));
-            self.not_known(&call, reason, String::new());
+            self.report_unresolved(&call, reason, String::new());
             return self.computed(&values, whole);
         }
-        self.by_no_name(&call, &values);
+        self.check_dynamic_call(&call, &values);
         if names::calls_routine(name) && on.is_some() {
             let reason = format!("{} calls a routine by its name", shown(&call));
-            self.not_known(&call, reason, String::new());
+            self.report_unresolved(&call, reason, String::new());
             return self.computed(&values, whole);
         }
         if let Some(found) = self.of_statement(&call, receiver.as_ref(), &values) {
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
             self.change_references(&call, own.as_slice(), &values);
             return found;
         }
-        self.writes_rows_back(&call, receiver.as_ref());
+        self.check_row_write(&call, receiver.as_ref());
         if let Some(found) = self.of_rows(&call, receiver.as_ref(), &values) {
             return found;
         }
@@ -170,43 +170,44 @@ impl Walk<'_, '_> {
                         false => found,
                     };
                 }
-                self.seen.called.insert(*at);
+                self.facts.called.insert(*at);
             }
             several if several.len() <= CANDIDATES_MAX => {
-                if let Some(found) = self.one_of(several, &values, &call, receiver.as_ref()) {
+                if let Some(found) = self.follow_any_of(several, &values, &call, receiver.as_ref())
+                {
                     return found;
                 }
             }
             several => {
-                self.seen.called.extend(several);
+                self.facts.called.extend(several);
                 if several.iter().any(|at| self.project.functions[*at].reaches) {
                     let reason = format!(
                         "{} is one of several functions of that name: what it runs is not known",
                         shown(&call)
                     );
-                    self.perhaps(&call, reason);
+                    self.report_possible(&call, reason);
                 }
             }
         }
         if on.and_then(Expression::last_name).is_some_and(is_own) {
             let methods = match function {
                 Some(at) => vec![at],
-                None => self.own_methods(name),
+                None => self.methods_on_self(name),
             };
-            self.lose_fields(methods);
+            self.forget_fields(methods);
         }
         self.change_references(&call, &functions, &values);
-        let is_told = self.unknown_sql(&call, &values);
+        let is_told = self.check_unknown_sql(&call, &values);
         if !is_told && function.is_none() {
-            self.escapes(&call, receiver.as_ref(), &values);
-            self.calls_back(&call, receiver.as_ref());
+            self.check_external_call(&call, receiver.as_ref(), &values);
+            self.check_callable_value(&call, receiver.as_ref());
         } else if !is_told && by_class.is_empty() && on.is_some() {
             // The only function of that name may be another's.
-            self.given_away(&call, &values);
+            self.check_passed_connection(&call, &values);
         }
         let opens = |at: &usize| self.project.functions[*at].opens;
         let opened = functions.iter().any(opens);
-        let returned = self.hand_over(&call, &values, opened);
+        let returned = self.follow_callbacks(&call, &values, opened);
         self.changes(&call, receiver.as_ref(), &values);
         match (function, returned) {
             (None, Some(returned)) => returned,
@@ -224,7 +225,7 @@ impl Walk<'_, '_> {
         let Some(Value::Function(at)) = values.last().filter(|_| is_script) else {
             return;
         };
-        let inner = call.of_what_it_is_given();
+        let inner = call.for_callback();
         if self.project.functions[*at].nested && self.may_enter(*at, &inner) {
             // What went wrong comes first.
             let given = [Value::Nothing, found.clone()];
@@ -240,23 +241,23 @@ impl Walk<'_, '_> {
         let Some(Value::Text(first)) = lines.first() else {
             return None;
         };
-        if !first.iter().any(Folded::is_sql) || lines.len() < 2 {
+        if !first.iter().any(FoldedText::is_sql) || lines.len() < 2 {
             return None;
         }
         let between = Literal {
             text: " ".into(),
-            places: [place(whole.range.start)].into(),
+            places: [file_offset(whole.range.start)].into(),
         };
-        let between = [Folded::known(self.file(), &between)];
+        let between = [FoldedText::known(self.file(), &between)];
         self.list_joined(&between, Some(&Value::List(lines.to_vec())), whole)
     }
 
     /// What a call has made of some values.
     fn made_with(&mut self, call: &Call<'_>, values: &[Value]) -> Value {
-        let from_database = self.leads_to_database(call.callee) == Database::Surely
+        let from_database = self.leads_to_database(call.callee) == Certainty::Certain
             || self.is_given_connection(call)
             || names::opens(call.name)
-            || self.runs_together(call.whole);
+            || self.runs_in_transaction(call.whole);
         match self.computed(values, call.whole) {
             Value::Scalar(mut scalar) => {
                 scalar.database |= from_database;
@@ -333,7 +334,7 @@ impl Walk<'_, '_> {
             ("new stringbuilder" | "new stringbuffer" | "new string", _) => {
                 Some(match values.first() {
                     Some(Value::Text(texts)) => Value::Text(texts.clone()),
-                    _ => Value::Text(vec![Folded::default()]),
+                    _ => Value::Text(vec![FoldedText::default()]),
                 })
             }
             ("append" | "writestring" | "insert", Some(old @ Value::Text(_))) => {
@@ -440,7 +441,7 @@ impl Walk<'_, '_> {
                 };
                 let mut pairs = pairs.clone();
                 pairs.push((
-                    key.first().map_or_else(String::new, Folded::shown),
+                    key.first().map_or_else(String::new, FoldedText::shown),
                     value.clone(),
                 ));
                 let new = match Value::Map(pairs) {
@@ -458,7 +459,7 @@ impl Walk<'_, '_> {
 
     fn list_joined(
         &mut self,
-        between: &[Folded],
+        between: &[FoldedText],
         list: Option<&Value>,
         whole: &Expression,
     ) -> Option<Value> {
@@ -480,12 +481,12 @@ impl Walk<'_, '_> {
 
     /// Tells where the function that is followed calls itself, if something has run meanwhile: that runs again,
     /// with values that nobody knows. Where nothing does, nothing does again.
-    pub(super) fn tell_again(&mut self) {
+    pub(super) fn report_recursion(&mut self) {
         let (function, before) = (self.frame().function, self.frame().ran);
         let is_own = |(at, _): &(usize, Unresolved)| Some(*at) == function;
-        let all = std::mem::take(&mut self.again);
+        let all = std::mem::take(&mut self.recursive_calls);
         let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_own);
-        self.again = others;
+        self.recursive_calls = others;
         if self.ran > before && !self.constants {
             own.into_iter().for_each(|(_, told)| self.unresolved(told));
         }
@@ -493,23 +494,28 @@ impl Walk<'_, '_> {
 
     /// A function with these arguments.
     pub(super) fn follow(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Value {
-        let Some(key) = self.key(at, values, call) else {
-            return self.follow_anew(at, values, call).0;
+        let Some(key) = self.summary_key(at, values, call) else {
+            return self.follow_uncached(at, values, call).0;
         };
-        if let Some(known) = self.recall(&key, values) {
-            self.seen.joined.insert(at);
+        if let Some(known) = self.cached_result(&key, values) {
+            self.facts.joined.insert(at);
             return known;
         }
-        let before = self.before();
-        let (returned, written) = self.follow_anew(at, values, call);
-        self.remember(key, &before, values, (&returned, written));
+        let call_state = self.call_state();
+        let (returned, written) = self.follow_uncached(at, values, call);
+        self.store_summary(key, &call_state, values, (&returned, written));
         returned
     }
 
     /// The same; with what it writes in variables that are not its own.
-    fn follow_anew(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> (Value, Written) {
+    fn follow_uncached(
+        &mut self,
+        at: usize,
+        values: &[Value],
+        call: &Call<'_>,
+    ) -> (Value, Written) {
         let declared = &self.project.functions[at];
-        self.seen.joined.insert(at);
+        self.facts.joined.insert(at);
         let outer = self.state.variables.clone();
         if !declared.nested {
             // Its own variables alone, and the fields of the object.
@@ -571,7 +577,7 @@ impl Walk<'_, '_> {
         self.block(&declared.function.body);
         self.aborted = aborted;
         self.exits = exits;
-        self.tell_again();
+        self.report_recursion();
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
         let same = declared.class == self.frame().class;
@@ -599,7 +605,7 @@ impl Walk<'_, '_> {
                 _ => self.state.variables.share(name, value.clone()),
             }
         }
-        self.refill();
+        self.restore_handles();
         let returns = frame.map_or_else(Vec::new, |f| f.returns);
         let mut returns = returns.into_iter();
         let mut returned = returns.next().unwrap_or(Value::Nothing);
@@ -611,18 +617,23 @@ impl Walk<'_, '_> {
 
     /// Functions that are handed over are called by whoever has them.
     /// `opened`: by what opens a transaction.
-    fn hand_over(&mut self, call: &Call<'_>, values: &[Value], opened: bool) -> Option<Value> {
+    fn follow_callbacks(
+        &mut self,
+        call: &Call<'_>,
+        values: &[Value],
+        opened: bool,
+    ) -> Option<Value> {
         let mut returned = None;
         let outside = self.frame().function.is_none();
         let path = match values.first() {
             Some(Value::Text(texts)) => texts
                 .first()
-                .map(Folded::shown)
+                .map(FoldedText::shown)
                 .filter(|t| t.starts_with('/')),
             _ => None,
         };
         for (argument, value) in call.arguments.iter().zip(values) {
-            let told = self.function_told(call, value);
+            let told = self.function_given(call, value);
             let Some(at) = &told else {
                 continue;
             };
@@ -634,7 +645,7 @@ impl Walk<'_, '_> {
                     Some(path) => format!("{} {path}", call.name.to_lowercase()),
                     None => self.project.functions[*at].name.clone(),
                 };
-                self.seen.routes.insert(*at, name);
+                self.facts.routes.insert(*at, name);
                 continue;
             }
             if outside && matches!(argument.value.kind, ExpressionKind::Name(_)) {
@@ -648,12 +659,12 @@ impl Walk<'_, '_> {
             if !declared.nested && !is_named {
                 continue;
             }
-            let inner = call.of_what_it_is_given();
+            let inner = call.for_callback();
             let at = *at;
             if !self.may_enter(at, &inner) {
                 continue;
             }
-            if names::repeats(call.name) {
+            if names::calls_repeatedly(call.name) {
                 self.repeat(&mut |walk: &mut Self| {
                     walk.follow(at, &[], &inner);
                 });
@@ -670,7 +681,7 @@ impl Walk<'_, '_> {
                 let steps = self.steps.pop().unwrap_or_default();
                 let after = std::mem::take(&mut self.state);
                 self.state = self.join_states(before, after);
-                self.refill();
+                self.restore_handles();
                 self.either(vec![(argument.value.range.start, steps)]);
                 returned = Some(self.computed(&[found], call.whole));
             }
@@ -679,10 +690,10 @@ impl Walk<'_, '_> {
     }
 
     /// The function that an argument is, or that it names: `call_user_func('take_all')`.
-    fn function_told(&self, call: &Call<'_>, value: &Value) -> Option<usize> {
+    fn function_given(&self, call: &Call<'_>, value: &Value) -> Option<usize> {
         match value {
             Value::Function(at) => Some(*at),
-            Value::Text(texts) if names::calls_back(call.name) => match texts.as_slice() {
+            Value::Text(texts) if names::calls_by_name(call.name) => match texts.as_slice() {
                 [one] => self.project.find(&one.shown(), self.file(), None),
                 _ => None,
             },
@@ -776,7 +787,9 @@ impl Walk<'_, '_> {
                 }
                 _ if is_class(&argument.value) || is_mapper(&argument.value) => {}
                 _ if argument.spread => bound.unsure = true,
-                Value::Scalar(_) if !several && is_bag(&argument.value) => bound.unsure = true,
+                Value::Scalar(_) if !several && is_value_list(&argument.value) => {
+                    bound.unsure = true
+                }
                 _ => {
                     bound.positional.insert(next, value.clone());
                     next += 1;
@@ -802,11 +815,11 @@ impl Walk<'_, '_> {
                 a.name.as_deref() == Some("nativeQuery") && self.source(&a.value.range) == "true"
             });
             let texts = values.into_iter().find_map(|v| match v {
-                Value::Text(texts) if texts.iter().any(Folded::is_sql) => Some(texts),
+                Value::Text(texts) if texts.iter().any(FoldedText::is_sql) => Some(texts),
                 _ => None,
             });
             let Some(texts) = texts else { continue };
-            let head = texts.first().map(Folded::head).unwrap_or_default();
+            let head = texts.first().map(FoldedText::head).unwrap_or_default();
             let call = Call {
                 whole: annotation,
                 callee,
@@ -817,7 +830,7 @@ impl Walk<'_, '_> {
             };
             if name == "Query" && !native {
                 self.mark(&texts);
-                self.not_known(
+                self.report_unresolved(
                     &call,
                     "@Query is in the words of the mapper's objects, not of tables".to_owned(),
                     String::new(),
@@ -866,7 +879,7 @@ fn is_mapper(value: &Expression) -> bool {
 }
 
 /// A name that is likely one of many values.
-fn is_bag(value: &Expression) -> bool {
+fn is_value_list(value: &Expression) -> bool {
     let name = value.last_name().unwrap_or_default().to_ascii_lowercase();
     [
         "params",
@@ -886,5 +899,5 @@ fn is_list(value: &Expression) -> bool {
 }
 
 pub(super) fn start(call: &Call<'_>) -> u32 {
-    place(call.whole.range.start)
+    file_offset(call.whole.range.start)
 }

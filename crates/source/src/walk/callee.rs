@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
-    CALLS_MAX, Frame, Object, Walk, Which,
+    CALLS_MAX, ExpressionKey, Frame, Object, Walk,
     call::{Call, is_own, shown},
-    remembered::is_field,
     state::State,
+    summary_cache::is_field,
 };
 use crate::{
     language::Language,
     names,
-    objects::{Place, Runs},
+    objects::{ExecutionMode, Scope},
     project::expressions,
     syntax::{Expression, ExpressionKind},
     value::Value,
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
                 let own = is_own(of);
                 if own && let Some(class) = &class {
                     let found = self.project.find_in_class(class, name);
-                    return found.or_else(|| match self.own_methods(name).as_slice() {
+                    return found.or_else(|| match self.methods_on_self(name).as_slice() {
                         // It is inherited.
                         [one] => Some(*one),
                         [] => self.project.find_in_class(class, "__call"),
@@ -130,28 +130,28 @@ impl Walk<'_, '_> {
 
     /// What is known of the object that an expression is.
     pub(super) fn object(&mut self, value: &Expression) -> Object {
-        let key = self.place_of(value);
-        if let Some(known) = self.seen.objects.get(&key) {
+        let key = self.key_of(value);
+        if let Some(known) = self.facts.objects.get(&key) {
             return known.clone();
         }
         let project = self.project;
         let frame = self.frame();
-        let place = Place {
+        let scope = Scope {
             function: frame.function,
             file: frame.file,
             class: frame.class.as_deref(),
         };
-        let classes = project.objects.of(project, value, place);
+        let classes = project.objects.of(project, value, scope);
         let object = Object {
             runs: project.objects.run(&classes),
             classes: Rc::new(classes),
         };
-        self.seen.objects.insert(key, object.clone());
+        self.facts.objects.insert(key, object.clone());
         object
     }
 
     /// Which expression it is among all.
-    pub(super) fn place_of(&self, value: &Expression) -> Which {
+    pub(super) fn key_of(&self, value: &Expression) -> ExpressionKey {
         let frame = self.frame();
         let of = frame.function;
         let of = of.unwrap_or_else(|| self.project.functions.len() + frame.file);
@@ -160,14 +160,14 @@ impl Walk<'_, '_> {
     }
 
     /// Whether an expression is an object that runs SQL in the transaction that is open.
-    pub(super) fn runs_together(&mut self, value: &Expression) -> bool {
-        self.object(value).runs == Some(Runs::Together)
+    pub(super) fn runs_in_transaction(&mut self, value: &Expression) -> bool {
+        self.object(value).runs == Some(ExecutionMode::InTransaction)
     }
 
     /// The methods that are called by the class of what they are called on.
     pub(super) fn methods_called(&mut self, call: &Call<'_>) -> Rc<[usize]> {
-        let key = self.place_of(call.callee);
-        if let Some(known) = self.seen.methods.get(&key) {
+        let key = self.key_of(call.callee);
+        if let Some(known) = self.facts.methods.get(&key) {
             return known.clone();
         }
         let project = self.project;
@@ -183,7 +183,7 @@ impl Walk<'_, '_> {
             methods.retain(|at| project.functions[*at].reaches);
         }
         let methods: Rc<[usize]> = methods.into();
-        self.seen.methods.insert(key, methods.clone());
+        self.facts.methods.insert(key, methods.clone());
         methods
     }
 
@@ -223,7 +223,8 @@ impl Walk<'_, '_> {
         }
         let language = self.project.sources[frame.file].language;
         let name = call.name.strip_prefix("new ").unwrap_or(call.name);
-        let carries = receiver.is_some_and(Value::leads_to_database) && !names::is_of_drivers(name);
+        let carries =
+            receiver.is_some_and(Value::leads_to_database) && !names::is_driver_method(name);
         let all = self.project.all_of(name, language);
         // In these languages an object is of a class that says so.
         let is_foreign = matches!(language, Language::Java | Language::Php)
@@ -253,11 +254,11 @@ impl Walk<'_, '_> {
     /// Whether a driver's method is called on a connection.
     fn is_drivers(&self, call: &Call<'_>) -> bool {
         let of = call.on.and_then(Expression::last_name);
-        of.is_some_and(names::is_connection) && names::is_of_drivers(call.name)
+        of.is_some_and(names::is_connection) && names::is_driver_method(call.name)
     }
 
     /// One of several functions, nobody knows which.
-    pub(super) fn one_of(
+    pub(super) fn follow_any_of(
         &mut self,
         several: &[usize],
         values: &[Value],
@@ -270,11 +271,11 @@ impl Walk<'_, '_> {
         let mut returned: Option<Value> = None;
         for at in several {
             if !(self.belongs(*at, call, receiver) && self.may_enter(*at, call)) {
-                self.seen.called.insert(*at);
+                self.facts.called.insert(*at);
                 continue;
             }
             self.state = before.clone();
-            self.refill();
+            self.restore_handles();
             self.steps.push(Vec::new());
             let found = self.follow(*at, values, call);
             let steps = self.steps.pop().unwrap_or_default();
@@ -290,20 +291,20 @@ impl Walk<'_, '_> {
             });
         }
         self.state = after.unwrap_or(before);
-        self.refill();
+        self.restore_handles();
         self.either(branches);
         returned
     }
 
     /// The methods of that name that the object may have.
-    pub(super) fn own_methods(&self, name: &str) -> Vec<usize> {
+    pub(super) fn methods_on_self(&self, name: &str) -> Vec<usize> {
         let language = self.project.sources[self.file()].language;
         self.project.methods(name, language)
     }
 
     /// What methods of the object write of its fields, one of which was called and not followed into, is not known
     /// any more.
-    pub(super) fn lose_fields(&mut self, methods: Vec<usize>) {
+    pub(super) fn forget_fields(&mut self, methods: Vec<usize>) {
         let variables = &self.state.variables;
         let known = |of: &&str| variables.parts_of(of).next().is_some();
         if !["this", "self"].iter().any(known) {
@@ -321,7 +322,7 @@ impl Walk<'_, '_> {
 
     /// The fields that a method gives values to, and those that it calls of the same object.
     fn fields_written(&mut self, method: usize) -> Rc<BTreeSet<String>> {
-        if let Some(known) = self.seen.fields.get(&method) {
+        if let Some(known) = self.facts.fields.get(&method) {
             return known.clone();
         }
         let mut fields = BTreeSet::new();
@@ -354,7 +355,7 @@ impl Walk<'_, '_> {
             );
         }
         let fields = Rc::new(fields);
-        self.seen.fields.insert(method, fields.clone());
+        self.facts.fields.insert(method, fields.clone());
         fields
     }
 
@@ -389,7 +390,7 @@ impl Walk<'_, '_> {
         }
         // By what the object keeps.
         let runs = self.project.objects.run(&call.classes);
-        if declared.class.is_some() && runs == Some(Runs::Together) {
+        if declared.class.is_some() && runs == Some(ExecutionMode::InTransaction) {
             return true;
         }
         let given = call.arguments.iter().any(|argument| {
@@ -428,7 +429,7 @@ impl Walk<'_, '_> {
             self.cut_from = self.cut_from.min(frame);
             let reason = format!("{} calls itself", shown(call));
             let unresolved = self.unresolved_at(call, reason, String::new());
-            self.again.push((at, unresolved));
+            self.recursive_calls.push((at, unresolved));
             return false;
         }
         if self.frames.len() <= CALLS_MAX {
@@ -437,7 +438,7 @@ impl Walk<'_, '_> {
         self.cut_from = 0;
         if self.project.functions[at].reaches {
             let reason = format!("{} goes too deep to follow", shown(call));
-            self.not_known(call, reason, String::new());
+            self.report_unresolved(call, reason, String::new());
         }
         false
     }

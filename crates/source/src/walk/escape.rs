@@ -14,15 +14,15 @@ use super::{
 };
 use crate::{
     language::Language,
-    names::{self, Database},
+    names::{self, Certainty},
     syntax::{Argument, Expression, ExpressionKind},
-    value::{Folded, Value},
+    value::{FoldedText, Value},
 };
 
 impl Walk<'_, '_> {
     /// A call that runs SQL, of which none is known. Whether it is one.
-    pub(super) fn unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) -> bool {
-        let sure = names::surely_runs(call.name);
+    pub(super) fn check_unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) -> bool {
+        let sure = names::always_runs_sql(call.name);
         let on_database = match call.on {
             Some(on) => on.last_name().is_some_and(names::is_connection),
             None => false,
@@ -49,9 +49,9 @@ impl Walk<'_, '_> {
             .on
             .and_then(Expression::last_name)
             .is_some_and(names::is_executor);
-        let ready = names::surely_runs_ready(call.name, language) && !of_others
+        let ready = names::always_executes_prepared(call.name, language) && !of_others
             || on_database && call.name.to_ascii_lowercase().starts_with("exec");
-        let runs = sure || names::may_run(call.name) && (on_database || named_sql);
+        let runs = sure || names::may_run_sql(call.name) && (on_database || named_sql);
         let second = call.name.starts_with("mysqli_")
             || call.name.starts_with("pg_")
             || call.name.ends_with("Context");
@@ -62,20 +62,20 @@ impl Walk<'_, '_> {
         let handed_over = first.is_none() && !values.is_empty();
         let is_number = matches!(place, Some(Value::Scalar(s)) if s.number);
         if !runs && !ready && first.is_some() {
-            self.seen.forwarded_otherwise.insert(call.name.to_owned());
+            self.facts.forwarded_otherwise.insert(call.name.to_owned());
         }
         if self.constants || handed_over {
             return false;
         }
         let Some(place) = place.filter(|_| runs && !is_number) else {
             // Without a text it is a statement that somebody has made ready.
-            if ready && !self.is_told_within(call) {
+            if ready && !self.is_reported_within(call) {
                 let what = match first {
                     Some((_, Value::Scalar(_) | Value::Text(_))) if !is_number => "SQL",
                     _ => "statement",
                 };
                 let reason = format!("the {what} that {} runs is not known", shown(call));
-                self.not_known(call, reason, String::new());
+                self.report_unresolved(call, reason, String::new());
             }
             return ready;
         };
@@ -92,7 +92,7 @@ impl Walk<'_, '_> {
             Value::Text(texts) => {
                 // A name of something, or a file: no SQL begins so.
                 let known = texts.iter().all(|t| !t.head().trim().is_empty());
-                if known && !texts.iter().any(Folded::is_sql) && !surely {
+                if known && !texts.iter().any(FoldedText::is_sql) && !surely {
                     return false;
                 }
                 // Which of several it is, nobody knows.
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
             return true;
         }
         let reason = format!("the SQL that {} runs is not known", shown(call));
-        self.not_known(call, reason, text);
+        self.report_unresolved(call, reason, text);
         true
     }
 
@@ -146,14 +146,14 @@ impl Walk<'_, '_> {
     }
 
     /// Whether something in the call is told already: `em.createQuery(sql).executeUpdate()`.
-    pub(super) fn is_told_within(&self, call: &Call<'_>) -> bool {
+    pub(super) fn is_reported_within(&self, call: &Call<'_>) -> bool {
         let (file, whole) = (self.file(), &call.whole.range);
         self.out.unresolved.iter().any(|told| {
             told.file == file && whole.start <= told.range.start && told.range.end <= whole.end
         })
     }
 
-    pub(super) fn not_known(&mut self, call: &Call<'_>, reason: String, head: String) {
+    pub(super) fn report_unresolved(&mut self, call: &Call<'_>, reason: String, head: String) {
         if !self.constants {
             let unresolved = self.unresolved_at(call, reason, head);
             self.unresolved(unresolved);
@@ -161,8 +161,13 @@ impl Walk<'_, '_> {
     }
 
     /// Tells of a call of nothing that is known, if it may run something.
-    pub(super) fn escapes(&mut self, call: &Call<'_>, receiver: Option<&Value>, values: &[Value]) {
-        if self.constants || self.is_told_within(call) {
+    pub(super) fn check_external_call(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) {
+        if self.constants || self.is_reported_within(call) {
             return;
         }
         let found = match receiver {
@@ -170,26 +175,26 @@ impl Walk<'_, '_> {
             None | Some(Value::Scalar(_) | Value::Nothing) => self.writes_objects(call),
             Some(_) => None,
         };
-        let found = found.or_else(|| self.takes_along(call, values));
+        let found = found.or_else(|| self.passes_connection(call, values));
         let Some((sure, reason)) = found else { return };
         match sure {
-            Database::Surely => self.not_known(call, reason, String::new()),
-            _ => self.perhaps(call, reason),
+            Certainty::Certain => self.report_unresolved(call, reason, String::new()),
+            _ => self.report_possible(call, reason),
         }
     }
 
     /// Tells of a call that is given a connection, if it may run something on that.
-    pub(super) fn given_away(&mut self, call: &Call<'_>, values: &[Value]) {
-        if self.constants || self.is_told_within(call) {
+    pub(super) fn check_passed_connection(&mut self, call: &Call<'_>, values: &[Value]) {
+        if self.constants || self.is_reported_within(call) {
             return;
         }
-        if let Some((_, reason)) = self.takes_along(call, values) {
-            self.perhaps(call, reason);
+        if let Some((_, reason)) = self.passes_connection(call, values) {
+            self.report_possible(call, reason);
         }
     }
 
     /// Tells of what may run something, if anything else is seen to run in the transaction.
-    pub(super) fn perhaps(&mut self, call: &Call<'_>, reason: String) {
+    pub(super) fn report_possible(&mut self, call: &Call<'_>, reason: String) {
         if self.constants {
             return;
         }
@@ -197,18 +202,19 @@ impl Walk<'_, '_> {
         let unresolved = self.unresolved_at(call, reason, String::new());
         let known =
             |told: &Unresolved| (told.file, &told.range) == (unresolved.file, &unresolved.range);
-        if self.trial == 0 && !self.out.perhaps.iter().any(known) {
-            self.out.perhaps.push(unresolved);
+        if self.trial == 0 && !self.out.possible.iter().any(known) {
+            self.out.possible.push(unresolved);
         }
     }
 
     /// Tells of the call of a value that is a method of something that runs SQL, or is made with it: `f = repo.put`, and
     /// then `f()`.
-    pub(super) fn calls_back(&mut self, call: &Call<'_>, called: Option<&Value>) {
+    pub(super) fn check_callable_value(&mut self, call: &Call<'_>, called: Option<&Value>) {
         let may_run = match (&call.callee.kind, called) {
             (ExpressionKind::Name(name), _) => {
                 let value = self.state.variables.get(name);
-                value.is_some_and(Value::leads_to_database) && names::database(name) == Database::No
+                value.is_some_and(Value::leads_to_database)
+                    && names::database_certainty(name) == Certainty::No
             }
             // A method that a variable names: `$this->$how()`.
             (ExpressionKind::Index(of, _), _) if of.last_name().is_some_and(is_own) => {
@@ -220,29 +226,29 @@ impl Walk<'_, '_> {
             (_, Some(value)) => value.leads_to_database(),
             _ => false,
         };
-        if may_run && !self.is_told_within(call) {
+        if may_run && !self.is_reported_within(call) {
             let reason = format!(
                 "{} is something that was made of what runs SQL: what it runs is not known",
                 shown(call)
             );
-            self.perhaps(call, reason);
+            self.report_possible(call, reason);
         }
     }
 
     /// Tells of rows that a library writes back: `record.store()`.
-    pub(super) fn writes_rows_back(&mut self, call: &Call<'_>, receiver: Option<&Value>) {
+    pub(super) fn check_row_write(&mut self, call: &Call<'_>, receiver: Option<&Value>) {
         let language = self.project.sources[self.file()].language;
-        let writes = names::surely_writes_itself(call.name)
+        let writes = names::is_unambiguous_active_record_write(call.name)
             || language == Language::Java
                 && matches!(call.name, "store" | "insert" | "update" | "delete");
         if writes && matches!(receiver, Some(Value::Rows(_))) {
             let reason = format!("{} has a library write what was read", shown(call));
-            self.perhaps(call, reason);
+            self.report_possible(call, reason);
         }
     }
 
     /// A library writes what it is told to, or what it is called on.
-    fn writes_objects(&self, call: &Call<'_>) -> Option<(Database, String)> {
+    fn writes_objects(&self, call: &Call<'_>) -> Option<(Certainty, String)> {
         let name = call.name;
         let on = call.on?;
         let root = self.leads_to_database(on);
@@ -255,25 +261,27 @@ impl Walk<'_, '_> {
         let file = self.file();
         let language = self.project.sources[file].language;
         // One of that name is the program's own, and a transaction by itself.
-        let is_own = || self.project.has(name, language) && !names::is_of_drivers(name);
+        let is_own = || self.project.has(name, language) && !names::is_driver_method(name);
         match root {
-            Database::Surely if names::writes(name) && !is_own() => {
-                return Some((Database::Surely, reason()));
+            Certainty::Certain if names::writes(name) && !is_own() => {
+                return Some((Certainty::Certain, reason()));
             }
-            Database::Perhaps
-                if names::writes_itself(name) && !is_own() && !saves_something_else(call, on) =>
+            Certainty::Possible
+                if names::is_active_record_write(name)
+                    && !is_own()
+                    && !saves_something_else(call, on) =>
             {
-                return Some((Database::Perhaps, reason()));
+                return Some((Certainty::Possible, reason()));
             }
             _ => {}
         }
         let named = !call.arguments.is_empty() && call.arguments.iter().all(|a| a.name.is_some());
         let on_itself = match name {
-            _ if names::surely_writes_itself(name) => {
+            _ if names::is_unambiguous_active_record_write(name) => {
                 !on.last_name().is_some_and(names::is_metric) && !saves_something_else(call, on)
             }
             // A class of an application that a framework lays over a table.
-            _ if names::writes_itself(name)
+            _ if names::is_active_record_write(name)
                 && is_class_of(on)
                 && matches!(
                     language,
@@ -295,7 +303,12 @@ impl Walk<'_, '_> {
             }
             "execute" | "Exec" => !on.last_name().is_some_and(names::is_executor),
             // Made of tables: `query.Account.Where(…).Update(…)`.
-            _ if language == Language::Go && names::writes_itself(name) && is_query(on) => true,
+            _ if language == Language::Go
+                && names::is_active_record_write(name)
+                && is_query(on) =>
+            {
+                true
+            }
             "create" | "add" | "remove" | "acreate" => {
                 on.last_name().is_some_and(|of| of.ends_with("_set"))
             }
@@ -309,7 +322,7 @@ impl Walk<'_, '_> {
                 && !call.arguments.is_empty()
                 && on
                     .last_name()
-                    .is_some_and(|of| names::database(of) == Database::No)
+                    .is_some_and(|of| names::database_certainty(of) == Certainty::No)
                 && of.is_some_and(|of| of.leads_to_database())
         };
         // A library gives it a body.
@@ -317,15 +330,19 @@ impl Walk<'_, '_> {
         // What a library has made of a connection.
         let is_made = || {
             self.project.objects.are_given(&call.classes)
-                && !names::runs_nothing_on_it(name)
+                && !names::leaves_connection_unused(name)
                 && !names::reads(name)
         };
         (on_itself && !is_own() || is_made() || is_found() || is_mapped() && !is_own())
-            .then(|| (Database::Perhaps, reason()))
+            .then(|| (Certainty::Possible, reason()))
     }
 
     /// Somebody is given a connection.
-    fn takes_along(&mut self, call: &Call<'_>, values: &[Value]) -> Option<(Database, String)> {
+    fn passes_connection(
+        &mut self,
+        call: &Call<'_>,
+        values: &[Value],
+    ) -> Option<(Certainty, String)> {
         let language = self.project.sources[self.file()].language;
         // A class's name, in Python.
         let makes = language == Language::Python
@@ -346,7 +363,7 @@ impl Walk<'_, '_> {
             .iter()
             .find_map(|argument| match &argument.value.kind {
                 ExpressionKind::Member(of, name)
-                    if names::is_of_drivers(name) && self.is_connection(of) =>
+                    if names::is_driver_method(name) && self.is_connection(of) =>
                 {
                     Some(format!(
                         "{} is given {name}() of {}: what it runs is not known",
@@ -357,12 +374,12 @@ impl Walk<'_, '_> {
                 _ => None,
             });
         if let Some(reason) = method {
-            return Some((Database::Perhaps, reason));
+            return Some((Certainty::Possible, reason));
         }
         // Who is given a function calls that, with what it has been given.
-        if names::runs_nothing_on_it(call.name)
+        if names::leaves_connection_unused(call.name)
             || makes
-            || names::tells(call.name, call.callee)
+            || names::reports_text(call.name, call.callee)
             || call.arguments.iter().zip(values).any(is_function)
         {
             return None;
@@ -378,8 +395,8 @@ impl Walk<'_, '_> {
         );
         // Out of a list or a map, or made by another function: no name tells which.
         let sure = match call.callee.kind {
-            ExpressionKind::Name(_) | ExpressionKind::Member(..) => Database::Perhaps,
-            _ => Database::Surely,
+            ExpressionKind::Name(_) | ExpressionKind::Member(..) => Certainty::Possible,
+            _ => Certainty::Certain,
         };
         Some((sure, reason))
     }
@@ -409,7 +426,7 @@ impl Walk<'_, '_> {
                     .iter()
                     .any(|end| name.ends_with(end))
         };
-        names::database(name) > Database::No && !of_other_things(name)
+        names::database_certainty(name) > Certainty::No && !of_other_things(name)
             || self.is_typed(name)
             || value.path().is_some_and(|path| self.ran_on.contains(&path))
     }
@@ -454,17 +471,17 @@ impl Walk<'_, '_> {
     }
 
     /// Whether something on the way to a value is a database by its name, or by what it was made from.
-    pub(super) fn leads_to_database(&self, value: &Expression) -> Database {
-        let mut found = Database::No;
+    pub(super) fn leads_to_database(&self, value: &Expression) -> Certainty {
+        let mut found = Certainty::No;
         let mut at = value;
         loop {
             let name = match &at.kind {
                 ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => name,
                 _ => "",
             };
-            found = found.max(names::database(name));
+            found = found.max(names::database_certainty(name));
             if !name.is_empty() && self.is_typed(name) {
-                return Database::Surely;
+                return Certainty::Certain;
             }
             // Something of a database may have gone into it.
             let path = at.path();
@@ -474,7 +491,7 @@ impl Walk<'_, '_> {
             };
             let of_file = matches!(&at.kind, ExpressionKind::Name(name) if is_running(name));
             if of_file || known.is_some_and(|known| known.leads_to_database()) {
-                found = found.max(Database::Perhaps);
+                found = found.max(Certainty::Possible);
             }
             at = match &at.kind {
                 ExpressionKind::Member(of, _)
@@ -501,7 +518,7 @@ fn changes(name: &str) -> bool {
 fn is_class_of(on: &Expression) -> bool {
     match &on.kind {
         ExpressionKind::Name(name) => {
-            name.starts_with(char::is_uppercase) && !names::is_of_languages(name)
+            name.starts_with(char::is_uppercase) && !names::is_standard_class(name)
         }
         ExpressionKind::Member(of, _) | ExpressionKind::Call { callee: of, .. } => is_class_of(of),
         _ => false,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::{DEPTH_MAX, Walk};
 use crate::{
     fold::{self, Format},
-    guard::{Comparison, Sign},
+    guard::{Comparator, Comparison},
     language::Language,
     syntax::{Expression, ExpressionKind},
-    value::{Folded, Piece, Read, Value},
+    value::{FoldedText, Piece, Read, Value},
 };
 
 impl Walk<'_, '_> {
@@ -23,7 +23,7 @@ impl Walk<'_, '_> {
         }
         self.depth += 1;
         let found = self.evaluated(value);
-        self.of_unnamed(value, &found);
+        self.follow_implicit_calls(value, &found);
         self.depth -= 1;
         match found {
             Value::List(_) | Value::Map(_) if found.is_too_big() => {
@@ -36,7 +36,9 @@ impl Walk<'_, '_> {
     fn evaluated(&mut self, value: &Expression) -> Value {
         let shown = self.source(&value.range);
         match &value.kind {
-            ExpressionKind::Text(literal) => Value::Text(vec![Folded::known(self.file(), literal)]),
+            ExpressionKind::Text(literal) => {
+                Value::Text(vec![FoldedText::known(self.file(), literal)])
+            }
             ExpressionKind::Number(number) => {
                 let number = number.clone();
                 self.scalar(&number, Vec::new(), true)
@@ -44,10 +46,10 @@ impl Walk<'_, '_> {
             ExpressionKind::Null => Value::Nothing,
             ExpressionKind::Name(name) => self.named(name, value),
             ExpressionKind::Member(of, name) => {
-                if let Some(found) = self.of_accessor(of, name, value, None) {
+                if let Some(found) = self.follow_accessor(of, name, value, None) {
                     return found;
                 }
-                self.of_magic(of, name, value);
+                self.check_attribute_hook(of, name, value);
                 if let Some(path) = value.path()
                     && let Some(known) = self.known(&path)
                 {
@@ -57,7 +59,7 @@ impl Walk<'_, '_> {
                 self.part(&from, name, None, value)
             }
             ExpressionKind::Index(of, at) => {
-                self.of_magic(of, "", value);
+                self.check_attribute_hook(of, "", value);
                 let from = self.evaluate(of);
                 let key = self.evaluate(at);
                 match (&from, &at.kind) {
@@ -129,13 +131,13 @@ impl Walk<'_, '_> {
                 let a = self.evaluate(yes);
                 let first = self.steps.pop().unwrap_or_default();
                 let after = std::mem::replace(&mut self.state, before);
-                self.refill();
+                self.restore_handles();
                 self.steps.push(Vec::new());
                 let b = self.evaluate(no);
                 let second = self.steps.pop().unwrap_or_default();
                 let other = std::mem::take(&mut self.state);
                 self.state = self.join_states(after, other);
-                self.refill();
+                self.restore_handles();
                 self.either(vec![(yes.range.start, first), (no.range.start, second)]);
                 self.join(shown, &a, &b)
             }
@@ -224,9 +226,9 @@ impl Walk<'_, '_> {
     }
 
     /// Handles that a branch has made ready are there behind it, too.
-    pub(super) fn refill(&mut self) {
-        while self.state.handles.len() < self.made.len() {
-            let handle = self.made[self.state.handles.len()].clone();
+    pub(super) fn restore_handles(&mut self) {
+        while self.state.handles.len() < self.prepared.len() {
+            let handle = self.prepared[self.state.handles.len()].clone();
             self.state.handles.push(handle);
         }
     }
@@ -306,7 +308,7 @@ impl Walk<'_, '_> {
         }
         let shown = self.source(&value.range).trim_start_matches('$').to_owned();
         let mut fresh = self.plain(&shown, Vec::new(), false);
-        fresh.database = self.runs_together(value) || self.project.is_running(name, file);
+        fresh.database = self.runs_in_transaction(value) || self.project.is_running(name, file);
         let fresh = Value::Scalar(fresh);
         // It stands for one value from here on, until it is given another.
         if !self.constants {
@@ -338,7 +340,7 @@ impl Walk<'_, '_> {
                 let path = value.path();
                 let mut found = self.computed(std::slice::from_ref(from), value);
                 if let Value::Scalar(scalar) = &mut found {
-                    scalar.database |= self.runs_together(value);
+                    scalar.database |= self.runs_in_transaction(value);
                 }
                 if let (Some(path), false) = (path, self.constants) {
                     self.state.variables.insert(&path, found.clone());
@@ -362,15 +364,15 @@ impl Walk<'_, '_> {
         for (part, of) in parts.iter().zip(values) {
             match (&part.kind, of) {
                 (ExpressionKind::Text(literal), _) => {
-                    pieces.extend(Folded::known(self.file(), literal).pieces);
+                    pieces.extend(FoldedText::known(self.file(), literal).pieces);
                 }
                 // A text that is made by the same tag belongs to the statement.
                 (_, Value::Handle(handles)) if handles.len() == 1 => {
-                    let made = &self.made[handles[0]];
+                    let made = &self.prepared[handles[0]];
                     if let [one] = made.texts.as_slice() {
                         pieces.extend(one.pieces.clone());
                     }
-                    self.done.insert(handles[0]);
+                    self.executed.insert(handles[0]);
                 }
                 (_, other) => {
                     let shown = self.source(&part.range);
@@ -384,17 +386,17 @@ impl Walk<'_, '_> {
                     pieces.push(Piece::Hole {
                         value: hole,
                         file: self.file(),
-                        place: place(part.range.start),
+                        place: file_offset(part.range.start),
                         bound: true,
                     });
                 }
             }
         }
-        Value::Text(vec![Folded { pieces }])
+        Value::Text(vec![FoldedText { pieces }])
     }
 
     pub(super) fn one_behind_other(&mut self, values: &[Value], value: &Expression) -> Value {
-        let mut whole = vec![Folded::default()];
+        let mut whole = vec![FoldedText::default()];
         for part in values {
             let next = self.as_texts(part, value);
             match fold::concat(whole, &next) {
@@ -402,31 +404,35 @@ impl Walk<'_, '_> {
                 Err(mut known) => {
                     // The beginning stays known; the rest is a hole.
                     let hole = self.plain("too many texts", Vec::new(), false);
-                    let hole = Folded::hole(hole, self.file(), place(value.range.start));
+                    let hole = FoldedText::hole(hole, self.file(), file_offset(value.range.start));
                     let first = known.swap_remove(0);
                     let mut pieces = first.pieces;
                     pieces.extend(hole.pieces);
-                    return Value::Text(vec![Folded { pieces }]);
+                    return Value::Text(vec![FoldedText { pieces }]);
                 }
             }
         }
         Value::Text(whole)
     }
 
-    fn as_texts(&mut self, value: &Value, at: &Expression) -> Vec<Folded> {
+    fn as_texts(&mut self, value: &Value, at: &Expression) -> Vec<FoldedText> {
         match value {
             Value::Text(texts) => texts.clone(),
             Value::Scalar(scalar) => {
-                vec![Folded::hole(
+                vec![FoldedText::hole(
                     scalar.clone(),
                     self.file(),
-                    place(at.range.start),
+                    file_offset(at.range.start),
                 )]
             }
             other => {
                 let read = other.read();
                 let hole = self.plain("…", read, false);
-                vec![Folded::hole(hole, self.file(), place(at.range.start))]
+                vec![FoldedText::hole(
+                    hole,
+                    self.file(),
+                    file_offset(at.range.start),
+                )]
             }
         }
     }
@@ -434,12 +440,12 @@ impl Walk<'_, '_> {
     /// A text with values put into the places that it has for them.
     pub(super) fn formatted(
         &mut self,
-        texts: &[Folded],
+        texts: &[FoldedText],
         of: Format,
         values: &Value,
         at: &Expression,
     ) -> Value {
-        let mut found: Vec<Folded> = Vec::new();
+        let mut found: Vec<FoldedText> = Vec::new();
         for text in texts {
             let formatted = fold::format(text, of, |number, name, is_number| {
                 let given = match (values, name) {
@@ -463,13 +469,13 @@ impl Walk<'_, '_> {
                     Some(Value::Text(texts)) if texts.len() == 1 => texts[0].pieces.clone(),
                     Some(Value::Scalar(mut scalar)) => {
                         scalar.number |= is_number;
-                        Folded::hole(scalar, self.file(), place(at.range.start)).pieces
+                        FoldedText::hole(scalar, self.file(), file_offset(at.range.start)).pieces
                     }
                     other => {
                         let read = other.map_or_else(Vec::new, |v| v.read());
                         let shown = self.source(&at.range);
                         let hole = self.plain(shown, read, is_number);
-                        Folded::hole(hole, self.file(), place(at.range.start)).pieces
+                        FoldedText::hole(hole, self.file(), file_offset(at.range.start)).pieces
                     }
                 }
             });
@@ -517,7 +523,7 @@ impl Walk<'_, '_> {
             }
             ExpressionKind::Name(_) | ExpressionKind::Member(..) => {
                 if let ExpressionKind::Member(of, name) = &target.kind {
-                    self.of_accessor(of, name, target, Some(&value));
+                    self.follow_accessor(of, name, target, Some(&value));
                 }
                 let Some(path) = target.path() else {
                     return;
@@ -612,7 +618,7 @@ impl Walk<'_, '_> {
                     }
                     _ => (self.evaluate(left), self.evaluate(right)),
                 };
-                if let Some(sign) = Sign::of(operator) {
+                if let Some(sign) = Comparator::of(operator) {
                     found.push((
                         Comparison {
                             sign,
@@ -630,7 +636,7 @@ impl Walk<'_, '_> {
                 let value = self.evaluate(condition);
                 found.push((
                     Comparison {
-                        sign: Sign::Holds,
+                        sign: Comparator::IsTrue,
                         left: value,
                         right: Value::Nothing,
                         alone,
@@ -657,6 +663,6 @@ fn compared(value: &Expression) -> Option<(&Expression, &Expression)> {
     }
 }
 
-pub(super) fn place(at: usize) -> u32 {
+pub(super) fn file_offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

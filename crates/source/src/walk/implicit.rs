@@ -14,15 +14,15 @@ use super::{
 use crate::{
     language::Language,
     names,
-    project::{Declared, expressions},
+    project::{DeclaredFunction, expressions},
     syntax::{Expression, ExpressionKind, Function},
-    value::{Folded, Value},
+    value::{FoldedText, Value},
 };
 
 impl Walk<'_, '_> {
     /// What a field comes to that is a method: `account.balance`, which is asked of the database. `given` is what is
     /// written to it.
-    pub(super) fn of_accessor(
+    pub(super) fn follow_accessor(
         &mut self,
         of: &Expression,
         name: &str,
@@ -44,14 +44,14 @@ impl Walk<'_, '_> {
             [] => None,
             several if several.len() <= CANDIDATES_MAX => {
                 let receiver = self.evaluate(of);
-                self.one_of(several, values, &call, Some(&receiver))
+                self.follow_any_of(several, values, &call, Some(&receiver))
             }
             _ => {
                 let reason = format!(
                     "{} is read, and is one of several methods of that name",
                     shown(&call)
                 );
-                self.perhaps(&call, reason);
+                self.report_possible(&call, reason);
                 None
             }
         }
@@ -76,23 +76,23 @@ impl Walk<'_, '_> {
             if name == "db_session" {
                 let reason =
                     "@db_session has a library write the objects that have changed".to_owned();
-                self.perhaps(&call, reason);
+                self.report_possible(&call, reason);
                 continue;
             }
             let found = self.project.find(name, self.file(), None);
             let runs = found.is_some_and(|at| {
                 let declared = &self.project.functions[at];
-                declared.class.is_none() && self.runs_around(declared)
+                declared.class.is_none() && self.decorator_runs_sql(declared)
             });
             if runs && !names::is_route(name) {
                 let reason = format!("@{name} runs SQL around it");
-                self.perhaps(&call, reason);
+                self.report_possible(&call, reason);
             }
         }
     }
 
     /// Whether a decorator runs SQL itself, in what it puts in the place of a function.
-    fn runs_around(&self, decorator: &Declared<'_>) -> bool {
+    fn decorator_runs_sql(&self, decorator: &DeclaredFunction<'_>) -> bool {
         let mut found = false;
         expressions(&decorator.function.body, true, &mut |value| {
             let ExpressionKind::Call { callee, .. } = &value.kind else {
@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
             };
             found |= match &callee.kind {
                 ExpressionKind::Member(on, name) => {
-                    names::surely_runs(name)
+                    names::always_runs_sql(name)
                         || names::takes_sql(name)
                             && on.last_name().is_some_and(names::is_connection)
                 }
@@ -119,7 +119,7 @@ impl Walk<'_, '_> {
 
     /// Tells of calls that run what no name tells: a text that is source, a method by its name as a text, whoever
     /// listens to what is published.
-    pub(super) fn by_no_name(&mut self, call: &Call<'_>, values: &[Value]) {
+    pub(super) fn check_dynamic_call(&mut self, call: &Call<'_>, values: &[Value]) {
         let language = self.project.sources[self.file()].language;
         let alone = call.on.is_none();
         let known = match values {
@@ -153,7 +153,7 @@ impl Walk<'_, '_> {
             }
             _ => return,
         };
-        self.perhaps(call, reason);
+        self.report_possible(call, reason);
     }
 
     /// Whether a file that is named is one of the program's, and runs SQL.
@@ -210,22 +210,22 @@ impl Walk<'_, '_> {
     }
 
     /// Whether what an object is asked for may have PHP's `__get` run SQL.
-    pub(super) fn of_magic(&mut self, of: &Expression, name: &str, whole: &Expression) {
+    pub(super) fn check_attribute_hook(&mut self, of: &Expression, name: &str, whole: &Expression) {
         let language = self.project.sources[self.file()].language;
-        let magic = self.project.magic(language);
-        if magic.is_empty() || self.constants || of.last_name().is_some_and(is_own) {
+        let hooks = self.project.attribute_hooks(language);
+        if hooks.is_empty() || self.constants || of.last_name().is_some_and(is_own) {
             return;
         }
         let classes = self.object(of).classes;
         let objects = &self.project.objects;
-        let runs = magic.iter().any(|at| {
+        let runs = hooks.iter().any(|at| {
             let class = self.project.functions[*at].class.as_deref();
             class.is_some_and(|class| objects.are_of(&classes, class))
         });
         if runs {
             let call = Call::of_field(whole, of, name, classes);
             let reason = format!("{} may be asked of the database", shown(&call));
-            self.perhaps(&call, reason);
+            self.report_possible(&call, reason);
         }
     }
 }
@@ -233,16 +233,16 @@ impl Walk<'_, '_> {
 impl Walk<'_, '_> {
     /// What an object may run where nobody names it: where it is added to something, gone through, or gone. `found` is
     /// what the object comes to.
-    pub(super) fn of_unnamed(&mut self, value: &Expression, found: &Value) {
+    pub(super) fn follow_implicit_calls(&mut self, value: &Expression, found: &Value) {
         let has_class = matches!(
             value.kind,
             ExpressionKind::Name(_) | ExpressionKind::Member(..) | ExpressionKind::Call { .. }
         );
-        let some = self.project.has_unnamed();
+        let some = self.project.has_implicit_methods();
         if !some || !has_class || self.constants || self.is_itself(value) {
             return;
         }
-        let all = self.unnamed_of(value);
+        let all = self.implicit_methods(value);
         if all.is_empty() {
             return;
         }
@@ -256,22 +256,22 @@ impl Walk<'_, '_> {
             .partition(|at| self.project.functions[*at].class.is_some());
         if let Some(at) = others.first() {
             let name = self.project.functions[*at].full_name();
-            self.perhaps(&call, format!("what {name}() returns may run SQL"));
+            self.report_possible(&call, format!("what {name}() returns may run SQL"));
         }
         if methods.len() > CANDIDATES_MAX {
             let reason = format!("{} may run more than is followed", shown(&call));
-            self.perhaps(&call, reason);
+            self.report_possible(&call, reason);
             return;
         }
         for method in methods {
-            self.one_of(&[method], &[], &call, Some(found));
+            self.follow_any_of(&[method], &[], &call, Some(found));
         }
     }
 
     /// The methods that an object may run where nobody names them, and the sequence that a call comes to.
-    fn unnamed_of(&mut self, value: &Expression) -> Rc<[usize]> {
-        let key = self.place_of(value);
-        if let Some(known) = self.seen.unnamed.get(&key) {
+    fn implicit_methods(&mut self, value: &Expression) -> Rc<[usize]> {
+        let key = self.key_of(value);
+        if let Some(known) = self.facts.implicit_methods.get(&key) {
             return known.clone();
         }
         let language = self.project.sources[self.file()].language;
@@ -288,8 +288,12 @@ impl Walk<'_, '_> {
                 None => called == Some(declared.name.as_str()),
             }
         };
-        let found: Rc<[usize]> = self.project.unnamed(language).filter(may_run).collect();
-        self.seen.unnamed.insert(key, found.clone());
+        let found: Rc<[usize]> = self
+            .project
+            .implicit_methods(language)
+            .filter(may_run)
+            .collect();
+        self.facts.implicit_methods.insert(key, found.clone());
         found
     }
 
@@ -314,7 +318,7 @@ fn called(value: &Expression) -> Option<&str> {
 }
 
 /// The file that a text names, but for the folders that are not known: `__DIR__ . '/pay.php'`.
-fn file_named(text: &Folded) -> Option<String> {
+fn file_named(text: &FoldedText) -> Option<String> {
     let shown = text.shown();
     let (tail, is_whole) = match shown.rsplit_once('…') {
         Some((_, tail)) => (tail, tail.starts_with('/')),

@@ -12,10 +12,10 @@ mod callee;
 mod escape;
 mod expression;
 mod implicit;
-mod remembered;
 mod run;
 mod state;
 mod statement;
+mod summary_cache;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,13 +28,13 @@ use anabranch_sql::script::Unresolved;
 
 use crate::{
     guard::Guard,
-    objects::{Classes, Runs},
+    objects::{Classes, ExecutionMode},
     project::Project,
     syntax::{Expression, ExpressionKind},
-    value::{Folded, Read, Scalar, Value, each_once},
+    value::{FoldedText, Read, Scalar, Value, deduplicated},
 };
-pub(crate) use remembered::Remembered;
 use state::{Handles, State};
+pub(crate) use summary_cache::SummaryCache;
 
 /// How deep functions are followed into functions, and expressions into expressions.
 const CALLS_MAX: usize = 12;
@@ -61,11 +61,11 @@ pub(crate) struct Walked {
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) guards: Vec<Guard>,
     /// Declarations that it runs, each with its file.
-    pub(crate) declared: Vec<(usize, Folded)>,
+    pub(crate) declared: Vec<(usize, FoldedText)>,
     /// Parameters of the function that are run as SQL.
     pub(crate) forwards: Vec<Unresolved>,
     /// What may run something, if this is a transaction.
-    perhaps: Vec<Unresolved>,
+    possible: Vec<Unresolved>,
 }
 
 /// As [`anabranch_sql::script::Step`] has it, by the numbers of runs.
@@ -73,7 +73,7 @@ pub(crate) struct Walked {
 pub(crate) enum WalkedStep {
     Run(usize),
     /// A statement that was made ready, and runs where nobody else runs it.
-    Ready(usize),
+    Prepared(usize),
     Either(Vec<Branch>),
     Repeat(Vec<WalkedStep>),
 }
@@ -89,7 +89,7 @@ pub(crate) struct Branch {
 /// One statement that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    pub(crate) text: Folded,
+    pub(crate) text: FoldedText,
     pub(crate) file: usize,
     pub(crate) at: usize,
     pub(crate) bound: Bound,
@@ -107,7 +107,7 @@ pub(crate) struct Bound {
 /// A statement that is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Handle {
-    texts: Vec<Folded>,
+    texts: Vec<FoldedText>,
     file: usize,
     at: usize,
     bound: Bound,
@@ -139,7 +139,7 @@ struct Frame {
 
 /// What is found out beside it about all functions.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ProgramFacts {
     /// Functions that were followed into from another, or were handed over.
     pub(crate) joined: BTreeSet<usize>,
     /// Functions that were called and not followed into.
@@ -152,13 +152,13 @@ pub(crate) struct Seen {
     /// The fields that methods write.
     pub(crate) fields: BTreeMap<usize, Rc<BTreeSet<String>>>,
     /// What functions have come to that run nothing.
-    pub(crate) remembered: Remembered,
+    pub(crate) summaries: SummaryCache,
     /// What is known of objects, by the function and the place of an expression in it.
-    pub(crate) objects: HashMap<Which, Object>,
+    pub(crate) objects: HashMap<ExpressionKey, Object>,
     /// The methods that calls mean by the classes of what they are called on.
-    pub(crate) methods: HashMap<Which, Rc<[usize]>>,
+    pub(crate) methods: HashMap<ExpressionKey, Rc<[usize]>>,
     /// The methods that objects may run where nobody names them.
-    pub(crate) unnamed: HashMap<Which, Rc<[usize]>>,
+    pub(crate) implicit_methods: HashMap<ExpressionKey, Rc<[usize]>>,
     /// How many expressions have been looked at.
     pub(crate) work: usize,
     /// Handlers of requests, and what they are called.
@@ -167,7 +167,7 @@ pub(crate) struct Seen {
 
 /// An expression: the function that it stands in, or its file behind those; its place; and its kind, since what was made
 /// of one piece of source has one place.
-type Which = (usize, usize, usize, Discriminant<ExpressionKind>);
+type ExpressionKey = (usize, usize, usize, Discriminant<ExpressionKind>);
 
 /// What is known of an object by the expression that it is.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ pub(crate) struct Object {
     /// The classes that it may be of; none where that is not known.
     pub(crate) classes: Rc<Classes>,
     /// How it runs SQL, if it does.
-    pub(crate) runs: Option<Runs>,
+    pub(crate) runs: Option<ExecutionMode>,
 }
 
 /// What a file gives to names outside of functions, and to fields.
@@ -192,7 +192,7 @@ pub(crate) struct Constants {
 /// Who follows.
 pub(crate) struct Walk<'p, 's> {
     project: &'p Project<'p>,
-    seen: &'s mut Seen,
+    facts: &'s mut ProgramFacts,
     state: State,
     frames: Vec<Frame>,
     steps: Vec<Vec<WalkedStep>>,
@@ -217,13 +217,13 @@ pub(crate) struct Walk<'p, 's> {
     /// How many calls may have run something, also on trial.
     escaped: usize,
     /// Calls of functions within themselves, by these functions.
-    again: Vec<(usize, Unresolved)>,
+    recursive_calls: Vec<(usize, Unresolved)>,
     /// How many of the functions that are followed were handed to who runs them in a transaction.
     transactions: usize,
     /// Every statement that was made ready, as it was then.
-    made: Vec<Arc<Handle>>,
+    prepared: Vec<Arc<Handle>>,
     /// Which of them have run, or have left the function, which may then be what runs them.
-    done: BTreeSet<usize>,
+    executed: BTreeSet<usize>,
     /// The lowest of the frames whose function was called again, and not followed into; 0 where it would have gone
     /// too deep.
     cut_from: usize,
@@ -236,14 +236,14 @@ pub(crate) struct Walk<'p, 's> {
 }
 
 impl<'p, 's> Walk<'p, 's> {
-    pub(crate) fn new(project: &'p Project<'p>, seen: &'s mut Seen) -> Walk<'p, 's> {
-        let work_max = match seen.work < WORK_OF_ALL_MAX {
+    pub(crate) fn new(project: &'p Project<'p>, facts: &'s mut ProgramFacts) -> Walk<'p, 's> {
+        let work_max = match facts.work < WORK_OF_ALL_MAX {
             true => WORK_MAX,
             false => WORK_LEFT_MAX,
         };
         Walk {
             project,
-            seen,
+            facts,
             state: State::default(),
             frames: Vec::new(),
             steps: vec![Vec::new()],
@@ -260,10 +260,10 @@ impl<'p, 's> Walk<'p, 's> {
             ran_on: BTreeSet::new(),
             controlled: false,
             escaped: 0,
-            again: Vec::new(),
+            recursive_calls: Vec::new(),
             transactions: 0,
-            made: Vec::new(),
-            done: BTreeSet::new(),
+            prepared: Vec::new(),
+            executed: BTreeSet::new(),
             cut_from: usize::MAX,
             exits: Vec::new(),
             aborted: false,
@@ -289,7 +289,7 @@ impl<'p, 's> Walk<'p, 's> {
         self.annotations(declared.function);
         self.decorators(declared.function);
         self.block(&declared.function.body);
-        self.tell_again();
+        self.report_recursion();
         self.finish()
     }
 
@@ -320,13 +320,13 @@ impl<'p, 's> Walk<'p, 's> {
         });
         let mut found = Constants::default();
         let project = self.project;
-        self.constants_in(&project.sources[file].module.body, &mut found.named);
+        self.collect_constants(&project.sources[file].module.body, &mut found.named);
         let may_run = |(class, _, value): &&(Option<String>, String, Value)| {
             class.is_none() && !matches!(value, Value::Function(_)) && self.may_run(value)
         };
         let running = found.named.iter().filter(may_run);
         found.running = running.map(|(_, name, _)| name.clone()).collect();
-        for given in project.reassigned_in(file) {
+        for given in project.reassignments_in(file) {
             let class = given.of.map(str::to_owned);
             let value = match given.adds {
                 true => self.scalar(given.name, Vec::new(), false),
@@ -359,30 +359,30 @@ impl<'p, 's> Walk<'p, 's> {
     }
 
     fn finish(mut self) -> Walked {
-        self.seen.work += self.work;
+        self.facts.work += self.work;
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
-        self.settle(&mut steps);
+        self.place_unexecuted(&mut steps);
         self.out.steps = steps;
         // One that is known for certain makes it unknown already.
-        let perhaps = std::mem::take(&mut self.out.perhaps);
+        let possible = std::mem::take(&mut self.out.possible);
         if self.out.unresolved.is_empty()
             && !(self.out.runs.is_empty() && self.out.forwards.is_empty() && !self.controlled)
         {
-            self.out.unresolved = perhaps;
+            self.out.unresolved = possible;
         }
         self.out
     }
 
     /// What was made ready and not run by anybody who was seen runs where it was made ready.
-    fn settle(&mut self, steps: &mut Vec<WalkedStep>) {
+    fn place_unexecuted(&mut self, steps: &mut Vec<WalkedStep>) {
         let mut at = 0;
         while at < steps.len() {
             match &mut steps[at] {
-                WalkedStep::Ready(number) => {
+                WalkedStep::Prepared(number) => {
                     let number = *number;
                     let known = self.state.handles.get(number);
-                    let handle = known.or_else(|| self.made.get(number));
-                    let left = handle.cloned().filter(|_| !self.done.contains(&number));
+                    let handle = known.or_else(|| self.prepared.get(number));
+                    let left = handle.cloned().filter(|_| !self.executed.contains(&number));
                     let new = left.map(|handle| {
                         let runs =
                             self.runs_of(&handle.texts, &handle.bound, handle.file, handle.at);
@@ -399,7 +399,7 @@ impl<'p, 's> Walk<'p, 's> {
                 WalkedStep::Either(branches) => {
                     let mut own = std::mem::take(branches);
                     for branch in &mut own {
-                        self.settle(&mut branch.steps);
+                        self.place_unexecuted(&mut branch.steps);
                     }
                     own.retain(|branch| !branch.steps.is_empty());
                     if own.is_empty() {
@@ -410,7 +410,7 @@ impl<'p, 's> Walk<'p, 's> {
                 }
                 WalkedStep::Repeat(inner) => {
                     let mut own = std::mem::take(inner);
-                    self.settle(&mut own);
+                    self.place_unexecuted(&mut own);
                     if own.is_empty() {
                         steps.remove(at);
                         continue;
@@ -443,7 +443,7 @@ impl<'p, 's> Walk<'p, 's> {
             id: self.scalars,
             shown: shortened(shown).into(),
             varies: self.loops > 0,
-            read: each_once(read).into(),
+            read: deduplicated(read).into(),
             number,
             database: false,
         }
@@ -528,7 +528,7 @@ impl<'p, 's> Walk<'p, 's> {
                 Value::Scalar(scalar) => scalar.clone(),
                 _ => self.plain(name, read.clone(), false),
             };
-            let other = [Folded::hole(hole, self.file(), 0)];
+            let other = [FoldedText::hole(hole, self.file(), 0)];
             if let Some(both) = crate::fold::either(texts, &other) {
                 return Value::Text(both);
             }

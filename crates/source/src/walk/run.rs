@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     names,
-    outline::{Control, Outline, declares},
+    sql_outline::{Control, SqlOutline, declares},
     syntax::{Expression, ExpressionKind},
-    value::{Folded, Read, Value},
+    value::{FoldedText, Read, Value},
 };
 
 impl Walk<'_, '_> {
@@ -25,10 +25,10 @@ impl Walk<'_, '_> {
         // A field may hold a statement by its text.
         let receiver = match receiver {
             Some(Value::Text(texts))
-                if texts.iter().any(Folded::is_sql)
+                if texts.iter().any(FoldedText::is_sql)
                     && (names::binds(name) || names::executes(name)) =>
             {
-                let handle = self.ready(texts.clone(), Bound::default(), call);
+                let handle = self.prepare(texts.clone(), Bound::default(), call);
                 if let Some(path) = call.on.and_then(Expression::path) {
                     self.state.variables.insert(&path, handle.clone());
                 }
@@ -54,8 +54,8 @@ impl Walk<'_, '_> {
             }
             if name.to_ascii_lowercase().contains("close")
                 || name.starts_with("new ")
-                || names::tells(name, call.callee)
-                || names::collects(name)
+                || names::reports_text(name, call.callee)
+                || names::builds_text(name)
             {
                 return Some(values[at].clone());
             }
@@ -75,12 +75,12 @@ impl Walk<'_, '_> {
             return Some(self.run_handles(handles, bound, call));
         }
         let (at, texts, beside) = self.text_in(call, values)?;
-        if !names::may_run(name) {
-            if names::tells(name, call.callee) {
+        if !names::may_run_sql(name) {
+            if names::reports_text(name, call.callee) {
                 self.mark(&texts);
                 return None;
             }
-            if names::collects(name) {
+            if names::builds_text(name) {
                 return None;
             }
         }
@@ -94,10 +94,10 @@ impl Walk<'_, '_> {
             [text] => text.mixed(),
             _ => None,
         };
-        if mixed.is_none() && !texts.iter().any(Folded::is_sql) {
+        if mixed.is_none() && !texts.iter().any(FoldedText::is_sql) {
             return None;
         }
-        self.seen.forwarded.insert(name.to_owned());
+        self.facts.forwarded.insert(name.to_owned());
         if let Some(path) = call.on.and_then(Expression::path) {
             self.ran_on.insert(path);
         }
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
             self.mark(&texts);
             let reason =
                 "createQuery() is in the words of the mapper's objects, not of tables".to_owned();
-            self.not_known(call, reason, String::new());
+            self.report_unresolved(call, reason, String::new());
             return Some(self.computed(values, call.whole));
         }
         let mut bound = self.bound_by(call, values, at + 1);
@@ -123,7 +123,7 @@ impl Walk<'_, '_> {
             }
         }
         if names::prepares(name) {
-            return Some(self.ready(texts, bound, call));
+            return Some(self.prepare(texts, bound, call));
         }
         let many = name.to_ascii_lowercase();
         if many.contains("many") || many.contains("batch") {
@@ -163,13 +163,13 @@ impl Walk<'_, '_> {
         &self,
         call: &Call<'_>,
         values: &[Value],
-    ) -> Option<(usize, Vec<Folded>, Option<Value>)> {
+    ) -> Option<(usize, Vec<FoldedText>, Option<Value>)> {
         for (at, value) in values.iter().enumerate() {
             match value {
                 Value::Text(texts) => {
-                    let control = || control_of(texts).is_some() && names::may_run(call.name);
+                    let control = || control_of(texts).is_some() && names::may_run_sql(call.name);
                     let mixed = || texts.len() == 1 && texts[0].mixed().is_some();
-                    if texts.iter().any(Folded::is_sql) || control() || mixed() {
+                    if texts.iter().any(FoldedText::is_sql) || control() || mixed() {
                         return Some((at, texts.clone(), None));
                     }
                 }
@@ -179,7 +179,7 @@ impl Walk<'_, '_> {
                         found.map(|(_, value)| value.clone())
                     };
                     if let Some(Value::Text(texts)) = of(&["text", "sql", "query", "statement"])
-                        && texts.iter().any(Folded::is_sql)
+                        && texts.iter().any(FoldedText::is_sql)
                     {
                         return Some((
                             at,
@@ -194,23 +194,23 @@ impl Walk<'_, '_> {
         None
     }
 
-    fn control(&mut self, control: Control, texts: &[Folded]) -> Option<Value> {
+    fn control(&mut self, control: Control, texts: &[FoldedText]) -> Option<Value> {
         self.mark(texts);
-        let begins = |text: &Folded| {
+        let begins = |text: &FoldedText| {
             let head = text.head().trim_start().to_ascii_lowercase();
             head.starts_with("begin") || head.starts_with("start transaction")
         };
-        self.controlled |= !matches!(control, Control::Aside) || texts.iter().any(begins);
+        self.controlled |= !matches!(control, Control::Utility) || texts.iter().any(begins);
         match control {
             Control::Commit => self.committed = true,
             Control::Rollback => self.aborted = true,
-            Control::Aside => {
-                let declares = |text: &&Folded| {
+            Control::Utility => {
+                let declares = |text: &&FoldedText| {
                     let head = text.head();
                     // Where there are holes nobody knows what is declared.
                     head.len() == text.length() && declares(&head)
                 };
-                if self.trial == 0 && !self.leads_back() {
+                if self.trial == 0 && !self.is_down_migration() {
                     let file = self.file();
                     let found = texts.iter().filter(declares);
                     self.out
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether what runs undoes a migration: it declares nothing.
-    fn leads_back(&self) -> bool {
+    fn is_down_migration(&self) -> bool {
         const NAMES: [&str; 9] = [
             "down",
             "downgrade",
@@ -241,13 +241,13 @@ impl Walk<'_, '_> {
     }
 
     /// A statement made ready.
-    fn ready(&mut self, texts: Vec<Folded>, bound: Bound, call: &Call<'_>) -> Value {
+    fn prepare(&mut self, texts: Vec<FoldedText>, bound: Bound, call: &Call<'_>) -> Value {
         if self.constants {
             return Value::Text(texts);
         }
         self.mark(&texts);
-        self.refill();
-        let number = self.made.len();
+        self.restore_handles();
+        let number = self.prepared.len();
         let handle = Arc::new(Handle {
             texts,
             file: self.file(),
@@ -256,9 +256,9 @@ impl Walk<'_, '_> {
             runs: Vec::new(),
         });
         self.ran += 1;
-        self.made.push(handle.clone());
+        self.prepared.push(handle.clone());
         self.state.handles.push(handle);
-        self.push(WalkedStep::Ready(number));
+        self.push(WalkedStep::Prepared(number));
         Value::Handle(vec![number])
     }
 
@@ -339,7 +339,7 @@ impl Walk<'_, '_> {
             }
             let runs = self.runs_of(&handle.texts, &own, handle.file, handle.at);
             if self.trial == 0 {
-                self.done.insert(*number);
+                self.executed.insert(*number);
             }
             if let Some(state) = self.state.handles.handle_mut(*number) {
                 state.runs.clone_from(&runs);
@@ -522,7 +522,7 @@ impl Walk<'_, '_> {
         }
         for value in values {
             if let Value::Function(at) = value {
-                let inner = call.of_what_it_is_given();
+                let inner = call.for_callback();
                 let at = *at;
                 if !self.frames.iter().any(|f| f.function == Some(at)) {
                     let rows = Value::Rows(runs.clone());
@@ -548,7 +548,7 @@ impl Walk<'_, '_> {
             let Some(known) = self.out.runs.get(*run) else {
                 continue;
             };
-            let outline = Outline::of(&known.text.shown());
+            let outline = SqlOutline::of(&known.text.shown());
             let column = match number {
                 Some(at) => outline.columns.get(at).cloned(),
                 None => outline
@@ -587,7 +587,7 @@ impl Walk<'_, '_> {
     }
 
     /// Runs one of these texts here.
-    pub(super) fn run(&mut self, texts: &[Folded], bound: Bound, at: usize) -> Value {
+    pub(super) fn run(&mut self, texts: &[FoldedText], bound: Bound, at: usize) -> Value {
         let file = self.file();
         let runs = self.runs_of(texts, &bound, file, at);
         if let Some(step) = self.step_of(&runs, file, at) {
@@ -599,7 +599,7 @@ impl Walk<'_, '_> {
     /// The runs of these texts, one for each.
     pub(super) fn runs_of(
         &mut self,
-        texts: &[Folded],
+        texts: &[FoldedText],
         bound: &Bound,
         file: usize,
         at: usize,
@@ -640,12 +640,12 @@ impl Walk<'_, '_> {
     }
 
     /// These texts are accounted for.
-    pub(super) fn mark(&mut self, texts: &[Folded]) {
+    pub(super) fn mark(&mut self, texts: &[FoldedText]) {
         for piece in texts.iter().flat_map(|t| &t.pieces) {
             if let crate::value::Piece::Known { file, places, .. } = piece
                 && let Some(place) = places.first()
             {
-                self.seen.texts.insert((*file, *place));
+                self.facts.texts.insert((*file, *place));
             }
         }
     }
@@ -698,7 +698,7 @@ fn is_entity_manager(name: &str) -> bool {
 }
 
 /// What texts are of which any may run, where all are the same.
-fn control_of(texts: &[Folded]) -> Option<Control> {
+fn control_of(texts: &[FoldedText]) -> Option<Control> {
     let mut found = texts.iter().map(|text| Control::of(&text.shown()));
     let first = found.next()??;
     found.all(|other| other == Some(first)).then_some(first)

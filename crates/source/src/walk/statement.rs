@@ -60,7 +60,7 @@ impl Walk<'_, '_> {
     /// Statements in a branch of their own: their steps, the state behind them, and how they end.
     fn branch(&mut self, from: &State, statements: &[Statement]) -> (Vec<WalkedStep>, State, Flow) {
         self.state = from.clone();
-        self.refill();
+        self.restore_handles();
         let outer = std::mem::replace(&mut self.aborted, false);
         self.steps.push(Vec::new());
         let mut flow = self.block(statements);
@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
                 self.exits.push(Vec::new());
                 let mut flow = self.branches(&all, &at);
                 // Who leaves a case goes on behind the last.
-                flow.ends &= !self.come_out();
+                flow.ends &= !self.merge_exits();
                 flow
             }
             StatementKind::Loop { before, body } => {
@@ -115,7 +115,7 @@ impl Walk<'_, '_> {
                 self.repeat(&mut |walk: &mut Self| {
                     walk.exits.push(Vec::new());
                     walk.block(body);
-                    walk.come_out();
+                    walk.merge_exits();
                 });
                 Flow {
                     may_leave: leaves(body),
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
                 body,
                 handlers,
                 finally,
-            } => self.attempt(statement, body, handlers, finally),
+            } => self.try_statement(statement, body, handlers, finally),
             StatementKind::Return(value) => {
                 let value = match value {
                     Some(value) => self.evaluate(value),
@@ -174,14 +174,14 @@ impl Walk<'_, '_> {
     }
 
     /// The states in which a loop, or its turn, was left, beside that at its end; whether there are any.
-    fn come_out(&mut self) -> bool {
+    fn merge_exits(&mut self) -> bool {
         let exits = self.exits.pop().unwrap_or_default();
         let any = !exits.is_empty();
         for exit in exits {
             let state = std::mem::take(&mut self.state);
             self.state = self.join_states(state, exit);
         }
-        self.refill();
+        self.restore_handles();
         any
     }
 
@@ -254,7 +254,7 @@ impl Walk<'_, '_> {
             });
         }
         self.state = joined.unwrap_or(from);
-        self.refill();
+        self.restore_handles();
         self.either(steps);
         flows
     }
@@ -300,7 +300,7 @@ impl Walk<'_, '_> {
                 bound.unsure = true;
             }
         }
-        self.refill();
+        self.restore_handles();
         self.steps.push(Vec::new());
         body(self);
         let inner = self.steps.pop().unwrap_or_default();
@@ -314,7 +314,7 @@ impl Walk<'_, '_> {
 
     /// Something that is done for the state that it leaves alone.
     fn on_trial(&mut self, body: &mut dyn FnMut(&mut Self)) {
-        let (runs, made) = (self.out.runs.len(), self.made.len());
+        let (runs, made) = (self.out.runs.len(), self.prepared.len());
         let returns: Vec<usize> = self.frames.iter().map(|f| f.returns.len()).collect();
         self.trial += 1;
         self.steps.push(Vec::new());
@@ -322,13 +322,13 @@ impl Walk<'_, '_> {
         self.steps.pop();
         self.trial -= 1;
         self.out.runs.truncate(runs);
-        self.made.truncate(made);
+        self.prepared.truncate(made);
         for (frame, length) in self.frames.iter_mut().zip(returns) {
             frame.returns.truncate(length);
         }
     }
 
-    fn attempt(
+    fn try_statement(
         &mut self,
         statement: &Statement,
         body: &[Statement],
@@ -351,7 +351,7 @@ impl Walk<'_, '_> {
             });
         }
         self.state = from.clone();
-        self.refill();
+        self.restore_handles();
         let flow = match swallowed {
             false => self.block(body),
             true => {
@@ -394,7 +394,7 @@ impl Walk<'_, '_> {
         }
         self.either(steps);
         self.state = state;
-        self.refill();
+        self.restore_handles();
         let last = self.block(finally);
         Flow {
             ends: flow.ends || last.ends,
@@ -406,7 +406,7 @@ impl Walk<'_, '_> {
     }
 
     /// What names stand for outside of functions.
-    pub(super) fn constants_in(
+    pub(super) fn collect_constants(
         &mut self,
         statements: &[Statement],
         found: &mut Vec<(Option<String>, String, Value)>,
@@ -445,24 +445,24 @@ impl Walk<'_, '_> {
                     }
                 }
                 StatementKind::Block(inner) | StatementKind::Other(inner) => {
-                    self.constants_in(inner, found);
+                    self.collect_constants(inner, found);
                 }
                 StatementKind::Class { name, body, .. } => {
                     let last = self.frames.len() - 1;
                     let outer = self.frames[last].class.replace(name.clone());
                     let kept = self.state.variables.clone();
-                    self.constants_in(body, found);
+                    self.collect_constants(body, found);
                     self.state.variables = kept;
                     self.frames[last].class = outer;
                 }
                 // What functions give to fields counts, whoever runs them.
-                StatementKind::Function(function) => self.fields_in(&function.body, found),
+                StatementKind::Function(function) => self.collect_fields(&function.body, found),
                 _ => {}
             }
         }
     }
 
-    fn fields_in(
+    fn collect_fields(
         &mut self,
         statements: &[Statement],
         found: &mut Vec<(Option<String>, String, Value)>,
@@ -489,15 +489,15 @@ impl Walk<'_, '_> {
                 StatementKind::If {
                     then, otherwise, ..
                 } => {
-                    self.fields_in(then, found);
-                    self.fields_in(otherwise, found);
+                    self.collect_fields(then, found);
+                    self.collect_fields(otherwise, found);
                 }
                 StatementKind::Block(inner)
                 | StatementKind::Other(inner)
-                | StatementKind::Loop { body: inner, .. } => self.fields_in(inner, found),
+                | StatementKind::Loop { body: inner, .. } => self.collect_fields(inner, found),
                 StatementKind::Try { body, finally, .. } => {
-                    self.fields_in(body, found);
-                    self.fields_in(finally, found);
+                    self.collect_fields(body, found);
+                    self.collect_fields(finally, found);
                 }
                 _ => {}
             }

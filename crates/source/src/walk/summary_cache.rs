@@ -21,7 +21,7 @@ use super::{
 use crate::{
     project::expressions,
     syntax::ExpressionKind,
-    value::{Folded, Piece, Scalar, Value},
+    value::{FoldedText, Piece, Scalar, Value},
 };
 
 /// After so many outcomes that cannot be remembered, a function is not tried any more.
@@ -35,8 +35,8 @@ const DEPTH_MAX: usize = 8;
 
 /// What functions have come to.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
-    outcomes: BTreeMap<Key, Outcome>,
+pub(crate) struct SummaryCache {
+    outcomes: BTreeMap<SummaryKey, CacheEntry>,
     /// The names in a function and in all that it calls of those within others.
     names: BTreeMap<usize, Rc<BTreeSet<Rc<str>>>>,
     /// The names in a function alone.
@@ -53,34 +53,34 @@ struct Names {
 }
 
 /// A function, and what is known of what it is given.
-pub(super) type Key = (usize, Vec<Given>);
+pub(super) type SummaryKey = (usize, Vec<ArgumentKind>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Given {
+pub(super) enum ArgumentKind {
     Nothing,
     Value,
     Number,
-    Database,
+    Certainty,
     Text(String),
 }
 
 #[derive(Clone, Debug)]
-enum Outcome {
-    Known(Rc<Known>),
+enum CacheEntry {
+    Summary(Rc<Summary>),
     /// So many times, something that may be another the next time.
-    Open(usize),
+    NotCacheable(usize),
 }
 
 #[derive(Debug)]
-struct Known {
-    returned: Made,
+struct Summary {
+    returned: SummaryValue,
     /// What it writes around it, where there is something of the name.
-    written: Vec<(Arc<str>, Made)>,
+    written: Vec<(Arc<str>, SummaryValue)>,
 }
 
 /// What a function has made.
 #[derive(Clone, Debug)]
-enum Made {
+enum SummaryValue {
     /// What it was given in this place.
     Argument(usize),
     /// A value, with none in it that others know.
@@ -90,16 +90,21 @@ enum Made {
 }
 
 /// How things stood before a function was followed.
-pub(super) struct Before {
+pub(super) struct CallState {
     state: State,
     scalars: u32,
     cut_from: usize,
-    traces: [usize; 10],
+    side_effects: [usize; 10],
 }
 
 impl Walk<'_, '_> {
     /// By what a call of a function is remembered, if it can be.
-    pub(super) fn key(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Option<Key> {
+    pub(super) fn summary_key(
+        &mut self,
+        at: usize,
+        values: &[Value],
+        call: &Call<'_>,
+    ) -> Option<SummaryKey> {
         let project = self.project;
         let declared = &project.functions[at];
         let is_plain = |value: &Value| match value {
@@ -121,20 +126,23 @@ impl Walk<'_, '_> {
                         return None;
                     }
                     match (scalar.number, scalar.database) {
-                        (_, true) => Given::Database,
-                        (true, false) => Given::Number,
-                        (false, false) => Given::Value,
+                        (_, true) => ArgumentKind::Certainty,
+                        (true, false) => ArgumentKind::Number,
+                        (false, false) => ArgumentKind::Value,
                     }
                 }
                 value => match short(value) {
-                    Some(text) => Given::Text(text.to_string()),
-                    None => Given::Nothing,
+                    Some(text) => ArgumentKind::Text(text.to_string()),
+                    None => ArgumentKind::Nothing,
                 },
             });
         }
-        let key = (at, given);
-        let outcomes = &self.seen.remembered.outcomes;
-        if matches!(outcomes.get(&key), Some(Outcome::Open(TRIED_MAX..))) {
+        let summary_key = (at, given);
+        let outcomes = &self.facts.summaries.outcomes;
+        if matches!(
+            outcomes.get(&summary_key),
+            Some(CacheEntry::NotCacheable(TRIED_MAX..))
+        ) {
             return None;
         }
         // Only what stands within another finds that one's variables.
@@ -142,11 +150,17 @@ impl Walk<'_, '_> {
             true => self.names(at),
             false => Rc::default(),
         };
-        self.finds_nothing(at, &names, &ids).then_some(key)
+        self.sees_no_known_value(at, &names, &ids)
+            .then_some(summary_key)
     }
 
     /// Whether nothing is known of what a function finds around it.
-    fn finds_nothing(&self, at: usize, names: &BTreeSet<Rc<str>>, given: &BTreeSet<u32>) -> bool {
+    fn sees_no_known_value(
+        &self,
+        at: usize,
+        names: &BTreeSet<Rc<str>>,
+        given: &BTreeSet<u32>,
+    ) -> bool {
         let declared = &self.project.functions[at];
         let same = declared.class == self.frame().class;
         let tells_nothing = |value: &Value| {
@@ -174,7 +188,7 @@ impl Walk<'_, '_> {
 
     /// The names in a function, and in those within others that it calls, and these.
     fn names(&mut self, at: usize) -> Rc<BTreeSet<Rc<str>>> {
-        if let Some(known) = self.seen.remembered.names.get(&at) {
+        if let Some(known) = self.facts.summaries.names.get(&at) {
             return known.clone();
         }
         let mut names = BTreeSet::new();
@@ -186,13 +200,13 @@ impl Walk<'_, '_> {
             open.extend(own.nested.iter().filter(|at| seen.insert(**at)));
         }
         let names = Rc::new(names);
-        self.seen.remembered.names.insert(at, names.clone());
+        self.facts.summaries.names.insert(at, names.clone());
         names
     }
 
     /// The names in a function alone.
     fn own_names(&mut self, at: usize) -> Rc<Names> {
-        if let Some(known) = self.seen.remembered.own_names.get(&at) {
+        if let Some(known) = self.facts.summaries.own_names.get(&at) {
             return known.clone();
         }
         let project = self.project;
@@ -214,69 +228,74 @@ impl Walk<'_, '_> {
             names: names.into_iter().map(Rc::from).collect(),
             nested: nested.collect(),
         });
-        self.seen.remembered.own_names.insert(at, own.clone());
+        self.facts.summaries.own_names.insert(at, own.clone());
         own
     }
 
     /// What it has come to, if that is remembered.
-    pub(super) fn recall(&mut self, key: &Key, values: &[Value]) -> Option<Value> {
-        let Outcome::Known(known) = self.seen.remembered.outcomes.get(key)?.clone() else {
+    pub(super) fn cached_result(
+        &mut self,
+        summary_key: &SummaryKey,
+        values: &[Value],
+    ) -> Option<Value> {
+        let CacheEntry::Summary(known) = self.facts.summaries.outcomes.get(summary_key)?.clone()
+        else {
             return None;
         };
-        let declared = &self.project.functions[key.0];
+        let declared = &self.project.functions[summary_key.0];
         let same = declared.class == self.frame().class;
         let is_written = |name: &str, variables: &Variables| match declared.nested {
             true => variables.contains(name),
             false => is_field(name),
         };
         // A method of another class may be inherited, or be another object's: what it writes is one of two then.
-        let is_sure = |name: &str, made: &Made, variables: &Variables| {
+        let is_sure = |name: &str, summary_value: &SummaryValue, variables: &Variables| {
             let is_plain = same || declared.nested || !variables.contains(name);
-            is_plain && !matches!(made, Made::Other)
+            is_plain && !matches!(summary_value, SummaryValue::Other)
         };
         let variables = &self.state.variables;
         let mut written = known.written.iter();
-        if written
-            .any(|(name, made)| is_written(name, variables) && !is_sure(name, made, variables))
-        {
+        if written.any(|(name, summary_value)| {
+            is_written(name, variables) && !is_sure(name, summary_value, variables)
+        }) {
             return None;
         }
         let mut new = BTreeMap::new();
-        for (name, made) in &known.written {
+        for (name, summary_value) in &known.written {
             if is_written(name, &self.state.variables)
-                && let Some(value) = self.made(made, values, &mut new)
+                && let Some(value) = self.summary_value(summary_value, values, &mut new)
             {
                 self.state.variables.share(name, Arc::new(value));
             }
         }
-        self.made(&known.returned, values, &mut new)
+        self.summary_value(&known.returned, values, &mut new)
     }
 
-    fn made(
+    fn summary_value(
         &mut self,
-        made: &Made,
+        summary_value: &SummaryValue,
         values: &[Value],
         new: &mut BTreeMap<u32, u32>,
     ) -> Option<Value> {
-        match made {
-            Made::Argument(place) => Some(values[*place].clone()),
-            Made::Own(value) => Some(self.renewed(value, new)),
-            Made::Other => None,
+        match summary_value {
+            SummaryValue::Argument(place) => Some(values[*place].clone()),
+            SummaryValue::Own(value) => Some(self.with_fresh_values(value, new)),
+            SummaryValue::Other => None,
         }
     }
 
     /// How things stand.
-    pub(super) fn before(&mut self) -> Before {
-        Before {
+    pub(super) fn call_state(&mut self) -> CallState {
+        CallState {
             state: self.state.clone(),
             scalars: self.scalars,
             cut_from: std::mem::replace(&mut self.cut_from, usize::MAX),
-            traces: self.traces(),
+            side_effects: self.side_effects(),
         }
     }
 
     /// What a function may leave behind it, beside the state, counted.
-    fn traces(&self) -> [usize; 10] {
+    fn side_effects(&self) -> [usize; 10] {
         let out = &self.out;
         let flags = [self.aborted, self.committed, self.gave_up];
         [
@@ -286,80 +305,90 @@ impl Walk<'_, '_> {
             out.declared.len(),
             self.steps.last().map_or(0, Vec::len),
             self.ran,
-            self.again.len(),
-            self.made.len(),
+            self.recursive_calls.len(),
+            self.prepared.len(),
             self.exits.iter().map(Vec::len).sum(),
             flags.into_iter().filter(|flag| *flag).count(),
         ]
     }
 
     /// Remembers what a function has come to and written, if it has left no other trace.
-    pub(super) fn remember(
+    pub(super) fn store_summary(
         &mut self,
-        key: Key,
-        before: &Before,
+        summary_key: SummaryKey,
+        call_state: &CallState,
         values: &[Value],
         (returned, written): (&Value, Written),
     ) {
         // What a function calls that is being followed outside of it may be followed into the next time.
-        let cut_from = std::mem::replace(&mut self.cut_from, before.cut_from);
+        let cut_from = std::mem::replace(&mut self.cut_from, call_state.cut_from);
         self.cut_from = self.cut_from.min(cut_from);
         let is_whole = cut_from >= self.frames.len();
-        let unchanged = before.traces == self.traces() && self.state.is_left(&before.state);
-        let takes_text = key.1.iter().any(|of| matches!(of, Given::Text(_)));
-        let made = |value: &Value| {
+        let unchanged = call_state.side_effects == self.side_effects()
+            && self.state.leaves_unchanged(&call_state.state);
+        let takes_text = summary_key
+            .1
+            .iter()
+            .any(|of| matches!(of, ArgumentKind::Text(_)));
+        let summary_value = |value: &Value| {
             let is_it = |given: &Value| match (given, value) {
                 (Value::Scalar(given), Value::Scalar(found)) => given == found,
                 _ => false,
             };
             match values.iter().position(is_it) {
-                Some(place) => Made::Argument(place),
+                Some(place) => SummaryValue::Argument(place),
                 // A text may be one that was given, whose place is another the next time.
-                None if is_own(value, before.scalars, !takes_text, 0) => Made::Own(value.clone()),
-                None => Made::Other,
+                None if is_own(value, call_state.scalars, !takes_text, 0) => {
+                    SummaryValue::Own(value.clone())
+                }
+                None => SummaryValue::Other,
             }
         };
-        let outcomes = &mut self.seen.remembered.outcomes;
-        let tried = match outcomes.get(&key) {
-            Some(Outcome::Open(times)) => *times,
+        let outcomes = &mut self.facts.summaries.outcomes;
+        let tried = match outcomes.get(&summary_key) {
+            Some(CacheEntry::NotCacheable(times)) => *times,
             _ => 0,
         };
-        let returned = made(returned);
+        let returned = summary_value(returned);
         let outcome = match returned {
-            returned @ (Made::Argument(_) | Made::Own(_)) if unchanged && is_whole => {
+            returned @ (SummaryValue::Argument(_) | SummaryValue::Own(_))
+                if unchanged && is_whole =>
+            {
                 let written = written.into_iter().map(|(name, value)| {
-                    let value = made(&value);
+                    let value = summary_value(&value);
                     (name, value)
                 });
-                Outcome::Known(Rc::new(Known {
+                CacheEntry::Summary(Rc::new(Summary {
                     returned,
                     written: written.collect(),
                 }))
             }
-            _ => Outcome::Open(tried + 1),
+            _ => CacheEntry::NotCacheable(tried + 1),
         };
-        outcomes.insert(key, outcome);
+        outcomes.insert(summary_key, outcome);
     }
 
     /// The same with values of its own.
-    fn renewed(&mut self, value: &Value, new: &mut BTreeMap<u32, u32>) -> Value {
+    fn with_fresh_values(&mut self, value: &Value, new: &mut BTreeMap<u32, u32>) -> Value {
         match value {
-            Value::Scalar(scalar) => Value::Scalar(self.another(scalar, new)),
+            Value::Scalar(scalar) => Value::Scalar(self.fresh_scalar(scalar, new)),
             Value::List(values) => {
-                let values = values.iter().map(|value| self.renewed(value, new));
+                let values = values
+                    .iter()
+                    .map(|value| self.with_fresh_values(value, new));
                 Value::List(values.collect())
             }
             Value::Map(pairs) => {
-                let pairs = pairs
-                    .iter()
-                    .map(|(key, value)| (key.clone(), self.renewed(value, new)));
+                let pairs = pairs.iter().map(|(summary_key, value)| {
+                    (summary_key.clone(), self.with_fresh_values(value, new))
+                });
                 Value::Map(pairs.collect())
             }
             Value::Text(texts) => {
-                let mut texts: Vec<Folded> = texts.clone();
+                let mut texts: Vec<FoldedText> = texts.clone();
                 for piece in texts.iter_mut().flat_map(|text| &mut text.pieces) {
                     if let Piece::Hole { value, .. } = piece {
-                        *value = self.another(value, new);
+                        *value = self.fresh_scalar(value, new);
                     }
                 }
                 Value::Text(texts)
@@ -368,7 +397,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn another(&mut self, scalar: &Scalar, new: &mut BTreeMap<u32, u32>) -> Scalar {
+    fn fresh_scalar(&mut self, scalar: &Scalar, new: &mut BTreeMap<u32, u32>) -> Scalar {
         let id = *new.entry(scalar.id).or_insert_with(|| {
             self.scalars += 1;
             self.scalars
@@ -383,8 +412,9 @@ impl Walk<'_, '_> {
 
 impl State {
     /// Whether what is ready is as it was before.
-    fn is_left(&self, before: &State) -> bool {
-        self.handles.is_shared_with(&before.handles) && Arc::ptr_eq(&self.cursors, &before.cursors)
+    fn leaves_unchanged(&self, earlier: &State) -> bool {
+        self.handles.is_shared_with(&earlier.handles)
+            && Arc::ptr_eq(&self.cursors, &earlier.cursors)
     }
 }
 

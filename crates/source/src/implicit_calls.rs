@@ -3,7 +3,7 @@
 use crate::language::Language;
 
 /// Methods that run where a field is asked for that is none. Who writes one does so to the object that it has to do with.
-pub(crate) fn is_magic(name: &str) -> bool {
+pub(crate) fn is_attribute_hook(name: &str) -> bool {
     matches!(
         name,
         "__get" | "__isset" | "__unset" | "__getattr__" | "__getattribute__" | "__delattr__"
@@ -12,7 +12,7 @@ pub(crate) fn is_magic(name: &str) -> bool {
 
 /// Methods that run where nobody names them: operators, elements, loops, conversions, the end of an object. `takes` is
 /// how many parameters one has, `is` whether its class implements an interface.
-pub(crate) fn runs_unnamed(
+pub(crate) fn is_implicit_method(
     language: Language,
     name: &str,
     takes: usize,
@@ -32,7 +32,7 @@ pub(crate) fn runs_unnamed(
                     | "__aenter__"
                     | "__aexit__"
             );
-            special && !followed && !is_magic(name)
+            special && !followed && !is_attribute_hook(name)
         }
         Language::Php => match name {
             "__tostring" | "__toString" | "__set" | "__destruct" | "__serialize" | "__sleep"

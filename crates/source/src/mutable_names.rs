@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use crate::{
     language::Language,
-    project::{Declared, Source, expressions},
+    project::{DeclaredFunction, Source, expressions},
     syntax::{Expression, ExpressionKind},
 };
 
 /// A name that a function gives a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reassigned<'p> {
+pub(crate) struct Reassignment<'p> {
     /// The class or the object whose it is, by its name.
     pub(crate) of: Option<&'p str>,
     pub(crate) name: &'p str,
@@ -39,8 +39,8 @@ pub(crate) fn globals(source: &Source) -> BTreeSet<&str> {
 pub(crate) fn reassigned<'p>(
     source: &Source,
     globals: &BTreeSet<&str>,
-    declared: &'p Declared<'p>,
-) -> Vec<Reassigned<'p>> {
+    declared: &'p DeclaredFunction<'p>,
+) -> Vec<Reassignment<'p>> {
     let mut found = Vec::new();
     // Functions in it are looked at by themselves.
     expressions(&declared.function.body, false, &mut |assigned| {
@@ -79,7 +79,7 @@ pub(crate) fn reassigned<'p>(
             },
             _ => return,
         };
-        found.push(Reassigned {
+        found.push(Reassignment {
             of,
             name,
             value,

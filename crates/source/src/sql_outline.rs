@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) enum Control {
     Commit,
     Rollback,
-    Aside,
+    Utility,
 }
 
 impl Control {
@@ -30,7 +30,7 @@ impl Control {
     }
 
     fn of_one(head: &str) -> Option<Control> {
-        let head = behind_comments(head);
+        let head = without_leading_comments(head);
         let mut words = head
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
             .filter(|w| !w.is_empty())
@@ -44,10 +44,10 @@ impl Control {
             "rollback" | "abort" if second != Some("to") => Control::Rollback,
             "begin" | "start" | "savepoint" | "release" | "rollback" | "pragma" | "show"
             | "use" | "analyze" | "vacuum" | "explain" | "listen" | "notify" | "lock" => {
-                Control::Aside
+                Control::Utility
             }
-            "set" if head.trim_start().len() > 3 => Control::Aside,
-            "create" | "alter" | "drop" | "grant" | "comment" => Control::Aside,
+            "set" if head.trim_start().len() > 3 => Control::Utility,
+            "create" | "alter" | "drop" | "grant" | "comment" => Control::Utility,
             _ => return None,
         })
     }
@@ -100,13 +100,15 @@ pub(crate) fn statements(text: &str) -> Vec<Range<usize>> {
 
 /// Whether a statement declares what stays.
 pub(crate) fn declares(statement: &str) -> bool {
-    let first = behind_comments(statement).get(..6).unwrap_or_default();
+    let first = without_leading_comments(statement)
+        .get(..6)
+        .unwrap_or_default();
     let first = first.to_ascii_lowercase();
     first == "create" || first.starts_with("alter")
 }
 
 /// A text without the comments that it begins with; nothing is left where one has no end.
-pub(crate) fn behind_comments(text: &str) -> &str {
+pub(crate) fn without_leading_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     while let Some(comment) = rest.strip_prefix("--").or_else(|| rest.strip_prefix("/*")) {
         let end = match rest.starts_with("--") {
@@ -120,7 +122,7 @@ pub(crate) fn behind_comments(text: &str) -> &str {
 
 /// The parts of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outline {
+pub(crate) struct SqlOutline {
     /// What a SELECT returns, each by its name or its alias; an expression as it is written.
     pub(crate) columns: Vec<String>,
     /// Whether it returns every column (`*`).
@@ -139,8 +141,8 @@ pub(crate) struct Outline {
     pub(crate) placed: Vec<(usize, String)>,
 }
 
-impl Outline {
-    pub(crate) fn of(text: &str) -> Outline {
+impl SqlOutline {
+    pub(crate) fn of(text: &str) -> SqlOutline {
         let words = tokens(text);
         let is = |at: usize, word: &str| {
             words
@@ -158,11 +160,11 @@ impl Outline {
                 depth <= 0 && is(*at, word)
             })
         };
-        let mut outline = Outline {
+        let mut outline = SqlOutline {
             verb: words
                 .first()
                 .map_or_else(String::new, |w| w.to_ascii_lowercase()),
-            ..Outline::default()
+            ..SqlOutline::default()
         };
         let name_at = |at: usize| words.get(at).map(|w| last_part(w));
         match outline.verb.as_str() {
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_statement_is_told_by_its_words() {
-        let of = |text: &str| Outline::of(text);
+        let of = |text: &str| SqlOutline::of(text);
         let select = of(
             "SELECT a.balance, count(*) AS n, max(x) top, t.* FROM account a WHERE a.id = ? AND owner = $2",
         );
@@ -330,10 +332,13 @@ mod tests {
     fn what_is_not_about_rows_is_told() {
         assert_eq!(Control::of("COMMIT"), Some(Control::Commit));
         assert_eq!(Control::of("rollback;"), Some(Control::Rollback));
-        assert_eq!(Control::of("ROLLBACK TO SAVEPOINT a"), Some(Control::Aside));
+        assert_eq!(
+            Control::of("ROLLBACK TO SAVEPOINT a"),
+            Some(Control::Utility)
+        );
         assert_eq!(
             Control::of(" SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
-            Some(Control::Aside)
+            Some(Control::Utility)
         );
         assert_eq!(Control::of("SELECT 1"), None);
         for sql in [
@@ -349,7 +354,7 @@ mod tests {
             "create trigger g AFTER INSERT ON t BEGIN UPDATE t SET n = 1; END;",
             "set names 'utf8;'; SET a = 1 -- ; DELETE",
         ] {
-            assert_eq!(Control::of(sql), Some(Control::Aside), "{sql}");
+            assert_eq!(Control::of(sql), Some(Control::Utility), "{sql}");
         }
         assert_eq!(Control::of(""), None);
     }
