@@ -1,4 +1,5 @@
-//! What was followed as transactions: which functions are one by themselves, and what is left over.
+//! Makes transactions of the walked functions: decides which functions are transactions of their own, and reports
+//! what is left over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,16 +19,16 @@ use crate::{
     walk::{Branch, ProgramFacts, Run, Walk, Walked, WalkedStep},
 };
 
-/// Who makes transactions of a project.
+/// Extracts the transactions of a project.
 pub(crate) struct Extraction<'p> {
     project: &'p Project<'p>,
     facts: ProgramFacts,
     pub(crate) program: Program,
-    /// What is run as it is given, and by which function.
+    /// Functions that run a parameter as SQL, with the call that does.
     forwards: Vec<(usize, Unresolved)>,
-    /// The clients by the functions that they are.
+    /// The client made of each function.
     of_functions: BTreeMap<usize, usize>,
-    /// What is declared by the program, each with its file.
+    /// Declarations that the program runs, each with its file.
     declared: Vec<(usize, FoldedText)>,
 }
 
@@ -89,7 +90,7 @@ impl<'p> Extraction<'p> {
         self.client(walked, name, declared.file, Some(at));
     }
 
-    /// A transaction of what was found, if there is anything.
+    /// Adds a transaction for a walked function, if it runs anything.
     fn client(&mut self, walked: Walked, name: String, file: usize, function: Option<usize>) {
         if let Some(at) = function {
             let forwards = walked.forwards.iter().cloned();
@@ -136,7 +137,7 @@ impl<'p> Extraction<'p> {
         });
     }
 
-    /// Functions that run what they are given: known where everybody gives them SQL.
+    /// Reports functions that run a parameter as SQL, unless all their callers pass known SQL.
     fn forwards(&mut self) {
         for (at, unresolved) in std::mem::take(&mut self.forwards) {
             let declared = &self.project.functions[at];
@@ -178,7 +179,7 @@ impl<'p> Extraction<'p> {
         });
     }
 
-    /// Texts that look like SQL and that nobody is seen to run.
+    /// Reports texts that look like SQL and have no call site.
     fn leftovers(&mut self) {
         let mut found = Vec::new();
         for (file, source) in self.project.sources.iter().enumerate() {
@@ -199,7 +200,7 @@ impl<'p> Extraction<'p> {
             let unresolved = Unresolved {
                 file,
                 range: range.clone(),
-                reason: "nobody is seen to run this SQL".to_owned(),
+                reason: "no call site found for this SQL".to_owned(),
                 head,
             };
             let name = place_name(source, range.start);
@@ -207,12 +208,12 @@ impl<'p> Extraction<'p> {
         }
     }
 
-    /// What is broken makes unknown what it may be part of.
+    /// Reports broken source; a function around it becomes unknown.
     fn broken(&mut self) {
         for (file, source) in self.project.sources.iter().enumerate() {
             let mut last = 0..0;
             for range in &source.module.broken {
-                // What lies in one another is told once.
+                // Nested ranges are reported once.
                 if range.start < last.end {
                     continue;
                 }
@@ -239,7 +240,7 @@ impl<'p> Extraction<'p> {
                     file,
                     range: range.clone(),
                     reason:
-                        "the source is broken here, or nests too deeply: what it runs is not known"
+                        "the source is broken or nests too deeply here: the SQL that it runs is not known"
                             .to_owned(),
                     head: String::new(),
                 };
@@ -255,7 +256,7 @@ impl<'p> Extraction<'p> {
         }
     }
 
-    /// Tables that the program makes itself.
+    /// Collects the declarations that the program runs.
     fn declarations(&mut self) {
         let mut files: BTreeMap<usize, String> = BTreeMap::new();
         let mut declared = std::mem::take(&mut self.declared);
@@ -276,7 +277,7 @@ impl<'p> Extraction<'p> {
             let lines = lines.filter(|byte| **byte == b'\n').count();
             let out = files.entry(file).or_default();
             let have = out.bytes().filter(|byte| *byte == b'\n').count();
-            // On the lines where they stand, as far as that goes.
+            // Keeps each declaration on its original line where possible.
             out.extend(std::iter::repeat_n('\n', lines.saturating_sub(have)));
             out.push_str(text.shown().trim_end().trim_end_matches(';'));
             out.push(';');
@@ -288,7 +289,7 @@ impl<'p> Extraction<'p> {
     }
 }
 
-/// Whether a text has a word of SQL that reads or writes rows.
+/// Whether a text contains a word that may run SQL.
 fn may_run(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     [
@@ -301,7 +302,7 @@ fn may_run(text: &str) -> bool {
 struct ClientBuilder<'w> {
     project: &'w Project<'w>,
     parameters: Vec<ClientParameter>,
-    /// The parameters that values are.
+    /// The parameter of each value.
     known: BTreeMap<(u32, Arc<str>), usize>,
     names: BTreeSet<String>,
     unresolved: Vec<Unresolved>,
@@ -344,7 +345,7 @@ impl ClientBuilder<'_> {
 
     /// A new parameter.
     fn parameter(&mut self, name: String, varies: bool) -> usize {
-        // A column may have the same name.
+        // The colon keeps it apart from a column of the same name.
         let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_')
             && !name.starts_with(|c: char| c.is_ascii_digit());
         let name = if is_name { format!(":{name}") } else { name };
@@ -386,12 +387,12 @@ impl ClientBuilder<'_> {
                 let varies = !other.read().is_empty();
                 self.parameter(otherwise.to_owned(), varies)
             }
-            // Whatever it is, it may depend on anything.
+            // An unknown value may depend on anything.
             None => self.parameter(otherwise.to_owned(), true),
         }
     }
 
-    /// A run as a statement; nothing where it is none, or is not known.
+    /// Turns a run into a statement; `None` if it controls a transaction or its text is not known.
     fn run(&mut self, run: &Run) -> Option<anabranch_sql::script::ClientStatement> {
         if Control::of(&run.text.shown()).is_some() {
             return None;
@@ -410,7 +411,7 @@ impl ClientBuilder<'_> {
                     Some(Piece::Hole { value, .. }) => {
                         format!("part of this SQL is not known: `{}`", value.shown)
                     }
-                    _ => "what runs here does not begin as SQL does".to_owned(),
+                    _ => "the text that runs here does not begin like SQL".to_owned(),
                 };
                 self.unresolved.push(report_unresolved(reason));
             }

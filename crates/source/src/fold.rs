@@ -1,5 +1,5 @@
-//! Texts put together from pieces, and made statements: placeholders become `$n`, and the values that
-//! are bound to them its parameters.
+//! Concatenates and formats folded texts, and turns them into statements: placeholders become `$n`, and the values
+//! bound to them become parameters.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::value::{
     ALTERNATIVES_MAX, FoldedText, PIECES_MAX, Piece, Scalar, TEXT_MAX, deduplicated,
 };
 
-/// One behind the other, each alternative with each.
+/// Concatenates each alternative of `left` with each of `right`.
 ///
 /// # Errors
-/// The first, where they are too many, or too long.
+/// `left` unchanged, if the result has too many alternatives or pieces.
 pub(crate) fn concat(
     mut left: Vec<FoldedText>,
     right: &[FoldedText],
@@ -37,7 +37,7 @@ pub(crate) fn concat(
     Ok(found)
 }
 
-/// Either of them.
+/// The union of two sets of alternatives; `None` if it is too large.
 pub(crate) fn either(left: &[FoldedText], right: &[FoldedText]) -> Option<Vec<FoldedText>> {
     let mut found = left.to_vec();
     for text in right {
@@ -48,7 +48,7 @@ pub(crate) fn either(left: &[FoldedText], right: &[FoldedText]) -> Option<Vec<Fo
     (found.len() <= ALTERNATIVES_MAX).then_some(found)
 }
 
-/// How a function writes the places where values go.
+/// The notation of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// `%s`, `%d`, `%05.2f`, `%v`, `%1$s`, `%(name)s`.
@@ -57,8 +57,8 @@ pub(crate) enum Format {
     Braces,
 }
 
-/// A text with values in the places that a format has for them. `value` is told the number of the place, the
-/// name in it, and whether only a number can stand there.
+/// Replaces the fields of a format string by values. `value` receives the field's index, its name, and whether only a
+/// number can stand there.
 pub(crate) fn format(
     text: &FoldedText,
     format: Format,
@@ -181,21 +181,21 @@ fn braces(rest: &str) -> Option<FormatField<'_>> {
     })
 }
 
-/// What a statement's placeholder asks for.
+/// The value that a placeholder stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PlaceholderValue<'t> {
-    /// The value with this number, from 0.
+    /// The bound value with this index, from 0.
     Position(usize),
     Named(&'t str),
-    /// What stands in a hole.
+    /// The value in a hole of the text.
     Hole(&'t Scalar),
 }
 
-/// A text as a statement. `file` and `place` are where it runs, which is told for what comes from another
-/// file. `number` says which parameter is asked for; `positional` whether `%s` is a placeholder.
+/// Turns a text into a statement. `file` and `place` are the position where it runs, which pieces from another file
+/// take on. `number` gives the parameter for a placeholder; `percent_is_value` says whether `%s` is a placeholder.
 ///
 /// # Errors
-/// The hole that is not known to be a value.
+/// The first hole that is not known to be a value.
 pub(crate) fn statement(
     folded: &FoldedText,
     file: usize,
@@ -213,9 +213,65 @@ pub(crate) fn statement(
             database: false,
         });
     }
+    let (text, places, holes) = with_markers(folded, file, place);
+    let (text, places, quoted) = close_quotes(&text, &places);
+    for (at, (value, sure)) in holes.iter().enumerate() {
+        let is_quoted = quoted.iter().any(|(_, inside)| inside.contains(&at));
+        if !sure && !is_quoted {
+            return Err(value.clone());
+        }
+    }
+    let (text, places) = match percent_is_value {
+        true => without_percent(&text, &places),
+        false => (text, places),
+    };
+    let last = places.last().map_or(place, |at| at + 1);
+    let mut next = 0;
+    let (text, places) = substitute(
+        &text,
+        |at| places.get(at).copied().unwrap_or(last),
+        |placeholder| match placeholder {
+            Placeholder::Dollar(n) | Placeholder::Question(Some(n)) => {
+                let position = n.parse::<usize>().unwrap_or(usize::MAX);
+                number(PlaceholderValue::Position(position.wrapping_sub(1)))
+            }
+            Placeholder::Question(None) => {
+                next += 1;
+                number(PlaceholderValue::Position(next - 1))
+            }
+            Placeholder::Named(_, name) => {
+                let at = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
+                if let Some((value, _)) = at(HOLE).and_then(|at| holes.get(at)) {
+                    return number(PlaceholderValue::Hole(value));
+                }
+                if let Some((text, inside)) = at(QUOTED).and_then(|at| quoted.get(at)) {
+                    let value = joined(text, inside, &holes);
+                    return number(PlaceholderValue::Hole(&value));
+                }
+                if name.starts_with(PERCENT) {
+                    return number(PlaceholderValue::Position(
+                        at(PERCENT).unwrap_or(usize::MAX),
+                    ));
+                }
+                number(PlaceholderValue::Named(name))
+            }
+        },
+    );
+    Ok(ClientStatement { text, places, file })
+}
+
+/// A hole, and whether it is certainly a value.
+type MarkedHole = (Scalar, bool);
+
+/// The text of a statement with a marker for each hole, the offset of each byte, and the holes.
+fn with_markers(
+    folded: &FoldedText,
+    file: usize,
+    place: u32,
+) -> (String, Vec<u32>, Vec<MarkedHole>) {
     let mut text = String::new();
     let mut places: Vec<u32> = Vec::new();
-    let mut holes: Vec<(Scalar, bool)> = Vec::new();
+    let mut holes: Vec<MarkedHole> = Vec::new();
     for piece in &folded.pieces {
         match piece {
             Piece::Known {
@@ -243,58 +299,7 @@ pub(crate) fn statement(
             }
         }
     }
-    let (text, places, quoted) = close_quotes(&text, &places);
-    for (at, (value, sure)) in holes.iter().enumerate() {
-        let is_quoted = quoted.iter().any(|(_, inside)| inside.contains(&at));
-        if !sure && !is_quoted {
-            return Err(value.clone());
-        }
-    }
-    let (text, places) = match percent_is_value {
-        true => without_percent(&text, &places),
-        false => (text, places),
-    };
-    let last = places.last().map_or(place, |at| at + 1);
-    let mut next = 0;
-    let (text, places) = substitute(
-        &text,
-        |at| places.get(at).copied().unwrap_or(last),
-        |placeholder| match placeholder {
-            Placeholder::Dollar(n) | Placeholder::Question(Some(n)) => {
-                let position = n.parse::<usize>().unwrap_or(usize::MAX);
-                number(PlaceholderValue::Position(position.wrapping_sub(1)))
-            }
-            Placeholder::Question(None) => {
-                next += 1;
-                number(PlaceholderValue::Position(next - 1))
-            }
-            Placeholder::Named(_, name) => {
-                if let Some(at) = name
-                    .strip_prefix(HOLE)
-                    .and_then(|n| n.parse::<usize>().ok())
-                    && let Some((value, _)) = holes.get(at)
-                {
-                    return number(PlaceholderValue::Hole(value));
-                }
-                if let Some(at) = name
-                    .strip_prefix(QUOTED)
-                    .and_then(|n| n.parse::<usize>().ok())
-                    && let Some((text, inside)) = quoted.get(at)
-                {
-                    let value = joined(text, inside, &holes);
-                    return number(PlaceholderValue::Hole(&value));
-                }
-                if let Some(at) = name.strip_prefix(PERCENT) {
-                    return match at.parse::<usize>() {
-                        Ok(at) => number(PlaceholderValue::Position(at)),
-                        Err(_) => number(PlaceholderValue::Position(usize::MAX)),
-                    };
-                }
-                number(PlaceholderValue::Named(name))
-            }
-        },
-    );
-    Ok(ClientStatement { text, places, file })
+    (text, places, holes)
 }
 
 const HOLE: &str = "anabranch_hole_";
@@ -305,7 +310,7 @@ fn marker(hole: usize) -> String {
     format!(" :{HOLE}{hole} ")
 }
 
-/// The number of the hole that begins here, and the length of its marker.
+/// The number of the hole with its marker here, and the marker's length.
 fn marker_at(rest: &str) -> Option<(usize, usize)> {
     let after = rest.strip_prefix(" :")?.strip_prefix(HOLE)?;
     let digits = after.find(' ')?;
@@ -313,10 +318,10 @@ fn marker_at(rest: &str) -> Option<(usize, usize)> {
     Some((number, rest.len() - after.len() + digits + 1))
 }
 
-/// A string of SQL, and the holes in it.
+/// A quoted SQL string and the holes in it.
 type Quoted = (String, Vec<usize>);
 
-/// Each string with holes in it as one placeholder: whoever writes quotes around a value means one.
+/// Replaces each quoted string with holes by one placeholder: quotes around a hole mean a single value.
 fn close_quotes(text: &str, places: &[u32]) -> (String, Vec<u32>, Vec<Quoted>) {
     let mut out = String::new();
     let mut out_places = Vec::new();
@@ -357,7 +362,7 @@ fn close_quotes(text: &str, places: &[u32]) -> (String, Vec<u32>, Vec<Quoted>) {
     (out, out_places, found)
 }
 
-/// The value of a string with holes in it.
+/// The value of a quoted string with holes.
 fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
     let mut shown = text.to_owned();
     for hole in inside {
@@ -374,7 +379,7 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
     match of.clone().next() {
         Some(value) if alone => value.clone(),
         first => Scalar {
-            // Another value than that in the hole.
+            // A new identity: the value differs from that in the hole.
             id: first.map_or(u32::MAX, |value| u32::MAX - value.id),
             shown: shown.into(),
             varies: of.clone().any(|value| value.varies),
@@ -385,7 +390,7 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
     }
 }
 
-/// `%s` and `%(name)s` as placeholders, `%%` as one sign.
+/// Rewrites `%s` and `%(name)s` as placeholders, and `%%` as `%`.
 fn without_percent(text: &str, places: &[u32]) -> (String, Vec<u32>) {
     let mut out = String::new();
     let mut out_places = Vec::new();

@@ -1,6 +1,6 @@
-//! Checks in code between a read and a write: `if (balance < amount) throw`. Each says of a rule that the
-//! application probably relies on. It is told, with where it comes from and how sure that is, and nothing
-//! else is made of it: whoever wants it kept declares it.
+//! Checks in code between a read and a write: `if (balance < amount) throw`. Each suggests a rule that the
+//! application probably relies on. The rule is reported with its source and a confidence, and has no further effect;
+//! the developer declares it if it is to be kept.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use anabranch_sql::script::{Confidence, ProbableInvariant};
 use crate::{
     sql_outline::SqlOutline,
     value::{Read, Value},
-    walk::{Run, Walked},
+    walk::{Bound, Run, Walked},
 };
 
-/// A comparison.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparator {
     Less,
@@ -21,7 +21,7 @@ pub(crate) enum Comparator {
     GreaterOrEqual,
     Equal,
     NotEqual,
-    /// No comparison: what stands there is true, or is there.
+    /// No comparison: a value that is true or present.
     IsTrue,
 }
 
@@ -50,7 +50,7 @@ impl Comparator {
         }
     }
 
-    /// With its sides exchanged.
+    /// The operator with its sides exchanged.
     fn flipped(self) -> Comparator {
         match self {
             Comparator::Less => Comparator::Greater,
@@ -78,27 +78,27 @@ pub(crate) struct Comparison {
     pub(crate) sign: Comparator,
     pub(crate) left: Value,
     pub(crate) right: Value,
-    /// Whether it is all of the condition.
+    /// Whether it is the whole condition.
     pub(crate) alone: bool,
 }
 
-/// A condition that decides what runs.
+/// A condition that guards statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) comparison: Comparison,
-    /// Whether it stands under a NOT.
+    /// Whether it is negated.
     pub(crate) negated: bool,
     pub(crate) file: usize,
     pub(crate) range: Range<usize>,
     pub(crate) shown: String,
-    /// Whether nothing behind it runs where it holds, and where it does not.
+    /// Whether control leaves the function in the branch where it holds, and in the other branch.
     pub(crate) then_ends: bool,
     pub(crate) otherwise_ends: bool,
-    /// The runs in its branches.
+    /// The runs within its branches.
     pub(crate) inside: Range<usize>,
 }
 
-/// What a function's checks say.
+/// The probable rules of a function.
 pub(crate) fn probable(walked: &Walked) -> Vec<ProbableInvariant> {
     let outlines: Vec<SqlOutline> = walked
         .runs
@@ -128,7 +128,7 @@ pub(crate) fn probable(walked: &Walked) -> Vec<ProbableInvariant> {
 }
 
 fn of_guard(guard: &Guard, walked: &Walked, outlines: &[SqlOutline]) -> Option<ProbableInvariant> {
-    // Where the condition ends it, its opposite holds behind; else it holds in its branch.
+    // If the condition leaves the function, its negation holds afterwards; otherwise it holds in its branch.
     let behind = guard.then_ends && !guard.otherwise_ends;
     let protected: Vec<usize> = match behind {
         true => (guard.inside.end..outlines.len()).collect(),
@@ -142,7 +142,7 @@ fn of_guard(guard: &Guard, walked: &Walked, outlines: &[SqlOutline]) -> Option<P
     };
     let (rule, confidence, why) = of_rows(comparison, sign, holds, &protected, outlines)
         .or_else(|| of_column(comparison, sign, &protected, walked, outlines))?;
-    // Of a condition of several parts one alone may not decide.
+    // One part of a compound condition may not decide alone.
     let confidence = match comparison.alone {
         true => confidence,
         false => confidence.min(Confidence::Medium),
@@ -178,117 +178,151 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A rule about a column that was read and compared.
+/// A rule, how certain it is, and why.
+type Rule = (String, Confidence, String);
+
+/// A rule on a column that was read and compared.
 fn of_column(
     comparison: &Comparison,
     sign: Comparator,
     protected: &[usize],
     walked: &Walked,
     outlines: &[SqlOutline],
-) -> Option<(String, Confidence, String)> {
+) -> Option<Rule> {
     let (read, column, other, sign) = match (plain(&comparison.left), plain(&comparison.right)) {
         (Some((read, column)), None) => (read, column, &comparison.right, sign),
         (None, Some((read, column))) => (read, column, &comparison.left, sign.flipped()),
         _ => return None,
     };
-    let table = outlines.get(read.run)?.table.clone()?;
-    let below = matches!(sign, Comparator::Greater | Comparator::GreaterOrEqual);
-    let above = matches!(sign, Comparator::Less | Comparator::LessOrEqual);
-    let same = |run: &Run| {
-        let id = |value: &Value| match value {
-            Value::Scalar(scalar) => Some(scalar.id),
-            _ => None,
-        };
-        let bound = run
-            .bound
-            .positional
-            .values()
-            .chain(run.bound.named.values());
-        let wanted = id(other);
-        wanted.is_some() && bound.filter_map(id).any(|own| Some(own) == wanted)
+    let compared = ComparedColumn {
+        table: outlines.get(read.run)?.table.clone()?,
+        column,
+        other,
+        sign,
     };
     for at in protected {
         let outline = &outlines[*at];
-        if outline.table.as_deref() != Some(table.as_str()) {
+        if outline.table.as_deref() != Some(compared.table.as_str()) {
             continue;
         }
-        let set = outline.sets.iter().find(|(name, _)| name == column);
-        if let Some((_, expression)) = set {
-            let takes = expression.starts_with(&format!("{column} -"))
-                || expression.contains(&format!(".{column} -"));
-            let adds = expression.starts_with(&format!("{column} +"))
-                || expression.contains(&format!(".{column} +"));
-            let computed = !takes && !adds && {
-                let bound = &walked.runs[*at].bound;
-                let mut values = bound.positional.values().chain(bound.named.values());
-                values.any(|v| v.read().iter().any(|r| r.column.as_deref() == Some(column)))
-            };
-            if below && (takes || computed) {
-                let sure = same(&walked.runs[*at]) || computed;
-                let confidence = if sure {
-                    Confidence::High
-                } else {
-                    Confidence::Medium
-                };
-                let why = format!(
-                    "{column} is read, compared with {}, and then lowered",
-                    shown(other)
-                );
-                return Some((format!("{table}.{column} >= 0"), confidence, why));
-            }
-            if above && (adds || computed) {
-                let why = format!(
-                    "{column} is read, compared with {}, and then raised",
-                    shown(other)
-                );
-                let rule = format!(
-                    "{table}.{column} {} {}",
-                    Comparator::LessOrEqual.shown(),
-                    shown(other)
-                );
-                return Some((rule, Confidence::Medium, why));
-            }
-        }
-        let counts = column.starts_with("count(")
-            || column.starts_with("sum(")
-            || column == "count"
-            || column == "n";
-        if counts && above && outline.verb == "insert" {
-            let of = if column.contains('(') {
-                column
-            } else {
-                "count(*)"
-            };
-            let rule = format!(
-                "(SELECT {of} FROM {table}) {} {}",
-                Comparator::LessOrEqual.shown(),
-                shown(other)
-            );
-            let why = format!(
-                "{of} is read, compared with {}, and then a row is inserted",
-                shown(other)
-            );
-            return Some((rule, Confidence::Medium, why));
+        let rule = compared
+            .bound_by_update(outline, &walked.runs[*at])
+            .or_else(|| compared.bound_by_insert(outline));
+        if rule.is_some() {
+            return rule;
         }
     }
     let writes = protected
         .iter()
         .any(|at| outlines[*at].verb != "select" && !outlines[*at].verb.is_empty());
     writes.then(|| {
+        let ComparedColumn { table, column, .. } = &compared;
         let rule = format!("{table}.{column} {} {}", sign.shown(), shown(other));
         let why = format!("{column} is read and compared before something else is written");
         (rule, Confidence::Low, why)
     })
 }
 
-/// A rule about whether there are rows.
+/// A column that was read and compared with a value.
+struct ComparedColumn<'c> {
+    table: String,
+    column: &'c str,
+    other: &'c Value,
+    sign: Comparator,
+}
+
+impl ComparedColumn<'_> {
+    fn has_lower_bound(&self) -> bool {
+        matches!(self.sign, Comparator::Greater | Comparator::GreaterOrEqual)
+    }
+
+    fn has_upper_bound(&self) -> bool {
+        matches!(self.sign, Comparator::Less | Comparator::LessOrEqual)
+    }
+
+    /// The bound that an UPDATE of the column after the check suggests.
+    fn bound_by_update(&self, outline: &SqlOutline, run: &Run) -> Option<Rule> {
+        let (table, column, other) = (&self.table, self.column, shown(self.other));
+        let (_, expression) = outline.sets.iter().find(|(name, _)| name == column)?;
+        let takes = expression.starts_with(&format!("{column} -"))
+            || expression.contains(&format!(".{column} -"));
+        let adds = expression.starts_with(&format!("{column} +"))
+            || expression.contains(&format!(".{column} +"));
+        let computed = !takes && !adds && {
+            let mut reads = bound_values(run).flat_map(Value::read);
+            reads.any(|read| read.column.as_deref() == Some(column))
+        };
+        if self.has_lower_bound() && (takes || computed) {
+            let confidence = match computed || self.is_bound_to(run) {
+                true => Confidence::High,
+                false => Confidence::Medium,
+            };
+            let why = format!("{column} is read, compared with {other}, and then lowered");
+            return Some((format!("{table}.{column} >= 0"), confidence, why));
+        }
+        if self.has_upper_bound() && (adds || computed) {
+            let why = format!("{column} is read, compared with {other}, and then raised");
+            let rule = format!(
+                "{table}.{column} {} {other}",
+                Comparator::LessOrEqual.shown()
+            );
+            return Some((rule, Confidence::Medium, why));
+        }
+        None
+    }
+
+    /// The bound on a count or a sum that an INSERT after the check suggests.
+    fn bound_by_insert(&self, outline: &SqlOutline) -> Option<Rule> {
+        let (table, column, other) = (&self.table, self.column, shown(self.other));
+        let counts = column.starts_with("count(")
+            || column.starts_with("sum(")
+            || column == "count"
+            || column == "n";
+        if !counts || !self.has_upper_bound() || outline.verb != "insert" {
+            return None;
+        }
+        let of = match column.contains('(') {
+            true => column,
+            false => "count(*)",
+        };
+        let rule = format!(
+            "(SELECT {of} FROM {table}) {} {other}",
+            Comparator::LessOrEqual.shown()
+        );
+        let why = format!("{of} is read, compared with {other}, and then a row is inserted");
+        Some((rule, Confidence::Medium, why))
+    }
+
+    /// Whether the value that the column is compared with is bound to this run.
+    fn is_bound_to(&self, run: &Run) -> bool {
+        let id = |value: &Value| match value {
+            Value::Scalar(scalar) => Some(scalar.id),
+            _ => None,
+        };
+        let wanted = id(self.other);
+        wanted.is_some()
+            && bound_values(run)
+                .filter_map(id)
+                .any(|own| Some(own) == wanted)
+    }
+}
+
+/// All values bound to a run.
+fn bound_values(run: &Run) -> impl Iterator<Item = &Value> {
+    let Bound {
+        positional, named, ..
+    } = &run.bound;
+    positional.values().chain(named.values())
+}
+
+/// A rule on the existence of rows.
 fn of_rows(
     comparison: &Comparison,
     sign: Comparator,
     holds: bool,
     protected: &[usize],
     outlines: &[SqlOutline],
-) -> Option<(String, Confidence, String)> {
+) -> Option<Rule> {
     let rows = |value: &Value| match value {
         Value::Rows(runs) => runs.first().copied(),
         _ => None,
@@ -332,13 +366,15 @@ fn of_rows(
             } else {
                 Confidence::Medium
             };
-            let why =
-                format!("a row with that {keys} is looked for, and inserted where there is none");
+            let why = format!(
+                "the code looks for a row with this {keys}, and inserts one if there is none"
+            );
             return Some((format!("UNIQUE ({keys}) of {table}"), confidence, why));
         }
         if there && !same {
             let into = outline.table.clone().unwrap_or_default();
-            let why = format!("a row of {table} is looked for before one of {into} is inserted");
+            let why =
+                format!("the code looks for a row of {table} before it inserts one of {into}");
             return Some((
                 format!("{into} refers to {table} ({keys})"),
                 Confidence::Low,
@@ -349,7 +385,7 @@ fn of_rows(
     None
 }
 
-/// `max(id) + 1`, and `count(*) + 1`.
+/// Ids computed as `max(id) + 1` or `count(*) + 1`.
 fn numbered(
     run: &Run,
     outline: &SqlOutline,
@@ -390,8 +426,7 @@ fn numbered(
         file: of.file,
         range: of.at..of.at,
         confidence: Confidence::Medium,
-        why:
-            "what is inserted is computed from the greatest, or the number, of those that are there"
-                .to_owned(),
+        why: "the inserted value is computed from the maximum or the count of the existing rows"
+            .to_owned(),
     })
 }

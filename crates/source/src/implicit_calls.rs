@@ -1,8 +1,9 @@
-//! What runs where nobody names it, by the names that languages give to such methods.
+//! Methods that run without a call in the source (operators, iteration, conversion), recognised by the names that
+//! each language reserves for them.
 
 use crate::language::Language;
 
-/// Methods that run where a field is asked for that is none. Who writes one does so to the object that it has to do with.
+/// Whether a method is a hook for attributes that do not exist. Such a hook affects the object that declares it.
 pub(crate) fn is_attribute_hook(name: &str) -> bool {
     matches!(
         name,
@@ -10,8 +11,8 @@ pub(crate) fn is_attribute_hook(name: &str) -> bool {
     )
 }
 
-/// Methods that run where nobody names them: operators, elements, loops, conversions, the end of an object. `takes` is
-/// how many parameters one has, `is` whether its class implements an interface.
+/// Whether a method may run without being called by name: operators, subscripts, loops, conversions, destruction.
+/// `takes` is its number of parameters; `is` tests whether its class implements an interface.
 pub(crate) fn is_implicit_method(
     language: Language,
     name: &str,
@@ -21,7 +22,7 @@ pub(crate) fn is_implicit_method(
     match language {
         Language::Python => {
             let special = name.len() > 4 && name.starts_with("__") && name.ends_with("__");
-            // These are followed where they run, or are fields.
+            // The walk follows these at their call sites.
             let followed = matches!(
                 name,
                 "__init__"
@@ -67,7 +68,7 @@ pub(crate) fn is_implicit_method(
     }
 }
 
-/// Whether what a function of Go's returns is gone through by calling it.
+/// Whether a Go function returns an iterator, which a loop runs by calling it.
 pub(crate) fn is_sequence(returns: &str) -> bool {
     returns.starts_with("iter.Seq") || returns.starts_with("func(yield ")
 }

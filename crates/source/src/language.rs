@@ -1,11 +1,11 @@
-//! The languages, by the names of their files.
+//! The supported languages, recognised by file name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use tree_sitter::Language as Grammar;
 
-/// A language whose source is read.
+/// A supported language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Language {
@@ -17,14 +17,14 @@ pub enum Language {
     Go,
     /// TypeScript.
     TypeScript,
-    /// JavaScript, and both with markup in it: TypeScript's grammar for JSX reads all of it.
+    /// JavaScript, and JSX in either language: TypeScript's grammar for JSX covers all of it.
     JavaScript,
     /// PHP.
     Php,
 }
 
 impl Language {
-    /// The language of a file, by the end of its name.
+    /// The language of a file by its extension.
     pub fn of(name: &str) -> Option<Language> {
         let file = name.rsplit(['/', '\\']).next()?;
         let (_, extension) = file.rsplit_once('.')?;
@@ -39,7 +39,7 @@ impl Language {
         })
     }
 
-    /// Whether a file is one of tests, by the name that its language's runners look for.
+    /// Whether a file contains tests, by the names that the language's test runners look for.
     pub fn is_test(name: &str) -> bool {
         let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
         let Some((stem, _)) = file.rsplit_once('.') else {
@@ -54,7 +54,7 @@ impl Language {
                 stem.ends_with(".test") || stem.ends_with(".spec")
             }
             Some(Language::Java) => {
-                // `ShopIT`, and no `AUDIT`.
+                // `ShopIT` is a test, `AUDIT` is not.
                 let of_integration = stem.strip_suffix("IT");
                 let ends = ["Test", "Tests", "TestCase"];
                 ends.iter().any(|end| stem.ends_with(end))
@@ -65,7 +65,7 @@ impl Language {
         }
     }
 
-    /// A text of as many bytes that the grammar can read, where it is behind its language.
+    /// The text in a form of the same length that the grammar can parse, where the grammar lags behind the language.
     pub(crate) fn readable(self, text: &str) -> Cow<'_, str> {
         match self {
             Language::Go => pointers_to_values(text),
@@ -73,7 +73,7 @@ impl Language {
         }
     }
 
-    /// The names under which a file imports packages of its language's own library: Go's.
+    /// The names under which a file imports packages of the standard library (Go only).
     pub(crate) fn libraries(self, text: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         if self != Language::Go {
@@ -97,7 +97,7 @@ impl Language {
             };
             let is_own = GO.split(' ').any(|of| of == path);
             let last = path.rsplit('/').next().unwrap_or_default();
-            // `math/rand/v2` is called rand.
+            // `math/rand/v2` is imported as `rand`.
             let is_version = last.starts_with('v') && last[1..].parse::<u8>().is_ok();
             let named = match is_version {
                 true => path.rsplit('/').nth(1).unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Language {
     }
 }
 
-/// Go's library.
+/// Go's standard library.
 const GO: &str = "archive/tar archive/zip bufio bytes cmp compress/bzip2 compress/flate compress/gzip compress/lzw \
     compress/zlib container/heap container/list container/ring context crypto crypto/aes crypto/cipher \
     crypto/des crypto/dsa crypto/ecdh crypto/ecdsa crypto/ed25519 crypto/elliptic crypto/fips140 \
@@ -150,7 +150,7 @@ const GO: &str = "archive/tar archive/zip bufio bytes cmp compress/bzip2 compres
     testing/slogtest testing/synctest text/scanner text/tabwriter text/template text/template/parse time \
     time/tzdata unicode unicode/utf16 unicode/utf8 unique unsafe weak";
 
-/// Go's `new` of a value, which the grammar knows of types alone (Go 1.26), as a call of something else.
+/// Rewrites Go's `new` of a value (Go 1.26) as a call, since the grammar accepts types only.
 fn pointers_to_values(text: &str) -> Cow<'_, str> {
     const NEW: &str = "new(";
     let mut found: Vec<usize> = Vec::new();
@@ -171,7 +171,7 @@ fn pointers_to_values(text: &str) -> Cow<'_, str> {
     Cow::Owned(read)
 }
 
-/// Whether what stands behind `new(` is a value, and no type.
+/// Whether the argument of `new(` is a value rather than a type.
 fn is_value(argument: &str) -> bool {
     const TYPES: [&str; 5] = ["struct", "map", "func", "chan", "interface"];
     if argument.starts_with(['"', '`', '\'', '-', '!', '&']) {

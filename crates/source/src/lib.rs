@@ -1,20 +1,19 @@
-//! Application source in; the transactions that it runs, out: for the analyser, which reads no program
-//! itself.
+//! Extracts the transactions that an application runs from its source code. The analyser itself reads no program.
 //!
-//! 1. [`Language`]: what a file is written in. `lower` makes one `syntax` of each language's tree, which
-//!    tree-sitter's grammars parse, broken files too.
-//! 2. `project`: all functions of all files, and what names stand for outside of them (`constants`).
-//! 3. `walk`: each function followed through its branches: texts folded (`value`, `fold`), statements that
-//!    run with what is bound to them, and functions that run on the same connection with it.
-//! 4. `guard`: checks in the code between a read and a write, told as probable rules.
+//! 1. [`Language`]: the language of a file. `lower` turns each language's tree-sitter tree into one common `syntax`;
+//!    broken files are parsed as far as they allow.
+//! 2. `project`: the functions of all files, and the values of names outside of functions (`constants`).
+//! 3. `walk`: an abstract interpretation of each function through its branches. It folds texts (`value`, `fold`),
+//!    collects the statements that run with their bound values, and follows calls on the same connection.
+//! 4. `guard`: checks in the code between a read and a write, reported as probable rules.
 //!
-//! What a program runs is known by convention: the names that drivers and libraries give to their
-//! methods (`names`), and that a text which begins as SQL does, handed to a call, is run by it. What is run and
-//! not known is told with its place, and makes its transaction unknown. A text that looks like SQL and that
-//! nobody is seen to run is told too: nothing is dropped. What a library makes up itself (an
-//! object-relational mapper's statements) stands nowhere in the source; its calls are told where they are known.
+//! The analyser recognises SQL by convention: by the names of the methods of drivers and libraries (`names`), and by
+//! texts that begin like SQL and are passed to a call. A call whose SQL is unknown is reported with its position, and
+//! makes its transaction unknown. A text that looks like SQL and has no call site is reported as well: nothing is
+//! dropped. SQL that a library generates (an object-relational mapper's) is not in the source; calls of such a
+//! library are reported where they are recognised.
 //!
-//! A function is a transaction, unless others that run on the same connection have it in theirs.
+//! A function is a transaction, unless other functions run it on their own connection.
 
 mod client;
 mod fold;
@@ -44,28 +43,28 @@ use walk::{ProgramFacts, Walk};
 
 pub use language::Language;
 
-/// What the source of a program says.
+/// The result of reading a program's source.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// The transactions that it runs.
+    /// The transactions of the program.
     pub clients: Vec<ClientTransaction>,
-    /// What it declares itself (`CREATE TABLE` that it runs), as files by the names of those that it stands in.
+    /// The program's own declarations (`CREATE TABLE` statements that it runs), as files named after the source file.
     pub declarations: Vec<SourceFile>,
-    /// What is broken, outside of what runs SQL.
+    /// Broken source in places that run no SQL.
     pub broken: Vec<Broken>,
 }
 
-/// Source that the language's grammar does not allow, or that nests too deeply.
+/// Source that violates the language's grammar, or nests too deeply to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The file, by its number.
+    /// The file's number.
     pub file: usize,
-    /// Where in it, in bytes.
+    /// The byte range in the file.
     pub range: Range<usize>,
 }
 
-/// Reads a program. Files that are of no [`Language`] are passed over. The numbers of files are those in `files`:
-/// whoever has others before these shifts them ([`ClientTransaction::shift`]).
+/// Reads a program. Files in no known [`Language`] are skipped. File numbers are those in `files`; a caller that puts
+/// other files before these shifts the numbers ([`ClientTransaction::shift`]).
 pub fn read(files: &[SourceFile]) -> Program {
     let mut sources = Vec::new();
     for file in files {
@@ -74,7 +73,7 @@ pub fn read(files: &[SourceFile]) -> Program {
         sources.push(Source {
             name: file.name.clone(),
             text: file.text.to_string(),
-            // What is of no language has nothing in it.
+            // Without a language the module is empty, so this default is never used.
             language: language.unwrap_or(Language::Python),
             module: module.unwrap_or_default(),
             libraries: language.map_or_else(Default::default, |of| of.libraries(&file.text)),
@@ -88,7 +87,7 @@ pub fn read(files: &[SourceFile]) -> Program {
     reading.program
 }
 
-/// What names stand for outside of functions. Several times: one constant may be made of another that comes later.
+/// The values of names outside of functions. Runs several rounds: a constant may depend on one that comes later.
 fn constants(project: &mut Project<'_>) {
     for _ in 0..3 {
         let mut found = project::Constants::default();
@@ -97,7 +96,7 @@ fn constants(project: &mut Project<'_>) {
         let mut report_unresolved = Vec::new();
         let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
         let mut of_objects: BTreeMap<String, Value> = BTreeMap::new();
-        // What functions come to is remembered for all files, until constants change.
+        // Summaries of functions are shared by all files, until constants change.
         let mut seen = ProgramFacts::default();
         for file in 0..project.sources.len() {
             let constants = Walk::new(project, &mut seen).constants(file);
@@ -127,7 +126,7 @@ fn constants(project: &mut Project<'_>) {
                 }
             }
         }
-        // What has a text, and is given something else as well, may be anything.
+        // A name with a text that is also assigned an unknown value may be anything.
         for (file, class, name) in report_unresolved {
             if let Some(known) = found.of_files.get_mut(&(file, name.clone())) {
                 add(known, &any_text());
@@ -139,7 +138,7 @@ fn constants(project: &mut Project<'_>) {
             }
             names.entry(name).and_modify(|known| *known = None);
         }
-        // An object whose class is not known may be any that has such a field.
+        // An object of unknown class may be of any class that has such a field.
         for ((file, name), known) in &mut found.of_files {
             let given = of_objects.get(name);
             if let Some(value) = given.filter(|_| fields.contains(&(*file, name.clone()))) {
@@ -157,7 +156,7 @@ fn constants(project: &mut Project<'_>) {
     }
 }
 
-/// A field of a class is what classes that extend it give it, too.
+/// A class's field also has the values that derived classes assign to it.
 fn of_descendants(project: &Project<'_>, found: &mut project::Constants) {
     let of_classes = found.of_classes.clone();
     for ((class, name), known) in &mut found.of_classes {
@@ -169,10 +168,10 @@ fn of_descendants(project: &Project<'_>, found: &mut project::Constants) {
     }
 }
 
-/// Numbers that no function gives to its values.
+/// The first id for values of constants; ids of values in functions are smaller.
 pub(crate) const FIRST_OF_CONSTANTS: u32 = 1 << 30;
 
-/// What of a value means the same everywhere: texts.
+/// The part of a value that holds outside of its function: texts.
 fn constant(value: Value, next: &mut u32) -> Option<Value> {
     let Value::Text(mut texts) = value else {
         return None;
@@ -187,19 +186,19 @@ fn constant(value: Value, next: &mut u32) -> Option<Value> {
     Some(Value::Text(texts))
 }
 
-/// A name that is given several texts stands for any of them.
+/// Adds a text to those that a name may stand for.
 fn add(known: &mut Value, value: &Value) {
     if let (Value::Text(texts), Value::Text(more)) = (&*known, value)
         && let Some(both) = fold::either(texts, more)
     {
         *known = Value::Text(both);
     } else {
-        // Too many to follow: what is run by this name is not known.
+        // Too many alternatives: any SQL that is run by this name is unknown.
         *known = any_text();
     }
 }
 
-/// A text of which nothing is known.
+/// A text with unknown content.
 fn any_text() -> Value {
     let any = Scalar {
         id: FIRST_OF_CONSTANTS,

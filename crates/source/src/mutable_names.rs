@@ -1,8 +1,8 @@
-//! What functions give to names that stand outside of them, or in objects: a name that is given one text where it
-//! is declared, and another one by a function, stands for either.
+//! Assignments in functions to names outside of them: file variables and fields of objects. A name with one text at
+//! its declaration and another in a function stands for either.
 //!
-//! Scopes are not followed. What a function assigns without declaring it there is taken for the file's name, in
-//! Python and PHP where it says so (`global`); and `X.name` for that of a class or an object X.
+//! Scopes are not tracked. An assignment without a declaration in the function counts as one to the file's variable;
+//! in Python and PHP only where the function says `global`. `X.name` is a field of a class or an object X.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use crate::{
     syntax::{Expression, ExpressionKind},
 };
 
-/// A name that a function gives a value.
+/// An assignment in a function to a name outside of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reassignment<'p> {
-    /// The class or the object whose it is, by its name.
+    /// The class or the object that owns the name.
     pub(crate) of: Option<&'p str>,
     pub(crate) name: &'p str,
     pub(crate) value: &'p Expression,
-    /// Whether the old value goes into it.
+    /// Whether the new value includes the old one (`+=`).
     pub(crate) adds: bool,
-    /// Whether it is a field of an object, of whatever class.
+    /// Whether it is a field of an object of unknown class.
     pub(crate) of_object: bool,
 }
 
-/// The names that some function of a file says are the file's (`global`), in languages in which it has to.
+/// The names that some function declares `global`, in languages that require it.
 pub(crate) fn globals(source: &Source) -> BTreeSet<&str> {
     let lines = source.text.lines().map(str::trim_start);
     let named = lines.filter_map(|line| line.strip_prefix("global "));
@@ -35,14 +35,14 @@ pub(crate) fn globals(source: &Source) -> BTreeSet<&str> {
         .collect()
 }
 
-/// What a function gives to names of its surroundings, of a file with these [`globals`].
+/// The assignments of a function to outer names, in a file with these [`globals`].
 pub(crate) fn reassigned<'p>(
     source: &Source,
     globals: &BTreeSet<&str>,
     declared: &'p DeclaredFunction<'p>,
 ) -> Vec<Reassignment<'p>> {
     let mut found = Vec::new();
-    // Functions in it are looked at by themselves.
+    // Nested functions are visited on their own.
     expressions(&declared.function.body, false, &mut |assigned| {
         let ExpressionKind::Assign {
             target,
@@ -55,7 +55,7 @@ pub(crate) fn reassigned<'p>(
         let mut of_object = false;
         let (of, name) = match &target.kind {
             ExpressionKind::Name(name) if is_outside(source, globals, assigned, name) => {
-                // In Java it may be a field, of this class or of one that it extends.
+                // In Java it may be a field of this class or of a base class.
                 match source.language {
                     Language::Java => (declared.class.as_deref(), name),
                     _ => (None, name),
@@ -90,7 +90,7 @@ pub(crate) fn reassigned<'p>(
     found
 }
 
-/// Whether a plain name that is assigned there is one from outside of the function.
+/// Whether an assigned plain name belongs to the surroundings of the function.
 fn is_outside(
     source: &Source,
     globals: &BTreeSet<&str>,
@@ -106,7 +106,7 @@ fn is_outside(
             !rest[..sign].ends_with(':')
         }
         _ => {
-            // Behind `let`, or a type, it is a variable of the function's own.
+            // After `let` or a type it declares a local variable.
             let before = text.get(..assigned.range.start).unwrap_or_default();
             let last = before.trim_end().chars().next_back().unwrap_or(';');
             !(last.is_alphanumeric() || matches!(last, '>' | ']' | '_'))

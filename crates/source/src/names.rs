@@ -1,4 +1,4 @@
-//! What calls do, by their names: the conventions of the drivers and libraries that programs use.
+//! What calls do, judged by their names: the conventions of the drivers and libraries that programs use.
 
 use crate::{
     language::Language,
@@ -9,7 +9,7 @@ fn lower(name: &str) -> String {
     name.trim_start_matches('$').to_ascii_lowercase()
 }
 
-/// Makes a statement of a text, and does not run it yet.
+/// Prepares a statement without running it.
 pub(crate) fn prepares(name: &str) -> bool {
     let name = lower(name);
     name.starts_with("prepare")
@@ -36,7 +36,7 @@ pub(crate) fn prepares(name: &str) -> bool {
         )
 }
 
-/// Binds values to a statement that is ready.
+/// Binds values to a prepared statement.
 pub(crate) fn binds(name: &str) -> bool {
     let name = lower(name);
     let sets = name.starts_with("set")
@@ -54,7 +54,7 @@ pub(crate) fn binds(name: &str) -> bool {
         || name == "param"
 }
 
-/// Runs a statement that is ready.
+/// Executes a prepared statement.
 pub(crate) fn executes(name: &str) -> bool {
     let name = lower(name);
     name.starts_with("exec")
@@ -88,7 +88,7 @@ pub(crate) fn executes(name: &str) -> bool {
         )
 }
 
-/// Tells a text to people, or throws it: it is not run.
+/// Logs, prints or throws a text, and does not run it.
 pub(crate) fn reports_text(name: &str, callee: &Expression) -> bool {
     const NAMES: [&str; 20] = [
         "print",
@@ -127,7 +127,7 @@ pub(crate) fn reports_text(name: &str, callee: &Expression) -> bool {
         || name.ends_with("error")
 }
 
-/// Keeps a text, or makes another of it.
+/// Stores a text, or builds another from it.
 pub(crate) fn builds_text(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -156,7 +156,7 @@ pub(crate) fn builds_text(name: &str) -> bool {
     )
 }
 
-/// Runs a text for certain, whoever has the method.
+/// Runs its text as SQL on any receiver.
 pub(crate) fn always_runs_sql(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -193,7 +193,7 @@ pub(crate) fn always_runs_sql(name: &str) -> bool {
     )
 }
 
-/// Runs a text where it is called on something that has to do with a database.
+/// Runs its text as SQL if the receiver leads to a database.
 pub(crate) fn may_run_sql(name: &str) -> bool {
     let name = lower(name);
     always_runs_sql(&name)
@@ -247,7 +247,7 @@ pub(crate) fn may_run_sql(name: &str) -> bool {
         )
 }
 
-/// Is given SQL, and nothing else, by whatever has to do with a database.
+/// Takes SQL only, if the receiver leads to a database.
 pub(crate) fn takes_sql(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -263,7 +263,7 @@ pub(crate) fn takes_sql(name: &str) -> bool {
     )
 }
 
-/// Whether a name is one that connections, statements, cursors and transactions have.
+/// Whether a name is usual for a connection, statement, cursor or transaction.
 pub(crate) fn is_connection(name: &str) -> bool {
     const ENDS: [&str; 27] = [
         "conn",
@@ -299,7 +299,7 @@ pub(crate) fn is_connection(name: &str) -> bool {
         || matches!(name.as_str(), "sql" | "c" | "q" | "em" | "con" | "link")
 }
 
-/// Whether a type is one of these.
+/// Whether a type is a connection, cursor, session or transaction.
 pub(crate) fn is_connection_type(of_type: &str) -> bool {
     const TYPES: [&str; 30] = [
         "Connection",
@@ -333,41 +333,41 @@ pub(crate) fn is_connection_type(of_type: &str) -> bool {
         "goqu.Certainty",
         "dbr.Tx",
     ];
-    // Clients of other things.
+    // Clients of other services.
     const OTHERS: [&str; 6] = ["redis", "http", "grpc", "amqp", "s3.", "smtp"];
     let others = lower(of_type);
     TYPES.iter().any(|t| of_type.contains(t)) && !OTHERS.iter().any(|t| others.contains(t))
 }
 
-/// What Python calls on what stands behind `with`, before and after.
+/// The methods that Python's `with` calls before and after its body.
 pub(crate) const ENTERS: &str = "__enter__";
 pub(crate) const LEAVES: &str = "__exit__";
-/// A connection that stands behind `with`: a transaction is begun on it.
+/// The call that stands for `with connection`, which begins a transaction.
 pub(crate) const BEGINS: &str = "with connection";
-/// PHP's `$$name`, and `include` and its like.
+/// The calls that stand for PHP's `$$name`, and for `include` and `require`.
 pub(crate) const ANY_VARIABLE: &str = "$$";
 pub(crate) const INCLUDES: &str = "include";
 
-/// Go's `goto`.
+/// The call that stands for `goto`.
 pub(crate) const JUMPS: &str = "goto";
 
-/// Whether a decorator makes a method one that is read, or written, as a field is.
+/// Whether a decorator makes a method an accessor.
 pub(crate) fn is_property(decorator: &Expression) -> bool {
     let name = lower(decorator.last_name().unwrap_or_default());
     name.ends_with("property") || matches!(name.as_str(), "setter" | "getter")
 }
 
-/// Runs a text as source, or another file: PHP's, Python's and JavaScript's.
+/// Runs a text or another file as source code (PHP, Python, JavaScript).
 pub(crate) fn runs_source(name: &str) -> bool {
     matches!(name, "eval" | "exec" | INCLUDES | "new Function")
 }
 
-/// Gives variables values whose names stand nowhere.
+/// Assigns to variables that the source does not name.
 pub(crate) fn sets_dynamic_variables(name: &str) -> bool {
     matches!(name, "extract" | "parse_str" | "eval" | ANY_VARIABLE)
 }
 
-/// Writes rows by the names of their columns, and is no method.
+/// A function that writes rows from column names and values.
 pub(crate) fn writes_rows(name: &str) -> bool {
     matches!(
         name,
@@ -375,7 +375,7 @@ pub(crate) fn writes_rows(name: &str) -> bool {
     )
 }
 
-/// Tells whoever has asked for it that something has happened.
+/// Publishes an event to listeners.
 pub(crate) fn publishes(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -383,13 +383,14 @@ pub(crate) fn publishes(name: &str) -> bool {
     )
 }
 
-/// Whether an annotation has a method called for whatever is published.
+/// Whether an annotation registers a method as an event listener.
 pub(crate) fn listens(annotation: &Expression) -> bool {
     let name = lower(annotation.last_name().unwrap_or_default());
     name.ends_with("listener") || name.ends_with("subscribe") || name.ends_with("eventhandler")
 }
 
-/// Whether a class is one whose methods a library gives bodies: they run SQL that stands elsewhere, or nowhere.
+/// Whether a class is a mapper or repository with methods that a library implements; their SQL is elsewhere, or
+/// generated.
 pub(crate) fn is_mapper(class: &str) -> bool {
     let name = lower(class);
     ["mapper", "dao", "repository"]
@@ -397,7 +398,7 @@ pub(crate) fn is_mapper(class: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
-/// Opens a connection or a transaction of its own.
+/// Opens a new connection or transaction.
 pub(crate) fn opens(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -419,7 +420,7 @@ pub(crate) fn opens(name: &str) -> bool {
     )
 }
 
-/// Begins a transaction, also on a connection that was open.
+/// Begins a transaction, on a new or an open connection.
 pub(crate) fn begins(name: &str) -> bool {
     match lower(name).as_str() {
         "getconnection" | "connect" | "new pdo" | "new mysqli" | "mysqli_connect"
@@ -429,7 +430,7 @@ pub(crate) fn begins(name: &str) -> bool {
     }
 }
 
-/// Whether who is handed a function has it run in a transaction, by what it is called on and its own name.
+/// Whether a call runs its callback in a transaction, judged by its receiver and its name.
 pub(crate) fn runs_in_a_transaction(on: Option<&Expression>, name: &str) -> bool {
     let is_one = |name: &str| {
         let name = lower(name);
@@ -439,7 +440,7 @@ pub(crate) fn runs_in_a_transaction(on: Option<&Expression>, name: &str) -> bool
     is_one(name) || begins(name) || on.and_then(Expression::last_name).is_some_and(is_one)
 }
 
-/// Whether an annotation or a decorator has all that a function calls run in one transaction.
+/// Whether an annotation or a decorator runs the whole function in one transaction.
 pub(crate) fn makes_a_transaction(annotation: &Expression) -> bool {
     let name = lower(annotation.last_name().unwrap_or_default());
     let name = name.trim_start_matches('@');
@@ -448,7 +449,7 @@ pub(crate) fn makes_a_transaction(annotation: &Expression) -> bool {
         || name.ends_with("transaction")
 }
 
-/// Whether a name is that of many connections, each statement on one of which is a transaction unless one was begun.
+/// Whether a name is a pool or data source: each statement is a transaction of its own unless one was begun.
 pub(crate) fn is_pool(name: &str) -> bool {
     const ENDS: [&str; 8] = [
         "pool",
@@ -479,7 +480,7 @@ pub(crate) fn rolls_back(name: &str) -> bool {
     )
 }
 
-/// Calls what it is given once for each element.
+/// Calls its callback once for each element.
 pub(crate) fn calls_repeatedly(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -499,7 +500,7 @@ pub(crate) fn calls_repeatedly(name: &str) -> bool {
     )
 }
 
-/// Calls what it is given once, at once.
+/// Calls its callback once, immediately.
 pub(crate) fn calls_once(name: &str) -> bool {
     let name = lower(name);
     name.contains("transaction")
@@ -522,7 +523,7 @@ pub(crate) fn calls_once(name: &str) -> bool {
         || calls_by_name(&name)
 }
 
-/// PHP's functions that call what they are told.
+/// PHP functions that call a function by name.
 pub(crate) fn calls_by_name(name: &str) -> bool {
     matches!(
         lower(name).as_str(),
@@ -530,7 +531,7 @@ pub(crate) fn calls_by_name(name: &str) -> bool {
     )
 }
 
-/// Writes objects whose SQL stands nowhere, or copies rows without any.
+/// Writes objects through generated SQL (an object-relational mapper), or copies rows without SQL.
 pub(crate) fn is_orm_write(receiver: &Expression, name: &str) -> bool {
     let path = receiver.path().unwrap_or_default().to_ascii_lowercase();
     let of = path.rsplit('.').next().unwrap_or_default();
@@ -571,7 +572,7 @@ pub(crate) fn is_orm_write(receiver: &Expression, name: &str) -> bool {
     }
 }
 
-/// Whether it is a model's `objects`, or made from them: `Account.objects.filter(id=1)`.
+/// Whether it is a model's manager, or a query made from one: `Account.objects.filter(id=1)`.
 fn is_manager(receiver: &Expression) -> bool {
     match &receiver.kind {
         ExpressionKind::Member(of, name) => name == "objects" || is_manager(of),
@@ -580,17 +581,17 @@ fn is_manager(receiver: &Expression) -> bool {
     }
 }
 
-/// How sure it is that a name is that of something that has to do with a database.
+/// How certain it is that a name leads to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Certainty {
     No,
-    /// Other things are called so, too.
+    /// The name is also used for other things.
     Possible,
     Certain,
 }
 
-/// Whether a name is one of what leads to a database: connections, transactions, and what libraries that make the SQL
-/// themselves call theirs.
+/// Whether a name leads to a database: connections, transactions, and the entry points of libraries that generate
+/// SQL.
 pub(crate) fn database_certainty(name: &str) -> Certainty {
     const SURE: [&str; 28] = [
         "db",
@@ -622,7 +623,7 @@ pub(crate) fn database_certainty(name: &str) -> Certainty {
         "dslcontext",
         "supabase",
     ];
-    // A constant is none, nor what Go and others hand through all calls.
+    // Excludes constants, and contexts that Go and others pass through all calls.
     let is_constant = name.len() > 3 && !name.contains(char::is_lowercase);
     let name = lower(name).trim_start_matches('_').to_owned();
     let name = name.strip_prefix("new ").unwrap_or(&name);
@@ -648,7 +649,7 @@ pub(crate) fn database_certainty(name: &str) -> Certainty {
     }
 }
 
-/// Begins as the names of what writes do: called on a database, it may do so.
+/// Begins like the name of a write; on a database it may write.
 pub(crate) fn writes(name: &str) -> bool {
     const STARTS: [&str; 31] = [
         "insert",
@@ -683,7 +684,7 @@ pub(crate) fn writes(name: &str) -> bool {
         "firstorcreate",
         "getorcreate",
     ];
-    // These make something ready, or tell of something.
+    // These prepare or report something.
     const OTHERS: [&str; 20] = [
         "createstatement",
         "createcommand",
@@ -728,7 +729,7 @@ pub(crate) fn writes(name: &str) -> bool {
             .any(|past| name.starts_with(past))
 }
 
-/// What objects of libraries are told that write themselves: `account.save()`.
+/// The names of methods by which active records save themselves: `account.save()`.
 pub(crate) fn is_active_record_write(name: &str) -> bool {
     let name = lower(name).replace('_', "");
     [
@@ -760,7 +761,7 @@ pub(crate) fn is_active_record_write(name: &str) -> bool {
         && writes(&name)
 }
 
-/// The same, where nothing is known of the object: names that hardly anything else has.
+/// The names of active record writes that hardly anything else uses, for receivers of unknown class.
 pub(crate) fn is_unambiguous_active_record_write(name: &str) -> bool {
     matches!(
         lower(name).replace('_', "").as_str(),
@@ -789,7 +790,7 @@ pub(crate) fn is_unambiguous_active_record_write(name: &str) -> bool {
     )
 }
 
-/// Begins as the names of what only reads do, or of what makes something ready.
+/// Begins like the name of a read, or of a call that prepares something.
 pub(crate) fn reads(name: &str) -> bool {
     const STARTS: [&str; 16] = [
         "get", "fetch", "read", "find", "select", "list", "count", "exists", "is", "has", "cursor",
@@ -799,7 +800,7 @@ pub(crate) fn reads(name: &str) -> bool {
     STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Is given a connection, and runs nothing on it: it closes it, tells of it, or keeps it.
+/// Takes a connection and runs nothing on it: it closes, inspects or stores it.
 pub(crate) fn leaves_connection_unused(name: &str) -> bool {
     const WORDS: [&str; 14] = [
         "close",
@@ -852,7 +853,7 @@ pub(crate) fn leaves_connection_unused(name: &str) -> bool {
         "withvalue",
         "withcontext",
     ];
-    // A word of the name, and not only its beginning: `isClosed`, not `issueRefund`.
+    // Matches a whole word of the name: `isClosed`, but not `issueRefund`.
     let begins = |word: &&str| {
         let first = name.get(..word.len());
         let rest = name.get(word.len()..).and_then(|rest| rest.chars().next());
@@ -874,12 +875,12 @@ pub(crate) fn leaves_connection_unused(name: &str) -> bool {
         || lower.ends_with("error")
 }
 
-/// Whether drivers have a method of that name: on a connection it is theirs, and not one of the program's.
+/// Whether drivers define a method of this name; on a connection it is the driver's.
 pub(crate) fn is_driver_method(name: &str) -> bool {
     may_run_sql(name) || executes(name) || opens(name) || commits(name)
 }
 
-/// Executes tasks or requests, and no statements.
+/// Executes tasks or requests, not statements.
 pub(crate) fn is_executor(name: &str) -> bool {
     let name = lower(name);
     [
@@ -895,7 +896,7 @@ pub(crate) fn is_executor(name: &str) -> bool {
     .any(|end| name.ends_with(end))
 }
 
-/// Whether a class is one of a language or of what all programs use, and lies over no table.
+/// Whether a class belongs to a language or a common library, and maps no table.
 pub(crate) fn is_standard_class(name: &str) -> bool {
     matches!(
         name,
@@ -933,7 +934,7 @@ pub(crate) fn is_standard_class(name: &str) -> bool {
     )
 }
 
-/// Counts something for those who watch a program: `stats.increment("seats")`.
+/// A monitoring counter: `stats.increment("seats")`.
 pub(crate) fn is_metric(name: &str) -> bool {
     let name = lower(name);
     [
@@ -952,7 +953,7 @@ pub(crate) fn is_metric(name: &str) -> bool {
     .any(|end| name.ends_with(end))
 }
 
-/// Runs a statement that is ready, whoever has the method.
+/// Executes a prepared statement on any receiver.
 pub(crate) fn always_executes_prepared(name: &str, language: Language) -> bool {
     let name = lower(name);
     matches!(
@@ -971,12 +972,12 @@ pub(crate) fn always_executes_prepared(name: &str, language: Language) -> bool {
         )
 }
 
-/// Runs a routine of the database that it is given the name of.
+/// Calls a stored routine by name.
 pub(crate) fn calls_routine(name: &str) -> bool {
     lower(name) == "callproc"
 }
 
-/// A way to reach a web handler: `app.post('/transfer', …)`.
+/// Registers a web handler: `app.post('/transfer', …)`.
 pub(crate) fn is_route(name: &str) -> bool {
     matches!(
         lower(name).as_str(),

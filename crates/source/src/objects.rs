@@ -1,8 +1,8 @@
-//! Which classes objects are of, as far as the source says it, and which of them run SQL on what they keep.
+//! Infers the classes of objects from the source, and which classes run SQL on a connection that they keep.
 //!
-//! A name is of the types that are written behind it, and of the classes of all that it is given anywhere in its
-//! function; a field, of all that any method gives it. Branches and the order of statements are not followed: what is
-//! made here is who may be meant by a call, not what it does.
+//! A name may be of its declared types and of the classes of all values assigned to it anywhere in its function; a
+//! field may be of the classes of all values that any method assigns to it. The inference ignores branches and the
+//! order of statements: it answers which methods a call may mean, not what they do.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -14,47 +14,48 @@ use crate::{
     syntax::{Argument, Expression, ExpressionKind, Parameter, Statement, StatementKind},
 };
 
-/// Names of classes.
+/// A set of class names.
 pub(crate) type Classes = BTreeSet<Rc<str>>;
 
-/// How often fields are gone through: a field may be of what another one is.
+/// Rounds of propagation: a field may get its class from another field.
 const ROUNDS: usize = 4;
-/// How deep an expression is looked into.
+/// The depth to which expressions are searched.
 const DEPTH_MAX: usize = 24;
 
-/// How the objects of a class run SQL.
+/// The connection on which objects of a class run SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExecutionMode {
-    /// On a pool, or what else commits each statement by itself unless a transaction was begun.
+    /// On a pool or another source of connections, where each statement commits by itself unless a transaction was
+    /// begun.
     Autocommit,
-    /// On a connection: in the transaction that is open there.
+    /// On one connection, in the transaction that is open there.
     InTransaction,
 }
 
 /// The classes of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// Those that stand in the source.
+    /// Classes declared in the source.
     own: HashSet<Rc<str>>,
-    /// What each extends and implements.
+    /// The direct base classes and interfaces of each class.
     bases: HashMap<Rc<str>, BTreeSet<Rc<str>>>,
-    /// What extends or implements each.
+    /// The directly derived classes of each class.
     derived: HashMap<Rc<str>, BTreeSet<Rc<str>>>,
     fields: HashMap<(Rc<str>, String), Classes>,
-    /// Names outside of functions and classes.
+    /// Names outside of functions and classes, by file.
     of_files: HashMap<(usize, String), Classes>,
-    /// The names in each function.
+    /// The local names of each function.
     locals: Vec<HashMap<String, Classes>>,
-    /// What each function returns.
+    /// The classes that each function returns.
     returned: Vec<Classes>,
     runs: HashMap<Rc<str>, ExecutionMode>,
-    /// Those whose methods run SQL themselves.
+    /// Classes with methods of their own that run SQL in the open transaction.
     running: HashSet<Rc<str>>,
-    /// Classes that are not in the source, of which objects are made with a connection.
+    /// Library classes that are constructed with a connection.
     given: HashSet<Rc<str>>,
 }
 
-/// Where an expression stands.
+/// The function, file and class around an expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) function: Option<usize>,
@@ -63,7 +64,7 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Objects {
-    /// What a class says of itself.
+    /// Records a class declaration.
     pub(crate) fn declare(
         &mut self,
         name: &str,
@@ -86,7 +87,7 @@ impl Objects {
         }
     }
 
-    /// With all that the functions of a project say of objects, whose classes are declared.
+    /// Completes the inference from all functions of a project. The classes must have been declared.
     pub(crate) fn filled(mut self, project: &Project<'_>) -> Objects {
         self.locals = vec![HashMap::new(); project.functions.len()];
         self.returned = vec![Classes::new(); project.functions.len()];
@@ -111,7 +112,7 @@ impl Objects {
         self
     }
 
-    /// Goes through all that is given to names, once. Whether anything is new.
+    /// Runs one round of propagation over all assignments. Returns whether it found anything new.
     fn round(&mut self, project: &Project<'_>) -> bool {
         let mut new = false;
         for (file, source) in project.sources.iter().enumerate() {
@@ -148,7 +149,7 @@ impl Objects {
         scope: Scope<'_>,
     ) -> bool {
         let mut new = false;
-        // The bodies of classes are those of their fields.
+        // Class bodies assign fields.
         for statement in statements {
             if let StatementKind::Class { name, body, .. } = &statement.kind {
                 let inside = Scope {
@@ -171,7 +172,7 @@ impl Objects {
                 {
                     made.push(class);
                 }
-                // Who is handed to a container is given what is in it: `accounts.forEach(one -> …)`.
+                // A lambda passed to a container receives its elements: `accounts.forEach(one -> …)`.
                 if let ExpressionKind::Member(on, _) = &callee.kind {
                     let lambdas = arguments.iter().filter_map(|argument| {
                         let is_lambda = matches!(argument.value.kind, ExpressionKind::Lambda(_));
@@ -202,7 +203,7 @@ impl Objects {
         new
     }
 
-    /// Whatever is assigned to may be of these.
+    /// Adds classes to an assignment's target.
     fn give(
         &mut self,
         project: &Project<'_>,
@@ -214,7 +215,7 @@ impl Objects {
             ExpressionKind::Name(name) => {
                 let of = of.clone();
                 let field = scope.class.filter(|class| {
-                    // Java's fields are called by their names alone.
+                    // Java accesses fields without `this`.
                     scope.function.is_none() || self.field(class, name).is_some()
                 });
                 let mut new = false;
@@ -239,7 +240,7 @@ impl Objects {
                 }
                 new
             }
-            // What is in a list is as good as the list.
+            // Elements of a list share the list's classes.
             ExpressionKind::Index(target, _)
             | ExpressionKind::Cast { value: target, .. }
             | ExpressionKind::Reference(target) => self.give(project, target, of, scope),
@@ -261,7 +262,7 @@ impl Objects {
         }
     }
 
-    /// The classes that an expression may be of; none where that is not known.
+    /// The classes that an expression may be of; empty if unknown.
     pub(crate) fn of(
         &self,
         project: &Project<'_>,
@@ -303,47 +304,7 @@ impl Objects {
                 found
             }
             ExpressionKind::Call { callee, arguments } => {
-                if let Some(class) = self.made_by(callee, language) {
-                    return Classes::from([class]);
-                }
-                let mut found = Classes::new();
-                let called: Vec<usize> = match &callee.kind {
-                    ExpressionKind::Member(on, name) => {
-                        let of = inner(on);
-                        let methods = self.methods(project, &of, name);
-                        if methods.is_empty() {
-                            // What is called as a field is, and what comes out of a container.
-                            for class in &of {
-                                add(&mut found, self.part(project, class, name));
-                            }
-                            if of.len() > 1 && of.iter().any(|class| !self.own.contains(class)) {
-                                add(&mut found, of.clone());
-                            }
-                        }
-                        match of.is_empty() {
-                            true => project.find(name, scope.file, None).into_iter().collect(),
-                            false => methods,
-                        }
-                    }
-                    ExpressionKind::Name(name) => project
-                        .find(name, scope.file, scope.class)
-                        .into_iter()
-                        .collect(),
-                    _ => Vec::new(),
-                };
-                for at in called {
-                    add(&mut found, self.returned[at].clone());
-                }
-                // What is asked for by its class: `container.get(Accounts)`, `getBean(Accounts.class)`.
-                for Argument { value, .. } in arguments {
-                    let named = match &value.kind {
-                        ExpressionKind::Member(of, name) if name == "class" => of.last_name(),
-                        ExpressionKind::Name(name) => Some(name.as_str()),
-                        _ => None,
-                    };
-                    found.extend(named.and_then(|name| self.own.get(name)).cloned());
-                }
-                found
+                self.classes_of_call(project, callee, arguments, scope, depth)
             }
             ExpressionKind::Cast { to, value } => {
                 let mut found = classes_of_type(to, language);
@@ -380,7 +341,60 @@ impl Objects {
         }
     }
 
-    /// What a part of an object is of: a field, or a method that is read as one is (Python's properties).
+    /// The classes of a call's result.
+    fn classes_of_call(
+        &self,
+        project: &Project<'_>,
+        callee: &Expression,
+        arguments: &[Argument],
+        scope: Scope<'_>,
+        depth: usize,
+    ) -> Classes {
+        let language = project.sources[scope.file].language;
+        if let Some(class) = self.made_by(callee, language) {
+            return Classes::from([class]);
+        }
+        let mut found = Classes::new();
+        let called: Vec<usize> = match &callee.kind {
+            ExpressionKind::Member(on, name) => {
+                let of = self.classes(project, on, scope, depth + 1);
+                let methods = self.methods(project, &of, name);
+                if methods.is_empty() {
+                    // Calls of fields, and elements of containers.
+                    for class in &of {
+                        add(&mut found, self.part(project, class, name));
+                    }
+                    if of.len() > 1 && of.iter().any(|class| !self.own.contains(class)) {
+                        add(&mut found, of.clone());
+                    }
+                }
+                match of.is_empty() {
+                    true => project.find(name, scope.file, None).into_iter().collect(),
+                    false => methods,
+                }
+            }
+            ExpressionKind::Name(name) => project
+                .find(name, scope.file, scope.class)
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        };
+        for at in called {
+            add(&mut found, self.returned[at].clone());
+        }
+        // Lookups by class: `container.get(Accounts)`, `getBean(Accounts.class)`.
+        for Argument { value, .. } in arguments {
+            let named = match &value.kind {
+                ExpressionKind::Member(of, name) if name == "class" => of.last_name(),
+                ExpressionKind::Name(name) => Some(name.as_str()),
+                _ => None,
+            };
+            found.extend(named.and_then(|name| self.own.get(name)).cloned());
+        }
+        found
+    }
+
+    /// The classes of a member: a field, or a method read like one (Python's properties).
     fn part(&self, project: &Project<'_>, class: &str, name: &str) -> Classes {
         if let Some(found) = self.field(class, name) {
             return found;
@@ -392,7 +406,7 @@ impl Objects {
         found
     }
 
-    /// What a name is of: in its function or in those around it, among the fields, in the file.
+    /// The classes of a name: from its function or those around it, then fields, then the file.
     fn named(&self, project: &Project<'_>, name: &str, scope: Scope<'_>) -> Classes {
         let mut at = scope.function;
         while let Some(function) = at {
@@ -412,7 +426,7 @@ impl Objects {
         field.or_else(of_file).unwrap_or_default()
     }
 
-    /// The class that is called to make an object of it.
+    /// The class that a constructor call instantiates.
     pub(crate) fn made_by(&self, callee: &Expression, language: Language) -> Option<Rc<str>> {
         let name = match &callee.kind {
             ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => name.as_str(),
@@ -430,7 +444,7 @@ impl Objects {
         }
     }
 
-    /// A field, also of what the class extends.
+    /// The classes of a field, inherited ones included.
     fn field(&self, class: &str, name: &str) -> Option<Classes> {
         let mut found: Option<Classes> = None;
         for class in self.with_bases(class) {
@@ -441,7 +455,7 @@ impl Objects {
         found
     }
 
-    /// A class, and all that it extends.
+    /// A class with all of its base classes.
     fn with_bases(&self, class: &str) -> Vec<Rc<str>> {
         let mut found: Vec<Rc<str>> = vec![class.into()];
         let mut at = 0;
@@ -457,7 +471,7 @@ impl Objects {
         found
     }
 
-    /// The classes that extend one, and those that extend these.
+    /// All classes derived from a class, directly or not.
     pub(crate) fn descendants(&self, class: &str) -> BTreeSet<&str> {
         let mut found = BTreeSet::new();
         let mut open = vec![class];
@@ -472,20 +486,20 @@ impl Objects {
         found
     }
 
-    /// The methods of that name of all classes that extend one.
+    /// The methods of this name in all derived classes.
     pub(crate) fn overriding(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
         let of = self.descendants(class).into_iter();
         of.flat_map(|class| project.in_class(class, name)).collect()
     }
 
-    /// The methods of that name of all classes that a class extends.
+    /// The methods of this name in all base classes.
     pub(crate) fn inherited(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
         let of = self.with_bases(class).into_iter().skip(1);
         of.flat_map(|base| project.in_class(&base, name)).collect()
     }
 
-    /// The methods of that name that objects of these classes may have: their own, or inherited ones, and those of
-    /// classes that extend them.
+    /// The methods of this name that objects of these classes may have: own, inherited, or overridden in derived
+    /// classes.
     pub(crate) fn methods(
         &self,
         project: &Project<'_>,
@@ -505,7 +519,7 @@ impl Objects {
             found.extend(self.overriding(project, class, name));
         }
         if found.is_empty() {
-            // PHP's method for all that there is no other for.
+            // PHP's fallback for undefined methods.
             for class in classes.iter().flat_map(|class| self.with_bases(class)) {
                 found.extend(project.in_class(&class, "__call"));
             }
@@ -515,25 +529,25 @@ impl Objects {
         found
     }
 
-    /// Whether all of these are known to be none of the program's, nor extended by any of them.
+    /// Whether all of these classes are known, and neither declared in the program nor extended by it.
     pub(crate) fn are_foreign(&self, classes: &Classes) -> bool {
         let is_foreign =
             |class: &Rc<str>| !self.own.contains(class) && self.descendants(class).is_empty();
         !classes.is_empty() && classes.iter().all(is_foreign)
     }
 
-    /// Whether a name of a file is known to be of some class.
+    /// Whether the class of a file-level name is known.
     pub(crate) fn is_named_in(&self, file: usize, name: &str) -> bool {
         self.of_files.contains_key(&(file, name.to_owned()))
     }
 
-    /// Whether one of these is a class whose methods a library gives bodies, or extends one.
+    /// Whether one of these is, or extends, a mapper class with methods that a library implements.
     pub(crate) fn are_mappers(&self, classes: &Classes) -> bool {
         let mut all = classes.iter().flat_map(|of| self.with_bases(of));
         all.any(|of| names::is_mapper(&of))
     }
 
-    /// Whether one of these is a class, or extends it.
+    /// Whether one of these is or extends a class.
     pub(crate) fn are_of(&self, classes: &Classes, class: &str) -> bool {
         let mut all = classes.iter().flat_map(|of| self.with_bases(of));
         all.any(|of| *of == *class)
@@ -548,19 +562,19 @@ impl Objects {
             .max()
     }
 
-    /// Whether a method of one of these classes itself runs SQL, in the transaction that is open.
+    /// Whether one of these classes has methods that run SQL in the open transaction.
     pub(crate) fn are_running(&self, classes: &Classes) -> bool {
         classes.iter().any(|class| self.running.contains(class))
     }
 
-    /// Whether one of these is a class of a library that was given a connection.
+    /// Whether one of these is a library class that was constructed with a connection.
     pub(crate) fn are_given(&self, classes: &Classes) -> bool {
         classes
             .iter()
             .any(|class| self.given.contains(class) && !names::is_connection(class))
     }
 
-    /// Which classes run SQL on what they keep.
+    /// Determines which classes run SQL on a connection that they keep.
     fn classify_classes(&mut self, project: &Project<'_>) {
         for (at, declared) in project.functions.iter().enumerate() {
             let Some(class) = declared.class.as_deref() else {
@@ -589,7 +603,7 @@ impl Objects {
                 *known = runs.max(*known);
             }
         }
-        // What keeps an object that runs SQL does by that; and what is one by another name.
+        // A class runs SQL if one of its fields does, or a base or derived class does.
         loop {
             let mut new: Vec<(Rc<str>, ExecutionMode)> = Vec::new();
             for ((class, field), of) in &self.fields {
@@ -618,7 +632,7 @@ impl Objects {
         }
     }
 
-    /// How a call runs SQL, if it does, in a method of an object.
+    /// How a call in a method runs SQL on the object's own connection, if it does.
     fn run_by(
         &self,
         project: &Project<'_>,
@@ -631,7 +645,7 @@ impl Objects {
             return names::always_runs_sql(name).then_some(ExecutionMode::InTransaction);
         };
         let of = on.last_name().unwrap_or_default();
-        // What it is given by its caller is no matter of the object's.
+        // A parameter belongs to the caller, not to the object.
         if declared
             .function
             .parameters
@@ -664,7 +678,7 @@ impl Objects {
     }
 }
 
-/// How what is called so runs SQL: each call of a pool takes a connection of its own.
+/// Adjusts the mode by name: each call on a pool takes a connection of its own.
 fn of_class(name: &str, runs: ExecutionMode) -> ExecutionMode {
     match names::is_pool(name) {
         true => ExecutionMode::Autocommit,
@@ -672,12 +686,12 @@ fn of_class(name: &str, runs: ExecutionMode) -> ExecutionMode {
     }
 }
 
-/// Whether a name is that of the object whose method it stands in.
+/// Whether a name is the current object or class.
 fn is_itself(name: &str) -> bool {
     matches!(name, "this" | "self" | "cls" | "static")
 }
 
-/// Whether an argument is a connection, by its name.
+/// Whether an argument is a connection, judged by its name.
 fn is_connection(argument: &Argument) -> bool {
     let name = match &argument.value.kind {
         ExpressionKind::Name(_) | ExpressionKind::Member(..) => argument.value.last_name(),
@@ -692,7 +706,7 @@ fn add(known: &mut Classes, more: Classes) -> bool {
     known.len() > before
 }
 
-/// The names of classes in a type as it is written: `Optional<Accounts>`, `*bank.Accounts`, `Accounts | null`.
+/// The class names in a written type: `Optional<Accounts>`, `*bank.Accounts`, `Accounts | null`.
 fn classes_of_type(of_type: &str, language: Language) -> Classes {
     let mut found = Classes::new();
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
@@ -702,7 +716,7 @@ fn classes_of_type(of_type: &str, language: Language) -> Classes {
         let end = word.find(|c| !is_part(c)).unwrap_or(word.len());
         let (word, behind) = word.split_at(end);
         rest = behind;
-        // A package, a variable of types, or what may be anything.
+        // Skips packages, type variables and types that may be anything.
         let is_package = behind.starts_with('.');
         let any = matches!(word, "Object" | "Any" | "Self") || word.len() < 2;
         let is_class = word.starts_with(char::is_uppercase) || language == Language::Go;
@@ -713,7 +727,7 @@ fn classes_of_type(of_type: &str, language: Language) -> Classes {
     found
 }
 
-/// What stands behind `return` and `yield` in some statements, outside of functions within them.
+/// Visits the operands of `return` and `yield`, except in nested functions.
 fn returned<'e>(
     statements: &'e [Statement],
     source: &Source,

@@ -1,4 +1,4 @@
-//! All files of a program together: its functions, and what its constants are.
+//! All files of a program: their functions and constants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -13,55 +13,56 @@ use crate::{
     value::{Value, looks_like_sql},
 };
 
-/// A source file that was read.
+/// A parsed source file.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) language: Language,
     pub(crate) module: Module,
-    /// Where its lines end.
+    /// The offsets of its line ends.
     pub(crate) lines: Vec<usize>,
-    /// The names of packages of the language's own library that it imports: Go's.
+    /// The names of standard library packages that it imports (Go only).
     pub(crate) libraries: BTreeSet<String>,
 }
 
-/// A function, and where it stands.
+/// A function with its position and properties.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredFunction<'p> {
     pub(crate) function: &'p Function,
     pub(crate) file: usize,
     pub(crate) name: String,
     pub(crate) class: Option<String>,
-    /// What a method of Go calls its object.
+    /// The receiver's name in a Go method.
     pub(crate) receiver: Option<String>,
-    /// Whether it stands in another function.
+    /// Whether it is nested in another function.
     pub(crate) nested: bool,
-    /// The function that it stands in.
+    /// The enclosing function.
     pub(crate) within: Option<usize>,
     /// Whether it runs SQL itself.
     pub(crate) runs: bool,
-    /// Whether it, or what it may call, does.
+    /// Whether it or a function that it may call runs SQL.
     pub(crate) reaches: bool,
     /// Whether it opens a connection or a transaction itself.
     pub(crate) opens: bool,
     /// Whether it ends a transaction itself.
     pub(crate) ends: bool,
-    /// Whether all that it calls runs in one transaction: it begins or ends one, or an annotation says so.
+    /// Whether everything that it calls runs in one transaction: it begins or ends one, or is annotated as
+    /// transactional.
     pub(crate) is_transaction: bool,
-    /// Whether it is given a connection, by what its parameter is called, or by its type.
+    /// Whether it takes a connection, judged by a parameter's name or type.
     pub(crate) takes_connection: bool,
-    /// Whether it runs SQL on a parameter, whatever that is called.
+    /// Whether it runs SQL on a parameter of any name.
     pub(crate) runs_on_parameter: bool,
-    /// Whether its variables may get values that are not seen: by their names, or as others' references.
+    /// Whether its variables may get unseen values: through variable variables or references.
     pub(crate) is_dynamic: bool,
-    /// Whether it runs a parameter as SQL: it is to its callers what a driver's method is.
+    /// Whether it runs a parameter as SQL, as a driver's method does.
     pub(crate) forwards: bool,
 }
 
 impl DeclaredFunction<'_> {
-    /// Whether a name is that of a parameter, and so another's than the same name around it. The object whose method
-    /// it is is the same by its name.
+    /// Whether a name is a parameter, and so shadows an outer name. `this` and `self` never shadow: the object is the
+    /// same.
     pub(crate) fn owns(&self, name: &str) -> bool {
         let mut own = self.function.parameters.iter();
         !matches!(name, "this" | "self") && own.any(|parameter| parameter.name == name)
@@ -69,7 +70,7 @@ impl DeclaredFunction<'_> {
 }
 
 impl DeclaredFunction<'_> {
-    /// Its name with its class's.
+    /// The name qualified by the class.
     pub(crate) fn full_name(&self) -> String {
         match &self.class {
             Some(class) if !class.is_empty() => format!("{class}.{}", self.name),
@@ -78,24 +79,24 @@ impl DeclaredFunction<'_> {
     }
 }
 
-/// All files.
+/// A whole program.
 #[derive(Debug)]
 pub(crate) struct Project<'p> {
     pub(crate) sources: &'p [Source],
     pub(crate) functions: Vec<DeclaredFunction<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Methods that are read or written as fields are, and may come to run SQL.
+    /// Accessors that may come to run SQL, by name.
     accessors: HashMap<String, Vec<usize>>,
-    /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getattr__`.
+    /// Hooks for missing attributes that may come to run SQL: `__get`, `__getattr__`.
     attribute_hooks: Vec<usize>,
-    /// For each file the names that stand for packages of the language's own library, and for nothing else in it.
+    /// For each file, the names that stand for standard library packages only.
     libraries: Vec<BTreeSet<String>>,
-    /// Methods that run where nobody names them, whatever is done with their objects.
+    /// Methods that may run without being called by name.
     implicit_methods: Vec<usize>,
     /// Files that run SQL outside of functions.
     run_outside: BTreeSet<usize>,
-    /// Files whose variables outside of functions may get values that are not seen.
+    /// Files in which top-level variables may get unseen values.
     dynamic_outside: BTreeSet<usize>,
     /// The classes of objects.
     pub(crate) objects: Objects,
@@ -103,14 +104,14 @@ pub(crate) struct Project<'p> {
     pub(crate) constants: Constants,
 }
 
-/// What names stand for that are given a value outside of functions.
+/// The values of names outside of functions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constants {
     pub(crate) of_files: BTreeMap<(usize, String), Value>,
     pub(crate) of_classes: BTreeMap<(String, String), Value>,
-    /// Names of files that stand for what may run SQL: what was made of a connection, functions in a map.
+    /// File-level names that may run SQL: objects made from a connection, functions in a map.
     pub(crate) running: BTreeMap<String, BTreeSet<usize>>,
-    /// Names that several places give a value: nobody else can tell which is meant.
+    /// Values by name alone; `None` where several places assign different values.
     pub(crate) by_name: BTreeMap<String, Option<Value>>,
 }
 
@@ -142,7 +143,7 @@ impl<'p> Project<'p> {
             collect.statements(&source.module.body);
         }
         for (at, declared) in project.functions.iter().enumerate() {
-            // What has no body is not what runs, unless an annotation says what does.
+            // A function without a body does not run, unless an annotation holds its SQL.
             let function = declared.function;
             if function.is_abstract && !function.annotations.iter().any(has_text) {
                 continue;
@@ -195,33 +196,33 @@ impl<'p> Project<'p> {
         project
     }
 
-    /// The methods of that name that are read or written as fields are, and may come to run SQL.
+    /// The accessors of a name that may come to run SQL.
     pub(crate) fn accessors(&self, name: &str, language: Language) -> Vec<usize> {
         let all = self.accessors.get(name).into_iter().flatten().copied();
         all.filter(|at| self.sources[self.functions[*at].file].language == language)
             .collect()
     }
 
-    /// The methods that nobody names where they run, and that may come to run SQL.
+    /// The hooks for missing attributes that may come to run SQL.
     pub(crate) fn attribute_hooks(&self, language: Language) -> Vec<usize> {
         let all = self.attribute_hooks.iter().copied();
         all.filter(|at| self.sources[self.functions[*at].file].language == language)
             .collect()
     }
 
-    /// The methods that run where nobody names them, whatever is done with their objects, and may come to run SQL; and
-    /// functions that return what does.
+    /// The methods that may run without being called by name and may come to run SQL, and the functions that return
+    /// iterators which do.
     pub(crate) fn implicit_methods(&self, language: Language) -> impl Iterator<Item = usize> {
         let all = self.implicit_methods.iter().copied();
         all.filter(move |at| self.sources[self.functions[*at].file].language == language)
     }
 
-    /// Whether there are any, in any language.
+    /// Whether any language has such methods.
     pub(crate) fn has_implicit_methods(&self) -> bool {
         !self.implicit_methods.is_empty()
     }
 
-    /// Whether variables may get values that are not seen: of a function, or of a file outside of functions.
+    /// Whether variables of a function, or of a file outside of functions, may get unseen values.
     pub(crate) fn is_dynamic(&self, function: Option<usize>, file: usize) -> bool {
         match function {
             Some(at) => self.functions[at].is_dynamic,
@@ -234,11 +235,11 @@ impl<'p> Project<'p> {
         self.run_outside.contains(&file)
     }
 
-    /// Which functions may come to run SQL, by what they call.
+    /// Marks the functions that may come to run SQL, by their calls.
     fn reach(&mut self) {
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.functions.len()];
         for (at, declared) in self.functions.iter().enumerate() {
-            // Who has a function within it may call it.
+            // A function may call those nested in it.
             if let Some(around) = declared.within {
                 callers[at].push(around);
             }
@@ -252,7 +253,7 @@ impl<'p> Project<'p> {
                             callers[called].push(at);
                         }
                     }
-                    // A field that is a method.
+                    // A field access may call an accessor.
                     ExpressionKind::Member(_, name) => {
                         let all = self.all_of(name, language);
                         for read in all.filter(|at| self.functions[*at].function.is_accessor) {
@@ -272,8 +273,8 @@ impl<'p> Project<'p> {
         }
     }
 
-    /// All functions that a call within a function may mean: by the class of what it is called on where the language
-    /// has everything say its class, and by its name elsewhere.
+    /// All functions that a call may mean: by the receiver's class where the language declares types, otherwise by
+    /// name.
     fn called(&self, from: usize, callee: &Expression) -> Vec<usize> {
         let Some(name) = callee.last_name() else {
             return Vec::new();
@@ -311,7 +312,7 @@ impl<'p> Project<'p> {
         if !by_class.is_empty() || is_foreign {
             return by_class;
         }
-        // A method is called on something.
+        // A method needs a receiver.
         let is_name = matches!(callee.kind, ExpressionKind::Name(_)) && language != Language::Java;
         self.all_of(name, language)
             .filter(|at| {
@@ -321,7 +322,8 @@ impl<'p> Project<'p> {
             .collect()
     }
 
-    /// Whether what is called is of the language's own library: `flag.Parse()`, where `flag` is nothing else.
+    /// Whether a call goes to a standard library package, such as `flag.Parse()`, with a name that stands for nothing
+    /// else.
     pub(crate) fn is_library(&self, callee: &Expression, file: usize, classes: &Classes) -> bool {
         let ExpressionKind::Member(on, _) = &callee.kind else {
             return false;
@@ -331,7 +333,7 @@ impl<'p> Project<'p> {
             && matches!(&on.kind, ExpressionKind::Name(name) if libraries.contains(name))
     }
 
-    /// The functions that make an object of a class what it is.
+    /// The constructors of a class.
     pub(crate) fn constructors(&self, class: &str) -> Vec<usize> {
         let names = [class, "__init__", "constructor", "__construct"];
         names
@@ -340,13 +342,13 @@ impl<'p> Project<'p> {
             .collect()
     }
 
-    /// The number of the function that stands there.
+    /// The function that begins at an offset.
     pub(crate) fn function_at(&self, file: usize, start: usize) -> Option<usize> {
         self.at.get(&(file, start)).copied()
     }
 
-    /// The function that a name means in a class of a file: of the class, of the file, or the only one that
-    /// there is.
+    /// Resolves a name within a class of a file: first in the class, then in the file, then the only one in the
+    /// program.
     pub(crate) fn find(&self, name: &str, file: usize, class: Option<&str>) -> Option<usize> {
         let all = self.by_name.get(name)?;
         let here = |at: &&usize| {
@@ -366,7 +368,7 @@ impl<'p> Project<'p> {
         })
     }
 
-    /// What the functions of a file give to names of their surroundings.
+    /// The assignments of a file's functions to outer names.
     pub(crate) fn reassignments_in(&self, file: usize) -> Vec<Reassignment<'_>> {
         let source = &self.sources[file];
         let globals = globals(source);
@@ -376,7 +378,7 @@ impl<'p> Project<'p> {
             .collect()
     }
 
-    /// The function of a class that is named.
+    /// The function of this name in a class, if there is exactly one.
     pub(crate) fn find_in_class(&self, class: &str, name: &str) -> Option<usize> {
         let all = self.by_name.get(name)?;
         let mut found = all
@@ -386,14 +388,14 @@ impl<'p> Project<'p> {
         found.next().is_none().then_some(*first)
     }
 
-    /// The functions of that name of a class: more than one where it has several for different arguments.
+    /// The functions of this name in a class; several if it is overloaded.
     pub(crate) fn in_class(&self, class: &str, name: &str) -> Vec<usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
         all.filter(|at| self.functions[*at].class.as_deref() == Some(class))
             .collect()
     }
 
-    /// All methods of that name, of whatever class: which of them is called is known where there is one alone.
+    /// All methods of a name in any class.
     pub(crate) fn methods(&self, name: &str, language: Language) -> Vec<usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
         let is_one = |at: &usize| {
@@ -403,20 +405,20 @@ impl<'p> Project<'p> {
         all.filter(is_one).collect()
     }
 
-    /// The functions of that name in a language, within others or not.
+    /// The functions of a name in a language, nested ones included.
     pub(crate) fn all_of(&self, name: &str, language: Language) -> impl Iterator<Item = usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
         all.filter(move |at| self.sources[self.functions[*at].file].language == language)
     }
 
-    /// Whether there is a function of that name.
+    /// Whether any function has this name.
     pub(crate) fn has(&self, name: &str, language: Language) -> bool {
         let all = self.by_name.get(name).into_iter().flatten();
         all.into_iter()
             .any(|at| self.sources[self.functions[*at].file].language == language)
     }
 
-    /// The functions of that name that stand in functions of a file.
+    /// The nested functions of a name in a file.
     pub(crate) fn nested(&self, name: &str, file: usize) -> impl Iterator<Item = usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
         all.filter(move |at| {
@@ -425,8 +427,8 @@ impl<'p> Project<'p> {
         })
     }
 
-    /// Whether a name that no function has given a value stands for what may run SQL: in its file, or, where that says
-    /// nothing of it, in whichever it may be from.
+    /// Whether a name without a local value may run SQL: in its own file or, if the file does not define it, in any
+    /// file that may export it.
     pub(crate) fn is_running(&self, name: &str, file: usize) -> bool {
         let files = self.constants.running.get(name);
         files.is_some_and(|files| {
@@ -440,7 +442,7 @@ impl<'p> Project<'p> {
         })
     }
 
-    /// What a name stands for that no function has given a value.
+    /// The constant value of a name without a local value.
     pub(crate) fn constant(&self, path: &str, file: usize, class: Option<&str>) -> Option<&Value> {
         let (of, name) = match path.rsplit_once('.') {
             Some((of, name)) => (Some(of.rsplit('.').next().unwrap_or(of)), name),
@@ -466,10 +468,10 @@ struct FunctionCollector<'a, 'p> {
     project: &'a mut Project<'p>,
     file: usize,
     class: Option<String>,
-    /// Whether each method of the class is a transaction, by an annotation.
+    /// Whether an annotation makes every method of the class a transaction.
     transactional: bool,
     nested: bool,
-    /// The function around.
+    /// The enclosing function.
     within: Option<usize>,
 }
 
@@ -583,7 +585,7 @@ impl<'p> FunctionCollector<'_, 'p> {
         self.within = around;
     }
 
-    /// `name` is what the value is assigned to.
+    /// Collects functions in an expression. `name` is the target that the value is assigned to.
     fn expression(&mut self, value: &'p Expression, name: Option<&str>) {
         match &value.kind {
             ExpressionKind::Lambda(function) => {
@@ -592,7 +594,7 @@ impl<'p> FunctionCollector<'_, 'p> {
                     true => given.to_owned(),
                     false => function.name.clone(),
                 };
-                // What has no name is somebody's argument.
+                // An anonymous function is an argument of a call.
                 let outer = self.nested;
                 self.nested |= given.is_empty();
                 self.function(function, given);
@@ -615,7 +617,7 @@ impl<'p> FunctionCollector<'_, 'p> {
     }
 }
 
-/// What a Go method calls its object, and the type that it belongs to.
+/// The receiver's name and type of a Go method.
 fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s str)> {
     let text = source.text.get(function.range.clone())?;
     if source.language != Language::Go {
@@ -631,7 +633,7 @@ fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s
     Some((name, of.split('[').next().unwrap_or(of)))
 }
 
-/// The names of each file that stand before a point alone, and are those of packages of the language's own library.
+/// For each file, the standard library packages with names that are used only before a dot.
 fn libraries(project: &Project<'_>) -> Vec<BTreeSet<String>> {
     let all = project.sources.iter();
     let mut found: Vec<BTreeSet<String>> = all.map(|source| source.libraries.clone()).collect();
@@ -640,7 +642,8 @@ fn libraries(project: &Project<'_>) -> Vec<BTreeSet<String>> {
         if names.is_empty() {
             continue;
         }
-        // Parameters have types, by which they are known. A name is gone through by itself, and before a point once more.
+        // Parameters are known by their types. Each member access counts its receiver's name once more, so the sum is
+        // positive for a name that is also used alone.
         let mut alone: BTreeMap<&str, i64> = BTreeMap::new();
         expressions(
             &declared.function.body,
@@ -662,14 +665,14 @@ fn libraries(project: &Project<'_>) -> Vec<BTreeSet<String>> {
     found
 }
 
-/// `file:line`, for what has no name.
+/// `file:line`, as a name for anonymous code.
 pub(crate) fn place_name(source: &Source, at: usize) -> String {
     let line = source.lines.partition_point(|end| *end < at) + 1;
     let file = source.name.rsplit('/').next().unwrap_or(&source.name);
     format!("{file}:{line}")
 }
 
-/// The expressions that an expression is made of, without the bodies of functions.
+/// The direct subexpressions, without the bodies of functions.
 pub(crate) fn parts(value: &Expression) -> Vec<&Expression> {
     match &value.kind {
         ExpressionKind::Text(_)
@@ -697,7 +700,7 @@ pub(crate) fn parts(value: &Expression) -> Vec<&Expression> {
     }
 }
 
-/// The names of all that is called in some statements; with those in functions within them, where `within`.
+/// The names of all called functions; `within` includes nested functions.
 fn called(statements: &[Statement], within: bool, found: &mut BTreeSet<String>) {
     expressions(statements, within, &mut |value| {
         if let ExpressionKind::Call { callee, .. } = &value.kind
@@ -708,7 +711,7 @@ fn called(statements: &[Statement], within: bool, found: &mut BTreeSet<String>) 
     });
 }
 
-/// Whether variables in some statements may get values that are not seen.
+/// Whether variables in these statements may get unseen values.
 fn is_dynamic(statements: &[Statement], calls: &BTreeSet<String>) -> bool {
     let mut found = calls.iter().any(|name| names::sets_dynamic_variables(name));
     expressions(statements, true, &mut |value| {
@@ -739,7 +742,7 @@ fn has_text(annotation: &Expression) -> bool {
     found
 }
 
-/// What a function does with its parameters.
+/// How a function uses its parameters.
 #[derive(Clone, Copy, Debug, Default)]
 struct ParameterUse {
     /// It runs SQL on one of them.
@@ -787,7 +790,7 @@ impl ParameterUse {
 }
 
 impl Argument {
-    /// Whether it is a text, or made of some, that begins as SQL does in one of its parts.
+    /// Whether it is or contains a text that begins like SQL.
     pub(crate) fn begins_as_sql(&self) -> bool {
         let is_sql = |value: &Expression| matches!(&value.kind, ExpressionKind::Text(text) if looks_like_sql(&text.text));
         match &self.value.kind {
@@ -797,8 +800,7 @@ impl Argument {
     }
 }
 
-/// Each expression in some statements, and each that it is made of; those in functions and classes within them, too,
-/// where `within`.
+/// Visits every expression and subexpression in statements; `within` includes nested functions and classes.
 pub(crate) fn expressions<'p>(
     statements: &'p [Statement],
     within: bool,

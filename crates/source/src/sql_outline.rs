@@ -1,9 +1,9 @@
-//! What a statement is about, by its words alone: enough to tell people what a check in the code checks. The
-//! analyser itself reads statements with a parser.
+//! A rough outline of a statement from its tokens, sufficient to describe what a check in the code checks. The
+//! analyser itself parses statements.
 
 use std::ops::Range;
 
-/// Statements that begin or end transactions, or say nothing about rows.
+/// Statements that control transactions or touch no rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Commit,
@@ -12,7 +12,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// What a text is that begins so; nothing if it, or one of several statements in it, is about rows.
+    /// Classifies a text by its beginning; `None` if one of its statements reads or writes rows.
     pub(crate) fn of(head: &str) -> Option<Control> {
         let mut statements = statements(head)
             .into_iter()
@@ -22,7 +22,7 @@ impl Control {
         let found = Control::of_one(first)?;
         for other in statements {
             if Control::of_one(other)? != found {
-                // A beginning and an end with nothing in between, and their like.
+                // `BEGIN; COMMIT` and the like.
                 return None;
             }
         }
@@ -53,7 +53,7 @@ impl Control {
     }
 }
 
-/// The statements of a text, at the semicolons that stand outside of quotes, comments and bodies.
+/// Splits a text into statements at semicolons outside of quotes, comments and bodies.
 pub(crate) fn statements(text: &str) -> Vec<Range<usize>> {
     let lower = text.to_ascii_lowercase();
     let has_body = [
@@ -98,7 +98,7 @@ pub(crate) fn statements(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a statement declares what stays.
+/// Whether a statement creates or alters a schema object.
 pub(crate) fn declares(statement: &str) -> bool {
     let first = without_leading_comments(statement)
         .get(..6)
@@ -107,7 +107,7 @@ pub(crate) fn declares(statement: &str) -> bool {
     first == "create" || first.starts_with("alter")
 }
 
-/// A text without the comments that it begins with; nothing is left where one has no end.
+/// Strips leading comments; an unterminated comment leaves nothing.
 pub(crate) fn without_leading_comments(text: &str) -> &str {
     let mut rest = text.trim_start();
     while let Some(comment) = rest.strip_prefix("--").or_else(|| rest.strip_prefix("/*")) {
@@ -120,24 +120,24 @@ pub(crate) fn without_leading_comments(text: &str) -> &str {
     rest
 }
 
-/// The parts of a statement.
+/// The parts of a statement that guards compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SqlOutline {
-    /// What a SELECT returns, each by its name or its alias; an expression as it is written.
+    /// The columns of a SELECT by name or alias; an expression as it is written.
     pub(crate) columns: Vec<String>,
     /// Whether it returns every column (`*`).
     pub(crate) all: bool,
-    /// Its table, or its first.
+    /// The table, or the first of several.
     pub(crate) table: Option<String>,
-    /// What it does.
+    /// The first keyword, in lower case.
     pub(crate) verb: String,
-    /// What an UPDATE sets: a column, and the expression.
+    /// The assignments of an UPDATE: column and expression.
     pub(crate) sets: Vec<(String, String)>,
-    /// Columns of an INSERT.
+    /// The column list of an INSERT.
     pub(crate) inserted: Vec<String>,
-    /// Columns that a WHERE clause says are equal to something.
+    /// The columns that a WHERE clause compares with `=`.
     pub(crate) equal: Vec<String>,
-    /// Where its placeholders stand: the column that each is compared with or assigned to.
+    /// The column that each placeholder is compared with or assigned to.
     pub(crate) placed: Vec<(usize, String)>,
 }
 
@@ -242,7 +242,7 @@ fn last_part(word: &str) -> String {
     word.trim_matches(['"', '`', '[', ']']).to_ascii_lowercase()
 }
 
-/// Parts at commas that stand outside of brackets.
+/// Splits a token list at top-level commas.
 fn split<'w>(words: &'w [&'w str]) -> Vec<&'w [&'w str]> {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, word) in words.iter().enumerate() {
@@ -260,7 +260,7 @@ fn split<'w>(words: &'w [&'w str]) -> Vec<&'w [&'w str]> {
     found
 }
 
-/// Names with their tables, numbers, strings, and signs.
+/// Tokens: qualified names, numbers, strings and signs.
 fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_told_by_its_words() {
+    fn a_statement_is_outlined_by_its_tokens() {
         let of = |text: &str| SqlOutline::of(text);
         let select = of(
             "SELECT a.balance, count(*) AS n, max(x) top, t.* FROM account a WHERE a.id = ? AND owner = $2",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_about_rows_is_told() {
+    fn utility_statements_are_recognised() {
         assert_eq!(Control::of("COMMIT"), Some(Control::Commit));
         assert_eq!(Control::of("rollback;"), Some(Control::Rollback));
         assert_eq!(

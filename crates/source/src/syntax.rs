@@ -1,8 +1,8 @@
-//! What the languages have in common, as far as it matters for which SQL runs when with what: the tree
-//! that `lower` makes of each language's own, and that everything behind it reads.
+//! The common syntax tree of all languages, reduced to what decides which SQL runs, when, and with which values.
+//! `lower` builds it from each language's own tree; every later stage reads it.
 //!
-//! Whatever has no place in it becomes [`ExpressionKind::Other`] or [`StatementKind::Other`] with its parts,
-//! so that calls in it are still seen.
+//! Anything else becomes [`ExpressionKind::Other`] or [`StatementKind::Other`] with its parts, so that calls within
+//! it are still seen.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// A source file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Module {
-    /// What stands outside of functions and classes, and these.
+    /// The top-level statements, with functions and classes among them.
     pub(crate) body: Vec<Statement>,
-    /// What the language's grammar does not allow, or nests too deeply.
+    /// Ranges that violate the grammar or nest too deeply.
     pub(crate) broken: Vec<Range<usize>>,
     /// The strings that look like SQL, without their quotes.
     pub(crate) texts: Vec<Range<usize>>,
@@ -21,22 +21,22 @@ pub(crate) struct Module {
 /// A function, a method, or a lambda.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
-    /// Its name; empty for one that has none.
+    /// The name; empty for an anonymous function.
     pub(crate) name: String,
     pub(crate) parameters: Vec<Parameter>,
-    /// The type of what it returns, as it is written; empty where there is none.
+    /// The return type as written; empty if there is none.
     pub(crate) returns: String,
     pub(crate) body: Vec<Statement>,
     pub(crate) range: Range<usize>,
-    /// Whether nobody outside of its class, or its file, can call it.
+    /// Whether only its class or its file can call it.
     pub(crate) private: bool,
     /// Annotations and decorators.
     pub(crate) annotations: Vec<Expression>,
-    /// Whether it is a method by its name, `this::take`: who is handed it gives it what it takes.
+    /// Whether it is a method reference, `this::take`: its caller passes the arguments.
     pub(crate) reference: bool,
-    /// Whether it has no body: others give it one.
+    /// Whether it has no body; derived classes supply one.
     pub(crate) is_abstract: bool,
-    /// Whether it runs where it is read, or written, as a field is.
+    /// Whether it is an accessor: it runs when a field is read or written.
     pub(crate) is_accessor: bool,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Parameter {
     pub(crate) name: String,
     /// As it is written; empty where there is none.
     pub(crate) of_type: String,
-    /// Whether it is a field, too: `constructor(private readonly client: Client)`.
+    /// Whether it also declares a field: `constructor(private readonly client: Client)`.
     pub(crate) is_field: bool,
-    /// Whether it is its caller's variable: `function change(&$text)`.
+    /// Whether it is passed by reference: `function change(&$text)`.
     pub(crate) is_reference: bool,
 }
 
@@ -65,13 +65,13 @@ pub(crate) enum StatementKind {
         then: Vec<Statement>,
         otherwise: Vec<Statement>,
     },
-    /// One of them runs, or none unless there is one for all else.
+    /// At most one case runs; exactly one if `exhaustive`.
     Cases {
         value: Option<Expression>,
         cases: Vec<Vec<Statement>>,
         exhaustive: bool,
     },
-    /// What is evaluated before it, then each time.
+    /// `before` is evaluated once, `body` on each iteration.
     Loop {
         before: Vec<Expression>,
         body: Vec<Statement>,
@@ -82,23 +82,23 @@ pub(crate) enum StatementKind {
         finally: Vec<Statement>,
     },
     Return(Option<Expression>),
-    /// An exception, or the return of an error.
+    /// An exception, or in Go the return of an error.
     Throw(Option<Expression>),
-    /// Out of a loop or of its turn.
+    /// `break` or `continue`.
     Leave,
     Block(Vec<Statement>),
     Function(Box<Function>),
     Class {
         name: String,
-        /// What it extends and implements, by their last names.
+        /// Base classes and interfaces, by the last part of their names.
         bases: Vec<String>,
-        /// Its fields that have a type.
+        /// The fields with a declared type.
         fields: Vec<Parameter>,
         /// Annotations and decorators.
         annotations: Vec<Expression>,
         body: Vec<Statement>,
     },
-    /// Not understood: it may run.
+    /// Not analysed: it may or may not run.
     Other(Vec<Statement>),
     /// Not what the language allows.
     Broken,
@@ -127,8 +127,7 @@ pub(crate) enum ExpressionKind {
         callee: Box<Expression>,
         arguments: Vec<Argument>,
     },
-    /// Texts and values one behind the other. What is `bound` is handed over beside the text by whatever
-    /// it is tagged with.
+    /// A concatenation. With `bound` the tag of the template passes the values beside the text.
     Join {
         parts: Vec<Expression>,
         bound: bool,
@@ -158,7 +157,7 @@ pub(crate) enum ExpressionKind {
         to: String,
         value: Box<Expression>,
     },
-    /// The address of something, which a call may change.
+    /// A reference, through which a call may change the value.
     Reference(Box<Expression>),
     Other(Vec<Expression>),
     /// Not what the language allows, or nested too deeply.
@@ -174,7 +173,7 @@ pub(crate) struct Argument {
     pub(crate) spread: bool,
 }
 
-/// A text with the place of each of its bytes in the file.
+/// A text with the file offset of each of its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Literal {
     pub(crate) text: Arc<str>,
@@ -182,7 +181,7 @@ pub(crate) struct Literal {
 }
 
 impl Expression {
-    /// The last name of `a.b.c`.
+    /// The last name of a path: `c` of `a.b.c`.
     pub(crate) fn last_name(&self) -> Option<&str> {
         match &self.kind {
             ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => Some(name),
@@ -192,7 +191,7 @@ impl Expression {
         }
     }
 
-    /// `a.b` written out, where it is nothing but names.
+    /// The dotted path of an expression that consists of names alone.
     pub(crate) fn path(&self) -> Option<String> {
         match &self.kind {
             ExpressionKind::Name(name) => Some(name.clone()),

@@ -1,8 +1,8 @@
-//! What an expression may come to, as far as is known without running anything.
+//! Abstract values: what an expression may evaluate to, as far as it is known without running the program.
 //!
-//! Texts are folded: a text is known pieces with holes between them, and where branches differ there are
-//! several. What is no text has an identity: two uses of one [`Scalar`] are uses of one value, and nothing
-//! else is.
+//! Texts are folded: a text is a sequence of known pieces and holes, with several alternatives where branches differ.
+//! Any other value has an identity: two uses of one [`Scalar`] are uses of the same value, and no two scalars are
+//! known to be equal.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -11,45 +11,45 @@ use crate::{
     syntax::Literal,
 };
 
-/// The most alternatives that are followed of one text.
+/// The most alternatives of one text.
 pub(crate) const ALTERNATIVES_MAX: usize = 32;
-/// The most bytes that are folded into one text, and the most pieces.
+/// The most bytes and the most pieces of one folded text.
 pub(crate) const TEXT_MAX: usize = 1_000_000;
 pub(crate) const PIECES_MAX: usize = 50_000;
 
-/// The most that is kept of one list or map, in its parts and theirs.
+/// The largest weight of a list or a map: the number of its parts, counted recursively.
 const WEIGHT_MAX: usize = 10_000;
 
-/// One value, whatever it is.
+/// A single value that is not a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scalar {
-    /// Tells it from every other.
+    /// Identifies the value within one walk.
     pub(crate) id: u32,
-    /// The expression that it stands for.
+    /// The expression that it stands for, as written.
     pub(crate) shown: Arc<str>,
-    /// Whether it is another each time that a loop comes round.
+    /// Whether it differs between iterations of a loop.
     pub(crate) varies: bool,
-    /// What it has been computed from that was read: which statement, and which of its columns.
+    /// The reads that it was computed from: statement and column.
     pub(crate) read: Arc<[Read]>,
-    /// Whether it is a number for certain.
+    /// Whether it is certainly a number.
     pub(crate) number: bool,
-    /// Whether it has to do with a database: what is called on it may run something there.
+    /// Whether it leads to a database: a method called on it may run SQL.
     pub(crate) database: bool,
 }
 
-/// Something that a statement has read.
+/// A read by a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Read {
-    /// Which run of a statement.
+    /// The run of the statement, by number.
     pub(crate) run: usize,
-    /// The column, as it is selected; none where it is not known which, or whether there is a row.
+    /// The column as selected; none if it is unknown, or if only the existence of a row is known.
     pub(crate) column: Option<String>,
-    /// Whether it is that column, and not only computed from it.
+    /// Whether the value is the column itself, not computed from it.
     pub(crate) plain: bool,
 }
 
-/// What has been read, each once, where it stands first: what is computed from itself again and again has
-/// read no more than before.
+/// Removes duplicate reads and keeps the first of each, so that a value computed from itself repeatedly does not
+/// grow.
 pub(crate) fn deduplicated(mut read: Vec<Read>) -> Vec<Read> {
     if read.len() < 2 {
         return read;
@@ -59,7 +59,7 @@ pub(crate) fn deduplicated(mut read: Vec<Read>) -> Vec<Read> {
     read
 }
 
-/// A known piece of a text, or a hole in it.
+/// A known piece of a text, or a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Known {
@@ -71,12 +71,12 @@ pub(crate) enum Piece {
         value: Scalar,
         file: usize,
         place: u32,
-        /// Whether it is handed over beside the text.
+        /// Whether the value is bound as a parameter beside the text.
         bound: bool,
     },
 }
 
-/// A text.
+/// A text with holes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoldedText {
     pub(crate) pieces: Vec<Piece>,
@@ -105,7 +105,7 @@ impl FoldedText {
         }
     }
 
-    /// The bytes that are known.
+    /// The number of known bytes, with one for each hole.
     pub(crate) fn length(&self) -> usize {
         let of = |piece: &Piece| match piece {
             Piece::Known { text, .. } => text.len(),
@@ -114,7 +114,7 @@ impl FoldedText {
         self.pieces.iter().map(of).sum()
     }
 
-    /// What is known, with `…` for each hole.
+    /// The text with `…` for each hole.
     pub(crate) fn shown(&self) -> String {
         let mut shown = String::new();
         for piece in &self.pieces {
@@ -126,7 +126,7 @@ impl FoldedText {
         shown
     }
 
-    /// What is known at its beginning.
+    /// The known text before the first hole.
     pub(crate) fn head(&self) -> String {
         let mut out = String::new();
         for piece in &self.pieces {
@@ -138,11 +138,11 @@ impl FoldedText {
         out
     }
 
-    /// Its statements, where all of it is known and some declare what stays and others do not.
+    /// The statements of a fully known text that mixes declarations with other statements; `None` for any other text.
     pub(crate) fn mixed(&self) -> Option<Vec<FoldedText>> {
         let may_be =
             |piece: &Piece| matches!(piece, Piece::Known { text, .. } if text.contains(';'));
-        // Of most texts no more is looked at.
+        // Cheap test first: most texts have no semicolon.
         if !self.pieces.iter().any(may_be) {
             return None;
         }
@@ -163,7 +163,7 @@ impl FoldedText {
         (some && known && others).then(|| all.iter().map(|range| self.part(range)).collect())
     }
 
-    /// A stretch of what is known.
+    /// A range of the known text.
     fn part(&self, range: &Range<usize>) -> FoldedText {
         let mut pieces = Vec::new();
         let mut done = 0;
@@ -184,13 +184,13 @@ impl FoldedText {
         FoldedText { pieces }
     }
 
-    /// Whether it is SQL, by how it begins.
+    /// Whether the text begins like SQL.
     pub(crate) fn is_sql(&self) -> bool {
         let head = self.head();
         if looks_like_sql(&head) {
             return true;
         }
-        // Behind the verb comes a table that is not known: `UPDATE ${table} SET`.
+        // The verb may be followed by an unknown table: `UPDATE ${table} SET`.
         let begins = head.trim_start().to_ascii_lowercase();
         let verb = ["update", "merge", "call", "insert", "delete", "select"]
             .iter()
@@ -199,7 +199,7 @@ impl FoldedText {
     }
 }
 
-/// Whether a text begins as an SQL statement does.
+/// Whether a text begins like an SQL statement.
 pub(crate) fn looks_like_sql(text: &str) -> bool {
     let rest = without_leading_comments(text);
     let rest = rest.trim_start_matches(['(', '{', ' ', '?', '=']);
@@ -208,7 +208,7 @@ pub(crate) fn looks_like_sql(text: &str) -> bool {
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase);
     let first = words.next().unwrap_or_default();
-    // What comes first is told by what stands right behind it: prose has other words there.
+    // The words after the first one tell SQL from prose.
     let behind = rest.get(first.len()..).unwrap_or_default();
     let apart = behind.starts_with(char::is_whitespace);
     let second = words.next().unwrap_or_default();
@@ -244,33 +244,33 @@ fn is_call(behind: &str) -> bool {
     length > 0 && name[length..].starts_with('(')
 }
 
-/// What an expression may come to.
+/// An abstract value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// One of these texts.
+    /// One of several alternative texts.
     Text(Vec<FoldedText>),
     Scalar(Scalar),
-    /// A statement that is ready to run: one of these.
+    /// A prepared statement: one of these.
     Handle(Vec<usize>),
-    /// What these runs of statements have come to.
+    /// The result of one of these runs of statements.
     Rows(Vec<usize>),
     List(Vec<Value>),
     Map(Vec<(String, Value)>),
     /// A function, by its number in the project.
     Function(usize),
-    /// Nothing: null, or what a function returns that returns nothing.
+    /// Null, or the result of a function without a return value.
     Nothing,
 }
 
 impl Value {
-    /// What has been read that it depends on.
+    /// The reads that it depends on.
     pub(crate) fn read(&self) -> Vec<Read> {
         let mut found: Vec<Read> = Vec::new();
         self.collect_read(&mut found);
         deduplicated(found)
     }
 
-    /// Whether it depends on anything that has been read.
+    /// Whether it depends on any read.
     pub(crate) fn has_read(&self) -> bool {
         match self {
             Value::Scalar(scalar) => !scalar.read.is_empty(),
@@ -285,7 +285,7 @@ impl Value {
         }
     }
 
-    /// Whether something of a database has gone into it: a connection that an object keeps.
+    /// Whether it leads to a database, such as an object that keeps a connection.
     pub(crate) fn leads_to_database(&self) -> bool {
         match self {
             Value::Scalar(scalar) => scalar.database,
@@ -295,7 +295,7 @@ impl Value {
         }
     }
 
-    /// Whether it is more than is kept: a list of lists of lists soon has more parts than there is memory.
+    /// Whether it exceeds the weight limit: nested lists would outgrow memory.
     pub(crate) fn is_too_big(&self) -> bool {
         self.weight() > WEIGHT_MAX
     }

@@ -1,7 +1,7 @@
-//! Small applications in each language, and the transactions that they are read as: each folder of
-//! `applications` has its source, its tables and `expected.txt`. There, `?` stands before a branch, `*` before
-//! a loop, `!` before what is not known, `~` before a rule that a check in the code is taken for; in
-//! statements `<:name>` is what is bound, `<~:name>` what is known only in the course of the transaction.
+//! Small applications in each language and the transactions extracted from them. Each folder of `applications` has
+//! its source, its tables and `expected.txt`. There, `?` marks a branch, `*` a loop, `!` an unknown part, and `~` a
+//! rule inferred from a check in the code. In statements, `<:name>` is a bound value and `<~:name>` a value known
+//! only during the transaction.
 
 mod support;
 
@@ -39,13 +39,13 @@ fn application(name: &str) -> (Vec<SourceFile>, Vec<SourceFile>) {
     files
 }
 
-/// The program and what the analyser is told of it.
+/// The program, and the script that the analyser gets.
 fn analysed(name: &str) -> (Program, Script) {
     let (sql, programs) = application(name);
     analysed_files(sql, programs)
 }
 
-/// What somebody has written down that an application comes to.
+/// The expected transactions, written by hand.
 fn expected(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/applications");
     std::fs::read_to_string(folder.join(name).join("expected.txt")).unwrap_or_default()
@@ -57,9 +57,12 @@ fn is_as_expected(name: &str) {
     let found = told(&program);
     assert_eq!(found, expected(name), "{name}:\n{found}");
     assert!(program.broken.is_empty(), "{:?}", program.broken);
-    // What the analyser leaves out is what is not known, and nothing that was found.
+    // The analyser skips exactly what is not known.
     for left in &script.skipped {
-        let name = left.transaction.as_deref().expect("it is somebody's");
+        let name = left
+            .transaction
+            .as_deref()
+            .expect("it belongs to a transaction");
         let client = program.clients.iter().find(|c| c.name == name);
         let unresolved = client.is_some_and(|c| !c.unresolved.is_empty());
         assert!(unresolved, "{name}: {}", left.diagnostic.message);

@@ -1,5 +1,4 @@
-//! What is hard about programs, a case each: branches and loops, what is bound where, texts that are put
-//! together, what leaves early, what cannot be known, and source that is broken.
+//! Hard cases, one each: branches and loops, bindings, composed texts, early exits, unknown values, broken source.
 
 mod support;
 
@@ -67,7 +66,7 @@ def f(conn, x, y):
 }
 
 #[test]
-fn what_stands_behind_a_way_out_may_not_run() {
+fn statements_after_an_exit_may_not_run() {
     let found = of(
         "f.js",
         r#"
@@ -135,7 +134,7 @@ class F {
 }
 "#,
     );
-    // Behind the loop, and where a branch has bound another value, it is a third one.
+    // After the loop, and where a branch has bound another value, it is a third value.
     is(
         &found,
         "F.f
@@ -306,7 +305,7 @@ async function f(id) { await run('DELETE FROM a WHERE id = $1', [id]); }
 }
 
 #[test]
-fn what_is_made_ready_is_run_by_whoever_has_it() {
+fn a_prepared_statement_runs_where_it_is_executed() {
     let found = of(
         "f.py",
         "def f(queue):\n    queue.later = text('DELETE FROM a WHERE id = 1')\n",
@@ -319,13 +318,13 @@ fn what_is_made_ready_is_run_by_whoever_has_it() {
 }
 
 #[test]
-fn sql_that_nobody_runs_is_told() {
+fn sql_without_a_call_site_is_reported() {
     let found = of(
         "f.py",
         "QUERIES = {'x': 'DELETE FROM a'}\n\ndef f(db, name):\n    db.execute(QUERIES[name])\n",
     );
     assert!(
-        found.contains("! nobody is seen to run this SQL"),
+        found.contains("! no call site found for this SQL"),
         "{found}"
     );
     assert!(
@@ -335,7 +334,7 @@ fn sql_that_nobody_runs_is_told() {
 }
 
 #[test]
-fn objects_that_a_library_writes_are_told() {
+fn orm_writes_are_reported() {
     let found = of(
         "F.java",
         "class F { void f(EntityManager em, A a) { em.persist(a); em.createQuery(\"DELETE FROM Alpha x\").executeUpdate(); } }",
@@ -343,8 +342,8 @@ fn objects_that_a_library_writes_are_told() {
     is(
         &found,
         "F.f
-  ! em.persist() has a library make the SQL: it stands nowhere in the source
-  ! createQuery() is in the words of the mapper's objects, not of tables",
+  ! em.persist() has a library generate the SQL, so it is not in the source
+  ! createQuery() is written in the mapper's query language, not in SQL",
     );
 }
 
@@ -444,14 +443,14 @@ fn broken_source_is_unknown_where_it_may_run_something() {
         "{told:?}"
     );
     assert!(script.summaries.iter().any(|s| s.unknown.is_some()));
-    // Where there is nothing to run, it is told and makes nothing unknown.
+    // Broken source that runs nothing is reported and makes nothing unknown.
     let (program, _) = analysed(&[("f.py", "def f(:\n    return ((1\n")]);
     assert!(program.clients.is_empty(), "{:?}", program.clients);
     assert!(!program.broken.is_empty());
 }
 
 #[test]
-fn nesting_without_end_and_texts_without_end_do_no_harm() {
+fn deep_nesting_and_long_texts_do_no_harm() {
     let deep = format!(
         "x = {}1{}\nconn.execute('DELETE FROM a')\n",
         "(".repeat(20_000),
@@ -489,7 +488,7 @@ fn nesting_without_end_and_texts_without_end_do_no_harm() {
     ] {
         let (program, script) = analysed(&[(name, text)]);
         assert!(!program.clients.is_empty(), "{name}");
-        // Something writes: nobody may take it for nothing.
+        // Something writes, so the result must not be empty.
         let catalog = script.application.catalog();
         let all = script.summaries.iter();
         let mut accesses = all
@@ -503,7 +502,7 @@ fn nesting_without_end_and_texts_without_end_do_no_harm() {
 }
 
 #[test]
-fn who_calls_itself_is_not_known() {
+fn a_recursive_call_is_not_known() {
     let (_, script) = analysed(&[(
         "f.js",
         r#"
@@ -515,7 +514,7 @@ function f(db, n) { db.query("DELETE FROM a WHERE id = $1", [n]); if (n > 0) f(d
 }
 
 #[test]
-fn what_is_no_sql_that_is_known_is_told() {
+fn texts_that_are_no_known_sql_are_reported() {
     let found = of(
         "f.py",
         "def f(conn, cache):\n    conn.execute('TRUNCATE a')\n    cache.get('a')\n",
@@ -562,7 +561,7 @@ fn a_class_is_not_bound() {
     is(&found, "F.f\n  SELECT n FROM a WHERE id = <:id>");
 }
 
-/// What a package of Go's own library does is none of the program's functions of that name; a variable's method may be.
+/// Functions of Go's standard library are not the program's functions of the same name; a variable's method may be.
 #[test]
 fn gos_own_library_is_not_the_program() {
     let found = of_all(&[
@@ -637,7 +636,7 @@ Given
     );
 }
 
-/// JDBC's braces, and what a client asks a routine for.
+/// JDBC's braces, and calls of stored routines.
 #[test]
 fn programs_call_routines() {
     let schema = format!(

@@ -1,7 +1,7 @@
-//! Files that something has happened to: pieces lost, moved, doubled, strings left open, other languages'
-//! bytes in between. Nothing of it may make the reader fail, and what it tells has to lie in the files.
+//! Damaged files: pieces lost, moved or doubled, strings left open, bytes of other languages inserted. The reader
+//! must not fail, and every reported range must lie within its file.
 //!
-//! `ANABRANCH_SOURCE_SEEDS=1000..2000` tries other damage.
+//! `ANABRANCH_SOURCE_SEEDS=1000..2000` runs other seeds.
 
 mod support;
 
@@ -13,7 +13,7 @@ use anabranch_sql::script::Step;
 
 use support::{analysed_files, told};
 
-/// A generator of numbers that look like chance (splitmix64).
+/// A pseudorandom generator (splitmix64).
 struct Chance(u64);
 
 impl Chance {
@@ -30,7 +30,7 @@ impl Chance {
     }
 }
 
-/// The files of every application; SQL and others.
+/// The files of every application, SQL and source.
 fn corpus() -> Vec<SourceFile> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/applications");
     let mut paths = Vec::new();

@@ -1,6 +1,6 @@
-//! What a transaction runs by way of others: libraries that write by themselves, functions out of a map, statements that
-//! were made ready elsewhere, methods of other classes. Each of these must be found or said to be unknown: a
-//! transaction that seems to read alone, and does not, is called free and is not.
+//! SQL that a transaction runs indirectly: through libraries that generate SQL, functions in a map, statements
+//! prepared elsewhere, methods of other classes. Each must be found or reported as unknown; otherwise a transaction
+//! that writes counts as read-only.
 
 mod support;
 #[path = "support/writes.rs"]
@@ -9,7 +9,7 @@ mod writes;
 use writes::each_that_writes_is_found;
 
 #[test]
-fn what_is_taken_out_of_a_map_and_given_a_connection() {
+fn functions_in_a_map_that_get_a_connection() {
     each_that_writes_is_found(&[(
         "a.go",
         r#"package bank
@@ -74,7 +74,7 @@ export async function readsAlone(c, id: number) {
 }
 
 #[test]
-fn a_statement_that_was_made_ready_elsewhere() {
+fn a_statement_prepared_elsewhere() {
     each_that_writes_is_found(&[(
         "a.go",
         r#"package bank
@@ -146,7 +146,7 @@ class Bank {
 }
 
 #[test]
-fn what_libraries_write_by_themselves() {
+fn sql_that_libraries_generate() {
     each_that_writes_is_found(&[(
         "a.ts",
         r#"
@@ -293,7 +293,7 @@ export class B extends A {
 }
 
 #[test]
-fn an_object_that_was_made_of_a_connection_runs_on_it() {
+fn an_object_made_from_a_connection_runs_on_it() {
     each_that_writes_is_found(&[(
         "u.ts",
         r#"
@@ -422,7 +422,7 @@ def writes_of(cur, i):
 }
 
 #[test]
-fn a_method_that_another_class_gives_itself() {
+fn a_method_that_a_derived_class_overrides() {
     each_that_writes_is_found(&[(
         "D.java",
         r#"class D {
@@ -524,7 +524,7 @@ fn a_method_by_its_name() {
 }
 
 #[test]
-fn a_field_that_somebody_else_gives_another_text() {
+fn a_field_that_other_code_reassigns() {
     each_that_writes_is_found(&[(
         "K.java",
         r#"class K {
@@ -542,7 +542,7 @@ class M extends K { void lower() { low = "DELETE FROM account"; } }
 }
 
 #[test]
-fn who_is_handed_to_a_transaction_is_given_what_runs_in_it() {
+fn a_transaction_callback_gets_its_connection() {
     each_that_writes_is_found(&[(
         "h.ts",
         r#"
@@ -583,7 +583,7 @@ fn a_variable_is_no_method_of_the_same_name() {
 }
 
 #[test]
-fn what_is_given_a_connection_is_told_by_words_and_not_by_beginnings() {
+fn names_match_by_words_and_not_by_prefixes() {
     each_that_writes_is_found(&[(
         "h.py",
         r#"
@@ -629,7 +629,7 @@ export async function readsForVisitors(db, req) {
 }
 
 #[test]
-fn what_a_class_inherits_is_what_super_means() {
+fn super_means_the_inherited_method() {
     each_that_writes_is_found(&[(
         "S.java",
         r#"class Sup0 { void sv(Connection conn) { conn.createStatement().executeUpdate("UPDATE account SET balance = 13"); } }
@@ -643,7 +643,7 @@ class Sub1 extends Sup0 {
 }
 
 #[test]
-fn methods_of_ones_own_and_what_is_handed_over_by_who_opens() {
+fn own_methods_and_callbacks_of_functions_that_open_transactions() {
     each_that_writes_is_found(&[(
         "a.ts",
         r#"

@@ -1,5 +1,4 @@
-//! What runs though nobody calls it by its name, and what libraries write by names of their own: each is found, or said to
-//! be unknown.
+//! Code that runs without a call by name, and SQL that libraries generate: each is found or reported as unknown.
 
 mod support;
 #[path = "support/writes.rs"]
@@ -10,7 +9,7 @@ use support::analysed_files;
 use writes::each_that_writes_is_found;
 
 #[test]
-fn methods_that_are_read_and_written_as_fields_are() {
+fn accessors_run_where_fields_are_read_and_written() {
     each_that_writes_is_found(&[(
         "a.py",
         r#"
@@ -331,7 +330,7 @@ again:
 }
 
 #[test]
-fn variables_that_others_change() {
+fn variables_that_other_code_changes() {
     each_that_writes_is_found(&[
         (
             "a.php",
@@ -392,7 +391,7 @@ function reads_a_library(PDO $pdo) {
 }
 
 #[test]
-fn what_libraries_write_by_names_of_their_own() {
+fn writes_by_library_specific_names() {
     each_that_writes_is_found(&[(
         "A.java",
         r#"
@@ -536,9 +535,9 @@ def writes_by_pandas(engine, frame):
     )]);
 }
 
-/// A script's variables are no others than a function's.
+/// Variables of a script behave like those of a function.
 #[test]
-fn variables_of_a_script_that_others_change() {
+fn script_variables_that_other_code_changes() {
     let told = |line: &str| {
         let text = format!(
             "<?php\n$q = 'SELECT owner FROM account WHERE id = 1';\n{line}\n$pdo->query($q);\n"

@@ -1,5 +1,5 @@
-//! What operators, loops, conversions and the end of an object run, though nobody names it, is found by the class of the
-//! object.
+//! Operators, loops, conversions and destruction run methods without a call in the source; these are found by the
+//! object's class.
 
 mod support;
 #[path = "support/writes.rs"]

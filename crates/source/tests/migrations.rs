@@ -1,4 +1,4 @@
-//! Programs that declare their own tables: beside what they do to rows, and what leads back from it.
+//! Programs that declare their own tables: mixed texts, and migrations with their reversal.
 
 mod support;
 
@@ -35,9 +35,9 @@ func take(tx *sql.Tx, id int) error {
 "#;
     let programs = vec![SourceFile::new("m.go", program)];
     let (program, script) = analysed_files(Vec::new(), programs);
-    // What stands beside a name that is not known is told at its own place, too.
+    // The part beside an unknown name is reported at its own position, too.
     let expected = "m.go:18
-  ! nobody is seen to run this SQL
+  ! no call site found for this SQL
 named
   ! the SQL that tx.Exec() runs is not known
 up
@@ -67,7 +67,7 @@ take
     assert_eq!(unknown, ["named", "m.go:18"]);
 }
 
-/// A constraint that only a way back drops is there.
+/// A constraint that only the reversal drops stays declared.
 #[test]
 fn what_leads_back_declares_nothing() {
     let program = r#"

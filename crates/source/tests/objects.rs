@@ -1,5 +1,4 @@
-//! Objects that keep a connection, and run on it wherever they are taken: what is called on them belongs to the
-//! transaction of whoever calls it.
+//! Objects that keep a connection and run SQL on it: calls of their methods belong to the caller's transaction.
 
 mod support;
 #[path = "support/writes.rs"]
@@ -8,7 +7,7 @@ mod writes;
 use writes::each_that_writes_is_found;
 
 #[test]
-fn an_object_that_a_constructor_makes_of_a_connection() {
+fn an_object_constructed_with_a_connection() {
     each_that_writes_is_found(&[(
         "a.py",
         r#"
@@ -90,7 +89,7 @@ class Bank {
 }
 
 #[test]
-fn an_object_that_comes_by_way_of_lists_choices_and_setters() {
+fn an_object_passed_through_lists_choices_and_setters() {
     each_that_writes_is_found(&[(
         "a.py",
         r#"
@@ -191,7 +190,7 @@ export async function readsAfterwards(client: PoolClient, id: number) {
 }
 
 #[test]
-fn an_object_that_is_handed_to_who_does_not_say_what_it_takes() {
+fn an_object_passed_to_an_untyped_parameter() {
     each_that_writes_is_found(&[(
         "a.ts",
         r#"
@@ -292,7 +291,7 @@ func (s *Service) ReadsKept(id int) error {
 }
 
 #[test]
-fn an_object_that_comes_out_of_a_context() {
+fn an_object_from_a_context() {
     each_that_writes_is_found(&[(
         "a.py",
         r#"
@@ -324,7 +323,7 @@ async def reads_in_it():
 }
 
 #[test]
-fn a_connection_within_what_is_handed_over() {
+fn a_connection_nested_in_an_argument() {
     each_that_writes_is_found(&[(
         "a.ts",
         r#"
@@ -453,7 +452,7 @@ class Bank:
 }
 
 #[test]
-fn methods_that_are_told_by_texts() {
+fn methods_with_their_sql_as_argument() {
     each_that_writes_is_found(&[(
         "a.php",
         r#"<?php

@@ -1,5 +1,5 @@
-//! Functions that are followed into, again and again: what one has come to is remembered where it would come to the
-//! same, and nowhere else; what loops change is found however many turns it takes.
+//! Functions that are called repeatedly: a summary is reused only where the result is the same; changes in loops are
+//! found after any number of iterations.
 
 mod support;
 
@@ -13,7 +13,7 @@ const SCHEMA: &str = "CREATE TABLE a (id bigint PRIMARY KEY, n bigint NOT NULL, 
 CREATE TABLE b (id bigint PRIMARY KEY, n bigint NOT NULL);
 ";
 
-/// What one function of a file comes to, as text.
+/// The transaction of one function, as text.
 fn of(file: &str, text: &str, function: &str) -> String {
     let schema = vec![SourceFile::new("schema.sql", SCHEMA)];
     let (program, _) = analysed_files(schema, vec![SourceFile::new(file, text)]);
@@ -29,7 +29,7 @@ fn is(found: &str, expected: &str) {
     assert_eq!(found.trim_end(), expected.trim_end(), "\n{found}");
 }
 
-/// A value that a function makes is another one each time, and one that it hands on is that one.
+/// A function creates a new value in each call, and passes its argument on unchanged.
 #[test]
 fn values_of_two_calls_are_two() {
     let text = r#"
@@ -55,7 +55,7 @@ def f(conn, p, q):
     );
 }
 
-/// Two values of one function are two, by whatever name.
+/// Two values created by one function are distinct, even with the same name.
 #[test]
 fn what_a_function_makes_twice_is_two_parameters() {
     let text = r#"
@@ -71,7 +71,7 @@ def f(conn, p, q):
     assert_eq!(client.expect("it is there").parameters.len(), 2);
 }
 
-/// Which of several texts it is, another text decides.
+/// One text argument selects another text.
 #[test]
 fn what_a_text_chooses_is_chosen_each_time() {
     let text = r#"
@@ -86,7 +86,7 @@ def f(conn, p):
     assert!(found.contains("DELETE FROM b WHERE id = <:p>"), "{found}");
 }
 
-/// What is wrong with a text is told where it stands, whoever hands it on.
+/// An error in a text is reported where the text is written, whichever function passes it on.
 #[test]
 fn a_text_stands_where_it_was_written() {
     let text = r#"
@@ -109,7 +109,7 @@ def g(conn):
     assert_eq!(lines.collect::<Vec<_>>(), [6, 9]);
 }
 
-/// A text is looked at each time that another one is handed over.
+/// Different text arguments give different results.
 #[test]
 fn texts_that_are_handed_over_are_other_texts() {
     let text = r#"
@@ -128,7 +128,7 @@ def f(conn, p):
     assert!(found.contains("DELETE FROM b WHERE id = <:p>"), "{found}");
 }
 
-/// What stands around a function inside another decides what it comes to.
+/// The result of a nested function depends on its surroundings.
 #[test]
 fn what_stands_around_a_function_counts_each_time() {
     let text = r#"
@@ -148,7 +148,7 @@ function f(db, id) {
     assert!(found.contains("DELETE FROM b WHERE id = <:id>"), "{found}");
 }
 
-/// So does what stands around a function that it calls.
+/// The result also depends on the surroundings of a function that it calls.
 #[test]
 fn what_stands_around_a_function_that_it_calls_counts_too() {
     let text = r#"
@@ -167,9 +167,9 @@ function f(db, id) {
     );
 }
 
-/// What it writes around it, it writes each time.
+/// Writes to outer variables are repeated on each call.
 #[test]
-fn what_a_function_writes_around_it_it_writes_again() {
+fn a_cached_call_repeats_its_outer_writes() {
     let text = r#"
 function f(db, id, x) {
   let sql = "DELETE FROM a WHERE id = $1";
@@ -186,9 +186,9 @@ function f(db, id, x) {
     );
 }
 
-/// The same where nothing was known before.
+/// The same for variables that were unknown before.
 #[test]
-fn what_a_function_makes_known_it_makes_known_again() {
+fn a_cached_call_makes_the_same_variables_known() {
     let text = r#"
 function f(db, id, x) {
   let sql = id;
@@ -205,7 +205,7 @@ function f(db, id, x) {
     );
 }
 
-/// The fields of an object are written by its own methods, and by those that it has inherited.
+/// An object's fields are written by its own and inherited methods.
 #[test]
 fn what_a_method_of_another_class_writes_may_be_what_there_is() {
     let text = r#"
@@ -226,7 +226,7 @@ class Own(Base):
     assert!(found.contains("DELETE FROM b WHERE"), "{found}");
 }
 
-/// What an object has stays known to its own methods, whatever they call it.
+/// An object's fields stay known within its own methods.
 #[test]
 fn fields_are_known_to_methods() {
     let text = r#"
@@ -253,7 +253,7 @@ class Own:
     );
 }
 
-/// What a method writes that is not followed into is not known any more.
+/// Fields written by a method that is not followed become unknown.
 #[test]
 fn what_methods_write_that_are_not_followed_is_not_known() {
     let text = r#"
@@ -281,9 +281,9 @@ class Own(Library):
     assert!(found.contains("! "), "{found}");
 }
 
-/// What a variable stands for in the third turn counts, though the first leaves it as it was.
+/// The value in the third iteration counts, though the first leaves the variable unchanged.
 #[test]
-fn what_the_third_turn_runs_is_not_missed() {
+fn the_third_iteration_is_not_missed() {
     let text = r#"
 def f(conn, ids):
     one = "DELETE FROM a"
@@ -298,7 +298,7 @@ def f(conn, ids):
     assert!(found.contains("! "), "it runs what is not known:\n{found}");
 }
 
-/// What no turn writes is what it was.
+/// A variable that no iteration writes keeps its value.
 #[test]
 fn what_a_loop_leaves_alone_is_known_in_it() {
     let text = r#"
@@ -315,9 +315,9 @@ def f(conn, ids, rows):
     assert!(!found.contains("! "), "{found}");
 }
 
-/// Who calls itself around a function that is remembered is followed into the next time.
+/// A recursive call around a cached function is followed the next time.
 #[test]
-fn who_calls_itself_is_not_taken_for_what_it_came_to_inside() {
+fn a_recursive_result_is_not_reused_outside() {
     let text = r#"
 def _outer(x):
     if x:
@@ -332,11 +332,11 @@ def f(conn, p):
     conn.execute("DELETE FROM a" + _inner(p), (p,))
 "#;
     let found = of("f.py", text, "f");
-    // Whatever `_inner` comes to inside of `_outer`, here it may come to the condition.
+    // Within `_outer`, `_inner` is not followed; here it may be.
     assert!(found.contains("DELETE FROM a"), "{found}");
 }
 
-/// Thousands of functions that call each other, and run nothing, are soon followed.
+/// Thousands of mutually recursive functions that run nothing are walked quickly.
 #[test]
 fn many_that_call_each_other_are_followed_once() {
     let mut text = String::from("function g0(x) { return x + 1; }\n");
@@ -351,6 +351,6 @@ fn many_that_call_each_other_are_followed_once() {
     let started = Instant::now();
     let found = of("f.js", &text, "f");
     is(&found, "f\n  UPDATE a SET n = <x + 1> WHERE id = <:x>");
-    // Three to the eleventh, and twice that for each loop, would take minutes.
+    // 3^11 calls, and twice as many for each loop, would take minutes.
     assert!(started.elapsed().as_secs() < 20);
 }

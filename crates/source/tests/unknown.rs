@@ -1,4 +1,4 @@
-//! What a program runs that cannot be known, or only in part: it may never be taken for less than it may do.
+//! SQL that is unknown in whole or in part: the analysis must never assume less than it may do.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn analysed(text: &str) -> (String, Script) {
     (told(&program), script)
 }
 
-/// Whether a transaction of a program may write anything, by its name.
+/// Whether the transaction of this name may write anything.
 fn writes(script: &Script, name: &str) -> bool {
     let summaries = &script.summaries;
     let of_it = summaries.iter().filter(|summary| summary.name == name);
@@ -29,7 +29,7 @@ fn writes(script: &Script, name: &str) -> bool {
 }
 
 #[test]
-fn a_function_that_is_called_in_itself_and_runs_nothing_is_no_transaction() {
+fn a_recursive_function_that_runs_nothing_is_no_transaction() {
     let (found, _) = analysed(
         r#"
 def depth(tree, options):
@@ -47,7 +47,7 @@ def odd(n, rows):
 }
 
 #[test]
-fn a_function_that_is_called_in_itself_and_runs_something_is_not_known() {
+fn a_recursive_function_that_runs_sql_is_not_known() {
     let (found, _) = analysed(
         r#"
 def touch(conn, id):
@@ -67,7 +67,7 @@ def lift(conn, id):
 }
 
 #[test]
-fn what_lies_too_deep_to_be_followed_is_told() {
+fn calls_beyond_the_depth_limit_are_reported() {
     let mut text = String::new();
     for level in 0..20 {
         text.push_str(&format!(
@@ -83,7 +83,7 @@ fn what_lies_too_deep_to_be_followed_is_told() {
 }
 
 #[test]
-fn what_is_known_behind_a_hole_counts() {
+fn text_after_a_hole_counts() {
     let (_, script) = analysed(
         r#"
 def only_reads(cur, where):

@@ -1,4 +1,4 @@
-//! Classes: what they extend, what their fields are, and what is said of them.
+//! Classes: bases, fields and annotations.
 
 use tree_sitter::Node;
 
@@ -19,14 +19,14 @@ impl Lowering<'_> {
             body = self.statements(inner);
             self.aliases(inner, &mut body);
         }
-        // What a constructor is given may be a field by that.
+        // Constructor parameters may declare fields.
         for statement in &body {
             if let StatementKind::Function(function) = &statement.kind {
                 let kept = function.parameters.iter().filter(|p| p.is_field);
                 fields.extend(kept.cloned());
             }
         }
-        // A record of Java is what it is made of.
+        // The components of a Java record are fields.
         if node.kind() == "record_declaration" {
             fields.extend(self.parameters(node));
         }
@@ -39,7 +39,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A type of Go: its fields, and what is embedded in it.
+    /// A Go type with its fields and embedded types.
     pub(super) fn type_of_go(&mut self, spec: Node<'_>) -> Option<Statement> {
         let name = self.field_name(spec, "name");
         let of = spec.child_by_field_name("type")?;
@@ -86,7 +86,7 @@ impl Lowering<'_> {
         Some(self.statement_of(class, spec))
     }
 
-    /// What a class extends, implements or uses.
+    /// The bases of a class: extended, implemented or used as traits.
     fn bases(&self, class: Node<'_>) -> Vec<String> {
         let mut found = Vec::new();
         let mut open: Vec<Node<'_>> = named(class)
@@ -122,14 +122,14 @@ impl Lowering<'_> {
         found
     }
 
-    /// The fields of a class that have a type.
+    /// The fields of a class with a declared type.
     fn fields(&mut self, class: Node<'_>) -> Vec<Parameter> {
         let mut found = Vec::new();
         for member in class
             .child_by_field_name("body")
             .map_or_else(Vec::new, named)
         {
-            // Python's stand in statements.
+            // Python declares fields in statements.
             let member = match member.kind() {
                 "expression_statement" => member.named_child(0).unwrap_or(member),
                 _ => member,
@@ -166,7 +166,8 @@ impl Lowering<'_> {
         found
     }
 
-    /// Annotations, decorators and attributes of a class or a function; Python's stand around it.
+    /// Annotations, decorators and attributes of a class or a function. Python's wrap the definition and are handled
+    /// there.
     pub(super) fn annotations(&mut self, node: Node<'_>) -> Vec<Expression> {
         let mut found = Vec::new();
         for child in named(node) {
@@ -191,7 +192,7 @@ impl Lowering<'_> {
                 _ => {}
             }
         }
-        // In front of what is exported, and of methods.
+        // Decorators before exported definitions and methods are siblings.
         let mut before = node.prev_named_sibling();
         while let Some(decorator) = before.filter(|n| n.kind() == "decorator") {
             found.extend(decorator.named_child(0).map(|n| self.expression(n)));
@@ -200,7 +201,7 @@ impl Lowering<'_> {
         found
     }
 
-    /// Methods of PHP's traits that a class calls something else: `use Writing { put as putAway; }`.
+    /// Aliases of PHP trait methods: `use Writing { put as putAway; }`.
     fn aliases(&mut self, body: Node<'_>, found: &mut Vec<Statement>) {
         if self.language != Language::Php {
             return;

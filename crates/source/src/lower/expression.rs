@@ -122,7 +122,7 @@ impl Lowering<'_> {
                 yes: self.boxed(node, "consequence"),
                 no: self.boxed(node, "alternative"),
             },
-            // PHP's, with `?:` where there is no body; and Python's, whose parts have no names.
+            // PHP's, with `?:` where there is no body; and Python's, with unnamed parts.
             "conditional_expression" => self.conditional(node),
             "field_access" => self.member(node, "object", "field"),
             "attribute" => self.member(node, "object", "attribute"),
@@ -228,7 +228,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A call that the language writes otherwise.
+    /// A call that stands for other syntax.
     pub(super) fn called_by(&mut self, name: &str, node: Node<'_>) -> ExpressionKind {
         let callee = self.expression_of(ExpressionKind::Name(name.to_owned()), node);
         let arguments = named(node).into_iter().map(|n| self.argument(n)).collect();
@@ -238,13 +238,13 @@ impl Lowering<'_> {
         }
     }
 
-    /// All that is in it, of which nothing is known but that it is there.
+    /// An expression of unknown kind with its parts.
     fn others(&mut self, node: Node<'_>) -> ExpressionKind {
         let children = named(node);
         ExpressionKind::Other(children.into_iter().map(|n| self.expression(n)).collect())
     }
 
-    /// What one wraps around another; several are a list.
+    /// Unwraps an expression; several become a list.
     fn inside(&mut self, node: Node<'_>) -> ExpressionKind {
         let children = named(node);
         match children.as_slice() {
@@ -265,7 +265,7 @@ impl Lowering<'_> {
         ExpressionKind::Index(self.boxed(node, of), self.boxed(node, at))
     }
 
-    /// `a + b + … + z` as one, however many there are: long texts are written so.
+    /// Flattens `a + b + … + z` of any length into one concatenation: long texts are written so.
     fn binary(&mut self, node: Node<'_>) -> ExpressionKind {
         let joins = if self.language == Language::Php {
             "."
@@ -415,14 +415,14 @@ impl Lowering<'_> {
             callee: Box::new(callee),
             arguments,
         };
-        // A class without a name: its methods may be called back.
+        // An anonymous class: its methods may be called back.
         if let Some(body) = named(node).into_iter().find(|n| n.kind() == "class_body") {
             let body = self.statements(body);
             if let ExpressionKind::Call { arguments, .. } = &mut kind {
                 for member in body {
                     let function = match member.kind {
                         StatementKind::Function(function) => Some(function),
-                        // What makes it ready.
+                        // An initializer block.
                         StatementKind::Block(body) => Some(Box::new(Function {
                             body,
                             range: member.range.clone(),
@@ -447,7 +447,7 @@ impl Lowering<'_> {
     }
 
     fn method(&mut self, node: Node<'_>, of: &str) -> Expression {
-        // A method that a variable names.
+        // A method named by a variable.
         let named_by = node
             .child_by_field_name("name")
             .filter(|n| matches!(n.kind(), "variable_name" | "dynamic_variable_name"));
@@ -529,7 +529,7 @@ impl Lowering<'_> {
         ExpressionKind::List(values)
     }
 
-    /// The name that a key stands for.
+    /// The name of a map key.
     fn key(&mut self, node: Node<'_>) -> String {
         match self.expression(node).kind {
             ExpressionKind::Text(literal) => literal.text.to_string(),
@@ -563,7 +563,7 @@ impl Lowering<'_> {
         self.object(node, ExpressionKind::List(values))
     }
 
-    /// What is written out of a type that has a name.
+    /// A composite literal of a named type.
     fn object(&mut self, node: Node<'_>, value: ExpressionKind) -> ExpressionKind {
         let of = node.child_by_field_name("type");
         match of.filter(|n| is_type_name(n.kind())) {
@@ -617,7 +617,7 @@ impl Lowering<'_> {
         };
         let target = self.expression(target);
         let Some(value) = value else {
-            // Declared, and nothing yet.
+            // Declared without a value.
             return ExpressionKind::Other(Vec::new());
         };
         let mut value = self.expression(value);
@@ -655,7 +655,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A value that is called one of a type where it is given to something: an object, by which class is known then.
+    /// Wraps a value in a cast to the declared type of its target, which gives the object's class.
     fn typed(&mut self, assignment: Node<'_>, value: Expression) -> Expression {
         let is_made = matches!(
             value.kind,
@@ -677,7 +677,7 @@ impl Lowering<'_> {
             return value;
         };
         let to = self.text(of).to_owned();
-        // Numbers and texts are what their values are.
+        // Numbers and texts keep their own values.
         if !to.contains(char::is_uppercase) || to == "String" {
             return value;
         }
@@ -687,7 +687,7 @@ impl Lowering<'_> {
         Expression { kind, range }
     }
 
-    /// The sign between both sides of an assignment.
+    /// The operator of an assignment.
     fn between(&self, node: Node<'_>) -> String {
         let mut cursor = node.walk();
         let sign = node
@@ -771,7 +771,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A text with values in it: what stands between these is text.
+    /// An interpolated string: values, with the text between them.
     fn pieces(
         &mut self,
         node: Node<'_>,
@@ -797,7 +797,7 @@ impl Lowering<'_> {
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
         for child in children {
             if !child.is_named() || TEXT.contains(&child.kind()) {
-                // The parts of a format string have values among their parts.
+                // In a format string, values may be nested in a content node.
                 if child.kind() == "string_content" {
                     holes.extend(
                         named(child)
@@ -866,7 +866,7 @@ impl Lowering<'_> {
         });
     }
 
-    /// What stands between the quotes of a string.
+    /// The content of a string literal.
     fn literal(&mut self, raw: &str, base: usize, escapes: Escapes) -> ExpressionKind {
         let literal = decode(raw, base, escapes);
         if looks_like_sql(&literal.text) {
@@ -875,7 +875,7 @@ impl Lowering<'_> {
         ExpressionKind::Text(literal)
     }
 
-    /// A function of any kind, without the class that it belongs to.
+    /// A function of any kind, without its class.
     pub(super) fn function(&mut self, node: Node<'_>) -> Function {
         let body = match node.child_by_field_name("body") {
             Some(body) if is_block(body.kind()) => self.statements(body),
@@ -927,7 +927,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `of::name`: a function that calls it with what it is given.
+    /// `of::name`, as a function that passes its argument on.
     fn method_reference(&mut self, node: Node<'_>) -> ExpressionKind {
         let parts = named(node);
         let [of, name] = parts.as_slice() else {
@@ -964,7 +964,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a type of Go is one by its name alone.
+/// Whether a Go type is a plain name.
 fn is_type_name(kind: &str) -> bool {
     matches!(kind, "type_identifier" | "qualified_type")
 }

@@ -1,8 +1,8 @@
-//! Strings as they stand in source, decoded; each byte of what comes out knows where it came from.
+//! Decodes string literals and keeps the source offset of each resulting byte.
 
 use crate::syntax::Literal;
 
-/// How a language writes special characters.
+/// A language's escape sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escapes {
     /// `\n`, `\"`, `\u0041`, and a backslash before the end of a line.
@@ -15,7 +15,7 @@ pub(super) enum Escapes {
     Braces,
 }
 
-/// What stands between the quotes; `base` is its first byte's place.
+/// Decodes the text between the quotes; `base` is the offset of its first byte.
 pub(super) fn decode(raw: &str, base: usize, escapes: Escapes) -> Literal {
     let (mut text, mut places) = (String::new(), Vec::new());
     let mut rest = raw.char_indices().peekable();
@@ -60,7 +60,7 @@ pub(super) fn decode(raw: &str, base: usize, escapes: Escapes) -> Literal {
                         let code = u32::from_str_radix(&digits, 16).ok();
                         let decoded = code.and_then(char::from_u32);
                         if decoded.is_some() {
-                            // As many characters as stand for it.
+                            // Skips the digits of the escape.
                             let written = raw[at + 2..].find(&digits).unwrap_or(0) + digits.len();
                             let end = at + 2 + written;
                             while rest.peek().is_some_and(|(at, _)| *at < end) {

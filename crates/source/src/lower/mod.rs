@@ -1,9 +1,8 @@
-//! Each language's syntax tree made one of the kind that all share.
+//! Lowers each language's syntax tree into the common one.
 //!
-//! The grammars call most things alike: a kind of node is told here once, and where two languages mean
-//! different things by one name the language is asked. What no line here knows keeps its parts
-//! ([`StatementKind::Other`], [`ExpressionKind::Other`]): nothing is dropped. The depth of what is followed is
-//! bounded, since sources that nobody wrote by hand nest without bound; what lies deeper is broken.
+//! The grammars agree on most node names, so each kind of node is handled once; where two languages differ, the code
+//! checks the language. Unknown nodes keep their parts ([`StatementKind::Other`], [`ExpressionKind::Other`]): nothing
+//! is dropped. Depth is bounded, since generated sources nest without limit; deeper nodes count as broken.
 
 mod class;
 mod expression;
@@ -17,10 +16,10 @@ use crate::{
     syntax::{Expression, ExpressionKind, Module, Parameter, Statement, StatementKind},
 };
 
-/// How deep statements and expressions may stand in one another.
+/// The deepest nesting of statements and expressions.
 pub(crate) const DEPTH_MAX: usize = 160;
 
-/// A file's tree; nothing where the grammar cannot be had, which a test excludes.
+/// Lowers a file. `None` only if a grammar does not load, which a test excludes.
 pub(crate) fn lower(language: Language, text: &str) -> Option<Module> {
     let mut parser = Parser::new();
     parser.set_language(&language.grammar()).ok()?;
@@ -45,7 +44,7 @@ struct Lowering<'t> {
 }
 
 impl<'t> Lowering<'t> {
-    /// What the grammar could make nothing of, wherever it stands.
+    /// Records all nodes that the grammar could not parse.
     fn errors(&mut self, root: Node<'_>) {
         if root.has_error() {
             let mut waiting = vec![root];
@@ -68,7 +67,7 @@ impl<'t> Lowering<'t> {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// A name as programs know it.
+    /// A name without PHP's `$`.
     fn name(&self, node: Node<'_>) -> String {
         self.text(node).trim_start_matches('$').to_owned()
     }
@@ -96,7 +95,7 @@ impl<'t> Lowering<'t> {
         }
     }
 
-    /// The field as an expression; what is missing is broken.
+    /// The field's expression; a missing field is broken.
     fn field(&mut self, node: Node<'_>, field: &str) -> Expression {
         match node.child_by_field_name(field) {
             Some(child) => self.expression(child),
@@ -104,7 +103,7 @@ impl<'t> Lowering<'t> {
         }
     }
 
-    /// A field's expression, if it is there.
+    /// The field's expression, if it is present.
     fn optional(&mut self, node: Node<'_>, field: &str) -> Option<Expression> {
         let child = node.child_by_field_name(field)?;
         Some(self.expression(child))
@@ -132,7 +131,7 @@ impl<'t> Lowering<'t> {
             let of_type = child
                 .child_by_field_name("type")
                 .map_or_else(String::new, |n| self.text(n).to_owned());
-            // Go gives several names one type.
+            // In Go, several names may share one type.
             let names: Vec<String> = match self.language {
                 Language::Go => {
                     let mut cursor = child.walk();
@@ -170,7 +169,7 @@ impl<'t> Lowering<'t> {
     }
 }
 
-/// The named children but for comments.
+/// The named children except comments.
 fn named(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     let children = node.named_children(&mut cursor);
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_grammar_is_one_that_the_parser_takes() {
+    fn the_parser_loads_every_grammar() {
         for language in [
             Language::Java,
             Language::Python,

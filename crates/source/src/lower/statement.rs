@@ -49,7 +49,7 @@ impl Lowering<'_> {
             self.broken(node);
             found.push(self.statement_of(StatementKind::Broken, node));
             if self.depth < DEPTH_MAX {
-                // What can be made out of it may run all the same.
+                // The recognisable parts may still run.
                 let parts = self.statements(node);
                 found.push(self.statement_of(StatementKind::Other(parts), node));
             }
@@ -67,41 +67,18 @@ impl Lowering<'_> {
         StatementKind::Expression(self.expression(node))
     }
 
-    /// What a statement is; nothing where it has put what it is into `found` itself.
+    /// The kind of a statement; `None` if the statement was added to `found` directly, or has no effect.
     fn statement_kind(
         &mut self,
         node: Node<'_>,
         found: &mut Vec<Statement>,
     ) -> Option<StatementKind> {
         Some(match node.kind() {
-            "expression_statement" => match named(node).as_slice() {
-                [inner] if matches!(inner.kind(), "throw_expression") => {
-                    let value = named(*inner).into_iter().next();
-                    StatementKind::Throw(value.map(|n| self.expression(n)))
-                }
-                [inner] if inner.kind() == "exit_statement" => StatementKind::Throw(None),
-                [inner] => self.expression_statement(*inner),
-                several => {
-                    let parts = several.iter().map(|n| self.expression(*n)).collect();
-                    let kind = ExpressionKind::Other(parts);
-                    StatementKind::Expression(self.expression_of(kind, node))
-                }
-            },
+            "expression_statement" => self.expression_or_exit(node),
             "if_statement" => self.branch(node),
             "elif_clause" | "else_if_clause" => self.branch(node),
-            "while_statement" => {
-                let condition = self.field(node, "condition");
-                let mut body = vec![self.statement_of(StatementKind::Expression(condition), node)];
-                body.extend(self.body_of(node, "body"));
-                let alternative = self.body_of(node, "alternative");
-                self.loop_with_else(node, Vec::new(), body, alternative)
-            }
-            "do_statement" => {
-                let mut body = self.body_of(node, "body");
-                let condition = self.field(node, "condition");
-                body.push(self.statement_of(StatementKind::Expression(condition), node));
-                self.loop_with_else(node, Vec::new(), body, Vec::new())
-            }
+            "while_statement" => self.while_loop(node),
+            "do_statement" => self.do_loop(node),
             "for_statement"
             | "enhanced_for_statement"
             | "for_in_statement"
@@ -121,13 +98,7 @@ impl Lowering<'_> {
             }
             "exit_statement" => StatementKind::Throw(None),
             "break_statement" | "continue_statement" => StatementKind::Leave,
-            "goto_statement" => {
-                let jump = self.called_by(names::JUMPS, node);
-                let jump = self.expression_of(jump, node);
-                let jump = self.statement_of(StatementKind::Expression(jump), node);
-                let leave = self.statement_of(StatementKind::Leave, node);
-                StatementKind::Block(vec![jump, leave])
-            }
+            "goto_statement" => self.goto(node),
             "block"
             | "statement_block"
             | "compound_statement"
@@ -141,7 +112,7 @@ impl Lowering<'_> {
             | "labeled_statement"
             | "namespace_definition"
             | "module" => {
-                // What is exported, or has a label, is as if it stood alone.
+                // Export and label do not matter.
                 StatementKind::Block(self.statements(node))
             }
             "function_definition"
@@ -182,23 +153,7 @@ impl Lowering<'_> {
             | "property_declaration"
             | "resource_specification"
             | "expression_list_statement" => {
-                // Each declarator is an assignment.
-                for child in named(node) {
-                    match child.kind() {
-                        "variable_declarator"
-                        | "var_spec"
-                        | "const_spec"
-                        | "const_element"
-                        | "property_element" => {
-                            let value = self.expression(child);
-                            let range = child.byte_range();
-                            let kind = StatementKind::Expression(value);
-                            found.push(Statement { kind, range });
-                        }
-                        "var_spec_list" => self.statement(child, found),
-                        _ => {}
-                    }
-                }
+                self.declarators(node, found);
                 return None;
             }
             "import_statement"
@@ -236,7 +191,66 @@ impl Lowering<'_> {
         })
     }
 
-    /// What the grammars let stand as a statement by itself.
+    fn expression_or_exit(&mut self, node: Node<'_>) -> StatementKind {
+        match named(node).as_slice() {
+            [inner] if matches!(inner.kind(), "throw_expression") => {
+                let value = named(*inner).into_iter().next();
+                StatementKind::Throw(value.map(|n| self.expression(n)))
+            }
+            [inner] if inner.kind() == "exit_statement" => StatementKind::Throw(None),
+            [inner] => self.expression_statement(*inner),
+            several => {
+                let parts = several.iter().map(|n| self.expression(*n)).collect();
+                let kind = ExpressionKind::Other(parts);
+                StatementKind::Expression(self.expression_of(kind, node))
+            }
+        }
+    }
+
+    fn while_loop(&mut self, node: Node<'_>) -> StatementKind {
+        let condition = self.field(node, "condition");
+        let mut body = vec![self.statement_of(StatementKind::Expression(condition), node)];
+        body.extend(self.body_of(node, "body"));
+        let alternative = self.body_of(node, "alternative");
+        self.loop_with_else(node, Vec::new(), body, alternative)
+    }
+
+    fn do_loop(&mut self, node: Node<'_>) -> StatementKind {
+        let mut body = self.body_of(node, "body");
+        let condition = self.field(node, "condition");
+        body.push(self.statement_of(StatementKind::Expression(condition), node));
+        self.loop_with_else(node, Vec::new(), body, Vec::new())
+    }
+
+    fn goto(&mut self, node: Node<'_>) -> StatementKind {
+        let jump = self.called_by(names::JUMPS, node);
+        let jump = self.expression_of(jump, node);
+        let jump = self.statement_of(StatementKind::Expression(jump), node);
+        let leave = self.statement_of(StatementKind::Leave, node);
+        StatementKind::Block(vec![jump, leave])
+    }
+
+    /// Each declarator of a declaration, as an assignment.
+    fn declarators(&mut self, node: Node<'_>, found: &mut Vec<Statement>) {
+        for child in named(node) {
+            match child.kind() {
+                "variable_declarator"
+                | "var_spec"
+                | "const_spec"
+                | "const_element"
+                | "property_element" => {
+                    let value = self.expression(child);
+                    let range = child.byte_range();
+                    let kind = StatementKind::Expression(value);
+                    found.push(Statement { kind, range });
+                }
+                "var_spec_list" => self.statement(child, found),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the grammar allows the node as a statement of its own.
     fn is_value(&self, node: Node<'_>) -> bool {
         let kind = node.kind();
         kind.ends_with("_expression")
@@ -288,7 +302,7 @@ impl Lowering<'_> {
         let alternatives: Vec<Node<'_>> = node
             .children_by_field_name("alternative", &mut cursor)
             .collect();
-        // `elif` after `elif`: each is the other branch of the one before.
+        // Chained `elif`: each is the `else` branch of the one before.
         let mut otherwise = Vec::new();
         for alternative in alternatives.into_iter().rev() {
             let mut inner = Vec::new();
@@ -324,7 +338,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A loop, and what runs when it has come to its end.
+    /// A loop with an `else` branch.
     fn loop_with_else(
         &mut self,
         node: Node<'_>,
@@ -360,7 +374,7 @@ impl Lowering<'_> {
                 }
             }
         }
-        // What is walked over, and what each is called.
+        // The collection and the loop variable.
         let variable = ["left", "name"]
             .iter()
             .find_map(|field| head.child_by_field_name(field));
@@ -385,7 +399,7 @@ impl Lowering<'_> {
             let over = self.expression(over);
             if let Some(variable) = variable {
                 let target = self.expression(variable);
-                // An element: what is walked over, at a place that is not known.
+                // The element: the collection at an unknown index.
                 let at = self.expression_of(ExpressionKind::Other(Vec::new()), variable);
                 let element = ExpressionKind::Index(Box::new(over), Box::new(at));
                 let element = self.expression_of(element, variable);
@@ -465,7 +479,7 @@ impl Lowering<'_> {
                 let value = self.expression(child);
                 if let ExpressionKind::Assign { target, .. } = &value.kind {
                     let close = called_on((**target).clone(), "close", child.byte_range());
-                    // The last that was opened is the first that is closed.
+                    // Resources close in reverse order.
                     closed.insert(0, expression_statement(close));
                 }
                 body.push(self.statement_of(StatementKind::Expression(value), child));
@@ -500,7 +514,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Python's `with`: what is entered is assigned, then the body runs.
+    /// Python's `with`: enters the contexts, then runs the body.
     fn with(&mut self, node: Node<'_>) -> StatementKind {
         let (mut block, mut after) = (Vec::new(), Vec::new());
         let clause = named(node).into_iter().find(|n| n.kind() == "with_clause");
@@ -515,7 +529,7 @@ impl Lowering<'_> {
                 self.enter(value, inner, &mut block, &mut after);
                 continue;
             }
-            // A connection that is entered is a transaction; what is called is one by its name.
+            // Entering a connection begins a transaction; a call is judged by its name.
             if matches!(
                 value.kind,
                 ExpressionKind::Name(_) | ExpressionKind::Member(..)
@@ -546,7 +560,7 @@ impl Lowering<'_> {
         StatementKind::Block(block)
     }
 
-    /// An object that was made for `with`: it is entered in front of the body, and left behind it.
+    /// A new object in `with`: entered before the body, left after it.
     fn enter(
         &mut self,
         made: Expression,
@@ -558,7 +572,7 @@ impl Lowering<'_> {
             ExpressionKind::Assign { target, value, .. } => (Some(target), value),
             _ => (None, Box::new(made)),
         };
-        // What no name of the program's is.
+        // No program has such a name.
         let name = ExpressionKind::Name(format!("with {}", node.start_byte()));
         let kept = self.expression_of(name, node);
         let start = node.start_byte();
@@ -569,7 +583,7 @@ impl Lowering<'_> {
             Some(target) => self.assign(target, Box::new(entered), whole),
             None => expression_statement(entered),
         });
-        // At a place of its own: what is known of a call is known by its place.
+        // Has a position of its own, since facts about a call are keyed by position.
         let behind = node.end_byte().saturating_sub(1)..node.end_byte();
         after.push(expression_statement(called_on(kept, names::LEAVES, behind)));
     }
@@ -592,7 +606,7 @@ impl Lowering<'_> {
         let value = named(node).into_iter().next();
         let text = value.map_or("", |n| self.text(n));
         let value = value.map(|n| self.expression(n));
-        // In Go an error that is returned is what elsewhere is thrown.
+        // In Go, a returned error counts as thrown.
         let last = text.rsplit(',').next().unwrap_or_default().trim();
         let fails = self.language == Language::Go
             && (last == "err"

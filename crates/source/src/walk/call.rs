@@ -1,11 +1,14 @@
-//! What a call comes to, and does.
+//! Evaluates calls: their results and their effects.
 
 use std::{rc::Rc, sync::Arc};
 
 use anabranch_sql::script::Unresolved;
 
 use super::{
-    Bound, Frame, Walk, callee::CANDIDATES_MAX, expression::file_offset, state::Written,
+    Bound, Frame, Walk,
+    callee::CANDIDATES_MAX,
+    expression::file_offset,
+    state::{Variables, Written},
     summary_cache::is_field,
 };
 use crate::{
@@ -17,20 +20,20 @@ use crate::{
     value::{FoldedText, Value},
 };
 
-/// A call that is being looked at.
+/// A call under evaluation.
 pub(super) struct Call<'e> {
     pub(super) whole: &'e Expression,
     pub(super) callee: &'e Expression,
     pub(super) arguments: &'e [Argument],
     pub(super) name: &'e str,
-    /// What it is called on, as it is written.
+    /// The receiver expression.
     pub(super) on: Option<&'e Expression>,
-    /// The classes that this may be of; none where that is not known.
+    /// The receiver's possible classes; empty if unknown.
     pub(super) classes: Rc<Classes>,
 }
 
 impl<'e> Call<'e> {
-    /// The call of a function that this one is given.
+    /// The call of a callback that this call receives.
     pub(super) fn for_callback(&self) -> Call<'e> {
         Call {
             arguments: &[],
@@ -40,7 +43,7 @@ impl<'e> Call<'e> {
         }
     }
 
-    /// A field, or what else is called without brackets, as a call of its method.
+    /// The call of a method without call syntax, such as an accessor.
     pub(super) fn of_field(
         whole: &'e Expression,
         of: &'e Expression,
@@ -81,7 +84,7 @@ impl Walk<'_, '_> {
             Some(on) => Some(self.evaluate(on)),
             None => match &callee.kind {
                 ExpressionKind::Name(_) => None,
-                // The result of a call, or a lambda, is called.
+                // The callee is itself computed.
                 _ => Some(self.evaluate(callee)),
             },
         };
@@ -89,136 +92,160 @@ impl Walk<'_, '_> {
         if self.gave_up {
             return Value::Nothing;
         }
-        let name = call.name;
-        // A text in lines, for who puts them together.
-        if names::takes_sql(name)
+        // Some APIs take a text as a list of lines.
+        if names::takes_sql(call.name)
             && let Some(Value::List(lines)) = values.first()
             && let Some(text) = self.text_in_lines(&lines.clone(), whole)
         {
             values[0] = text;
         }
+        match self.call_by_convention(&call, receiver.as_ref(), &values) {
+            Some(found) => found,
+            None => self.call_of_program(&call, receiver, values),
+        }
+    }
+
+    /// Evaluates a call that its name identifies: transaction control, functions on texts, a library that generates SQL,
+    /// statements and rows.
+    fn call_by_convention(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) -> Option<Value> {
+        let name = call.name;
         if names::rolls_back(name) {
             self.aborted = true;
-            return Value::Nothing;
+            return Some(Value::Nothing);
         }
         if names::commits(name) {
             self.committed = true;
             self.controlled = true;
-            return Value::Nothing;
+            return Some(Value::Nothing);
         }
-        if let Some(found) = self.of_text(&call, receiver.as_ref(), &values) {
-            return found;
+        if let Some(found) = self.of_text(call, receiver, values) {
+            return Some(found);
         }
-        if let Some(on) = on
-            && names::is_orm_write(on, name)
-        {
-            let reason = format!(
-                "{} has a library make the SQL: it stands nowhere in the source",
-                shown(&call)
-            );
-            self.report_unresolved(&call, reason, String::new());
-            return self.computed(&values, whole);
+        if let Some(reason) = generates_sql(call) {
+            self.report_unresolved(call, reason, String::new());
+            return Some(self.computed(values, call.whole));
         }
-        if on.is_none() && names::writes_rows(name) {
-            let reason = format!("{} makes the SQL itself", shown(&call));
-            self.report_unresolved(&call, reason, String::new());
-            return self.computed(&values, whole);
+        self.check_dynamic_call(call, values);
+        if names::calls_routine(name) && call.on.is_some() {
+            let reason = format!("{} calls a stored routine by name", shown(call));
+            self.report_unresolved(call, reason, String::new());
+            return Some(self.computed(values, call.whole));
         }
-        self.check_dynamic_call(&call, &values);
-        if names::calls_routine(name) && on.is_some() {
-            let reason = format!("{} calls a routine by its name", shown(&call));
-            self.report_unresolved(&call, reason, String::new());
-            return self.computed(&values, whole);
-        }
-        if let Some(found) = self.of_statement(&call, receiver.as_ref(), &values) {
-            self.continues(&call, &values, &found);
-            // What runs a text may be the program's own.
+        if let Some(found) = self.of_statement(call, receiver, values) {
+            self.continues(call, values, &found);
+            // A function that runs a text may belong to the program.
             let own = self.project.find(name, self.file(), None);
-            self.change_references(&call, own.as_slice(), &values);
-            return found;
+            self.change_references(call, own.as_slice(), values);
+            return Some(found);
         }
-        self.check_row_write(&call, receiver.as_ref());
-        if let Some(found) = self.of_rows(&call, receiver.as_ref(), &values) {
-            return found;
-        }
-        let by_class = self.methods_called(&call);
+        self.check_row_write(call, receiver);
+        self.of_rows(call, receiver, values)
+    }
+
+    /// Evaluates a call of the program's own functions, or of unknown ones.
+    fn call_of_program(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<Value>,
+        values: Vec<Value>,
+    ) -> Value {
+        let name = call.name;
+        let by_class = self.methods_called(call);
         let is_with = matches!(name, names::ENTERS | names::LEAVES);
         if is_with && by_class.is_empty() {
-            // What a library's object is entered as is as good as the object.
+            // Entering a library's context object returns the object.
             return receiver
                 .filter(|_| name == names::ENTERS)
                 .unwrap_or(Value::Nothing);
         }
         let function = match &*by_class {
-            [] => self.function_called(&call, receiver.as_ref()),
+            [] => self.function_called(call, receiver.as_ref()),
             [one] => Some(*one),
             _ => None,
         };
         let functions = match by_class.is_empty() {
-            true => self.functions_called(function, &call, receiver.as_ref()),
+            true => self.functions_called(function, call, receiver.as_ref()),
             false => by_class.to_vec(),
         };
-        match functions.as_slice() {
-            [] => {}
-            [at] => {
-                if self.belongs(*at, &call, receiver.as_ref()) && self.may_enter(*at, &call) {
-                    let found = self.follow(*at, &values, &call);
-                    self.change_references(&call, &functions, &values);
-                    return match self.makes(&call).is_some() {
-                        // What it made, and not what the constructor returns.
-                        true => self.made_with(&call, &values),
-                        false => found,
-                    };
-                }
-                self.facts.called.insert(*at);
-            }
-            several if several.len() <= CANDIDATES_MAX => {
-                if let Some(found) = self.follow_any_of(several, &values, &call, receiver.as_ref())
-                {
-                    return found;
-                }
-            }
-            several => {
-                self.facts.called.extend(several);
-                if several.iter().any(|at| self.project.functions[*at].reaches) {
-                    let reason = format!(
-                        "{} is one of several functions of that name: what it runs is not known",
-                        shown(&call)
-                    );
-                    self.report_possible(&call, reason);
-                }
-            }
+        if let Some(found) = self.follow_candidates(&functions, call, receiver.as_ref(), &values) {
+            return found;
         }
-        if on.and_then(Expression::last_name).is_some_and(is_own) {
+        if call.on.and_then(Expression::last_name).is_some_and(is_own) {
             let methods = match function {
                 Some(at) => vec![at],
                 None => self.methods_on_self(name),
             };
             self.forget_fields(methods);
         }
-        self.change_references(&call, &functions, &values);
-        let is_told = self.check_unknown_sql(&call, &values);
-        if !is_told && function.is_none() {
-            self.check_external_call(&call, receiver.as_ref(), &values);
-            self.check_callable_value(&call, receiver.as_ref());
-        } else if !is_told && by_class.is_empty() && on.is_some() {
-            // The only function of that name may be another's.
-            self.check_passed_connection(&call, &values);
+        self.change_references(call, &functions, &values);
+        let is_reported = self.check_unknown_sql(call, &values);
+        if !is_reported && function.is_none() {
+            self.check_external_call(call, receiver.as_ref(), &values);
+            self.check_callable_value(call, receiver.as_ref());
+        } else if !is_reported && by_class.is_empty() && call.on.is_some() {
+            // The only function of this name may belong to another class.
+            self.check_passed_connection(call, &values);
         }
         let opens = |at: &usize| self.project.functions[*at].opens;
         let opened = functions.iter().any(opens);
-        let returned = self.follow_callbacks(&call, &values, opened);
-        self.changes(&call, receiver.as_ref(), &values);
+        let returned = self.follow_callbacks(call, &values, opened);
+        self.changes(call, receiver.as_ref(), &values);
         match (function, returned) {
             (None, Some(returned)) => returned,
             _ => {
                 let all: Vec<Value> = receiver.into_iter().chain(values).collect();
-                self.made_with(&call, &all)
+                self.made_with(call, &all)
             }
         }
     }
 
-    /// JavaScript's functions that are called with what a statement has come to.
+    /// Follows the functions that a call may mean. `None` if none of them is followed.
+    fn follow_candidates(
+        &mut self,
+        functions: &[usize],
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) -> Option<Value> {
+        match functions {
+            [] => None,
+            [at] => {
+                if self.belongs(*at, call, receiver) && self.may_enter(*at, call) {
+                    let found = self.follow(*at, values, call);
+                    self.change_references(call, functions, values);
+                    return Some(match self.makes(call).is_some() {
+                        // The new object, not the constructor's return value.
+                        true => self.made_with(call, values),
+                        false => found,
+                    });
+                }
+                self.facts.called.insert(*at);
+                None
+            }
+            several if several.len() <= CANDIDATES_MAX => {
+                self.follow_any_of(several, values, call, receiver)
+            }
+            several => {
+                self.facts.called.extend(several);
+                if several.iter().any(|at| self.project.functions[*at].reaches) {
+                    let reason = format!(
+                        "{} may be any of several functions with this name: the SQL that it runs \
+                         is not known",
+                        shown(call)
+                    );
+                    self.report_possible(call, reason);
+                }
+                None
+            }
+        }
+    }
+
+    /// JavaScript callbacks that receive a statement's result.
     fn continues(&mut self, call: &Call<'_>, values: &[Value], found: &Value) {
         let language = self.project.sources[self.file()].language;
         let is_script = matches!(language, Language::JavaScript | Language::TypeScript);
@@ -227,7 +254,7 @@ impl Walk<'_, '_> {
         };
         let inner = call.for_callback();
         if self.project.functions[*at].nested && self.may_enter(*at, &inner) {
-            // What went wrong comes first.
+            // The error argument comes first.
             let given = [Value::Nothing, found.clone()];
             self.steps.push(Vec::new());
             self.follow(*at, &given, &inner);
@@ -236,7 +263,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Texts of which the first begins as SQL does, one behind the other.
+    /// Joins lines into one text if the first begins like SQL.
     fn text_in_lines(&mut self, lines: &[Value], whole: &Expression) -> Option<Value> {
         let Some(Value::Text(first)) = lines.first() else {
             return None;
@@ -252,7 +279,7 @@ impl Walk<'_, '_> {
         self.list_joined(&between, Some(&Value::List(lines.to_vec())), whole)
     }
 
-    /// What a call has made of some values.
+    /// The result of a call that is computed from these values.
     fn made_with(&mut self, call: &Call<'_>, values: &[Value]) -> Value {
         let from_database = self.leads_to_database(call.callee) == Certainty::Certain
             || self.is_given_connection(call)
@@ -267,7 +294,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What works on texts, numbers and maps alone.
+    /// Evaluates functions on texts, numbers, lists and maps.
     fn of_text(
         &mut self,
         call: &Call<'_>,
@@ -276,39 +303,14 @@ impl Walk<'_, '_> {
     ) -> Option<Value> {
         let name = call.name.to_ascii_lowercase();
         let whole = call.whole;
-        let rest = |from: usize| Value::List(values.get(from..).unwrap_or_default().to_vec());
-        // A single list of values is as good as they are.
-        let flat = |value: Value| match value {
-            Value::List(mut inner) if inner.len() == 1 && matches!(inner[0], Value::List(_)) => {
-                inner.swap_remove(0)
-            }
-            other => other,
-        };
         match (name.as_str(), receiver) {
             ("format" | "formatted", Some(Value::Text(texts))) => {
-                let texts = texts.clone();
-                let python = self.project.sources[self.file()].language == Language::Python;
-                let of = if python {
-                    Format::Braces
-                } else {
-                    Format::Percent
-                };
-                let given = match call.arguments.iter().any(|a| a.name.is_some()) {
-                    true => Value::Map(
-                        call.arguments
-                            .iter()
-                            .zip(values)
-                            .map(|(a, v)| (a.name.clone().unwrap_or_default(), v.clone()))
-                            .collect(),
-                    ),
-                    false => rest(0),
-                };
-                Some(self.formatted(&texts, of, &given, whole))
+                Some(self.formatted_method(call, texts, values))
             }
             ("format" | "sprintf" | "vsprintf", _) => match values.first() {
                 Some(Value::Text(texts)) => {
-                    let texts = texts.clone();
-                    Some(self.formatted(&texts, Format::Percent, &flat(rest(1)), whole))
+                    let given = flat(list_from(values, 1));
+                    Some(self.formatted(texts, Format::Percent, &given, whole))
                 }
                 _ => None,
             },
@@ -326,10 +328,8 @@ impl Walk<'_, '_> {
                 _ => None,
             },
             ("concat", Some(text @ Value::Text(_))) => {
-                let all: Vec<Value> = std::iter::once(text.clone())
-                    .chain(values.iter().cloned())
-                    .collect();
-                Some(self.one_behind_other(&all, whole))
+                let all = [std::slice::from_ref(text), values].concat();
+                Some(self.concatenated(&all, whole))
             }
             ("new stringbuilder" | "new stringbuffer" | "new string", _) => {
                 Some(match values.first() {
@@ -338,45 +338,35 @@ impl Walk<'_, '_> {
                 })
             }
             ("append" | "writestring" | "insert", Some(old @ Value::Text(_))) => {
-                let all = [vec![old.clone()], values.to_vec()].concat();
+                let all = [std::slice::from_ref(old), values].concat();
                 let new = match name == "insert" {
-                    // Somewhere in it.
+                    // At an unknown position.
                     true => self.computed(&all, whole),
-                    false => self.one_behind_other(&all, whole),
+                    false => self.concatenated(&all, whole),
                 };
-                if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(&path, new.clone());
-                }
-                Some(new)
+                Some(self.keep_in_receiver(call, new))
             }
             ("append" | "push" | "add" | "extend" | "addall", Some(Value::List(old)))
                 if call.on.and_then(Expression::path).is_some() =>
             {
-                let mut all = old.clone();
-                all.extend(values.iter().cloned());
-                let known = matches!(name.as_str(), "append" | "push" | "add");
-                let new = match known {
-                    true => Value::List(all),
-                    false => self.computed(&all, whole),
+                let all = Value::List([old.as_slice(), values].concat());
+                let new = match name.as_str() {
+                    "append" | "push" | "add" => all,
+                    _ => {
+                        let Value::List(all) = all else { return None };
+                        self.computed(&all, whole)
+                    }
                 };
-                let new = match new.is_too_big() {
-                    true => self.computed(std::slice::from_ref(&new), whole),
-                    false => new,
-                };
-                if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(&path, new.clone());
-                }
-                Some(new)
+                let new = self.bounded(new, whole);
+                Some(self.keep_in_receiver(call, new))
             }
             ("join", Some(Value::Text(between))) => {
-                self.list_joined(&between.clone(), values.first(), whole)
+                self.list_joined(between, values.first(), whole)
             }
             ("join" | "implode", _) => match (values.first(), values.get(1), receiver) {
-                (Some(Value::Text(between)), Some(list), _) => {
-                    self.list_joined(&between.clone(), Some(list), whole)
-                }
-                (Some(Value::Text(between)), None, Some(list @ Value::List(_))) => {
-                    self.list_joined(&between.clone(), Some(&list.clone()), whole)
+                (Some(Value::Text(between)), Some(list), _)
+                | (Some(Value::Text(between)), None, Some(list @ Value::List(_))) => {
+                    self.list_joined(between, Some(list), whole)
                 }
                 _ => None,
             },
@@ -385,18 +375,7 @@ impl Walk<'_, '_> {
                 | "float" | "floatval" | "parsefloat" | "parsedouble" | "quote"
                 | "pg_escape_literal" | "escape_literal" | "escape",
                 _,
-            ) if !values.is_empty() => {
-                let read = values.iter().flat_map(Value::read).collect();
-                let text = self.source(&whole.range);
-                Some(match &values[0] {
-                    Value::Scalar(scalar) if values.len() == 1 => {
-                        let mut scalar = scalar.clone();
-                        scalar.number = true;
-                        Value::Scalar(scalar)
-                    }
-                    _ => self.scalar(text, read, true),
-                })
-            }
+            ) if !values.is_empty() => Some(self.number_from(values, whole)),
             (
                 "mysqli_real_escape_string"
                 | "real_escape_string"
@@ -407,24 +386,16 @@ impl Walk<'_, '_> {
             ("of" | "entry" | "ofentries", _)
                 if call.on.is_some_and(|on| on.last_name() == Some("Map")) =>
             {
-                let mut pairs = Vec::new();
-                for pair in values.chunks(2) {
-                    if let [Value::Text(key), value] = pair
-                        && let [key] = key.as_slice()
-                    {
-                        pairs.push((key.shown(), value.clone()));
-                    }
-                }
-                Some(Value::Map(pairs))
+                Some(map_of(values))
             }
             ("of" | "aslist", _)
                 if call
                     .on
                     .is_some_and(|on| matches!(on.last_name(), Some("List" | "Arrays"))) =>
             {
-                Some(rest(0))
+                Some(list_from(values, 0))
             }
-            ("array", None) => Some(rest(0)),
+            ("array", None) => Some(list_from(values, 0)),
             _ if name.starts_with("new ")
                 && (name.ends_with("parametersource") || name.contains("hashmap")) =>
             {
@@ -439,22 +410,64 @@ impl Walk<'_, '_> {
                 let [Value::Text(key), value, ..] = values else {
                     return None;
                 };
+                let key = key.first().map_or_else(String::new, FoldedText::shown);
                 let mut pairs = pairs.clone();
-                pairs.push((
-                    key.first().map_or_else(String::new, FoldedText::shown),
-                    value.clone(),
-                ));
-                let new = match Value::Map(pairs) {
-                    new if new.is_too_big() => self.computed(std::slice::from_ref(&new), whole),
-                    new => new,
-                };
-                if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(&path, new.clone());
-                }
-                Some(new)
+                pairs.push((key, value.clone()));
+                let new = self.bounded(Value::Map(pairs), whole);
+                Some(self.keep_in_receiver(call, new))
             }
             _ => None,
         }
+    }
+
+    /// A text's own formatting method: Python's `format` takes braces, Java's `formatted` percent signs.
+    fn formatted_method(
+        &mut self,
+        call: &Call<'_>,
+        texts: &[FoldedText],
+        values: &[Value],
+    ) -> Value {
+        let of = match self.project.sources[self.file()].language {
+            Language::Python => Format::Braces,
+            _ => Format::Percent,
+        };
+        let given = match call.arguments.iter().any(|a| a.name.is_some()) {
+            true => {
+                let named = call.arguments.iter().zip(values);
+                let named = named.map(|(a, v)| (a.name.clone().unwrap_or_default(), v.clone()));
+                Value::Map(named.collect())
+            }
+            false => list_from(values, 0),
+        };
+        self.formatted(texts, of, &given, call.whole)
+    }
+
+    /// The result of a conversion to a number, or to a quoted literal.
+    fn number_from(&mut self, values: &[Value], whole: &Expression) -> Value {
+        if let [Value::Scalar(scalar)] = values {
+            let mut scalar = scalar.clone();
+            scalar.number = true;
+            return Value::Scalar(scalar);
+        }
+        let read = values.iter().flat_map(Value::read).collect();
+        let text = self.source(&whole.range);
+        self.scalar(text, read, true)
+    }
+
+    /// The value, or an unknown one computed from it if it is too big.
+    fn bounded(&mut self, value: Value, whole: &Expression) -> Value {
+        match value.is_too_big() {
+            true => self.computed(std::slice::from_ref(&value), whole),
+            false => value,
+        }
+    }
+
+    /// Stores the new value of a call's receiver, and returns it.
+    fn keep_in_receiver(&mut self, call: &Call<'_>, new: Value) -> Value {
+        if let Some(path) = call.on.and_then(Expression::path) {
+            self.state.variables.insert(&path, new.clone());
+        }
+        new
     }
 
     fn list_joined(
@@ -475,12 +488,11 @@ impl Walk<'_, '_> {
         }
         match all.is_empty() {
             true => None,
-            false => Some(self.one_behind_other(&all, whole)),
+            false => Some(self.concatenated(&all, whole)),
         }
     }
 
-    /// Tells where the function that is followed calls itself, if something has run meanwhile: that runs again,
-    /// with values that nobody knows. Where nothing does, nothing does again.
+    /// Reports recursive calls of the current function if it runs SQL: the SQL then runs again with unknown values.
     pub(super) fn report_recursion(&mut self) {
         let (function, before) = (self.frame().function, self.frame().ran);
         let is_own = |(at, _): &(usize, Unresolved)| Some(*at) == function;
@@ -492,7 +504,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A function with these arguments.
+    /// Follows a call of a function, or applies its cached summary.
     pub(super) fn follow(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Value {
         let Some(key) = self.summary_key(at, values, call) else {
             return self.follow_uncached(at, values, call).0;
@@ -507,7 +519,7 @@ impl Walk<'_, '_> {
         returned
     }
 
-    /// The same; with what it writes in variables that are not its own.
+    /// Follows a call of a function. Returns its result and its writes to outer variables.
     fn follow_uncached(
         &mut self,
         at: usize,
@@ -518,12 +530,46 @@ impl Walk<'_, '_> {
         self.facts.joined.insert(at);
         let outer = self.state.variables.clone();
         if !declared.nested {
-            // Its own variables alone, and the fields of the object.
+            // Only its own variables, and the fields of the same object, are visible.
             let same = declared.class == self.frame().class;
             self.state
                 .variables
                 .forget(|name, _| !same || !is_field(name));
         }
+        self.bind_parameters(at, values, call);
+        self.frames.push(Frame {
+            function: Some(at),
+            file: declared.file,
+            class: declared.class.clone(),
+            returns: Vec::new(),
+            ran: self.ran,
+        });
+        let exits = std::mem::take(&mut self.exits);
+        let aborted = self.aborted;
+        if declared.function.is_abstract {
+            self.annotations(declared.function);
+        }
+        self.decorators(declared.function);
+        self.block(&declared.function.body);
+        self.aborted = aborted;
+        self.exits = exits;
+        self.report_recursion();
+        let frame = self.frames.pop();
+        let inner = std::mem::replace(&mut self.state.variables, outer);
+        let written = self.keep_writes(at, &inner);
+        self.restore_handles();
+        let returns = frame.map_or_else(Vec::new, |f| f.returns);
+        let mut returns = returns.into_iter();
+        let mut returned = returns.next().unwrap_or(Value::Nothing);
+        for other in returns {
+            returned = self.join(call.name, &returned, &other);
+        }
+        (returned, written)
+    }
+
+    /// Assigns a call's arguments to the parameters of a function.
+    fn bind_parameters(&mut self, at: usize, values: &[Value], call: &Call<'_>) {
+        let declared = &self.project.functions[at];
         let method = self.project.sources[declared.file].language == Language::Python
             && declared
                 .function
@@ -552,7 +598,7 @@ impl Walk<'_, '_> {
                     super::is_number(&parameter.of_type),
                 ),
             };
-            // What is known of the parts of another of this name is not known of its.
+            // The parameter shadows an outer variable of this name with its parts.
             if declared.owns(&parameter.name) {
                 let parts = format!("{}.", parameter.name);
                 self.state
@@ -561,25 +607,11 @@ impl Walk<'_, '_> {
             }
             self.state.variables.insert(&parameter.name, value);
         }
-        self.frames.push(Frame {
-            function: Some(at),
-            file: declared.file,
-            class: declared.class.clone(),
-            returns: Vec::new(),
-            ran: self.ran,
-        });
-        let exits = std::mem::take(&mut self.exits);
-        let aborted = self.aborted;
-        if declared.function.is_abstract {
-            self.annotations(declared.function);
-        }
-        self.decorators(declared.function);
-        self.block(&declared.function.body);
-        self.aborted = aborted;
-        self.exits = exits;
-        self.report_recursion();
-        let frame = self.frames.pop();
-        let inner = std::mem::replace(&mut self.state.variables, outer);
+    }
+
+    /// Applies a call's writes to outer variables, and returns them. `inner` are the variables at the call's end.
+    fn keep_writes(&mut self, at: usize, inner: &Variables) -> Written {
+        let declared = &self.project.functions[at];
         let same = declared.class == self.frame().class;
         let mut written = Written::new();
         for (name, value) in inner.iter() {
@@ -591,13 +623,13 @@ impl Walk<'_, '_> {
             written.push((name.clone(), value.clone()));
         }
         for (name, value) in &written {
-            // What it changes of its surroundings stays changed, and what it changes of its object.
+            // Writes to outer variables and to the object's fields persist.
             let known = self.state.variables.shared(name).cloned();
             match known {
                 Some(_) if declared.nested => self.state.variables.share(name, value.clone()),
                 None if declared.nested => {}
                 _ if !is_field(name) => {}
-                // A method of another class may be inherited, or be another object's.
+                // A method of another class may be inherited, or belong to another object.
                 Some(known) if !same => {
                     let either = self.join(name, &known, value);
                     self.state.variables.share(name, Arc::new(either));
@@ -605,18 +637,10 @@ impl Walk<'_, '_> {
                 _ => self.state.variables.share(name, value.clone()),
             }
         }
-        self.restore_handles();
-        let returns = frame.map_or_else(Vec::new, |f| f.returns);
-        let mut returns = returns.into_iter();
-        let mut returned = returns.next().unwrap_or(Value::Nothing);
-        for other in returns {
-            returned = self.join(call.name, &returned, &other);
-        }
-        (returned, written)
+        written
     }
 
-    /// Functions that are handed over are called by whoever has them.
-    /// `opened`: by what opens a transaction.
+    /// Follows the functions that a call receives as arguments. `opened` says whether the callee opens a transaction.
     fn follow_callbacks(
         &mut self,
         call: &Call<'_>,
@@ -689,7 +713,7 @@ impl Walk<'_, '_> {
         returned
     }
 
-    /// The function that an argument is, or that it names: `call_user_func('take_all')`.
+    /// The function that an argument is or names: `call_user_func('take_all')`.
     fn function_given(&self, call: &Call<'_>, value: &Value) -> Option<usize> {
         match value {
             Value::Function(at) => Some(*at),
@@ -701,7 +725,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a function is given that is handed to who opens a transaction: something that runs in it.
+    /// Arguments for a callback of a function that opens a transaction: connections in it.
     fn connections_for(&mut self, at: usize) -> Vec<Value> {
         let parameters = &self.project.functions[at].function.parameters;
         let mut given = Vec::new();
@@ -713,9 +737,9 @@ impl Walk<'_, '_> {
         given
     }
 
-    /// What a call may change of what it is given.
+    /// Applies a call's possible changes to its arguments and receiver.
     fn changes(&mut self, call: &Call<'_>, receiver: Option<&Value>, values: &[Value]) {
-        // What is known of an object's parts may be so no more once others have had it.
+        // The callee may have changed parts of these objects.
         let given = call.arguments.iter().map(|a| &a.value).chain(call.on);
         for path in given.filter_map(Expression::path) {
             let parts = format!("{path}.");
@@ -729,7 +753,7 @@ impl Walk<'_, '_> {
                 self.assign(target, value);
             }
         }
-        // An object that is given what was read has it in it.
+        // An object that receives a read value contains it.
         let read = values.iter().any(Value::has_read);
         if let (true, Some(on), Some(receiver @ Value::Scalar(_))) = (read, call.on, receiver)
             && let Some(path) = on.path()
@@ -746,7 +770,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What the arguments from one on bind: a list or a map of values, or values.
+    /// The values that the arguments from `from` on bind: a list, a map, or single values.
     pub(super) fn bound_by(&mut self, call: &Call<'_>, values: &[Value], from: usize) -> Bound {
         let mut bound = Bound::default();
         let mut next = 0;
@@ -776,7 +800,7 @@ impl Walk<'_, '_> {
                         );
                     }
                 }
-                // One list is all of them; one among others is a value.
+                // A single list holds all values; a list among several arguments is one value.
                 Value::List(list)
                     if next == 0 && !argument.spread && (!several || is_list(&argument.value)) =>
                 {
@@ -799,7 +823,7 @@ impl Walk<'_, '_> {
         bound
     }
 
-    /// A function's annotations, which may be the SQL that it runs.
+    /// Evaluates a function's annotations, which may hold the SQL that it runs.
     pub(super) fn annotations(&mut self, function: &crate::syntax::Function) {
         for annotation in &function.annotations {
             let ExpressionKind::Call { callee, arguments } = &annotation.kind else {
@@ -832,7 +856,7 @@ impl Walk<'_, '_> {
                 self.mark(&texts);
                 self.report_unresolved(
                     &call,
-                    "@Query is in the words of the mapper's objects, not of tables".to_owned(),
+                    "@Query is written in the mapper's query language, not in SQL".to_owned(),
                     String::new(),
                 );
                 let _ = head;
@@ -850,7 +874,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether a name is that of the object, or the class, whose method is followed.
+/// Whether a name is the current object, class, or their base.
 pub(super) fn is_own(name: &str) -> bool {
     matches!(
         name,
@@ -858,7 +882,48 @@ pub(super) fn is_own(name: &str) -> bool {
     )
 }
 
-/// The call as it is told to people.
+/// The arguments from one on, as a list.
+fn list_from(values: &[Value], from: usize) -> Value {
+    Value::List(values.get(from..).unwrap_or_default().to_vec())
+}
+
+/// A single list counts as its elements.
+fn flat(value: Value) -> Value {
+    match value {
+        Value::List(mut inner) if inner.len() == 1 && matches!(inner[0], Value::List(_)) => {
+            inner.swap_remove(0)
+        }
+        other => other,
+    }
+}
+
+/// Java's `Map.of(key, value, …)`.
+fn map_of(values: &[Value]) -> Value {
+    let mut pairs = Vec::new();
+    for pair in values.chunks(2) {
+        if let [Value::Text(key), value] = pair
+            && let [key] = key.as_slice()
+        {
+            pairs.push((key.shown(), value.clone()));
+        }
+    }
+    Value::Map(pairs)
+}
+
+/// Why the SQL of a call is not in the source, if a library generates it.
+fn generates_sql(call: &Call<'_>) -> Option<String> {
+    let by_mapper = call.on.is_some_and(|on| names::is_orm_write(on, call.name));
+    if by_mapper {
+        return Some(format!(
+            "{} has a library generate the SQL, so it is not in the source",
+            shown(call)
+        ));
+    }
+    let by_driver = call.on.is_none() && names::writes_rows(call.name);
+    by_driver.then(|| format!("{} generates its own SQL", shown(call)))
+}
+
+/// The call as reports show it.
 pub(super) fn shown(call: &Call<'_>) -> String {
     match call.callee.path() {
         Some(path) => format!("{path}()"),
@@ -866,19 +931,19 @@ pub(super) fn shown(call: &Call<'_>) -> String {
     }
 }
 
-/// `Account.class`, which is no value.
+/// Whether an argument is a class literal, which binds no value.
 fn is_class(value: &Expression) -> bool {
     let name = value.last_name().unwrap_or_default();
     name == "class" || matches!(&value.kind, ExpressionKind::Other(parts) if parts.is_empty())
 }
 
-/// What makes objects of rows.
+/// Whether an argument is a row mapper.
 fn is_mapper(value: &Expression) -> bool {
     let name = value.last_name().unwrap_or_default().to_ascii_lowercase();
     name.contains("mapper") || name.contains("extractor") || name.contains("rowtype")
 }
 
-/// A name that is likely one of many values.
+/// Whether a name suggests a list of values.
 fn is_value_list(value: &Expression) -> bool {
     let name = value.last_name().unwrap_or_default().to_ascii_lowercase();
     [

@@ -1,4 +1,4 @@
-//! Which functions a call means, and which of them run in the same transaction.
+//! Resolves calls: which functions a call may mean, and which of them run in the same transaction.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -17,11 +17,11 @@ use crate::{
     value::Value,
 };
 
-/// The most functions of one name that are followed in the place of one.
+/// The most candidate functions that are followed for one call.
 pub(super) const CANDIDATES_MAX: usize = 6;
 
 impl Walk<'_, '_> {
-    /// The function that is called.
+    /// The function that a call means, if it is unambiguous.
     pub(super) fn function_called(
         &mut self,
         call: &Call<'_>,
@@ -37,7 +37,7 @@ impl Walk<'_, '_> {
                 }
                 let made = name.strip_prefix("new ").unwrap_or(name);
                 let found = self.project.find(made, file, class.as_deref())?;
-                // A method is called on something, but for Java's; and a variable is what it was given.
+                // Methods need a receiver, except in Java; a variable keeps the value that it was assigned.
                 let language = self.project.sources[file].language;
                 let declared = &self.project.functions[found];
                 let is_method = declared.class.is_some() && declared.within.is_none();
@@ -54,7 +54,7 @@ impl Walk<'_, '_> {
             {
                 Some(*at)
             }
-            // The only method that a lambda of Java has, and JavaScript's ways to call a function.
+            // A Java lambda's single method, and JavaScript's ways to call a function value.
             (ExpressionKind::Member(_, name), Some(Value::Function(at)))
                 if self.project.sources[file].language == Language::Java
                     || matches!(name.as_str(), "call" | "apply" | "__invoke") =>
@@ -76,7 +76,7 @@ impl Walk<'_, '_> {
                 if own && let Some(class) = &class {
                     let found = self.project.find_in_class(class, name);
                     return found.or_else(|| match self.methods_on_self(name).as_slice() {
-                        // It is inherited.
+                        // An inherited method.
                         [one] => Some(*one),
                         [] => self.project.find_in_class(class, "__call"),
                         _ => None,
@@ -102,7 +102,7 @@ impl Walk<'_, '_> {
                 if self.is_library(call) {
                     return None;
                 }
-                // A method of something else: whose, its name tells where there is one of that name alone.
+                // A method of an unknown object, if only one method has this name.
                 let found = self.project.find(name, file, None);
                 found.filter(|at| self.may_take(*at, call.arguments.len()))
             }
@@ -110,7 +110,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether a method can be called with so many arguments. In Python alone all have to be there.
+    /// Whether a method accepts this many arguments. Only Python requires all of them.
     fn may_take(&self, at: usize, count: usize) -> bool {
         let declared = &self.project.functions[at];
         let source = &self.project.sources[declared.file];
@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
             || function.parameters.len() >= count + usize::from(declared.class.is_some())
     }
 
-    /// What is known of the object that an expression is.
+    /// What is known of the object that an expression evaluates to.
     pub(super) fn object(&mut self, value: &Expression) -> Object {
         let key = self.key_of(value);
         if let Some(known) = self.facts.objects.get(&key) {
@@ -150,7 +150,7 @@ impl Walk<'_, '_> {
         object
     }
 
-    /// Which expression it is among all.
+    /// The key of an expression.
     pub(super) fn key_of(&self, value: &Expression) -> ExpressionKey {
         let frame = self.frame();
         let of = frame.function;
@@ -159,12 +159,12 @@ impl Walk<'_, '_> {
         (of, value.range.start, value.range.end, kind)
     }
 
-    /// Whether an expression is an object that runs SQL in the transaction that is open.
+    /// Whether an expression is an object that runs SQL in the open transaction.
     pub(super) fn runs_in_transaction(&mut self, value: &Expression) -> bool {
         self.object(value).runs == Some(ExecutionMode::InTransaction)
     }
 
-    /// The methods that are called by the class of what they are called on.
+    /// The methods that a call may mean, by the class of its receiver.
     pub(super) fn methods_called(&mut self, call: &Call<'_>) -> Rc<[usize]> {
         let key = self.key_of(call.callee);
         if let Some(known) = self.facts.methods.get(&key) {
@@ -173,12 +173,12 @@ impl Walk<'_, '_> {
         let project = self.project;
         let own = call.on.and_then(Expression::last_name).is_some_and(is_own);
         let mut methods = match self.makes(call) {
-            // Java's constructors are found by the name of their class.
+            // Java's constructors have the name of their class.
             Some(class) => project.constructors(&class),
             None if own => Vec::new(),
             None => project.objects.methods(project, &call.classes, call.name),
         };
-        // Of several, those that run nothing are passed over: nobody knows which it is.
+        // Among several candidates, only those that may run SQL matter.
         if methods.len() > 1 {
             methods.retain(|at| project.functions[*at].reaches);
         }
@@ -187,14 +187,14 @@ impl Walk<'_, '_> {
         methods
     }
 
-    /// The class of which a call makes an object.
+    /// The class that a call instantiates.
     pub(super) fn makes(&self, call: &Call<'_>) -> Option<Rc<str>> {
         let language = self.project.sources[self.file()].language;
         self.project.objects.made_by(call.callee, language)
     }
 
-    /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the
-    /// name that are given a connection.
+    /// All functions that a call may mean: the resolved one with its overrides or, if none was resolved, all
+    /// functions of the name that may run SQL on the caller's connection.
     pub(super) fn functions_called(
         &self,
         found: Option<usize>,
@@ -206,7 +206,7 @@ impl Walk<'_, '_> {
         let of = call.on.and_then(Expression::last_name);
         let own = of.is_none_or(|of| matches!(of, "this" | "self" | "cls" | "static"));
         if own && let Some(class) = &frame.class {
-            // A function of the file of the same name is none of these.
+            // A function at file level is not overridden.
             let is_method = found.is_none_or(|at| self.project.functions[at].class.is_some());
             if is_method {
                 all.extend(
@@ -226,14 +226,14 @@ impl Walk<'_, '_> {
         let carries =
             receiver.is_some_and(Value::leads_to_database) && !names::is_driver_method(name);
         let all = self.project.all_of(name, language);
-        // In these languages an object is of a class that says so.
+        // These languages declare the classes of objects.
         let is_foreign = matches!(language, Language::Java | Language::Php)
             && self.project.objects.are_foreign(&call.classes);
         let may_be_object = matches!(receiver, Some(Value::Scalar(_))) && !is_foreign;
         let may_be_meant = |at: &usize| {
             let declared = &self.project.functions[*at];
             let takes = declared.function.parameters.len() >= call.arguments.len();
-            // One that runs nothing itself is followed where it is given what others run on.
+            // A function that runs no SQL itself is followed if it receives a connection.
             let given = declared.takes_connection && self.is_given_connection(call)
                 || declared.runs_on_parameter
                 || carries
@@ -241,23 +241,23 @@ impl Walk<'_, '_> {
                 || may_be_object && declared.runs && self.is_in_transaction();
             takes && declared.reaches && given && self.belongs(*at, call, receiver)
         };
-        // One more than are followed tells that there are more.
+        // One more than the limit shows that there are too many.
         all.filter(may_be_meant).take(CANDIDATES_MAX + 1).collect()
     }
 
-    /// Whether a function of the language's own library is called.
+    /// Whether the callee belongs to the language's standard library.
     fn is_library(&self, call: &Call<'_>) -> bool {
         let file = self.frame().file;
         self.project.is_library(call.callee, file, &call.classes)
     }
 
-    /// Whether a driver's method is called on a connection.
+    /// Whether the callee is a driver's method on a connection.
     fn is_drivers(&self, call: &Call<'_>) -> bool {
         let of = call.on.and_then(Expression::last_name);
         of.is_some_and(names::is_connection) && names::is_driver_method(call.name)
     }
 
-    /// One of several functions, nobody knows which.
+    /// Follows several candidate functions as branches.
     pub(super) fn follow_any_of(
         &mut self,
         several: &[usize],
@@ -296,14 +296,13 @@ impl Walk<'_, '_> {
         returned
     }
 
-    /// The methods of that name that the object may have.
+    /// The methods of this name that the current object may have.
     pub(super) fn methods_on_self(&self, name: &str) -> Vec<usize> {
         let language = self.project.sources[self.file()].language;
         self.project.methods(name, language)
     }
 
-    /// What methods of the object write of its fields, one of which was called and not followed into, is not known
-    /// any more.
+    /// Invalidates the fields that methods write which were called and not followed.
     pub(super) fn forget_fields(&mut self, methods: Vec<usize>) {
         let variables = &self.state.variables;
         let known = |of: &&str| variables.parts_of(of).next().is_some();
@@ -320,7 +319,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The fields that a method gives values to, and those that it calls of the same object.
+    /// The fields that a method, and the methods that it calls on the same object, assign.
     fn fields_written(&mut self, method: usize) -> Rc<BTreeSet<String>> {
         if let Some(known) = self.facts.fields.get(&method) {
             return known.clone();
@@ -359,13 +358,13 @@ impl Walk<'_, '_> {
         fields
     }
 
-    /// Whether a name is that of the object whose method is followed, in Go.
+    /// Whether a name is the current Go method's receiver.
     fn is_receiver(&self, name: &str) -> bool {
         let function = self.frame().function.map(|at| &self.project.functions[at]);
         function.is_some_and(|declared| declared.receiver.as_deref() == Some(name))
     }
 
-    /// Whether a transaction is open here for certain: one was begun, or all that is called runs in one.
+    /// Whether a transaction is certainly open here.
     pub(super) fn is_in_transaction(&self) -> bool {
         let begun = |frame: &Frame| {
             let of = frame.function.map(|at| &self.project.functions[at]);
@@ -374,7 +373,7 @@ impl Walk<'_, '_> {
         self.controlled || self.transactions > 0 || self.frames.iter().any(begun)
     }
 
-    /// Whether a function is part of the transaction: it runs on what its caller has open, or runs nothing.
+    /// Whether a function belongs to the transaction: it runs on its caller's connection, or runs nothing.
     pub(super) fn belongs(&self, at: usize, call: &Call<'_>, receiver: Option<&Value>) -> bool {
         let declared = &self.project.functions[at];
         if !declared.runs {
@@ -383,12 +382,12 @@ impl Walk<'_, '_> {
         if declared.opens {
             return false;
         }
-        // It was made of a connection, or of a transaction.
+        // The receiver was made from a connection or a transaction.
         let carries = receiver.is_some_and(Value::leads_to_database);
         if carries || declared.forwards || self.is_in_transaction() {
             return true;
         }
-        // By what the object keeps.
+        // The object keeps a connection.
         let runs = self.project.objects.run(&call.classes);
         if declared.class.is_some() && runs == Some(ExecutionMode::InTransaction) {
             return true;
@@ -405,7 +404,7 @@ impl Walk<'_, '_> {
         let own = of.is_none_or(|of| {
             is_own(of) || self.is_receiver(of) || declared.class.as_deref() == Some(of)
         });
-        // Whoever has a transaction open, and calls a method of the same object, has it run in that.
+        // With a transaction open, methods of the same object run in it.
         let open = |frame: &Frame| {
             frame.function.is_some_and(|at| {
                 self.project.functions[at].opens || self.project.functions[at].ends
@@ -421,8 +420,8 @@ impl Walk<'_, '_> {
                 && (declared.function.private || declared.nested || declared.name.starts_with('_'))
     }
 
-    /// Whether a function that is part of the transaction can be followed into from here. What cannot is told, if
-    /// it may run something: a function in itself once it is known whether it does.
+    /// Whether a function of the transaction can be followed from here. A call that cannot is reported if it may run
+    /// SQL; a recursive one is reported once it is known whether the function runs any.
     pub(super) fn may_enter(&mut self, at: usize, call: &Call<'_>) -> bool {
         let inside = self.frames.iter().position(|f| f.function == Some(at));
         if let Some(frame) = inside {

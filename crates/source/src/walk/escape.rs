@@ -1,10 +1,9 @@
-//! Calls that may run something on the database, and whose own source is not there.
+//! Calls of functions outside of the program that may run SQL.
 //!
-//! A library that is handed a connection, or makes the SQL itself, runs what stands nowhere. Which calls do is told by
-//! names: of what they are called on, and of what they are called. A name that other things have as well (`client`,
-//! `save`) counts where something else is seen to run in the transaction; there it is not known, rather than free of
-//! what it may do. What cannot be told from anything else is left: a function of a library that is given no
-//! connection, and has opened one itself.
+//! A library that receives a connection, or generates SQL, runs statements that are not in the source. Such calls are
+//! recognised by the names of the receiver and of the method. A name that also has other uses (`client`, `save`)
+//! counts only if the transaction runs SQL elsewhere; the call then makes it unknown. The analyser misses library
+//! functions that open a connection themselves: nothing distinguishes them from other calls.
 
 use anabranch_sql::script::Unresolved;
 
@@ -20,14 +19,14 @@ use crate::{
 };
 
 impl Walk<'_, '_> {
-    /// A call that runs SQL, of which none is known. Whether it is one.
+    /// Reports a call that runs unknown SQL. Returns whether it is one.
     pub(super) fn check_unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) -> bool {
         let sure = names::always_runs_sql(call.name);
         let on_database = match call.on {
             Some(on) => on.last_name().is_some_and(names::is_connection),
             None => false,
         };
-        // A function that is called back; one that has a name may be what is called so, and is a text.
+        // A callback. A name may be a function or a text of the same name.
         let needs_text = sure || on_database && names::takes_sql(call.name);
         let is_called_back = |argument: &Argument, value: &Value| match value {
             Value::Function(_) => {
@@ -39,63 +38,58 @@ impl Walk<'_, '_> {
             .arguments
             .iter()
             .zip(values)
-            .find(|(argument, value)| !is_called_back(argument, value));
-        let named_sql = call.arguments.iter().any(|a| {
-            let name = a.value.last_name().unwrap_or_default().to_ascii_lowercase();
-            name.ends_with("sql") || name == "query" || name.ends_with("querystring")
-        });
+            .find(|(argument, value)| !is_called_back(argument, value))
+            .map(|(_, value)| value);
         let language = self.project.sources[self.file()].language;
         let of_others = call
             .on
             .and_then(Expression::last_name)
             .is_some_and(names::is_executor);
-        let ready = names::always_executes_prepared(call.name, language) && !of_others
+        let executes = names::always_executes_prepared(call.name, language) && !of_others
             || on_database && call.name.to_ascii_lowercase().starts_with("exec");
-        let runs = sure || names::may_run_sql(call.name) && (on_database || named_sql);
-        let second = call.name.starts_with("mysqli_")
-            || call.name.starts_with("pg_")
-            || call.name.ends_with("Context");
-        let place = match second {
-            true => values.get(1).or(first.map(|(_, value)| value)),
-            false => first.map(|(_, value)| value),
-        };
-        let handed_over = first.is_none() && !values.is_empty();
-        let is_number = matches!(place, Some(Value::Scalar(s)) if s.number);
-        if !runs && !ready && first.is_some() {
+        let runs = sure || names::may_run_sql(call.name) && (on_database || names_sql(call));
+        let text = text_argument(call, values, first);
+        let is_number = matches!(text, Some(Value::Scalar(s)) if s.number);
+        if !runs && !executes && first.is_some() {
             self.facts.forwarded_otherwise.insert(call.name.to_owned());
         }
-        if self.constants || handed_over {
+        let only_callbacks = first.is_none() && !values.is_empty();
+        if self.constants || only_callbacks {
             return false;
         }
-        let Some(place) = place.filter(|_| runs && !is_number) else {
-            // Without a text it is a statement that somebody has made ready.
-            if ready && !self.is_reported_within(call) {
+        let Some(text) = text.filter(|_| runs && !is_number) else {
+            // Without a text it executes a statement prepared elsewhere.
+            if executes && !self.is_reported_within(call) {
                 let what = match first {
-                    Some((_, Value::Scalar(_) | Value::Text(_))) if !is_number => "SQL",
+                    Some(Value::Scalar(_) | Value::Text(_)) if !is_number => "SQL",
                     _ => "statement",
                 };
                 let reason = format!("the {what} that {} runs is not known", shown(call));
                 self.report_unresolved(call, reason, String::new());
             }
-            return ready;
+            return executes;
         };
-        // Nobody else than the one who is given SQL by this name is given anything else.
-        let surely = ready || sure || on_database && names::takes_sql(call.name);
+        self.report_unknown_text(call, text, executes || needs_text)
+    }
+
+    /// Reports a call that runs a text which is not known to be SQL; `surely`: the call takes nothing but SQL. Returns
+    /// whether it is reported.
+    fn report_unknown_text(&mut self, call: &Call<'_>, text: &Value, surely: bool) -> bool {
         let is_text = matches!(
-            place,
+            text,
             Value::Scalar(_) | Value::Text(_) | Value::Map(_) | Value::Rows(_)
         );
         if !is_text && !surely {
             return false;
         }
-        let text = match place {
+        let head = match text {
             Value::Text(texts) => {
-                // A name of something, or a file: no SQL begins so.
+                // A name or a path, which is no SQL.
                 let known = texts.iter().all(|t| !t.head().trim().is_empty());
                 if known && !texts.iter().any(FoldedText::is_sql) && !surely {
                     return false;
                 }
-                // Which of several it is, nobody knows.
+                // With several texts, none is known to run.
                 match texts.as_slice() {
                     [one] => one.shown(),
                     _ => String::new(),
@@ -103,13 +97,13 @@ impl Walk<'_, '_> {
             }
             _ => String::new(),
         };
-        if let Value::Scalar(scalar) = place
+        if let Value::Scalar(scalar) = text
             && let Some(name) = self.parameter(scalar.id)
         {
             let unresolved = self.unresolved_at(
                 call,
-                format!("{} runs what it is given as {name}", shown(call)),
-                text,
+                format!("{} runs its parameter {name} as SQL", shown(call)),
+                head,
             );
             self.ran += 1;
             if self.trial == 0 {
@@ -118,15 +112,15 @@ impl Walk<'_, '_> {
             return true;
         }
         let reason = format!("the SQL that {} runs is not known", shown(call));
-        self.report_unresolved(call, reason, text);
+        self.report_unresolved(call, reason, head);
         true
     }
 
-    /// The parameter, of the function that is followed first, that a value is.
+    /// The parameter of the root function that a value stands for.
     fn parameter(&self, id: u32) -> Option<String> {
         let root = self.frames.first()?;
         let declared = &self.project.functions[root.function?];
-        // They were given the first numbers.
+        // Parameters have the first ids.
         let at = (id as usize).checked_sub(1)?;
         declared.function.parameters.get(at).map(|p| p.name.clone())
     }
@@ -145,7 +139,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether something in the call is told already: `em.createQuery(sql).executeUpdate()`.
+    /// Whether a call within this one is reported already: `em.createQuery(sql).executeUpdate()`.
     pub(super) fn is_reported_within(&self, call: &Call<'_>) -> bool {
         let (file, whole) = (self.file(), &call.whole.range);
         self.out.unresolved.iter().any(|told| {
@@ -160,7 +154,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of a call of nothing that is known, if it may run something.
+    /// Reports a call of an unknown function that may run SQL.
     pub(super) fn check_external_call(
         &mut self,
         call: &Call<'_>,
@@ -171,7 +165,7 @@ impl Walk<'_, '_> {
             return;
         }
         let found = match receiver {
-            // Texts, rows and lists are what they are.
+            // Texts, rows and lists run nothing.
             None | Some(Value::Scalar(_) | Value::Nothing) => self.writes_objects(call),
             Some(_) => None,
         };
@@ -183,7 +177,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of a call that is given a connection, if it may run something on that.
+    /// Reports a call that receives a connection and may run SQL on it.
     pub(super) fn check_passed_connection(&mut self, call: &Call<'_>, values: &[Value]) {
         if self.constants || self.is_reported_within(call) {
             return;
@@ -193,7 +187,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of what may run something, if anything else is seen to run in the transaction.
+    /// Records a call that may run SQL; it is reported only if the transaction runs SQL elsewhere.
     pub(super) fn report_possible(&mut self, call: &Call<'_>, reason: String) {
         if self.constants {
             return;
@@ -207,8 +201,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of the call of a value that is a method of something that runs SQL, or is made with it: `f = repo.put`, and
-    /// then `f()`.
+    /// Reports calls of a value made from an object that runs SQL: `f = repo.put`, and then `f()`.
     pub(super) fn check_callable_value(&mut self, call: &Call<'_>, called: Option<&Value>) {
         let may_run = match (&call.callee.kind, called) {
             (ExpressionKind::Name(name), _) => {
@@ -216,7 +209,7 @@ impl Walk<'_, '_> {
                 value.is_some_and(Value::leads_to_database)
                     && names::database_certainty(name) == Certainty::No
             }
-            // A method that a variable names: `$this->$how()`.
+            // A method named by a variable: `$this->$how()`.
             (ExpressionKind::Index(of, _), _) if of.last_name().is_some_and(is_own) => {
                 let class = self.frame().class.clone().unwrap_or_default();
                 let mut functions = self.project.functions.iter();
@@ -228,39 +221,39 @@ impl Walk<'_, '_> {
         };
         if may_run && !self.is_reported_within(call) {
             let reason = format!(
-                "{} is something that was made of what runs SQL: what it runs is not known",
+                "{} was made from an object that runs SQL: the SQL that it runs is not known",
                 shown(call)
             );
             self.report_possible(call, reason);
         }
     }
 
-    /// Tells of rows that a library writes back: `record.store()`.
+    /// Reports rows that a library writes back: `record.store()`.
     pub(super) fn check_row_write(&mut self, call: &Call<'_>, receiver: Option<&Value>) {
         let language = self.project.sources[self.file()].language;
         let writes = names::is_unambiguous_active_record_write(call.name)
             || language == Language::Java
                 && matches!(call.name, "store" | "insert" | "update" | "delete");
         if writes && matches!(receiver, Some(Value::Rows(_))) {
-            let reason = format!("{} has a library write what was read", shown(call));
+            let reason = format!("{} has a library write back a row", shown(call));
             self.report_possible(call, reason);
         }
     }
 
-    /// A library writes what it is told to, or what it is called on.
+    /// Whether a call has a library write objects, and how certain that is.
     fn writes_objects(&self, call: &Call<'_>) -> Option<(Certainty, String)> {
         let name = call.name;
         let on = call.on?;
         let root = self.leads_to_database(on);
         let reason = || {
             format!(
-                "{} may have a library make the SQL: it stands nowhere in the source",
+                "{} may have a library generate SQL that is not in the source",
                 shown(call)
             )
         };
         let file = self.file();
         let language = self.project.sources[file].language;
-        // One of that name is the program's own, and a transaction by itself.
+        // A function of the program with this name is a transaction of its own.
         let is_own = || self.project.has(name, language) && !names::is_driver_method(name);
         match root {
             Certainty::Certain if names::writes(name) && !is_own() => {
@@ -280,7 +273,7 @@ impl Walk<'_, '_> {
             _ if names::is_unambiguous_active_record_write(name) => {
                 !on.last_name().is_some_and(names::is_metric) && !saves_something_else(call, on)
             }
-            // A class of an application that a framework lays over a table.
+            // A model class that a framework maps to a table.
             _ if names::is_active_record_write(name)
                 && is_class_of(on)
                 && matches!(
@@ -290,19 +283,19 @@ impl Walk<'_, '_> {
             {
                 true
             }
-            // Of a class that a framework lays over a table: `Account.update("balance = 0")`.
+            // A model class: `Account.update("balance = 0")`.
             "update" | "delete" if language == Language::Java && is_class_of(on) => {
                 let first = call.arguments.first().map(|argument| &argument.value.kind);
                 matches!(first, Some(ExpressionKind::Text(text)) if text.text.contains(['=', '?']))
             }
             "delete" => call.arguments.is_empty(),
-            // A search engine's has an index.
+            // A search engine's update names an index.
             "update" => {
                 let mut names = call.arguments.iter().filter_map(|a| a.name.as_deref());
                 named && language == Language::Python && !names.any(|name| name == "index")
             }
             "execute" | "Exec" => !on.last_name().is_some_and(names::is_executor),
-            // Made of tables: `query.Account.Where(…).Update(…)`.
+            // A query object: `query.Account.Where(…).Update(…)`.
             _ if language == Language::Go
                 && names::is_active_record_write(name)
                 && is_query(on) =>
@@ -314,7 +307,7 @@ impl Walk<'_, '_> {
             }
             _ => false,
         };
-        // What was found by a library may be written back by it when it changes.
+        // A library may write changed objects back.
         let is_found = || {
             let of = on.path().and_then(|path| self.known(&path));
             language == Language::Java
@@ -325,9 +318,9 @@ impl Walk<'_, '_> {
                     .is_some_and(|of| names::database_certainty(of) == Certainty::No)
                 && of.is_some_and(|of| of.leads_to_database())
         };
-        // A library gives it a body.
+        // A mapper method that the library implements.
         let is_mapped = || self.project.objects.are_mappers(&call.classes) && !names::reads(name);
-        // What a library has made of a connection.
+        // An object that a library made from a connection.
         let is_made = || {
             self.project.objects.are_given(&call.classes)
                 && !names::leaves_connection_unused(name)
@@ -337,14 +330,14 @@ impl Walk<'_, '_> {
             .then(|| (Certainty::Possible, reason()))
     }
 
-    /// Somebody is given a connection.
+    /// Whether a call passes a connection to unknown code, and how certain that is.
     fn passes_connection(
         &mut self,
         call: &Call<'_>,
         values: &[Value],
     ) -> Option<(Certainty, String)> {
         let language = self.project.sources[self.file()].language;
-        // A class's name, in Python.
+        // A constructor call in Python.
         let makes = language == Language::Python
             && call.name.starts_with(char::is_uppercase)
             && !matches!(call.callee.kind, ExpressionKind::Index(..));
@@ -357,7 +350,7 @@ impl Walk<'_, '_> {
             matches!(value, Value::Function(_))
                 || own && name.is_some_and(|n| self.project.has(n, language))
         };
-        // A method of a connection, for whoever calls it: `Thread(target=connection.execute)`.
+        // A bound method of a connection: `Thread(target=connection.execute)`.
         let method = call
             .arguments
             .iter()
@@ -366,7 +359,7 @@ impl Walk<'_, '_> {
                     if names::is_driver_method(name) && self.is_connection(of) =>
                 {
                     Some(format!(
-                        "{} is given {name}() of {}: what it runs is not known",
+                        "{} is passed {name}() of {}: the SQL that it runs is not known",
                         shown(call),
                         of.last_name().unwrap_or("a connection")
                     ))
@@ -376,7 +369,7 @@ impl Walk<'_, '_> {
         if let Some(reason) = method {
             return Some((Certainty::Possible, reason));
         }
-        // Who is given a function calls that, with what it has been given.
+        // A callee that also receives a function passes the connection to it.
         if names::leaves_connection_unused(call.name)
             || makes
             || names::reports_text(call.name, call.callee)
@@ -389,11 +382,11 @@ impl Walk<'_, '_> {
             .into_iter()
             .find_map(|value| self.connection_in(value))?;
         let reason = format!(
-            "{} is given {}, and is not in the source: what it runs is not known",
+            "{} is passed {} and is not in the source: the SQL that it runs is not known",
             shown(call),
             connection.last_name().unwrap_or("a connection"),
         );
-        // Out of a list or a map, or made by another function: no name tells which.
+        // The callee comes from a list, a map or another call, so no name identifies it.
         let sure = match call.callee.kind {
             ExpressionKind::Name(_) | ExpressionKind::Member(..) => Certainty::Possible,
             _ => Certainty::Certain,
@@ -401,7 +394,7 @@ impl Walk<'_, '_> {
         Some((sure, reason))
     }
 
-    /// Whether an expression is a connection by itself, by its name or by its type.
+    /// Whether an expression is a connection, judged by its name or type.
     fn is_connection(&self, value: &Expression) -> bool {
         let (ExpressionKind::Name(_) | ExpressionKind::Member(..)) = value.kind else {
             return false;
@@ -409,7 +402,7 @@ impl Walk<'_, '_> {
         let Some(name) = value.last_name() else {
             return false;
         };
-        // A class is none of its objects.
+        // A class is not a connection.
         let is_class = name.starts_with(char::is_uppercase)
             && name.contains(char::is_lowercase)
             && self.project.sources[self.file()].language == Language::Python;
@@ -431,7 +424,7 @@ impl Walk<'_, '_> {
             || value.path().is_some_and(|path| self.ran_on.contains(&path))
     }
 
-    /// A connection, or what runs SQL on one, that is a value or is written within it: `{ client, id }`.
+    /// A connection, or an object that runs SQL on one, in an argument or nested in it: `{ client, id }`.
     fn connection_in<'e>(&mut self, value: &'e Expression) -> Option<&'e Expression> {
         match &value.kind {
             ExpressionKind::Map(pairs) => {
@@ -455,13 +448,13 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether one of the arguments is a connection.
+    /// Whether an argument is a connection.
     pub(super) fn is_given_connection(&self, call: &Call<'_>) -> bool {
         let mut given = call.arguments.iter().map(|argument| &argument.value);
         given.any(|value| self.is_connection(value))
     }
 
-    /// Whether a parameter of the function that is followed is a connection by its type.
+    /// Whether a parameter of the current function is a connection by type.
     fn is_typed(&self, name: &str) -> bool {
         let function = self.frame().function.map(|at| &self.project.functions[at]);
         let parameters = function.map(|declared| declared.function.parameters.iter());
@@ -470,7 +463,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether something on the way to a value is a database by its name, or by what it was made from.
+    /// How certain it is that an expression leads to a database, by the names and values along its path.
     pub(super) fn leads_to_database(&self, value: &Expression) -> Certainty {
         let mut found = Certainty::No;
         let mut at = value;
@@ -483,7 +476,7 @@ impl Walk<'_, '_> {
             if !name.is_empty() && self.is_typed(name) {
                 return Certainty::Certain;
             }
-            // Something of a database may have gone into it.
+            // It may have been made from a connection.
             let path = at.path();
             let known = path.and_then(|path| self.known(&path));
             let is_running = |name: &str| {
@@ -506,7 +499,30 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether a method changes its object, by its name: `setBalance`.
+/// Whether the name of an argument suggests SQL.
+fn names_sql(call: &Call<'_>) -> bool {
+    call.arguments.iter().any(|a| {
+        let name = a.value.last_name().unwrap_or_default().to_ascii_lowercase();
+        name.ends_with("sql") || name == "query" || name.ends_with("querystring")
+    })
+}
+
+/// The argument that is the text: the second one where a connection or a context precedes it, otherwise `first`.
+fn text_argument<'v>(
+    call: &Call<'_>,
+    values: &'v [Value],
+    first: Option<&'v Value>,
+) -> Option<&'v Value> {
+    let is_second = call.name.starts_with("mysqli_")
+        || call.name.starts_with("pg_")
+        || call.name.ends_with("Context");
+    match is_second {
+        true => values.get(1).or(first),
+        false => first,
+    }
+}
+
+/// Whether a method is a setter, judged by its name: `setBalance`.
 fn changes(name: &str) -> bool {
     let rest = ["set", "add", "remove"]
         .iter()
@@ -514,7 +530,7 @@ fn changes(name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(char::is_uppercase))
 }
 
-/// Whether what is called begins with the name of a class: `Account::where(…)->update(…)`.
+/// Whether a call chain begins with a class: `Account::where(…)->update(…)`.
 fn is_class_of(on: &Expression) -> bool {
     match &on.kind {
         ExpressionKind::Name(name) => {
@@ -525,7 +541,7 @@ fn is_class_of(on: &Expression) -> bool {
     }
 }
 
-/// Whether what is called is a query that a library makes, in Go.
+/// Whether a Go expression is a library's query builder.
 fn is_query(on: &Expression) -> bool {
     match &on.kind {
         ExpressionKind::Call { callee, .. } => {
@@ -537,7 +553,8 @@ fn is_query(on: &Expression) -> bool {
     }
 }
 
-/// Whether it is a picture, a drawing or a visitor's session that is saved: `img.save("a.png")`, `ctx.save()`.
+/// Whether the call saves something else: an image, a canvas state or an HTTP session: `img.save("a.png")`,
+/// `ctx.save()`.
 fn saves_something_else(call: &Call<'_>, on: &Expression) -> bool {
     let is_text = |argument: &Argument| matches!(argument.value.kind, ExpressionKind::Text(_));
     let of = on.last_name().unwrap_or_default().to_ascii_lowercase();

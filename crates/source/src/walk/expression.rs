@@ -1,4 +1,4 @@
-//! What an expression comes to.
+//! Evaluates expressions.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ impl Walk<'_, '_> {
     pub(super) fn evaluate(&mut self, value: &Expression) -> Value {
         self.work += 1;
         if self.depth >= DEPTH_MAX || self.work >= self.work_max {
-            let reason = "more is called here than is followed: what it runs is not known";
+            let reason =
+                "the analyser's limit is reached here: the SQL that runs after it is not known";
             self.give_up(reason, &value.range);
         }
         if self.gave_up {
@@ -34,7 +35,6 @@ impl Walk<'_, '_> {
     }
 
     fn evaluated(&mut self, value: &Expression) -> Value {
-        let shown = self.source(&value.range);
         match &value.kind {
             ExpressionKind::Text(literal) => {
                 Value::Text(vec![FoldedText::known(self.file(), literal)])
@@ -45,101 +45,21 @@ impl Walk<'_, '_> {
             }
             ExpressionKind::Null => Value::Nothing,
             ExpressionKind::Name(name) => self.named(name, value),
-            ExpressionKind::Member(of, name) => {
-                if let Some(found) = self.follow_accessor(of, name, value, None) {
-                    return found;
-                }
-                self.check_attribute_hook(of, name, value);
-                if let Some(path) = value.path()
-                    && let Some(known) = self.known(&path)
-                {
-                    return known;
-                }
-                let from = self.evaluate(of);
-                self.part(&from, name, None, value)
-            }
-            ExpressionKind::Index(of, at) => {
-                self.check_attribute_hook(of, "", value);
-                let from = self.evaluate(of);
-                let key = self.evaluate(at);
-                match (&from, &at.kind) {
-                    (Value::List(values), ExpressionKind::Number(n)) => {
-                        if let Some(one) = n.parse::<usize>().ok().and_then(|n| values.get(n)) {
-                            return one.clone();
-                        }
-                    }
-                    // Any of them.
-                    (Value::List(values), _) if !values.is_empty() => {
-                        let mut one = values[0].clone();
-                        for other in &values[1..] {
-                            one = self.join(shown, &one, other);
-                        }
-                        return one;
-                    }
-                    _ => {}
-                }
-                match (&key, &at.kind) {
-                    (Value::Text(texts), _) if texts.len() == 1 => {
-                        let name = texts[0].shown();
-                        self.part(&from, &name, None, value)
-                    }
-                    (_, ExpressionKind::Number(n)) => {
-                        let number = n.parse().ok();
-                        self.part(&from, "", number, value)
-                    }
-                    (_, ExpressionKind::Name(name)) => {
-                        // PHP's constants of a row, and a variable: neither tells the column.
-                        let name = name.clone();
-                        match &from {
-                            Value::Map(_) => self.part(&from, &name, None, value),
-                            _ => self.any_part(&from, &[key], value),
-                        }
-                    }
-                    _ => self.any_part(&from, &[key], value),
-                }
-            }
+            ExpressionKind::Member(of, name) => self.member(of, name, value),
+            ExpressionKind::Index(of, at) => self.indexed(of, at, value),
             ExpressionKind::Call { callee, arguments } => self.call(value, callee, arguments),
             ExpressionKind::Join { parts, bound } => self.joined(value, parts, *bound),
             ExpressionKind::Binary {
                 operator,
                 left,
                 right,
-            } => {
-                let (a, b) = (self.evaluate(left), self.evaluate(right));
-                if operator == "%"
-                    && let Value::Text(texts) = &a
-                {
-                    return self.formatted(texts, Format::Percent, &b, value);
-                }
-                if matches!(operator.as_str(), "??" | "||" | "or" | "?:") {
-                    return match (&a, &b) {
-                        (Value::Nothing, _) => b,
-                        (_, Value::Nothing) => a,
-                        _ => self.join(shown, &a, &b),
-                    };
-                }
-                self.computed(&[a, b], value)
-            }
+            } => self.binary(operator, left, right, value),
             ExpressionKind::Not(inner) => {
                 let inner = self.evaluate(inner);
                 self.computed(&[inner], value)
             }
             ExpressionKind::Conditional { condition, yes, no } => {
-                self.guards(condition);
-                let before = self.state.clone();
-                self.steps.push(Vec::new());
-                let a = self.evaluate(yes);
-                let first = self.steps.pop().unwrap_or_default();
-                let after = std::mem::replace(&mut self.state, before);
-                self.restore_handles();
-                self.steps.push(Vec::new());
-                let b = self.evaluate(no);
-                let second = self.steps.pop().unwrap_or_default();
-                let other = std::mem::take(&mut self.state);
-                self.state = self.join_states(after, other);
-                self.restore_handles();
-                self.either(vec![(yes.range.start, first), (no.range.start, second)]);
-                self.join(shown, &a, &b)
+                self.conditional(condition, yes, no, value)
             }
             ExpressionKind::List(values) => {
                 if let Some(method) = self.method_in_list(values) {
@@ -165,35 +85,8 @@ impl Walk<'_, '_> {
                 target,
                 operator,
                 value: given,
-            } => {
-                let mut given = self.evaluate(given);
-                if let Some(operator) = operator {
-                    let old = self.evaluate(target);
-                    given = match (operator.as_str(), &old, &given) {
-                        ("+" | ".", Value::Text(_), _) | ("+" | ".", _, Value::Text(_)) => {
-                            self.one_behind_other(&[old, given], value)
-                        }
-                        _ => self.computed(&[old, given], value),
-                    };
-                }
-                self.assign(target, given.clone());
-                given
-            }
-            ExpressionKind::Cast { to, value: inner } => {
-                let inner = self.evaluate(inner);
-                match (super::is_number(to), &inner) {
-                    (true, Value::Scalar(scalar)) => {
-                        let mut scalar = scalar.clone();
-                        scalar.number = true;
-                        Value::Scalar(scalar)
-                    }
-                    (true, _) => {
-                        let read = inner.read();
-                        self.scalar(shown, read, true)
-                    }
-                    (false, _) => inner,
-                }
-            }
+            } => self.assignment(target, operator.as_deref(), given, value),
+            ExpressionKind::Cast { to, value: inner } => self.cast(to, inner, value),
             ExpressionKind::Reference(inner) => self.evaluate(inner),
             ExpressionKind::Other(parts) => {
                 let values: Vec<Value> = parts.iter().map(|v| self.evaluate(v)).collect();
@@ -202,12 +95,151 @@ impl Walk<'_, '_> {
                     _ => self.computed(&values, value),
                 }
             }
-            // Told for the whole file.
+            // Reported for the whole file.
             ExpressionKind::Broken => self.computed(&[], value),
         }
     }
 
-    /// PHP's `[$object, 'method']`, which is as good as the method.
+    fn member(&mut self, of: &Expression, name: &str, value: &Expression) -> Value {
+        if let Some(found) = self.follow_accessor(of, name, value, None) {
+            return found;
+        }
+        self.check_attribute_hook(of, name, value);
+        if let Some(path) = value.path()
+            && let Some(known) = self.known(&path)
+        {
+            return known;
+        }
+        let from = self.evaluate(of);
+        self.part(&from, name, None, value)
+    }
+
+    fn indexed(&mut self, of: &Expression, at: &Expression, value: &Expression) -> Value {
+        self.check_attribute_hook(of, "", value);
+        let from = self.evaluate(of);
+        let key = self.evaluate(at);
+        match (&from, &at.kind) {
+            (Value::List(values), ExpressionKind::Number(n)) => {
+                if let Some(one) = n.parse::<usize>().ok().and_then(|n| values.get(n)) {
+                    return one.clone();
+                }
+            }
+            // The index is not known: any element.
+            (Value::List(values), _) if !values.is_empty() => {
+                let mut one = values[0].clone();
+                for other in &values[1..] {
+                    one = self.join(self.source(&value.range), &one, other);
+                }
+                return one;
+            }
+            _ => {}
+        }
+        match (&key, &at.kind) {
+            (Value::Text(texts), _) if texts.len() == 1 => {
+                let name = texts[0].shown();
+                self.part(&from, &name, None, value)
+            }
+            (_, ExpressionKind::Number(n)) => {
+                let number = n.parse().ok();
+                self.part(&from, "", number, value)
+            }
+            (_, ExpressionKind::Name(name)) => {
+                // The key is a variable or a PHP constant: neither gives the column.
+                let name = name.clone();
+                match &from {
+                    Value::Map(_) => self.part(&from, &name, None, value),
+                    _ => self.any_part(&from, &[key], value),
+                }
+            }
+            _ => self.any_part(&from, &[key], value),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        operator: &str,
+        left: &Expression,
+        right: &Expression,
+        value: &Expression,
+    ) -> Value {
+        let (a, b) = (self.evaluate(left), self.evaluate(right));
+        if operator == "%"
+            && let Value::Text(texts) = &a
+        {
+            return self.formatted(texts, Format::Percent, &b, value);
+        }
+        if matches!(operator, "??" | "||" | "or" | "?:") {
+            return match (&a, &b) {
+                (Value::Nothing, _) => b,
+                (_, Value::Nothing) => a,
+                _ => self.join(self.source(&value.range), &a, &b),
+            };
+        }
+        self.computed(&[a, b], value)
+    }
+
+    fn conditional(
+        &mut self,
+        condition: &Expression,
+        yes: &Expression,
+        no: &Expression,
+        value: &Expression,
+    ) -> Value {
+        self.guards(condition);
+        let before = self.state.clone();
+        self.steps.push(Vec::new());
+        let a = self.evaluate(yes);
+        let first = self.steps.pop().unwrap_or_default();
+        let after = std::mem::replace(&mut self.state, before);
+        self.restore_handles();
+        self.steps.push(Vec::new());
+        let b = self.evaluate(no);
+        let second = self.steps.pop().unwrap_or_default();
+        let other = std::mem::take(&mut self.state);
+        self.state = self.join_states(after, other);
+        self.restore_handles();
+        self.either(vec![(yes.range.start, first), (no.range.start, second)]);
+        self.join(self.source(&value.range), &a, &b)
+    }
+
+    fn assignment(
+        &mut self,
+        target: &Expression,
+        operator: Option<&str>,
+        given: &Expression,
+        value: &Expression,
+    ) -> Value {
+        let mut given = self.evaluate(given);
+        if let Some(operator) = operator {
+            let old = self.evaluate(target);
+            given = match (operator, &old, &given) {
+                ("+" | ".", Value::Text(_), _) | ("+" | ".", _, Value::Text(_)) => {
+                    self.concatenated(&[old, given], value)
+                }
+                _ => self.computed(&[old, given], value),
+            };
+        }
+        self.assign(target, given.clone());
+        given
+    }
+
+    fn cast(&mut self, to: &str, inner: &Expression, value: &Expression) -> Value {
+        let inner = self.evaluate(inner);
+        match (super::is_number(to), &inner) {
+            (true, Value::Scalar(scalar)) => {
+                let mut scalar = scalar.clone();
+                scalar.number = true;
+                Value::Scalar(scalar)
+            }
+            (true, _) => {
+                let read = inner.read();
+                self.scalar(self.source(&value.range), read, true)
+            }
+            (false, _) => inner,
+        }
+    }
+
+    /// PHP's `[$object, 'method']`, which stands for the method.
     fn method_in_list(&mut self, values: &[Expression]) -> Option<usize> {
         let [of, name] = values else { return None };
         let ExpressionKind::Text(name) = &name.kind else {
@@ -221,11 +253,11 @@ impl Walk<'_, '_> {
             .project
             .objects
             .methods(self.project, &classes, &name.text);
-        // Which of several it is, is not known.
+        // With several candidates the method is not known.
         methods.first().copied().filter(|_| methods.len() == 1)
     }
 
-    /// Handles that a branch has made ready are there behind it, too.
+    /// Adds the statements that other branches prepared, which exist after the branch as well.
     pub(super) fn restore_handles(&mut self) {
         while self.state.handles.len() < self.prepared.len() {
             let handle = self.prepared[self.state.handles.len()].clone();
@@ -233,7 +265,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A value that others go into.
+    /// A new value computed from others.
     pub(super) fn computed(&mut self, from: &[Value], value: &Expression) -> Value {
         let mut read: Vec<Read> = Vec::new();
         for part in from {
@@ -249,7 +281,7 @@ impl Walk<'_, '_> {
         Value::Scalar(made)
     }
 
-    /// A part of something, nobody knows which.
+    /// An unknown part of a value.
     fn any_part(&mut self, from: &Value, others: &[Value], value: &Expression) -> Value {
         let all = [std::slice::from_ref(from), others].concat();
         let may_run = self.may_run(from);
@@ -260,7 +292,7 @@ impl Walk<'_, '_> {
         found
     }
 
-    /// Whether it leads to a database, or is a function that may come to run something there.
+    /// Whether a value leads to a database, or is a function that may come to run SQL.
     pub(super) fn may_run(&self, value: &Value) -> bool {
         match value {
             Value::Function(at) => self.project.functions[*at].reaches,
@@ -270,7 +302,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a path of names stands for, where that is known.
+    /// The value of a dotted path, if it is known.
     pub(super) fn known(&self, path: &str) -> Option<Value> {
         let frame = self.frame();
         if let Some(value) = self.state.variables.get(path) {
@@ -278,7 +310,7 @@ impl Walk<'_, '_> {
                 && matches!(value, Value::Text(_) | Value::List(_) | Value::Map(_));
             return (!may_be_another).then(|| value.clone());
         }
-        // A variable's own part is no constant.
+        // A part of a variable is no constant.
         let first = path.split('.').next().unwrap_or_default();
         if first != path && self.state.variables.contains(first) {
             return None;
@@ -290,12 +322,12 @@ impl Walk<'_, '_> {
 
     fn named(&mut self, name: &str, value: &Expression) -> Value {
         if let Some(known) = self.known(name) {
-            // A field is the same by both of its names.
+            // A known variable or constant.
             return known;
         }
         let frame = self.frame();
         let (file, class) = (frame.file, frame.class.clone());
-        // In Java and PHP a function is called something else than a variable of the same name.
+        // In Java and PHP, functions and variables have separate namespaces.
         let language = self.project.sources[file].language;
         let function = match language {
             Language::Java | Language::Php => None,
@@ -310,14 +342,14 @@ impl Walk<'_, '_> {
         let mut fresh = self.plain(&shown, Vec::new(), false);
         fresh.database = self.runs_in_transaction(value) || self.project.is_running(name, file);
         let fresh = Value::Scalar(fresh);
-        // It stands for one value from here on, until it is given another.
+        // The name stands for this value until the next assignment.
         if !self.constants {
             self.state.variables.insert(name, fresh.clone());
         }
         fresh
     }
 
-    /// A part of something: a column of a row, a value of a map, a field.
+    /// A named or numbered part of a value: a column of a row, a value of a map, a field.
     pub(super) fn part(
         &mut self,
         from: &Value,
@@ -332,7 +364,7 @@ impl Walk<'_, '_> {
             },
             Value::Rows(runs) => self.column(runs, name, number, value),
             Value::Text(_) | Value::Handle(_) | Value::Function(_) if number.is_none() => {
-                // Its methods are called, or it is asked for its length.
+                // A method or the length.
                 from.clone()
             }
             Value::List(_) => self.computed(std::slice::from_ref(from), value),
@@ -350,7 +382,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Texts and values one behind the other.
+    /// Concatenates texts and values.
     fn joined(&mut self, value: &Expression, parts: &[Expression], bound: bool) -> Value {
         let values: Vec<Value> = parts.iter().map(|part| self.evaluate(part)).collect();
         let is_text = |v: &Value| matches!(v, Value::Text(_));
@@ -358,7 +390,7 @@ impl Walk<'_, '_> {
             return self.computed(&values, value);
         }
         if !bound {
-            return self.one_behind_other(&values, value);
+            return self.concatenated(&values, value);
         }
         let mut pieces = Vec::new();
         for (part, of) in parts.iter().zip(values) {
@@ -366,7 +398,7 @@ impl Walk<'_, '_> {
                 (ExpressionKind::Text(literal), _) => {
                     pieces.extend(FoldedText::known(self.file(), literal).pieces);
                 }
-                // A text that is made by the same tag belongs to the statement.
+                // A nested text of the same tag belongs to the statement.
                 (_, Value::Handle(handles)) if handles.len() == 1 => {
                     let made = &self.prepared[handles[0]];
                     if let [one] = made.texts.as_slice() {
@@ -395,14 +427,14 @@ impl Walk<'_, '_> {
         Value::Text(vec![FoldedText { pieces }])
     }
 
-    pub(super) fn one_behind_other(&mut self, values: &[Value], value: &Expression) -> Value {
+    pub(super) fn concatenated(&mut self, values: &[Value], value: &Expression) -> Value {
         let mut whole = vec![FoldedText::default()];
         for part in values {
             let next = self.as_texts(part, value);
             match fold::concat(whole, &next) {
                 Ok(texts) => whole = texts,
                 Err(mut known) => {
-                    // The beginning stays known; the rest is a hole.
+                    // The beginning stays known; the rest becomes a hole.
                     let hole = self.plain("too many texts", Vec::new(), false);
                     let hole = FoldedText::hole(hole, self.file(), file_offset(value.range.start));
                     let first = known.swap_remove(0);
@@ -437,7 +469,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A text with values put into the places that it has for them.
+    /// Formats texts with values.
     pub(super) fn formatted(
         &mut self,
         texts: &[FoldedText],
@@ -454,7 +486,7 @@ impl Walk<'_, '_> {
                         .find(|(key, _)| key == name)
                         .map(|(_, v)| v.clone()),
                     (Value::Map(pairs), None) => {
-                        // Values by their places stand in front of those that have names.
+                        // Positional values precede named ones.
                         pairs
                             .iter()
                             .filter(|(key, _)| key.is_empty())
@@ -484,7 +516,7 @@ impl Walk<'_, '_> {
         Value::Text(found)
     }
 
-    /// Gives something a value.
+    /// Assigns a value to a target.
     pub(super) fn assign(&mut self, target: &Expression, value: Value) {
         match &target.kind {
             ExpressionKind::List(targets) | ExpressionKind::Other(targets) => {
@@ -492,8 +524,7 @@ impl Walk<'_, '_> {
                     let part = match &value {
                         Value::List(values) => values.get(at).cloned(),
                         Value::Rows(runs) => {
-                            // In Go the rows come with an error behind them, in JavaScript with
-                            // what is known of their columns.
+                            // In Go, rows are followed by an error; in JavaScript, by column descriptions.
                             let language = self.project.sources[self.file()].language;
                             let rows = !matches!(language, Language::Python | Language::Php);
                             let runs = runs.clone();
@@ -503,7 +534,7 @@ impl Walk<'_, '_> {
                                 false => self.column(&runs, "", Some(at), target),
                             })
                         }
-                        // So does everything else.
+                        // The same for any other value.
                         other if at == 0 => Some(other.clone()),
                         _ => None,
                     };
@@ -528,7 +559,7 @@ impl Walk<'_, '_> {
                 let Some(path) = target.path() else {
                     return;
                 };
-                // Whatever was known of its parts is another's.
+                // Its parts belonged to the old value.
                 let parts = format!("{path}.");
                 self.state
                     .variables
@@ -540,7 +571,7 @@ impl Walk<'_, '_> {
                 self.state.variables.insert(&path, value);
             }
             ExpressionKind::Index(of, _) => {
-                // One of several is another.
+                // An element changes.
                 if let Some(path) = of.path() {
                     let old = self.evaluate(of);
                     let new = match (old, value) {
@@ -568,7 +599,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What is computed is known by the name that it gets.
+    /// A computed value takes the name of its variable.
     fn renamed(&mut self, path: &str, value: Value) -> Value {
         match value {
             Value::Scalar(mut scalar) => {
@@ -585,11 +616,11 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The comparisons in a condition, each with whether it stands under a NOT.
+    /// The comparisons in a condition, each with whether it is negated.
     pub(super) fn guards(&mut self, condition: &Expression) -> Vec<(Comparison, bool)> {
         let mut found = Vec::new();
         self.comparisons(condition, false, true, &mut found);
-        // A check is of what was read.
+        // Only comparisons of read values are checks.
         found.retain(|(of, _)| of.left.has_read() || of.right.has_read());
         found
     }
@@ -631,7 +662,7 @@ impl Walk<'_, '_> {
                 }
             }
             ExpressionKind::Not(inner) => self.comparisons(inner, !negated, alone, found),
-            // `!rs.next()` asks for a row.
+            // `!rs.next()` tests for a row.
             _ => {
                 let value = self.evaluate(condition);
                 found.push((
@@ -648,7 +679,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Both sides of `a.compareTo(b)`, by which decimals are compared with 0 behind it.
+/// The operands of `a.compareTo(b)`, a comparison of decimals that yields -1, 0 or 1.
 fn compared(value: &Expression) -> Option<(&Expression, &Expression)> {
     let ExpressionKind::Call { callee, arguments } = &value.kind else {
         return None;

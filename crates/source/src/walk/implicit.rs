@@ -1,8 +1,7 @@
-//! What runs without being called by its name: methods that are read and written as fields are, decorators, who is told
-//! of what is published, source in texts.
+//! Code that runs without a call by name: accessors, decorators, event listeners, source in texts.
 //!
-//! What operators, loops, conversions and the end of an object run may run wherever an object of such a class is named.
-//! Of which class it is has to be seen.
+//! Operators, loops, conversions and destruction may run methods wherever an object of their class is used. This
+//! requires that the object's class is known.
 
 use std::rc::Rc;
 
@@ -20,8 +19,7 @@ use crate::{
 };
 
 impl Walk<'_, '_> {
-    /// What a field comes to that is a method: `account.balance`, which is asked of the database. `given` is what is
-    /// written to it.
+    /// Follows an accessor: `account.balance` may read the database. `given` is the value that is written to it.
     pub(super) fn follow_accessor(
         &mut self,
         of: &Expression,
@@ -36,7 +34,7 @@ impl Walk<'_, '_> {
         }
         let classes = self.object(of).classes;
         let call = Call::of_field(whole, of, name, classes.clone());
-        // By its class alone: everything has fields, and many are called alike.
+        // By class only, since field names are too common.
         let mut methods = self.project.objects.methods(self.project, &classes, name);
         methods.retain(|at| accessors.contains(at));
         let values = given.map_or(&[][..], std::slice::from_ref);
@@ -48,7 +46,7 @@ impl Walk<'_, '_> {
             }
             _ => {
                 let reason = format!(
-                    "{} is read, and is one of several methods of that name",
+                    "{} is an accessor, and several methods have this name",
                     shown(&call)
                 );
                 self.report_possible(&call, reason);
@@ -57,7 +55,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Tells of a decorator of the program's own that runs SQL around what it decorates.
+    /// Reports decorators of the program that run SQL around the function.
     pub(super) fn decorators(&mut self, function: &Function) {
         for decorator in &function.annotations {
             let callee = match &decorator.kind {
@@ -74,8 +72,7 @@ impl Walk<'_, '_> {
                 classes: Rc::default(),
             };
             if name == "db_session" {
-                let reason =
-                    "@db_session has a library write the objects that have changed".to_owned();
+                let reason = "@db_session has a library write changed objects".to_owned();
                 self.report_possible(&call, reason);
                 continue;
             }
@@ -85,13 +82,13 @@ impl Walk<'_, '_> {
                 declared.class.is_none() && self.decorator_runs_sql(declared)
             });
             if runs && !names::is_route(name) {
-                let reason = format!("@{name} runs SQL around it");
+                let reason = format!("@{name} runs SQL around the function");
                 self.report_possible(&call, reason);
             }
         }
     }
 
-    /// Whether a decorator runs SQL itself, in what it puts in the place of a function.
+    /// Whether a decorator runs SQL in the wrapper that it returns.
     fn decorator_runs_sql(&self, decorator: &DeclaredFunction<'_>) -> bool {
         let mut found = false;
         expressions(&decorator.function.body, true, &mut |value| {
@@ -117,8 +114,7 @@ impl Walk<'_, '_> {
         found
     }
 
-    /// Tells of calls that run what no name tells: a text that is source, a method by its name as a text, whoever
-    /// listens to what is published.
+    /// Reports calls that run unnamed code: source in a text, a method by reflection, event listeners.
     pub(super) fn check_dynamic_call(&mut self, call: &Call<'_>, values: &[Value]) {
         let language = self.project.sources[self.file()].language;
         let alone = call.on.is_none();
@@ -127,17 +123,17 @@ impl Walk<'_, '_> {
             _ => false,
         };
         let reason = match call.name {
-            names::JUMPS if alone => "goto: what is jumped to is not followed".to_owned(),
+            names::JUMPS if alone => "goto is not analysed".to_owned(),
             name if alone && names::runs_source(name) => match language {
-                // A file that is named, and is not here, is somebody's library.
+                // A named file that is not part of the program is a library.
                 _ if known && !self.includes_what_runs(values) => return,
                 Language::Php | Language::Python | Language::JavaScript | Language::TypeScript => {
-                    format!("{} runs source that is not known here", shown(call))
+                    format!("{} runs source code that is not known", shown(call))
                 }
                 _ => return,
             },
             "invoke" if language == Language::Java && self.is_method_by_name(call) => {
-                format!("{} calls a method by a name that is a text", shown(call))
+                format!("{} calls a method by reflection", shown(call))
             }
             name if language == Language::Java && names::publishes(name) => {
                 let mut functions = self.project.functions.iter();
@@ -145,7 +141,7 @@ impl Walk<'_, '_> {
                     .any(|f| f.reaches && f.function.annotations.iter().any(names::listens));
                 match listens {
                     true => format!(
-                        "{} has those run who listen, of which some run SQL",
+                        "{} publishes an event, and some listeners run SQL",
                         shown(call)
                     ),
                     false => return,
@@ -156,7 +152,7 @@ impl Walk<'_, '_> {
         self.report_possible(call, reason);
     }
 
-    /// Whether a file that is named is one of the program's, and runs SQL.
+    /// Whether an included file belongs to the program and runs SQL.
     fn includes_what_runs(&self, values: &[Value]) -> bool {
         let [Value::Text(texts), ..] = values else {
             return false;
@@ -169,7 +165,7 @@ impl Walk<'_, '_> {
         texts.iter().filter_map(file_named).any(of_file)
     }
 
-    /// `Account.class.getMethod("pay").invoke(…)`.
+    /// Whether a call is reflective: `Account.class.getMethod("pay").invoke(…)`.
     fn is_method_by_name(&self, call: &Call<'_>) -> bool {
         let of_class = call
             .classes
@@ -191,7 +187,7 @@ impl Walk<'_, '_> {
         of_class
     }
 
-    /// What a call changes of its caller's variables: those that it is given as they are.
+    /// Invalidates variables that a call receives by reference.
     pub(super) fn change_references(
         &mut self,
         call: &Call<'_>,
@@ -209,7 +205,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether what an object is asked for may have PHP's `__get` run SQL.
+    /// Reports a field access that may run SQL through a hook such as PHP's `__get`.
     pub(super) fn check_attribute_hook(&mut self, of: &Expression, name: &str, whole: &Expression) {
         let language = self.project.sources[self.file()].language;
         let hooks = self.project.attribute_hooks(language);
@@ -224,15 +220,15 @@ impl Walk<'_, '_> {
         });
         if runs {
             let call = Call::of_field(whole, of, name, classes);
-            let reason = format!("{} may be asked of the database", shown(&call));
+            let reason = format!("{} may run a method that reads the database", shown(&call));
             self.report_possible(&call, reason);
         }
     }
 }
 
 impl Walk<'_, '_> {
-    /// What an object may run where nobody names it: where it is added to something, gone through, or gone. `found` is
-    /// what the object comes to.
+    /// Follows the methods that the use of an object may run implicitly: operators, iteration, destruction. `found`
+    /// is the object's value.
     pub(super) fn follow_implicit_calls(&mut self, value: &Expression, found: &Value) {
         let has_class = matches!(
             value.kind,
@@ -256,10 +252,16 @@ impl Walk<'_, '_> {
             .partition(|at| self.project.functions[*at].class.is_some());
         if let Some(at) = others.first() {
             let name = self.project.functions[*at].full_name();
-            self.report_possible(&call, format!("what {name}() returns may run SQL"));
+            self.report_possible(
+                &call,
+                format!("the iterator that {name}() returns may run SQL"),
+            );
         }
         if methods.len() > CANDIDATES_MAX {
-            let reason = format!("{} may run more than is followed", shown(&call));
+            let reason = format!(
+                "{} may run more methods than the analyser follows",
+                shown(&call)
+            );
             self.report_possible(&call, reason);
             return;
         }
@@ -268,7 +270,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The methods that an object may run where nobody names them, and the sequence that a call comes to.
+    /// The methods that an object may run implicitly, and the iterator that a call returns.
     fn implicit_methods(&mut self, value: &Expression) -> Rc<[usize]> {
         let key = self.key_of(value);
         if let Some(known) = self.facts.implicit_methods.get(&key) {
@@ -297,7 +299,7 @@ impl Walk<'_, '_> {
         found
     }
 
-    /// Whether an expression is the object that the function is a method of.
+    /// Whether an expression is the current object.
     fn is_itself(&self, value: &Expression) -> bool {
         let function = self.frame().function;
         let receiver = function.and_then(|at| self.project.functions[at].receiver.as_deref());
@@ -309,7 +311,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The name of what is called.
+/// The name of the callee.
 fn called(value: &Expression) -> Option<&str> {
     match &value.kind {
         ExpressionKind::Call { callee, .. } => callee.last_name(),
@@ -317,7 +319,7 @@ fn called(value: &Expression) -> Option<&str> {
     }
 }
 
-/// The file that a text names, but for the folders that are not known: `__DIR__ . '/pay.php'`.
+/// The file that a text names, without unknown folders: `__DIR__ . '/pay.php'`.
 fn file_named(text: &FoldedText) -> Option<String> {
     let shown = text.shown();
     let (tail, is_whole) = match shown.rsplit_once('…') {

@@ -1,11 +1,11 @@
-//! A function followed through all of its branches: which SQL it runs, in which of them, with what.
+//! Abstract interpretation of one function: which SQL it runs, in which branches, with which values.
 //!
-//! Nothing is run. Each expression comes to a [`Value`]; where branches differ, texts become alternatives and
-//! other values new ones; what a loop changes is another value each time. Functions that run on the
-//! caller's connection are followed into. Whatever is run and not known is told ([`Unresolved`]).
+//! Nothing is executed. Each expression evaluates to a [`Value`]. Where branches differ, texts become alternatives
+//! and other values become new ones; a value that a loop changes is new in each iteration. The walk follows calls of
+//! functions that run on the caller's connection. It reports every call with unknown SQL ([`Unresolved`]).
 //!
-//! What may not run although what stands before it does, because something returned before or failed, stands in
-//! a branch of its own ([`Flow::may_leave`]).
+//! Statements after a possible return or failure stand in a branch of their own ([`Flow::may_leave`]): they may not
+//! run although the statements before them did.
 
 mod call;
 mod callee;
@@ -36,49 +36,49 @@ use crate::{
 use state::{Handles, State};
 pub(crate) use summary_cache::SummaryCache;
 
-/// How deep functions are followed into functions, and expressions into expressions.
+/// The depth limits for nested calls and for nested expressions.
 const CALLS_MAX: usize = 12;
 const DEPTH_MAX: usize = 400;
 /// The most statements of one transaction.
 const RUNS_MAX: usize = 2_000;
-/// The deepest loops that are followed twice.
+/// The deepest nesting of loops that is followed twice.
 const LOOPS_MAX: usize = 4;
-/// The most letters that are shown of an expression.
+/// The most characters of an expression in reports.
 const SHOWN_MAX: usize = 48;
-/// The most expressions that are looked at for one function, those of the functions that it calls included; and the
-/// most for each once so many have been looked at for all: where everybody calls everybody, there is no end to it.
+/// Limits on evaluated expressions: for one function with its callees, for all functions together, and for each
+/// function once the total is exhausted. Mutually recursive programs would not terminate otherwise.
 const WORK_MAX: usize = 100_000;
 const WORK_OF_ALL_MAX: usize = 4_000_000;
 const WORK_LEFT_MAX: usize = 2_000;
-/// The most for the value of one constant, or of one field.
+/// The limit for the value of one constant or field.
 const WORK_OF_CONSTANT_MAX: usize = 1_000;
 
-/// What one function comes to.
+/// The result of walking one function.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
     pub(crate) steps: Vec<WalkedStep>,
     pub(crate) runs: Vec<Run>,
     pub(crate) unresolved: Vec<Unresolved>,
     pub(crate) guards: Vec<Guard>,
-    /// Declarations that it runs, each with its file.
+    /// Declarations that the function runs, each with its file.
     pub(crate) declared: Vec<(usize, FoldedText)>,
-    /// Parameters of the function that are run as SQL.
+    /// Calls that run a parameter of the function as SQL.
     pub(crate) forwards: Vec<Unresolved>,
-    /// What may run something, if this is a transaction.
+    /// Calls that may run SQL; they count if the function is a transaction.
     possible: Vec<Unresolved>,
 }
 
-/// As [`anabranch_sql::script::Step`] has it, by the numbers of runs.
+/// Steps as in [`anabranch_sql::script::Step`], by run numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WalkedStep {
     Run(usize),
-    /// A statement that was made ready, and runs where nobody else runs it.
+    /// A prepared statement, which runs here unless it is executed elsewhere.
     Prepared(usize),
     Either(Vec<Branch>),
     Repeat(Vec<WalkedStep>),
 }
 
-/// One branch, and where it stands.
+/// One branch and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Branch {
     pub(crate) file: usize,
@@ -95,101 +95,101 @@ pub(crate) struct Run {
     pub(crate) bound: Bound,
 }
 
-/// What is bound to a statement's placeholders.
+/// The values bound to a statement's placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) positional: BTreeMap<usize, Value>,
     pub(crate) named: BTreeMap<String, Value>,
-    /// Whether something was bound in a way that does not tell to what.
+    /// Whether a value was bound to an unknown placeholder.
     pub(crate) unsure: bool,
 }
 
-/// A statement that is ready.
+/// A prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Handle {
     texts: Vec<FoldedText>,
     file: usize,
     at: usize,
     bound: Bound,
-    /// The runs of it.
+    /// Its runs.
     runs: Vec<usize>,
 }
 
-/// How a statement ends.
+/// How control leaves a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flow {
-    /// Nothing behind it runs.
+    /// Nothing after it runs.
     ends: bool,
-    /// The transaction is given up.
+    /// The transaction aborts.
     aborts: bool,
-    /// What is behind it may not run, and what is before it counts.
+    /// What follows may not run, while what came before has taken effect.
     may_leave: bool,
 }
 
-/// A function on the way in.
+/// An active call.
 #[derive(Clone, Debug)]
 struct Frame {
     function: Option<usize>,
     file: usize,
     class: Option<String>,
     returns: Vec<Value>,
-    /// How much had run before it.
+    /// The value of [`Walk::ran`] when the call began.
     ran: usize,
 }
 
-/// What is found out beside it about all functions.
+/// Facts about the whole program, gathered by all walks.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramFacts {
-    /// Functions that were followed into from another, or were handed over.
+    /// Functions that were followed from a caller, or passed as callbacks.
     pub(crate) joined: BTreeSet<usize>,
-    /// Functions that were called and not followed into.
+    /// Functions that were called but not followed.
     pub(crate) called: BTreeSet<usize>,
-    /// The names of what is called with SQL, and with something else, in the place of SQL.
+    /// The names of callees that get SQL as their text argument, and of those that get something else.
     pub(crate) forwarded: BTreeSet<String>,
     pub(crate) forwarded_otherwise: BTreeSet<String>,
-    /// Where the texts begin that were run, or told as not understood.
+    /// The start positions of texts that were run or reported.
     pub(crate) texts: BTreeSet<(usize, u32)>,
-    /// The fields that methods write.
+    /// The fields that each method writes.
     pub(crate) fields: BTreeMap<usize, Rc<BTreeSet<String>>>,
-    /// What functions have come to that run nothing.
+    /// Summaries of functions that run nothing.
     pub(crate) summaries: SummaryCache,
-    /// What is known of objects, by the function and the place of an expression in it.
+    /// What is known of objects, by expression.
     pub(crate) objects: HashMap<ExpressionKey, Object>,
-    /// The methods that calls mean by the classes of what they are called on.
+    /// The methods that each call means, by the class of its receiver.
     pub(crate) methods: HashMap<ExpressionKey, Rc<[usize]>>,
-    /// The methods that objects may run where nobody names them.
+    /// The methods that each object may run without a call by name.
     pub(crate) implicit_methods: HashMap<ExpressionKey, Rc<[usize]>>,
-    /// How many expressions have been looked at.
+    /// The number of evaluated expressions.
     pub(crate) work: usize,
-    /// Handlers of requests, and what they are called.
+    /// Request handlers and their names.
     pub(crate) routes: BTreeMap<usize, String>,
 }
 
-/// An expression: the function that it stands in, or its file behind those; its place; and its kind, since what was made
-/// of one piece of source has one place.
+/// Identifies an expression: its function (or its file, numbered after all functions), its range and its kind. The
+/// kind is needed because several nodes made from one piece of source share a range.
 type ExpressionKey = (usize, usize, usize, Discriminant<ExpressionKind>);
 
-/// What is known of an object by the expression that it is.
+/// What is known of the object that an expression evaluates to.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
-    /// The classes that it may be of; none where that is not known.
+    /// Its possible classes; empty if unknown.
     pub(crate) classes: Rc<Classes>,
     /// How it runs SQL, if it does.
     pub(crate) runs: Option<ExecutionMode>,
 }
 
-/// What a file gives to names outside of functions, and to fields.
+/// The values that a file assigns to outer names and fields.
 #[derive(Debug, Default)]
 pub(crate) struct Constants {
-    /// The class, if it is a field, the name, and the value.
+    /// The class (of a field), the name and the value.
     pub(crate) named: Vec<(Option<String>, String, Value)>,
-    /// Names of the file that stand for what may run SQL: what was made of a connection, functions in a map.
+    /// File-level names that may run SQL: objects made from a connection, functions in a map.
     pub(crate) running: Vec<String>,
-    /// What fields of that name are given, whoever's they are.
+    /// The values assigned to fields of a name on objects of unknown class.
     pub(crate) of_objects: Vec<(String, Value)>,
 }
 
-/// Who follows.
+/// The state of one walk.
 pub(crate) struct Walk<'p, 's> {
     project: &'p Project<'p>,
     facts: &'s mut ProgramFacts,
@@ -201,33 +201,32 @@ pub(crate) struct Walk<'p, 's> {
     loops: usize,
     depth: usize,
     work: usize,
-    /// How much may be looked at.
+    /// The limit on `work`.
     work_max: usize,
-    /// Whether what is found is thrown away.
+    /// The depth of trial runs. Their findings are discarded.
     trial: usize,
-    /// Whether constants are evaluated, and nothing runs.
+    /// Whether only constants are evaluated, so that nothing runs.
     constants: bool,
     gave_up: bool,
-    /// How much was run, made ready, or is not known, also on trial.
+    /// Counts runs, prepared statements and unresolved calls, those of trial runs included.
     ran: usize,
-    /// What SQL was run on, by its name.
+    /// The names of objects on which SQL was run.
     ran_on: BTreeSet<String>,
     /// Whether a transaction was begun or ended.
     controlled: bool,
-    /// How many calls may have run something, also on trial.
+    /// Counts calls that may have run SQL, those of trial runs included.
     escaped: usize,
-    /// Calls of functions within themselves, by these functions.
+    /// Recursive calls, by function.
     recursive_calls: Vec<(usize, Unresolved)>,
-    /// How many of the functions that are followed were handed to who runs them in a transaction.
+    /// The number of active callbacks that run in a transaction.
     transactions: usize,
-    /// Every statement that was made ready, as it was then.
+    /// Every prepared statement in its original state.
     prepared: Vec<Arc<Handle>>,
-    /// Which of them have run, or have left the function, which may then be what runs them.
+    /// Prepared statements that were executed, or left the function and may be executed by its caller.
     executed: BTreeSet<usize>,
-    /// The lowest of the frames whose function was called again, and not followed into; 0 where it would have gone
-    /// too deep.
+    /// The lowest frame of a function that was called recursively and not followed; 0 if the depth limit was reached.
     cut_from: usize,
-    /// The states in which loops were left.
+    /// The states at each `break` and `continue`, by loop.
     exits: Vec<Vec<State>>,
     /// Whether the transaction was rolled back in this branch.
     aborted: bool,
@@ -271,7 +270,7 @@ impl<'p, 's> Walk<'p, 's> {
         }
     }
 
-    /// A function by itself.
+    /// Walks a function as a root.
     pub(crate) fn function(mut self, at: usize) -> Walked {
         let declared = &self.project.functions[at];
         for parameter in &declared.function.parameters {
@@ -293,7 +292,7 @@ impl<'p, 's> Walk<'p, 's> {
         self.finish()
     }
 
-    /// What stands outside of functions.
+    /// Walks the top-level code of a file.
     pub(crate) fn module(mut self, file: usize) -> Walked {
         self.frames.push(Frame {
             function: None,
@@ -307,8 +306,8 @@ impl<'p, 's> Walk<'p, 's> {
         self.finish()
     }
 
-    /// The values that a file gives to names outside of functions. What is seen on the way is no transaction's: it
-    /// serves the constants of other files alone.
+    /// The values that a file assigns to outer names. This walk belongs to no transaction; it only supplies constants
+    /// to other files.
     pub(crate) fn constants(mut self, file: usize) -> Constants {
         self.constants = true;
         self.frames.push(Frame {
@@ -339,7 +338,7 @@ impl<'p, 's> Walk<'p, 's> {
             }
             found.named.push((class, given.name.to_owned(), value));
         }
-        // Nothing is no text that could run.
+        // Null is no text that could run.
         found.named.retain(|(_, _, value)| *value != Value::Nothing);
         found
             .of_objects
@@ -347,8 +346,7 @@ impl<'p, 's> Walk<'p, 's> {
         found
     }
 
-    /// What a name is given that stands outside of functions: where that takes too long to tell, a value of which
-    /// nothing is known, and not nothing.
+    /// The value of a constant; unknown, not null, if the work limit is reached.
     fn constant(&mut self, value: &Expression) -> Value {
         self.work_max = self.work + WORK_OF_CONSTANT_MAX;
         let found = self.evaluate(value);
@@ -363,7 +361,7 @@ impl<'p, 's> Walk<'p, 's> {
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
         self.place_unexecuted(&mut steps);
         self.out.steps = steps;
-        // One that is known for certain makes it unknown already.
+        // A certain unresolved call makes the transaction unknown already.
         let possible = std::mem::take(&mut self.out.possible);
         if self.out.unresolved.is_empty()
             && !(self.out.runs.is_empty() && self.out.forwards.is_empty() && !self.controlled)
@@ -373,7 +371,7 @@ impl<'p, 's> Walk<'p, 's> {
         self.out
     }
 
-    /// What was made ready and not run by anybody who was seen runs where it was made ready.
+    /// Statements that were prepared and never executed count as running where they were prepared.
     fn place_unexecuted(&mut self, steps: &mut Vec<WalkedStep>) {
         let mut at = 0;
         while at < steps.len() {
@@ -424,7 +422,7 @@ impl<'p, 's> Walk<'p, 's> {
     }
 
     fn frame(&self) -> &Frame {
-        // There is one from the first line on.
+        // Every walk begins by pushing a frame.
         &self.frames[self.frames.len() - 1]
     }
 
@@ -432,7 +430,7 @@ impl<'p, 's> Walk<'p, 's> {
         self.frame().file
     }
 
-    /// A value of its own.
+    /// A fresh value.
     fn scalar(&mut self, shown: &str, read: Vec<Read>, number: bool) -> Value {
         Value::Scalar(self.plain(shown, read, number))
     }
@@ -449,7 +447,7 @@ impl<'p, 's> Walk<'p, 's> {
         }
     }
 
-    /// A piece of the file that is followed.
+    /// A range of the current file.
     fn source(&self, range: &std::ops::Range<usize>) -> &'p str {
         let text = &self.project.sources[self.file()].text;
         text.get(range.clone()).unwrap_or_default()
@@ -460,7 +458,7 @@ impl<'p, 's> Walk<'p, 's> {
         self.steps[last].push(step);
     }
 
-    /// Something that is run and not known.
+    /// Records a call with unknown SQL.
     fn unresolved(&mut self, unresolved: Unresolved) {
         self.ran += 1;
         if self.trial == 0
@@ -474,7 +472,7 @@ impl<'p, 's> Walk<'p, 's> {
         }
     }
 
-    /// Gives up what is followed, once.
+    /// Abandons the walk; only the first reason is recorded.
     fn give_up(&mut self, reason: &str, range: &std::ops::Range<usize>) {
         if !std::mem::replace(&mut self.gave_up, true) {
             let unresolved = Unresolved {
@@ -483,12 +481,12 @@ impl<'p, 's> Walk<'p, 's> {
                 reason: reason.to_owned(),
                 head: String::new(),
             };
-            // Also on trial: nothing is followed behind it.
+            // Recorded in trial runs as well, since nothing is walked after it.
             self.out.unresolved.push(unresolved);
         }
     }
 
-    /// What a variable is after either of two branches.
+    /// The value of a variable after two branches.
     fn join(&mut self, name: &str, left: &Value, right: &Value) -> Value {
         if left == right {
             return left.clone();
@@ -523,7 +521,7 @@ impl<'p, 's> Walk<'p, 's> {
         read.extend(right.read());
         let database = self.may_run(left) || self.may_run(right);
         if let (Value::Text(texts), other) | (other, Value::Text(texts)) = (left, right) {
-            // The text, or what is not known.
+            // Either the text or an unknown text.
             let hole = match other {
                 Value::Scalar(scalar) => scalar.clone(),
                 _ => self.plain(name, read.clone(), false),
@@ -610,7 +608,7 @@ impl<'p, 's> Walk<'p, 's> {
     }
 }
 
-/// A stretch of source on one line, and not more of it than people want to read.
+/// Source text on one line, shortened for reports.
 fn shortened(shown: &str) -> String {
     let is_odd = |byte: &u8| !byte.is_ascii_graphic();
     if shown.len() <= SHOWN_MAX && !shown.as_bytes().iter().any(is_odd) {
@@ -642,7 +640,7 @@ fn union(a: &[usize], b: &[usize]) -> Vec<usize> {
     both
 }
 
-/// Whether values of a type are numbers, written as SQL has them.
+/// Whether a type's values are numbers as in SQL.
 fn is_number(of_type: &str) -> bool {
     let name = of_type
         .trim()

@@ -1,4 +1,4 @@
-//! Statements that run, and what they come to.
+//! Prepares, binds and runs statements, and evaluates their results.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Walk<'_, '_> {
-    /// A call that makes a statement ready, binds to one, or runs one.
+    /// Evaluates a call that prepares a statement, binds to one, or runs one.
     pub(super) fn of_statement(
         &mut self,
         call: &Call<'_>,
@@ -22,7 +22,7 @@ impl Walk<'_, '_> {
         values: &[Value],
     ) -> Option<Value> {
         let name = call.name;
-        // A field may hold a statement by its text.
+        // A field may hold a statement as text.
         let receiver = match receiver {
             Some(Value::Text(texts))
                 if texts.iter().any(FoldedText::is_sql)
@@ -40,40 +40,50 @@ impl Walk<'_, '_> {
         if let Some(Value::Handle(handles)) = &receiver {
             return self.on_handles(call, handles, values);
         }
-        // A statement handed over.
-        let given = values.iter().position(|v| matches!(v, Value::Handle(_)));
-        if let Some(at) = given
-            && let Value::Handle(handles) = &values[at]
-        {
-            if names::binds(name) {
-                self.bind(call, handles, values, at + 1);
-                return Some(values[at].clone());
-            }
-            if names::prepares(name) {
-                return Some(values[at].clone());
-            }
-            if name.to_ascii_lowercase().contains("close")
-                || name.starts_with("new ")
-                || names::reports_text(name, call.callee)
-                || names::builds_text(name)
-            {
-                return Some(values[at].clone());
-            }
-            if name.ends_with("bind_result") {
-                self.give_to_references(call, handles);
-                return Some(Value::Nothing);
-            }
-            if name.contains("fetch")
-                || name.contains("result")
-                || name.contains("affected")
-                || name.contains("num_rows")
-            {
-                let runs = self.runs_so_far(handles);
-                return Some(Value::Rows(runs));
-            }
-            let bound = self.bound_by(call, values, at + 1);
-            return Some(self.run_handles(handles, bound, call));
+        if let Some(found) = self.with_prepared_argument(call, values) {
+            return Some(found);
         }
+        self.run_text_argument(call, values)
+    }
+
+    /// Evaluates a call that receives a prepared statement as an argument.
+    fn with_prepared_argument(&mut self, call: &Call<'_>, values: &[Value]) -> Option<Value> {
+        let name = call.name;
+        let at = values.iter().position(|v| matches!(v, Value::Handle(_)))?;
+        let Value::Handle(handles) = &values[at] else {
+            return None;
+        };
+        if names::binds(name) {
+            self.bind(call, handles, values, at + 1);
+            return Some(values[at].clone());
+        }
+        if names::prepares(name)
+            || name.to_ascii_lowercase().contains("close")
+            || name.starts_with("new ")
+            || names::reports_text(name, call.callee)
+            || names::builds_text(name)
+        {
+            return Some(values[at].clone());
+        }
+        if name.ends_with("bind_result") {
+            self.assign_columns(call, handles);
+            return Some(Value::Nothing);
+        }
+        if name.contains("fetch")
+            || name.contains("result")
+            || name.contains("affected")
+            || name.contains("num_rows")
+        {
+            let runs = self.runs_so_far(handles);
+            return Some(Value::Rows(runs));
+        }
+        let bound = self.bound_by(call, values, at + 1);
+        Some(self.run_handles(handles, bound, call))
+    }
+
+    /// Evaluates a call that receives SQL as a text: prepares or runs it.
+    fn run_text_argument(&mut self, call: &Call<'_>, values: &[Value]) -> Option<Value> {
+        let name = call.name;
         let (at, texts, beside) = self.text_in(call, values)?;
         if !names::may_run_sql(name) {
             if names::reports_text(name, call.callee) {
@@ -101,7 +111,7 @@ impl Walk<'_, '_> {
         if let Some(path) = call.on.and_then(Expression::path) {
             self.ran_on.insert(path);
         }
-        // In JPA these are words about objects.
+        // JPA queries are not SQL.
         if name == "createQuery"
             && call
                 .on
@@ -110,7 +120,7 @@ impl Walk<'_, '_> {
         {
             self.mark(&texts);
             let reason =
-                "createQuery() is in the words of the mapper's objects, not of tables".to_owned();
+                "createQuery() is written in the mapper's query language, not in SQL".to_owned();
             self.report_unresolved(call, reason, String::new());
             return Some(self.computed(values, call.whole));
         }
@@ -125,20 +135,31 @@ impl Walk<'_, '_> {
         if names::prepares(name) {
             return Some(self.prepare(texts, bound, call));
         }
-        let many = name.to_ascii_lowercase();
+        Some(self.run_texts(&texts, mixed, bound, call))
+    }
+
+    /// Runs texts with their bound values: many times for a batch, statement by statement for a mixed text.
+    fn run_texts(
+        &mut self,
+        texts: &[FoldedText],
+        mixed: Option<Vec<FoldedText>>,
+        mut bound: Bound,
+        call: &Call<'_>,
+    ) -> Value {
+        let many = call.name.to_ascii_lowercase();
         if many.contains("many") || many.contains("batch") {
-            // For each of many.
+            // Once for each of many sets of values.
             bound.unsure = true;
             self.loops += 1;
             self.steps.push(Vec::new());
-            let found = self.run(&texts, bound, call.whole.range.start);
+            let found = self.run(texts, bound, call.whole.range.start);
             let inner = self.steps.pop().unwrap_or_default();
             self.loops -= 1;
             self.push(WalkedStep::Repeat(inner));
-            return Some(found);
+            return found;
         }
         if let Some(parts) = mixed {
-            // What declares what is declared, and the rest runs.
+            // Declarations are recorded; the other statements run.
             for part in parts {
                 match Control::of(&part.head()) {
                     Some(control) => {
@@ -149,16 +170,16 @@ impl Walk<'_, '_> {
                     }
                 }
             }
-            return Some(Value::Nothing);
+            return Value::Nothing;
         }
-        let found = self.run(&texts, bound, call.whole.range.start);
+        let found = self.run(texts, bound, call.whole.range.start);
         if let (Some(path), Value::Rows(runs)) = (call.on.and_then(Expression::path), &found) {
             Arc::make_mut(&mut self.state.cursors).insert(path, runs.clone());
         }
-        Some(found)
+        found
     }
 
-    /// The argument that is SQL: which, its texts, and the values that stand beside it in one object.
+    /// Finds the SQL argument: its index, its texts, and the values beside it in an object argument.
     fn text_in(
         &self,
         call: &Call<'_>,
@@ -207,7 +228,7 @@ impl Walk<'_, '_> {
             Control::Utility => {
                 let declares = |text: &&FoldedText| {
                     let head = text.head();
-                    // Where there are holes nobody knows what is declared.
+                    // A text with holes is no known declaration.
                     head.len() == text.length() && declares(&head)
                 };
                 if self.trial == 0 && !self.is_down_migration() {
@@ -222,7 +243,7 @@ impl Walk<'_, '_> {
         Some(Value::Nothing)
     }
 
-    /// Whether what runs undoes a migration: it declares nothing.
+    /// Whether the current function undoes a migration, so that its statements declare nothing.
     fn is_down_migration(&self) -> bool {
         const NAMES: [&str; 9] = [
             "down",
@@ -240,7 +261,7 @@ impl Walk<'_, '_> {
         names.any(|name| NAMES.contains(&name.as_str()))
     }
 
-    /// A statement made ready.
+    /// Prepares a statement.
     fn prepare(&mut self, texts: Vec<FoldedText>, bound: Bound, call: &Call<'_>) -> Value {
         if self.constants {
             return Value::Text(texts);
@@ -277,7 +298,7 @@ impl Walk<'_, '_> {
         let lower = name.to_ascii_lowercase();
         let ran = !self.runs_so_far(handles).is_empty();
         if lower.contains("bind_result") || lower == "bindcolumn" {
-            self.give_to_references(call, handles);
+            self.assign_columns(call, handles);
             return Some(Value::Nothing);
         }
         if lower == "bindparams" || names::binds(name) {
@@ -365,7 +386,7 @@ impl Walk<'_, '_> {
         Value::Rows(all)
     }
 
-    /// `setInt(1, n)`, `bindValue(':n', n)`, `bind_param("i", n)`, `setParameter("n", n)`.
+    /// Binds values: `setInt(1, n)`, `bindValue(':n', n)`, `bind_param("i", n)`, `setParameter("n", n)`.
     fn bind(&mut self, call: &Call<'_>, handles: &[usize], values: &[Value], from: usize) {
         let lower = call.name.to_ascii_lowercase();
         let mut bound = Bound::default();
@@ -422,7 +443,7 @@ impl Walk<'_, '_> {
                 }
                 [(_, Value::Map(_)), ..] => bound = self.bound_by(call, values, from),
                 [_, _, ..] => bound.unsure = true,
-                // `setFetchSize(1)` and its like.
+                // Options such as `setFetchSize(1)`.
                 _ => return,
             }
         }
@@ -435,8 +456,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Variables that are given the columns of a result.
-    fn give_to_references(&mut self, call: &Call<'_>, handles: &[usize]) {
+    /// Assigns result columns to variables that a call receives by reference.
+    fn assign_columns(&mut self, call: &Call<'_>, handles: &[usize]) {
         let runs = self.runs_so_far(handles);
         let targets: Vec<&Expression> = call
             .arguments
@@ -451,7 +472,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What is asked of rows: a column, or other rows.
+    /// Evaluates a call on rows: a column, or rows.
     pub(super) fn of_rows(
         &mut self,
         call: &Call<'_>,
@@ -535,7 +556,7 @@ impl Walk<'_, '_> {
         Some(Value::Rows(runs))
     }
 
-    /// A column of what some statements come to: by its name, or by its number.
+    /// A column of these runs' results, by name or by number.
     pub(super) fn column(
         &mut self,
         runs: &[usize],
@@ -567,7 +588,7 @@ impl Walk<'_, '_> {
             });
         }
         let is_column = read.iter().any(|r| r.column.is_some());
-        // `rows`, `rows[0]`: still what was read.
+        // `rows` and `rows[0]` are still rows.
         let of_rows = matches!(
             value.kind,
             ExpressionKind::Member(..) | ExpressionKind::Index(..)
@@ -586,7 +607,7 @@ impl Walk<'_, '_> {
         self.scalar(&shown, read, false)
     }
 
-    /// Runs one of these texts here.
+    /// Runs one of these alternative texts.
     pub(super) fn run(&mut self, texts: &[FoldedText], bound: Bound, at: usize) -> Value {
         let file = self.file();
         let runs = self.runs_of(texts, &bound, file, at);
@@ -596,7 +617,7 @@ impl Walk<'_, '_> {
         Value::Rows(runs)
     }
 
-    /// The runs of these texts, one for each.
+    /// Records a run for each text.
     pub(super) fn runs_of(
         &mut self,
         texts: &[FoldedText],
@@ -608,7 +629,10 @@ impl Walk<'_, '_> {
         let mut runs = Vec::new();
         for text in texts {
             if self.out.runs.len() >= RUNS_MAX {
-                self.give_up("more statements run here than are followed", &(at..at));
+                self.give_up(
+                    "more statements run here than the analyser follows",
+                    &(at..at),
+                );
                 break;
             }
             self.ran += 1;
@@ -639,7 +663,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// These texts are accounted for.
+    /// Marks texts as run or reported.
     pub(super) fn mark(&mut self, texts: &[FoldedText]) {
         for piece in texts.iter().flat_map(|t| &t.pieces) {
             if let crate::value::Piece::Known { file, places, .. } = piece
@@ -651,7 +675,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Names that rows have beside their columns.
+/// Members of results besides columns.
 fn is_of_rows(name: &str) -> bool {
     matches!(
         name,
@@ -675,7 +699,7 @@ fn is_of_rows(name: &str) -> bool {
     )
 }
 
-/// Whether a row was fetched, so that what is asked by a number is a column.
+/// Whether a single row was fetched, so that an index means a column.
 fn is_fetched(value: &Expression) -> bool {
     match &value.kind {
         ExpressionKind::Index(of, _) => {
@@ -697,7 +721,7 @@ fn is_entity_manager(name: &str) -> bool {
         || name == "manager"
 }
 
-/// What texts are of which any may run, where all are the same.
+/// The kind of control statement that all alternatives share.
 fn control_of(texts: &[FoldedText]) -> Option<Control> {
     let mut found = texts.iter().map(|text| Control::of(&text.shown()));
     let first = found.next()??;

@@ -1,7 +1,7 @@
-//! What branches may leave different: variables, statements that are ready, cursors.
+//! The state that branches may change: variables, prepared statements, cursors.
 //!
-//! Every branch begins with the state before it, and most change little of it: so copies share what they have in
-//! common, and what two of them share is known to be the same without a look.
+//! Each branch starts from the state before it and changes little. Copies share what they have in common, so that
+//! equal parts are recognised by pointer.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -12,21 +12,21 @@ use std::{
 use super::{Bound as BoundValues, Handle};
 use crate::value::Value;
 
-/// It.
+/// The state at one point of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// Variables; fields as `this.name`.
+    /// Variables; fields are named `this.name`.
     pub(super) variables: Variables,
     pub(super) handles: Handles,
-    /// What a cursor has run last.
+    /// The last runs of each cursor.
     pub(super) cursors: Arc<BTreeMap<String, Vec<usize>>>,
 }
 
-/// Names, and what they stand for.
+/// Variables and their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables(Arc<BTreeMap<Arc<str>, Arc<Value>>>);
 
-/// What was written, name by name.
+/// Variables that a call wrote, with their new values.
 pub(super) type Written = Vec<(Arc<str>, Arc<Value>)>;
 
 impl Variables {
@@ -34,7 +34,7 @@ impl Variables {
         self.0.get(name).map(|value| &**value)
     }
 
-    /// The same, as it stands elsewhere, too.
+    /// The shared value of a variable.
     pub(super) fn shared(&self, name: &str) -> Option<&Arc<Value>> {
         self.0.get(name)
     }
@@ -47,7 +47,7 @@ impl Variables {
         self.share(&Arc::from(name), Arc::new(value));
     }
 
-    /// The same of a value that stands elsewhere, too.
+    /// Sets a variable to a shared value.
     pub(super) fn share(&mut self, name: &Arc<str>, value: Arc<Value>) {
         if self
             .0
@@ -69,29 +69,29 @@ impl Variables {
         self.0.iter()
     }
 
-    /// What is known of the parts of something: of `a`, `a.b` and `a.b.c`.
+    /// The values of all parts of a variable: `a.b` and `a.b.c` for `a`.
     pub(super) fn parts_of(&self, name: &str) -> impl Iterator<Item = &Value> {
         let (from, to) = (format!("{name}."), format!("{name}/"));
         let range = (Bound::Included(&*from), Bound::Excluded(&*to));
-        // Behind a point comes a slash.
+        // In ASCII, `/` follows `.`.
         self.0.range::<str, _>(range).map(|(_, value)| &**value)
     }
 
-    /// Forgets those of which `goes` is true.
+    /// Removes the variables for which `goes` is true.
     pub(super) fn forget(&mut self, goes: impl Fn(&str, &Value) -> bool) {
-        // Most often there are none.
+        // Usually none matches, and nothing is copied.
         if self.0.iter().any(|(name, value)| goes(name, value)) {
             Arc::make_mut(&mut self.0).retain(|name, value| !goes(name, value));
         }
     }
 
-    /// Whether they are surely the same.
+    /// Whether both share the same map, and so are equal.
     pub(super) fn is_shared_with(&self, other: &Variables) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Statements that are ready, by their numbers.
+/// Prepared statements by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Handles(Arc<Vec<Arc<Handle>>>);
 
@@ -108,7 +108,7 @@ impl Handles {
         Arc::make_mut(&mut self.0).push(handle);
     }
 
-    /// Changes what is bound to one.
+    /// Mutable access to the values bound to a statement.
     pub(super) fn bound_mut(&mut self, number: usize) -> Option<&mut BoundValues> {
         self.handle_mut(number).map(|handle| &mut handle.bound)
     }

@@ -1,4 +1,4 @@
-//! Statements: branches, loops, ways out.
+//! Walks statements: branches, loops and exits.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Walk<'_, '_> {
-    /// Statements one behind the other. What may not be come to stands in a branch.
+    /// Walks a sequence of statements. Statements that may not be reached stand in a branch.
     pub(super) fn block(&mut self, statements: &[Statement]) -> Flow {
         let mut whole = Flow::default();
         let mut nested = Vec::new();
@@ -19,7 +19,7 @@ impl Walk<'_, '_> {
                 break;
             }
             if whole.may_leave && nested.len() < 64 {
-                // A branch that what follows stands in; a second one where there is none yet in the first.
+                // Opens a branch for the following statements, unless an empty one is open.
                 let empty = !nested.is_empty() && self.steps.last().is_some_and(Vec::is_empty);
                 if !empty {
                     self.steps.push(Vec::new());
@@ -32,7 +32,7 @@ impl Walk<'_, '_> {
             if flow.ends {
                 whole.ends = true;
                 whole.aborts = flow.aborts;
-                // What stands behind it is never come to, but for functions and labels.
+                // The rest is unreachable, except for functions and labels.
                 break;
             }
         }
@@ -44,7 +44,7 @@ impl Walk<'_, '_> {
         whole
     }
 
-    /// One of these branches, or none.
+    /// Adds a choice between these branches, or none of them.
     pub(super) fn either(&mut self, branches: Vec<(usize, Vec<WalkedStep>)>) {
         let file = self.file();
         let branches: Vec<Branch> = branches
@@ -57,7 +57,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Statements in a branch of their own: their steps, the state behind them, and how they end.
+    /// Walks a branch from a state. Returns its steps, its final state and its flow.
     fn branch(&mut self, from: &State, statements: &[Statement]) -> (Vec<WalkedStep>, State, Flow) {
         self.state = from.clone();
         self.restore_handles();
@@ -87,27 +87,7 @@ impl Walk<'_, '_> {
                 value,
                 cases,
                 exhaustive,
-            } => {
-                if let Some(value) = value {
-                    self.evaluate(value);
-                }
-                let mut all: Vec<&[Statement]> = cases.iter().map(Vec::as_slice).collect();
-                if !exhaustive {
-                    all.push(&[]);
-                }
-                let at: Vec<usize> = all
-                    .iter()
-                    .map(|case| {
-                        case.first()
-                            .map_or(statement.range.start, |s| s.range.start)
-                    })
-                    .collect();
-                self.exits.push(Vec::new());
-                let mut flow = self.branches(&all, &at);
-                // Who leaves a case goes on behind the last.
-                flow.ends &= !self.merge_exits();
-                flow
-            }
+            } => self.cases(statement, value.as_ref(), cases, *exhaustive),
             StatementKind::Loop { before, body } => {
                 for value in before {
                     self.evaluate(value);
@@ -168,12 +148,40 @@ impl Walk<'_, '_> {
                 self.declare(function);
                 Flow::default()
             }
-            // What is broken is told for the whole file.
+            // Broken source is reported for the whole file.
             StatementKind::Class { .. } | StatementKind::Broken => Flow::default(),
         }
     }
 
-    /// The states in which a loop, or its turn, was left, beside that at its end; whether there are any.
+    fn cases(
+        &mut self,
+        statement: &Statement,
+        value: Option<&Expression>,
+        cases: &[Vec<Statement>],
+        exhaustive: bool,
+    ) -> Flow {
+        if let Some(value) = value {
+            self.evaluate(value);
+        }
+        let mut all: Vec<&[Statement]> = cases.iter().map(Vec::as_slice).collect();
+        if !exhaustive {
+            all.push(&[]);
+        }
+        let at: Vec<usize> = all
+            .iter()
+            .map(|case| {
+                case.first()
+                    .map_or(statement.range.start, |s| s.range.start)
+            })
+            .collect();
+        self.exits.push(Vec::new());
+        let mut flow = self.branches(&all, &at);
+        // `break` continues after the last case.
+        flow.ends &= !self.merge_exits();
+        flow
+    }
+
+    /// Merges the states at each `break` and `continue` into the final state. Returns whether there were any.
     fn merge_exits(&mut self) -> bool {
         let exits = self.exits.pop().unwrap_or_default();
         let any = !exits.is_empty();
@@ -230,7 +238,7 @@ impl Walk<'_, '_> {
         combined(&flows)
     }
 
-    /// One of these runs.
+    /// Walks alternatives of which one runs.
     fn branches(&mut self, all: &[&[Statement]], places: &[usize]) -> Flow {
         combined(&self.both(all, places))
     }
@@ -245,7 +253,7 @@ impl Walk<'_, '_> {
             steps.push((*at, inner));
             flows.push(flow);
             if flow.ends {
-                // What it has made ready stays known.
+                // Statements that it prepared stay known.
                 continue;
             }
             joined = Some(match joined {
@@ -259,15 +267,15 @@ impl Walk<'_, '_> {
         flows
     }
 
-    /// What runs any number of times: once to see what it changes, once as it is the other times.
+    /// Walks a loop body twice: once on trial to find the variables that it changes, then with these unknown.
     ///
-    /// Which branches are followed does not hang on what variables stand for, so what one turn does not write, none
-    /// does. What is written counts as changed though it be the same: it may be another in the turn after the next.
+    /// The values of variables do not decide which branches are followed, so one trial finds every write. A written
+    /// variable counts as changed even if its value is the same, since it may differ two iterations later.
     pub(super) fn repeat(&mut self, body: &mut dyn FnMut(&mut Self)) {
         let before = self.state.clone();
         self.loops += 1;
         if self.trial > 0 {
-            // What it leaves is looked at for what it has written alone.
+            // On trial, only the set of written variables matters.
             body(self);
             self.loops -= 1;
             let inside = std::mem::take(&mut self.state);
@@ -285,7 +293,7 @@ impl Walk<'_, '_> {
             let changed = deep || !after.variables.shared(name).is_some_and(is_kept);
             let is_fixed = matches!(**value, Value::Handle(_) | Value::Function(_));
             if changed && !is_fixed {
-                // Whatever it was computed from in earlier turns may not be there any more by its number.
+                // Values of earlier iterations may no longer exist under their ids.
                 let value = self.scalar(name, Vec::new(), false);
                 self.state.variables.share(name, Arc::new(value));
             }
@@ -312,7 +320,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Something that is done for the state that it leaves alone.
+    /// Runs `body` on trial: it changes the state, and its findings are discarded.
     fn on_trial(&mut self, body: &mut dyn FnMut(&mut Self)) {
         let (runs, made) = (self.out.runs.len(), self.prepared.len());
         let returns: Vec<usize> = self.frames.iter().map(|f| f.returns.len()).collect();
@@ -341,7 +349,8 @@ impl Walk<'_, '_> {
                 .first()
                 .map_or(statement.range.start, |s| s.range.start)
         };
-        // Where an exception is caught and nothing given up, what has run counts and the rest does not.
+        // If a handler continues without an abort, statements before the exception count and those after it do not
+        // run.
         let mut swallowed = false;
         for handler in handlers {
             let from = from.clone();
@@ -375,13 +384,13 @@ impl Walk<'_, '_> {
                     let inner = self.steps.pop().unwrap_or_default();
                     self.either(vec![(at, inner)]);
                 }
-                // Who throws in here is caught.
+                // The handler catches exceptions of the body.
                 whole.ends &= !whole.aborts;
                 whole.aborts = false;
                 whole
             }
         };
-        // A handler may find anything done or not.
+        // A handler may run after any part of the body.
         let mut state = std::mem::take(&mut self.state);
         let before = self.join_states(from, state.clone());
         let mut steps = Vec::new();
@@ -405,7 +414,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What names stand for outside of functions.
+    /// Collects the values of names outside of functions.
     pub(super) fn collect_constants(
         &mut self,
         statements: &[Statement],
@@ -426,7 +435,7 @@ impl Walk<'_, '_> {
                         let class = self.frame().class.clone();
                         let value = match operator {
                             None => self.constant(value),
-                            // What it was before is a part of what it is.
+                            // The new value includes the old one.
                             Some(_) => {
                                 found.retain(|(of, known, _)| (of, known) != (&class, &name));
                                 self.constant(whole)
@@ -455,7 +464,7 @@ impl Walk<'_, '_> {
                     self.state.variables = kept;
                     self.frames[last].class = outer;
                 }
-                // What functions give to fields counts, whoever runs them.
+                // Functions' assignments to fields count, whether or not the functions run.
                 StatementKind::Function(function) => self.collect_fields(&function.body, found),
                 _ => {}
             }
@@ -505,7 +514,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How branches end, one of which runs.
+/// The flow of a choice between branches.
 fn combined(flows: &[Flow]) -> Flow {
     Flow {
         ends: flows.iter().all(|f| f.ends),
@@ -514,7 +523,7 @@ fn combined(flows: &[Flow]) -> Flow {
     }
 }
 
-/// Whether a RETURN stands in there.
+/// Whether the statements contain a `return`.
 fn leaves(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| match &statement.kind {
         StatementKind::Return(_) => true,

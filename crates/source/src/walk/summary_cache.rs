@@ -1,11 +1,10 @@
-//! Functions that run nothing come to the same, whoever calls them with values that nobody knows: they are followed
-//! once.
+//! A cache of function summaries: a function that runs nothing returns the same for all unknown arguments, so it is
+//! walked once.
 //!
-//! Most functions of a program are such: of ten that a transaction comes through, nine lay out dates or look after
-//! lists, and they call each other. What one has come to is remembered where it could not have come to anything else:
-//! it cannot reach SQL, and all that it was given or finds around it are values of which nothing is known, or texts
-//! that go no further. What it has written around it, it writes the next time. A value of its own is another one each
-//! time.
+//! Most functions of a program run no SQL; they format dates or manage lists, and call each other. A summary is
+//! stored if the result could not have been different: the function cannot reach SQL, and its arguments and
+//! surroundings are unknown values or texts that go no further. Reuse repeats its writes to outer variables and
+//! replaces the values that it created by fresh ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,35 +23,35 @@ use crate::{
     value::{FoldedText, Piece, Scalar, Value},
 };
 
-/// After so many outcomes that cannot be remembered, a function is not tried any more.
+/// After so many results that cannot be cached, a function is not tried again.
 const TRIED_MAX: usize = 4;
 
-/// Longer texts are not compared.
+/// Longer texts are not used in keys.
 const TEXT_MAX: usize = 64;
 
-/// How deep lists of lists are looked into.
+/// The depth to which nested lists are inspected.
 const DEPTH_MAX: usize = 8;
 
-/// What functions have come to.
+/// Summaries by function and arguments.
 #[derive(Debug, Default)]
 pub(crate) struct SummaryCache {
     outcomes: BTreeMap<SummaryKey, CacheEntry>,
-    /// The names in a function and in all that it calls of those within others.
+    /// The names used in a function and in the nested functions that it calls.
     names: BTreeMap<usize, Rc<BTreeSet<Rc<str>>>>,
-    /// The names in a function alone.
+    /// The names used in a function itself.
     own_names: BTreeMap<usize, Rc<Names>>,
 }
 
-/// What stands in a function.
+/// The names used in a function.
 #[derive(Debug)]
 struct Names {
-    /// The names in it, of whatever.
+    /// All names.
     names: Vec<Rc<str>>,
-    /// The functions within others that it may call.
+    /// The nested functions that it may call.
     nested: Vec<usize>,
 }
 
-/// A function, and what is known of what it is given.
+/// A function and what is known of its arguments.
 pub(super) type SummaryKey = (usize, Vec<ArgumentKind>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,29 +66,29 @@ pub(super) enum ArgumentKind {
 #[derive(Clone, Debug)]
 enum CacheEntry {
     Summary(Rc<Summary>),
-    /// So many times, something that may be another the next time.
+    /// The number of results so far that depended on more than the key.
     NotCacheable(usize),
 }
 
 #[derive(Debug)]
 struct Summary {
     returned: SummaryValue,
-    /// What it writes around it, where there is something of the name.
+    /// Writes to outer variables, applied where a variable of the name exists.
     written: Vec<(Arc<str>, SummaryValue)>,
 }
 
-/// What a function has made.
+/// A result of a function.
 #[derive(Clone, Debug)]
 enum SummaryValue {
-    /// What it was given in this place.
+    /// The argument at this index.
     Argument(usize),
-    /// A value, with none in it that others know.
+    /// A value that contains no value from outside of the function.
     Own(Value),
-    /// Something that may be another the next time.
+    /// A value that may differ next time.
     Other,
 }
 
-/// How things stood before a function was followed.
+/// The state of a walk before a call.
 pub(super) struct CallState {
     state: State,
     scalars: u32,
@@ -98,7 +97,7 @@ pub(super) struct CallState {
 }
 
 impl Walk<'_, '_> {
-    /// By what a call of a function is remembered, if it can be.
+    /// The cache key of a call, if it can be cached.
     pub(super) fn summary_key(
         &mut self,
         at: usize,
@@ -121,7 +120,7 @@ impl Walk<'_, '_> {
         for value in values {
             given.push(match value {
                 Value::Scalar(scalar) => {
-                    // Which of two it comes to is not seen where they are one.
+                    // With one value passed twice, the result does not show which argument it came from.
                     if !ids.insert(scalar.id) {
                         return None;
                     }
@@ -145,7 +144,7 @@ impl Walk<'_, '_> {
         ) {
             return None;
         }
-        // Only what stands within another finds that one's variables.
+        // Only nested functions see outer variables.
         let names = match declared.nested {
             true => self.names(at),
             false => Rc::default(),
@@ -154,7 +153,7 @@ impl Walk<'_, '_> {
             .then_some(summary_key)
     }
 
-    /// Whether nothing is known of what a function finds around it.
+    /// Whether all variables that a function can see around it are unknown.
     fn sees_no_known_value(
         &self,
         at: usize,
@@ -168,7 +167,7 @@ impl Walk<'_, '_> {
                 if of.read.is_empty() && !of.database && !given.contains(&of.id))
         };
         let variables = &self.state.variables;
-        // Whatever it calls of its class sees the fields, too.
+        // The methods that it calls see the fields as well.
         let fields = ["this", "self"].map(|of| variables.parts_of(of));
         if (same || declared.nested) && !fields.into_iter().flatten().all(tells_nothing) {
             return false;
@@ -186,7 +185,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// The names in a function, and in those within others that it calls, and these.
+    /// The names used in a function and in the nested functions that it calls, transitively.
     fn names(&mut self, at: usize) -> Rc<BTreeSet<Rc<str>>> {
         if let Some(known) = self.facts.summaries.names.get(&at) {
             return known.clone();
@@ -204,7 +203,7 @@ impl Walk<'_, '_> {
         names
     }
 
-    /// The names in a function alone.
+    /// The names used in a function itself.
     fn own_names(&mut self, at: usize) -> Rc<Names> {
         if let Some(known) = self.facts.summaries.own_names.get(&at) {
             return known.clone();
@@ -232,7 +231,7 @@ impl Walk<'_, '_> {
         own
     }
 
-    /// What it has come to, if that is remembered.
+    /// Applies a cached summary, if there is one.
     pub(super) fn cached_result(
         &mut self,
         summary_key: &SummaryKey,
@@ -248,7 +247,8 @@ impl Walk<'_, '_> {
             true => variables.contains(name),
             false => is_field(name),
         };
-        // A method of another class may be inherited, or be another object's: what it writes is one of two then.
+        // A method of another class may be inherited, or belong to another object: then its write is one of two
+        // possible values.
         let is_sure = |name: &str, summary_value: &SummaryValue, variables: &Variables| {
             let is_plain = same || declared.nested || !variables.contains(name);
             is_plain && !matches!(summary_value, SummaryValue::Other)
@@ -284,7 +284,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// How things stand.
+    /// Records the state before a call.
     pub(super) fn call_state(&mut self) -> CallState {
         CallState {
             state: self.state.clone(),
@@ -294,7 +294,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a function may leave behind it, beside the state, counted.
+    /// Counts the effects that a function may have besides the state.
     fn side_effects(&self) -> [usize; 10] {
         let out = &self.out;
         let flags = [self.aborted, self.committed, self.gave_up];
@@ -312,7 +312,7 @@ impl Walk<'_, '_> {
         ]
     }
 
-    /// Remembers what a function has come to and written, if it has left no other trace.
+    /// Stores a call's summary, if the call had no other effects.
     pub(super) fn store_summary(
         &mut self,
         summary_key: SummaryKey,
@@ -320,7 +320,7 @@ impl Walk<'_, '_> {
         values: &[Value],
         (returned, written): (&Value, Written),
     ) {
-        // What a function calls that is being followed outside of it may be followed into the next time.
+        // A function that is active outside of this call may be followed the next time.
         let cut_from = std::mem::replace(&mut self.cut_from, call_state.cut_from);
         self.cut_from = self.cut_from.min(cut_from);
         let is_whole = cut_from >= self.frames.len();
@@ -337,7 +337,7 @@ impl Walk<'_, '_> {
             };
             match values.iter().position(is_it) {
                 Some(place) => SummaryValue::Argument(place),
-                // A text may be one that was given, whose place is another the next time.
+                // The text may be an argument, and its position may differ the next time.
                 None if is_own(value, call_state.scalars, !takes_text, 0) => {
                     SummaryValue::Own(value.clone())
                 }
@@ -368,7 +368,7 @@ impl Walk<'_, '_> {
         outcomes.insert(summary_key, outcome);
     }
 
-    /// The same with values of its own.
+    /// A copy with fresh values.
     fn with_fresh_values(&mut self, value: &Value, new: &mut BTreeMap<u32, u32>) -> Value {
         match value {
             Value::Scalar(scalar) => Value::Scalar(self.fresh_scalar(scalar, new)),
@@ -411,19 +411,19 @@ impl Walk<'_, '_> {
 }
 
 impl State {
-    /// Whether what is ready is as it was before.
+    /// Whether prepared statements and cursors are unchanged.
     fn leaves_unchanged(&self, earlier: &State) -> bool {
         self.handles.is_shared_with(&earlier.handles)
             && Arc::ptr_eq(&self.cursors, &earlier.cursors)
     }
 }
 
-/// Whether a variable is a field of the object whose method is followed.
+/// Whether a variable is a field of the current object.
 pub(super) fn is_field(name: &str) -> bool {
     name.starts_with("this.") || name.starts_with("self.")
 }
 
-/// A text that is known, and short.
+/// A known, short text.
 fn short(value: &Value) -> Option<Arc<str>> {
     let Value::Text(texts) = value else {
         return None;
@@ -436,7 +436,8 @@ fn short(value: &Value) -> Option<Arc<str>> {
     }
 }
 
-/// Whether all in it came into being after others, nothing that was read is, and no text is where that matters.
+/// Whether all its scalars were created after `others` and depend on no read, and no text is contained where texts
+/// matter.
 fn is_own(value: &Value, others: u32, texts_too: bool, depth: usize) -> bool {
     let own = |scalar: &Scalar| scalar.id > others && scalar.read.is_empty();
     match value {
@@ -455,7 +456,7 @@ fn is_own(value: &Value, others: u32, texts_too: bool, depth: usize) -> bool {
                 let Piece::Hole { value, .. } = piece else {
                     return true;
                 };
-                // Constants have numbers that no function gives.
+                // Values of constants have larger ids.
                 own(value) && value.id < crate::FIRST_OF_CONSTANTS
             })
         }

@@ -1,4 +1,4 @@
-//! Applications read from their files, and what they come to, written out for people to compare.
+//! Reads applications and prints their transactions for comparison.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use anabranch_source::{Program, read};
 use anabranch_sql::script::{ClientTransaction, Script, Step, read_with};
 use anabranch_sql::{SourceFile, render};
 
-/// The program, and what the analyser is told of it.
+/// The program, and the script that the analyser gets.
 pub(crate) fn analysed_files(sql: Vec<SourceFile>, programs: Vec<SourceFile>) -> (Program, Script) {
     let mut program = read(&programs);
     let declared = std::mem::take(&mut program.declarations);

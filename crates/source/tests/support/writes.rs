@@ -1,5 +1,5 @@
-//! Programs whose functions say by their names what they do: those that begin with `writes` may write, those that begin
-//! with `reads` do not.
+//! Programs with self-describing function names: those that begin with `writes` may write, those that begin with
+//! `reads` do not.
 
 use anabranch_sql::SourceFile;
 use anabranch_sql::script::Script;
@@ -31,7 +31,7 @@ fn writes(script: &Script, name: &str) -> bool {
     accesses.any(|access| access.role != Role::Read)
 }
 
-/// Each function whose name begins with `writes` may write, and no other one.
+/// Checks that exactly the functions named `writes…` may write.
 pub(crate) fn each_that_writes_is_found(files: &[(&str, &str)]) {
     let (told, script) = analysed(files);
     let mut seen = 0;
