@@ -74,7 +74,7 @@ fn a_data_folder_is_refused_for_what_keeps_no_records() {
     let arguments = [&bench[..], &["nwnr"]].concat();
     refused_in_one_line(&arguments, &["--data", "nwnr", "keeps no records"]);
     let twice = [&bench[..], &["ramp-fast", "--repeat", "2"]].concat();
-    refused_in_one_line(&twice, &["--data", "once"]);
+    refused_in_one_line(&twice, &["--data", "one protocol"]);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_number_below_zero_is_a_value_and_is_refused_as_one() {
     );
     refused_in_one_line(
         &["bench", "tpcc", "--delay-ms", "-1"],
-        &["--delay-ms", "from 0 on"],
+        &["--delay-ms", "0 or more"],
     );
     refused(
         &["bench", "check", "--transactions", "0"],
@@ -134,7 +134,7 @@ fn a_file_alone_is_not_explained() {
     let file = "examples/payroll/schema.sql";
     refused_in_one_line(
         &["explain", file],
-        &["which procedure of", file, "PROCEDURE"],
+        &["name a procedure of", file, "PROCEDURE"],
     );
 }
 
@@ -260,7 +260,7 @@ fn analyze_finds_the_guard_of_new_order() {
     let new_order = new_order.expect("new_order is reported");
     let guard = ran.out.lines().nth(new_order + 1).unwrap_or_default();
     assert!(
-        guard.contains("ordered on") && guard.contains("district.d_next_o_id"),
+        guard.contains("coordinates on") && guard.contains("district.d_next_o_id"),
         "{guard}"
     );
 }
@@ -474,7 +474,7 @@ fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
     refused_in_one_line(&tpcc("--repeat", "0"), &["--repeat"]);
     refused_in_one_line(
         &["bench", "tpcc", "--delay-ms=-1"],
-        &["--delay-ms", "from 0 on, not -1"],
+        &["--delay-ms", "0 or more, not -1"],
     );
 }
 
@@ -561,12 +561,12 @@ fn a_file_without_anything_in_it_is_told_from_one_that_needs_nothing() {
     std::fs::write(&file, "-- nothing yet\n").expect("the file can be written");
     refused_in_one_line(
         &["analyze", text(&file)],
-        &["nothing to analyse in", "empty.sql"],
+        &["found no SQL to analyse in", "empty.sql"],
     );
     std::fs::write(&file, "CREATE TABLE t (a integer PRIMARY KEY);\n").expect("written");
     let ran = anabranch(&["analyze", text(&file)]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
-    assert!(ran.out.contains("No procedure is declared"), "{}", ran.out);
+    assert!(ran.out.contains("Found no transactions"), "{}", ran.out);
 }
 
 #[test]
@@ -730,7 +730,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
     .expect("written");
     refused_in_one_line(
         &["check", text(&file)],
-        &["name a model", "strict-serializable"],
+        &["promises no model", "strict-serializable"],
     );
     refused_in_one_line(&["check", "nosuch.jsonl"], &["cannot read nosuch.jsonl"]);
 }

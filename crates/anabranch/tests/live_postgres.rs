@@ -122,7 +122,7 @@ fn a_database_is_judged_as_the_files_that_made_it() {
         let live = json(&[&[address.as_str()][..], more].concat());
         assert_eq!(verdicts(&live), verdicts(&of_files), "{name}");
         // All that is told is that nobody counts statements.
-        let left_out = live["left_out"].as_array().expect("it is told");
+        let left_out = live["skipped"].as_array().expect("it is told");
         assert_eq!(left_out.len(), 1, "{name}: {left_out:#?}");
         assert!(
             left_out[0]["message"]
@@ -174,7 +174,7 @@ fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe()
         )
         .expect("PostgreSQL takes it");
     let report = json(&[&address]);
-    let told: Vec<String> = report["left_out"]
+    let told: Vec<String> = report["skipped"]
         .as_array()
         .expect("it is told")
         .iter()
@@ -294,7 +294,7 @@ fn statements_that_clients_run_are_transaction_types_and_weigh_as_often_as_they_
     assert_eq!(weight("update_employees"), Some(7));
     assert_eq!(weight("open_department"), Some(3));
     assert_eq!(weight("ListAll"), Some(1));
-    let told = report["left_out"].to_string();
+    let told = report["skipped"].to_string();
     for words in [
         "which of them run in one transaction",
         "are no queries",

@@ -302,7 +302,7 @@ fn find<'a>(
             *finding = Finding::yes(
                 finding.owner,
                 "mv-update",
-                "amounts are added, and rows are moved into the sum once: a guard that is needed anyway orders those who move the same row",
+                "amounts are added, and each row is moved into the sum once: another guard already orders the calls that move the same row",
             )
             .because(because);
             finding.breaks_alone = breaks_alone;

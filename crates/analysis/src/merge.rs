@@ -60,13 +60,16 @@ fn policy(
         .count();
     let computes = classes.iter().any(|c| matches!(c, WriteClass::OfRow));
     if classes.is_empty() {
-        (MergePolicy::Immutable, "written with the row alone")
+        (
+            MergePolicy::Immutable,
+            "written only when the row is inserted",
+        )
     } else if adds == classes.len() {
         (MergePolicy::Counter, "every write adds to it")
     } else if guarded.contains(&(table, column)) {
         (
             MergePolicy::Guarded,
-            "written from data that was read: its writers are ordered",
+            "computed from data that was read: its writers are ordered",
         )
     } else if computes || adds > 0 {
         match topology {

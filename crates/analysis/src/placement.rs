@@ -342,8 +342,7 @@ fn place(
 ) -> (Placement, String) {
     let schema = footprint.table(table);
     if !footprint.facts(table).is_written() {
-        let reason =
-            "no transaction type writes it: every partition has a copy, so let it be small";
+        let reason = "no transaction type writes it: every partition has a copy, so keep it small";
         return (Placement::Replicated, reason.into());
     }
     match best {
@@ -351,12 +350,16 @@ fn place(
             let column = candidates[place];
             let name = &schema.columns[column.index()].name;
             let reason = match score {
-                (0, 0) => format!("no type is routed to its rows; {name} spreads them"),
+                (0, 0) => {
+                    format!("no transaction type is routed to its rows; {name} spreads them evenly")
+                }
                 (0, _) => {
                     format!("most transactions find its rows by {name} where they are routed")
                 }
                 (_, _) => {
-                    format!("guards on it fall, by {name}, where their transactions are routed")
+                    format!(
+                        "by {name}, guards on it are on the partition where their transactions are routed"
+                    )
                 }
             };
             (Placement::Columns(vec![column]), reason)

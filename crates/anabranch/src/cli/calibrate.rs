@@ -11,26 +11,26 @@ use super::Verdict;
 use super::output::{check_writable, say, write_file};
 use super::progress::steps;
 
-/// Where the calibration goes when nobody says.
+/// The default of `--out`.
 const OUT: &str = "calibration.json";
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// Where the calibration is written
+    /// The file that the calibration is written to
     #[arg(long, value_name = "FILE", default_value = OUT)]
     out: PathBuf,
-    /// One short round over a small database: to see that it works, not to be used
+    /// One short round over a small database: a test of the command, not a usable calibration
     #[arg(long)]
     quick: bool,
-    /// Measure one experiment alone: new-order, new-order-distributed, writes-1 to writes-8, or items.
-    /// All else is taken from the calibration that is built in
+    /// Measure only one experiment: new-order, new-order-distributed, writes-1 to writes-8, or items. The built-in
+    /// calibration has the rest
     #[arg(long, value_name = "NAME", value_parser = experiment)]
     only: Option<Name>,
 }
 
 fn experiment(name: &str) -> Result<Name, String> {
     Name::by_text(name).ok_or_else(|| {
-        "they are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
+        "unknown experiment; known are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
     })
 }
 
@@ -87,7 +87,7 @@ fn provenance(arguments: &CalibrateArguments) -> Provenance {
     }
 }
 
-/// The processor's name, where the system tells it.
+/// The processor's name; the architecture where the system does not give a name.
 fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let named = info.lines().find(|line| line.starts_with("model name"));

@@ -12,24 +12,23 @@ use super::Verdict;
 use super::output::{check_outputs, say, write_file};
 use super::text;
 
-/// Exit code 1 says that the history violates a model. A history that is cut short, not valid, from
-/// a newer format or in contradiction with itself gets no verdict: exit code 2, and the line.
+/// Exit code 1: the history violates a model. Exit code 2, with the line: the history is cut short, not valid, in a
+/// newer format, or contradicts itself.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// A recorded history (docs/histories.md), or Jepsen's EDN of list-append or rw-register; - is
-    /// standard input
+    /// A recorded history (docs/histories.md), or a Jepsen EDN history of list-append or rw-register; - is standard
+    /// input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it is held against, one or more: read-committed, read-atomic, sessions (or one guarantee
-    /// of a session: monotonic-reads, monotonic-writes, read-your-writes, writes-follow-reads), causal,
-    /// snapshot, update-serializable, serializable, strict-serializable. Without it: what the
-    /// history's header says that the run promised
+    /// The models to check, separated by commas: read-committed, read-atomic, sessions (or one session guarantee:
+    /// monotonic-reads, monotonic-writes, read-your-writes, writes-follow-reads), causal, snapshot,
+    /// update-serializable, serializable, strict-serializable [default: the models that the history's header promises]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     model: Vec<Model>,
-    /// Draw an example of each phenomenon that was found: transactions, and the cycle between them
+    /// Draw an example of each phenomenon that was found: its transactions, and the cycle between them
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
-    /// Report for programs (docs/schemas/check.schema.json)
+    /// Report as JSON (docs/schemas/check.schema.json)
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +42,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
     let models = match (&arguments.model[..], &promised[..]) {
         ([], []) => {
             return Err(format!(
-                "error: {name}: the history does not say what was promised; name a model: --model {}",
+                "error: {name}: the history's header promises no model; name one: --model {}",
                 Model::ALL.map(Model::name).join("|")
             )
             .into());
@@ -70,7 +69,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
         say!("{}", as_text(&name, &history, &judgements))?;
         if let Some(path) = arguments.svg.as_ref().filter(|_| examples.is_empty()) {
             say!(
-                "\n{} is not written: there is nothing to draw\n",
+                "\n{} is not written: no phenomenon was found\n",
                 path.display()
             )?;
         }
@@ -82,7 +81,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
     }
 }
 
-/// One anomaly of each phenomenon, the shortest of those that were explained.
+/// The shortest explained anomaly of each phenomenon.
 fn examples(judgements: &[Judgement]) -> Vec<&Anomaly> {
     let mut examples: Vec<&Anomaly> = Vec::new();
     for anomaly in judgements.iter().flat_map(|judgement| &judgement.anomalies) {
@@ -111,8 +110,8 @@ fn as_text(name: &str, history: &History, judgements: &[Judgement]) -> String {
     );
     if history.unjudged_absences() > 0 {
         text += &format!(
-            "  {} cannot be judged: scans passed over items of which several versions are not there, and \
-             nothing says which was read (`at` does)\n\n",
+            "  {} cannot be judged: scans skipped items with several versions that mark absence, and the history does \
+             not say which one was read (the field `at` does)\n\n",
             table::counted(history.unjudged_absences(), "absence")
         );
     }

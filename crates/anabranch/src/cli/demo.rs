@@ -1,4 +1,4 @@
-//! `anabranch demo`: the main job on real input, in a minute.
+//! `anabranch demo`: plans and runs TPC-C, in a minute.
 
 use std::error::Error;
 
@@ -17,7 +17,7 @@ use super::{Verdict, bench};
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Delay between partitions, one way, in milliseconds: 1 as between zones of a region
+    /// One-way message delay between partitions, in milliseconds; 1 is typical between zones of a region
     #[arg(long, value_name = "MS", default_value_t = 1.0)]
     delay_ms: f64,
     /// How long to measure each protocol
@@ -26,7 +26,7 @@ pub(crate) struct DemoArguments {
     /// Warehouses, spread over two partitions
     #[arg(long, value_name = "N", default_value_t = 2)]
     warehouses: u32,
-    /// Calls under way at any time
+    /// Concurrent calls
     #[arg(long, value_name = "N", default_value_t = 256)]
     clients: usize,
 }
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
             filter_bits: None,
             one_phase: false,
             causal: false,
-            unsent: 0,
+            lost_commits: 0,
             terminate_after_ms: None,
             partitions: 2,
             clients: arguments.clients,

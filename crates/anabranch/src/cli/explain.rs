@@ -1,4 +1,4 @@
-//! `anabranch explain FILES… PROCEDURE`, and `anabranch explain RULE`, or a kind of repairs
+//! `anabranch explain FILES… PROCEDURE`, `anabranch explain RULE` and `anabranch explain REPAIR`
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -11,32 +11,37 @@ use clap::Args;
 use super::Verdict;
 use super::output::say;
 
-/// What reports say of types that only read, which is no rule of an invariant.
+/// A code in reports on read-only types. It is not a rule on an invariant.
 const RSIW: &str = "rsiw";
 const RSIW_MEANS: &str = "\
 rsiw: what a type reads is always written together
 
-The type only reads, and whenever it reads what a transaction wrote, that transaction has written all
-that it reads. Under atomic visibility such transactions are serializable: the read-subset-items-written
-property (Scalable Atomic Visibility with RAMP Transactions, section 3.4, Theorem 3.29).
+The type is read-only, and whenever it reads a write of a transaction, that transaction wrote everything
+that the type reads. Under atomic visibility such transactions are serializable: they have the
+read-subset-items-written property (Scalable Atomic Visibility with RAMP Transactions, section 3.4,
+Theorem 3.29).
 
-docs/analysis.md says when it is told.";
+docs/analysis.md says when the analyser reports it.
+";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// SQL files, or folders of them, and then the name of a procedure in them; or the code of a rule or a
-    /// repair alone, as `analyze` names it
+    /// SQL files or folders of them, followed by the name of a procedure in them; or the code of a rule or repair, as
+    /// `analyze` prints it
     #[arg(required = true, num_args = 1.., value_name = "FILES… PROCEDURE|RULE")]
     what: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error>> {
-    let (name, paths) = arguments.what.split_last().ok_or("error: explain what?")?;
+    let (name, paths) = arguments
+        .what
+        .split_last()
+        .ok_or("error: name a rule, a repair, or files and a procedure")?;
     let name = name.to_string_lossy();
     if paths.is_empty() {
         if PathBuf::from(&*name).exists() {
             return Err(format!(
-                "error: which procedure of {name}? anabranch explain {name} PROCEDURE"
+                "error: name a procedure of {name}: anabranch explain {name} PROCEDURE"
             )
             .into());
         }
@@ -50,8 +55,8 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
         }
         let Some(rule) = rule(&name) else {
             return Err(format!(
-                "error: there is no rule and no repair \"{name}\"; docs/analysis.md has them all. Of a procedure name the \
-                 files, too: anabranch explain FILES… PROCEDURE"
+                "error: no rule or repair is called \"{name}\"; docs/analysis.md lists them. For a procedure name its files \
+                 as well: anabranch explain FILES… PROCEDURE"
             )
             .into());
         };
@@ -60,7 +65,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
     }
     let files = application::read_sources(paths)?;
     let compiled = application::compile(files)?;
-    // As SQL reads a name that is not quoted; an exact one is found, too.
+    // An unquoted SQL name is folded to lower case; the exact name is tried first.
     let folded = name.to_ascii_lowercase();
     let named = compiled.find(&name);
     let Some(procedure) = named.or_else(|| compiled.find(&folded)) else {
@@ -68,7 +73,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
         names.sort_unstable();
         let paths = paths.iter().map(|path| path.display().to_string());
         return Err(format!(
-            "error: there is no procedure \"{name}\" in {}; there are: {}",
+            "error: no procedure \"{name}\" in {}; the procedures are: {}",
             paths.collect::<Vec<_>>().join(", "),
             if names.is_empty() {
                 "none".to_owned()
@@ -82,13 +87,13 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
     Ok(Verdict::Fine)
 }
 
-/// What a rule's code means.
+/// The explanation of a rule.
 fn described(rule: &Rule) -> String {
     let holds = match rule.verdict {
         "yes" => "holds without coordination",
         "no" => "needs coordination",
         "unknown" => "not known, which counts as needing coordination",
-        _ => "holds without coordination, or not: it depends on the merge",
+        _ => "depends on the merge: holds without coordination, or needs it",
     };
     let mut lines = vec![
         format!("{}: {}", rule.code, rule.title),
@@ -106,7 +111,7 @@ fn described(rule: &Rule) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the code of a kind of repairs means.
+/// The explanation of a kind of repair.
 fn described_kind(kind: &Kind) -> String {
     [
         format!("{}: {}", kind.code, kind.title),

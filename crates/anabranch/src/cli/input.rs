@@ -1,4 +1,4 @@
-//! The files of an application, or the databases in their place, on the command line, as `analyze` and `replay` take them.
+//! The arguments of `analyze` and `replay` that name an application: files, source folders and databases.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -25,98 +25,99 @@ use super::solver::External;
 use super::text::read_text;
 use super::traffic;
 
-/// A megabyte, as disks have it.
+/// A megabyte: 1,000,000 bytes.
 const MEGABYTE: u64 = 1_000_000;
 
-/// The longest file that is read where nobody says otherwise.
+/// The default of `--file-mb-max`.
 const MEGABYTES_MAX: u64 = application::FILE_BYTES_MAX / MEGABYTE;
 
-/// The solver that needs no program.
+/// The name of the built-in solver.
 const BUILTIN: &str = "builtin";
 
-/// How long a solver may take for an answer where nobody says otherwise.
+/// The default of `--solver-timeout`, in seconds.
 const SOLVER_SECONDS: u64 = 10;
 
-/// The most source files that are read where nobody says otherwise.
+/// The default of `--source-files-max`.
 const SOURCE_FILES_MAX: u32 = 20_000;
 
-/// How long a database may take until it lets in, and to answer each question, where nobody says otherwise.
+/// The default of `--connect-seconds-max`.
 const CONNECT_SECONDS_MAX: u32 = 10;
+
+/// The default of `--query-seconds-max`.
 const QUERY_SECONDS_MAX: u32 = 30;
 
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// SQL files, or folders of them: tables, assertions, procedures, named queries, transactions from
-    /// BEGIN to COMMIT, loose statements. Or an application's source (Java, Python, Go, JavaScript,
-    /// TypeScript, PHP), or a folder of it: the SQL that it runs. Or a database
-    /// (postgresql://user@host:port/database): its tables, its procedures, and what pg_stat_statements counts
+    /// SQL files or folders of them (tables, assertions, procedures, named queries, transactions from BEGIN to
+    /// COMMIT, single statements); an application's source files or folders of them (Java, Python, Go, JavaScript,
+    /// TypeScript, PHP) for the SQL that they run; or databases (postgresql://user@host:port/database) for their
+    /// tables, their procedures, and the statements in pg_stat_statements
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
-    /// Tables and procedures that the files rely on; may be a database, too
+    /// More tables and procedures that the files use: SQL files, or a database
     #[arg(long, value_name = "FILE")]
     schema: Vec<PathBuf>,
-    /// Assertions, and queries that must return no row
+    /// Files of assertions, and of queries that must return no row
     #[arg(long, value_name = "FILE")]
     invariants: Vec<PathBuf>,
-    /// Refuse what cannot be read where nothing but declarations is given, instead of leaving it out and
-    /// telling what that means
+    /// Refuse declarations that cannot be read, instead of skipping them with a note
     #[arg(long)]
     strict: bool,
-    /// The longest file to read, in MB
+    /// The size of the largest file that is read, in MB
     #[arg(long, value_name = "MB", default_value_t = MEGABYTES_MAX, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     file_mb_max: u64,
-    /// The most source files to read
+    /// The most source files that are read
     #[arg(long, value_name = "FILES", default_value_t = SOURCE_FILES_MAX, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     source_files_max: u32,
-    /// How long to wait until a database lets in, in seconds
+    /// How long to wait for a connection to a database, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = CONNECT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..=3600))]
     connect_seconds_max: u32,
-    /// How long to wait for each answer of a database, in seconds
+    /// How long to wait for the answer to each query of a database, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = QUERY_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..=3600))]
     query_seconds_max: u32,
-    /// What every committed state has to satisfy
+    /// The guarantee that the plan has to keep
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
-    /// How often each transaction type is called beside the others, as JSON: {"new_order": 45}; or as CSV, query and
-    /// calls of pg_stat_statements. Those that it does not name weigh 1
+    /// A file with the relative call rate of each transaction type: JSON ({"new_order": 45}), or CSV with the columns
+    /// query and calls of pg_stat_statements. Types that it does not name weigh 1
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Tell what operations come to that are partitioned among so many servers, each with a whole database
-    /// (with --guarantee serializable)
+    /// Estimate the throughput of operations that are partitioned among N servers, each with a whole database (with
+    /// --guarantee serializable)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sites: Option<u32>,
-    /// Choices of routing parameters that are compared one by one
+    /// Compare at most N choices of routing parameters one by one
     #[arg(long, value_name = "N", default_value_t = Limits::default().choices_max, value_parser = number)]
     choices_max: usize,
-    /// Pairs of accesses whose conditions are looked at for conflicts; types beyond it count as conflicting
+    /// Examine the conditions of at most N pairs of accesses for conflicts; further types count as conflicting
     #[arg(long, value_name = "N", default_value_t = Limits::default().conditions_max, value_parser = number)]
     conditions_max: usize,
-    /// What the databases among the paths hold: read once, so that it is the same however often it is asked for.
+    /// The contents of the databases among the paths. They are read once, so that repeated reads agree.
     #[arg(skip)]
     databases: OnceCell<Vec<Live>>,
-    /// Who decides what no rule does: `builtin`, `z3`, or the path of a program that reads SMT-LIB 2
+    /// The solver for what no rule decides: `builtin`, `z3`, or the path of a program that reads SMT-LIB 2
     #[arg(long, value_name = "SOLVER", default_value = BUILTIN)]
     solver: PathBuf,
-    /// How long such a program may take for an answer, in seconds
+    /// How long a solver program may take for an answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = SOLVER_SECONDS, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     solver_timeout: u64,
 }
 
-/// A limit of the analysis.
+/// Parses a limit of the analysis.
 fn number(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|n| *n <= 1_000_000_000);
-    number.ok_or_else(|| "it has to be a whole number up to 1000000000".to_owned())
+    number.ok_or_else(|| "has to be a whole number up to 1000000000".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuaranteeArgument {
-    /// The declared invariants, and no lost updates
+    /// All declared invariants hold, and no update is lost
     Invariants,
-    /// Serializability: every row read or written is a guard
+    /// Serializability: every row that is read or written is a guard
     Serializable,
 }
 
-/// An application, read and planned.
+/// An application and its plan.
 pub(crate) struct Input {
     pub(crate) script: Script,
     pub(crate) plan: Plan,
@@ -124,36 +125,36 @@ pub(crate) struct Input {
     pub(crate) sources: Sources,
 }
 
-/// What an application is read from.
+/// The sources of an application.
 pub(crate) struct Sources {
-    /// Its SQL: databases and files as they are, and behind them what is made of invariants and programs.
+    /// Its SQL: databases and files, then what is derived from files of invariants and from programs.
     files: Vec<SourceFile>,
-    /// How many are as they are.
+    /// The number of databases and files at the beginning of `files`.
     pub(crate) own: usize,
     programs: Vec<SourceFile>,
     clients: Vec<ClientTransaction>,
-    /// Columns of databases that order and compare texts in a way of their own.
+    /// Columns of databases whose collation is not bytewise.
     ordered_otherwise: script::ColumnNames,
-    /// How much of it is not understood.
-    left_out: usize,
+    /// The number of skipped pieces of the files.
+    skipped: usize,
 }
 
 impl Sources {
-    /// Reads it all again with other texts of the files that are as they are.
+    /// Reads the application again with changed files in the place of its own ones.
     ///
     /// # Errors
-    /// Why they are refused, or what of them is not understood, in a line.
+    /// Why the files are refused, or the first piece of them that is newly skipped, in a line.
     pub(crate) fn read_changed(&self, mut files: Vec<SourceFile>) -> Result<Script, String> {
         files.extend_from_slice(&self.files[self.own..]);
         let (programs, clients) = (self.programs.clone(), self.clients.clone());
         let read = application::read_script_with(files, programs, clients);
         let mut read = read.map_err(|error| {
-            let told = error.to_string();
-            let first = told.lines().next().unwrap_or_default();
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
             first.trim_start_matches("error: ").to_owned()
         })?;
         script::forget_order(&mut read, &self.ordered_otherwise);
-        match read.skipped.get(self.left_out) {
+        match read.skipped.get(self.skipped) {
             None => Ok(read),
             Some(left) => Err(left.diagnostic.message.clone()),
         }
@@ -173,8 +174,7 @@ impl InputArguments {
             GuaranteeArgument::Serializable => Guarantee::Serializable,
         };
         if self.sites.is_some() && guarantee != Guarantee::Serializable {
-            let message = "error: --sites is about operations that are partitioned among servers: \
-                           say --guarantee serializable, too";
+            let message = "error: --sites estimates operation partitioning, which needs --guarantee serializable as well";
             return Err(message.into());
         }
         let weights = self.weights(&mut script)?;
@@ -202,7 +202,7 @@ impl InputArguments {
         })
     }
 
-    /// How often transaction types are called: as databases count it, unless a file says otherwise.
+    /// The weights of transaction types: from the file of `--weights`, or else as databases count the calls.
     fn weights(&self, script: &mut Script) -> Result<BTreeMap<String, u64>, Box<dyn Error>> {
         let live = self.databases()?.iter().flat_map(|live| &live.calls);
         let mut weighed = traffic::weights(&live.cloned().collect::<Vec<_>>(), script).0;
@@ -218,16 +218,16 @@ impl InputArguments {
         let queries = traffic::parse(&text).map_err(wrong)?;
         let (counted, unknown) = traffic::weights(&queries, script);
         if counted.is_empty() && !queries.is_empty() {
-            let error = "none of its queries is a transaction type's".to_owned();
+            let error = "none of its queries belongs to a transaction type".to_owned();
             return Err(wrong(error).into());
         }
         if unknown > 0 {
             let message = format!(
-                "{}: {unknown} of {} queries are no transaction type's",
+                "{}: {unknown} of {} queries belong to no transaction type",
                 path.display(),
                 queries.len()
             );
-            let meaning = "they weigh nothing";
+            let meaning = "their calls have no weight";
             script.skipped.push(live::note(&message, meaning));
         }
         weighed.extend(counted);
@@ -254,7 +254,7 @@ impl InputArguments {
         Ok(self.databases.get_or_init(|| read))
     }
 
-    /// The program that is to be asked, if it is not the built-in solver.
+    /// The solver program, if `--solver` names one.
     fn program(&self) -> Result<Option<External>, String> {
         if self.solver.as_os_str() == BUILTIN {
             return Ok(None);
@@ -271,7 +271,7 @@ impl InputArguments {
         }
     }
 
-    /// Reads the files.
+    /// Reads the application without a plan.
     ///
     /// # Errors
     /// As [`InputArguments::read`].
@@ -313,7 +313,7 @@ impl InputArguments {
             .for_each(|client| client.shift(files.len()));
         let mut read =
             application::read_script_with(files.clone(), found.programs.clone(), clients.clone())?;
-        let left_out = read.skipped.len();
+        let skipped = read.skipped.len();
         read.has_clients |= is_program || !databases.is_empty();
         let mut ordered_otherwise = script::ColumnNames::new();
         for live in databases {
@@ -329,17 +329,17 @@ impl InputArguments {
                 start: place(broken.range.start),
                 end: place(broken.range.end),
             };
-            let message = "the source is broken here, or nests too deeply";
+            let message = "the source has a syntax error here, or nests too deeply";
             Skipped {
                 diagnostic: Diagnostic::new("42601", message, span),
-                meaning: "what it runs, if anything, is not considered".to_owned(),
+                meaning: "SQL that it may run is not considered".to_owned(),
                 transaction: None,
             }
         }));
         let wrong = read.skipped.iter().map(|left| left.diagnostic.clone());
         let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
-        // What is written for anabranch alone may be meant to be right; and where no type is left there is nothing to
-        // tell it beside.
+        // Files with declarations only may be written for anabranch, and errors in them are mistakes. Without any
+        // transaction type there is no report that could list the errors.
         let refused = self.strict || read.summaries.is_empty();
         if !wrong.is_empty() && !read.has_clients && refused {
             return Err(application::refused(&files, wrong).into());
@@ -348,7 +348,7 @@ impl InputArguments {
         if catalog.tables.is_empty() && read.summaries.is_empty() {
             let paths: Vec<String> = self.paths.iter().map(|path| shown(path)).collect();
             return Err(format!(
-                "error: there is nothing to analyse in {}: no table and no procedure is declared, and no SQL is run",
+                "error: found no SQL to analyse in {}: no tables, no procedures, and no calls that run SQL",
                 paths.join(", ")
             )
             .into());
@@ -359,17 +359,17 @@ impl InputArguments {
             programs: found.programs,
             clients,
             ordered_otherwise,
-            left_out,
+            skipped,
         };
         Ok((read, sources))
     }
 
-    /// The arguments as they are typed, each behind a space.
+    /// The arguments as they were typed, each after a space.
     pub(crate) fn typed(&self) -> String {
         let mut text = String::new();
         let word = |path: &PathBuf| {
             let word = shown(path);
-            // What begins with a hyphen would be an option.
+            // A word that begins with a hyphen would be an option.
             let word = match word.starts_with('-') {
                 true => format!("./{word}"),
                 false => word,
@@ -441,7 +441,7 @@ impl InputArguments {
     }
 }
 
-/// A path as it may be shown.
+/// A path for messages, without the password of an address.
 fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     match is_address(path) {
@@ -450,8 +450,8 @@ fn shown(path: &Path) -> String {
     }
 }
 
-/// A path as reports name it: from the current folder where it lies in it, so that reports of two
-/// machines are alike, and by its whole path where it does not.
+/// A path as reports name it: relative to the current folder if it is inside, so that reports of two machines are
+/// equal; otherwise the absolute path.
 fn relative(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let climbs = path.components().any(|part| part == Component::ParentDir);

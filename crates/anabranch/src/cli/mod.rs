@@ -1,9 +1,10 @@
-//! Subcommands of the `anabranch` command. One module each.
+//! The subcommands of the `anabranch` command, a module each.
 
 mod analyze;
 mod bench;
 mod calibrate;
 mod check;
+mod counterexample;
 mod demo;
 mod explain;
 mod input;
@@ -32,40 +33,40 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
-needs coordination, a counterexample that is not as it was told, a condition that does not hold, a figure that is not reached), 2 misuse, or the tool could not do its work; \
-of a simulation also: 3 no progress after the faults had ended, 4 a node panicked.";
+const AFTER_HELP: &str = "Exit codes: 0 no finding; 1 a finding (a transaction that needs coordination, a \
+counterexample that does not behave as predicted, a condition that does not hold, a figure that is not reached); \
+2 wrong usage, or the command failed; for a simulation also: 3 no progress after the faults ended, 4 a node panicked.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Plan TPC-C, load it, run it with and without distributed coordination, compare
+    /// Plan TPC-C, load it, run it with and without distributed coordination, and compare
     Demo(demo::DemoArguments),
-    /// Say which transactions need coordination, on what, and why
+    /// Report which transactions need coordination, on what, and why
     Analyze(analyze::AnalyzeArguments),
-    /// Run the counterexamples of `analyze` on the nodes of a cluster: without coordination and with the plan
+    /// Run the counterexamples of `analyze` on the nodes of a cluster, without coordination and with the plan
     Replay(replay::ReplayArguments),
     /// Run one experiment
     Bench(bench::BenchArguments),
-    /// Run a whole cluster in virtual time under one seed, with faults, and check everything
+    /// Run a cluster in virtual time under one seed, with faults, and check all guarantees
     Sim(sim::SimArguments),
-    /// Judge a recorded history: is it as isolated as a model demands, and if not, why
+    /// Check a recorded history against isolation and consistency models
     Check(check::CheckArguments),
-    /// Measure what the real code costs on this machine, for simulated servers
+    /// Measure the cost of the real code on this machine, for simulated servers
     Calibrate(calibrate::CalibrateArguments),
-    /// Find a paper's figures again in simulation, and set them beside the published ones
+    /// Reproduce a paper's figures in simulation, and compare them with the published ones
     Reproduce(reproduce::ReproduceArguments),
-    /// Show the compiled plan of each statement of a procedure
+    /// Explain a procedure's compiled statements, a rule, or a repair
     Explain(explain::ExplainArguments),
 }
 
 /// What a command found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing to report.
+    /// No finding.
     Fine,
-    /// Something that its user wants to know of, such as a condition that does not hold.
+    /// A finding, such as a condition that does not hold.
     Finding,
-    /// A simulated cluster that was healed did not go on.
+    /// A simulated cluster made no progress after the faults ended.
     NoProgress,
     /// A simulated node panicked.
     Crash,
@@ -83,19 +84,19 @@ impl Verdict {
     }
 }
 
-/// The size of a Bloom filter on the command line.
+/// Parses the size of a Bloom filter.
 fn filter_bits(text: &str) -> Result<FilterSize, String> {
     let bits: u32 = text
         .parse()
-        .map_err(|_| "not a number of bits".to_owned())?;
+        .map_err(|_| "not a whole number of bits".to_owned())?;
     FilterSize::try_from(bits).map_err(|error| error.to_string())
 }
 
-/// Refuses the size of a filter where there is none.
+/// Refuses the size of a filter for protocols without filters.
 fn check_filter_bits(size: Option<FilterSize>, hybrid: bool) -> Result<(), String> {
     match (size, hybrid) {
         (Some(_), false) => {
-            Err("error: --filter-bits: only protocol ramp-hybrid has Bloom filters".to_owned())
+            Err("error: --filter-bits: only the protocol ramp-hybrid has Bloom filters".to_owned())
         }
         _ => Ok(()),
     }

@@ -1,22 +1,22 @@
-//! Standard output, and the files that a command is asked to write.
+//! Standard output, and the files that a command writes.
 //!
-//! `print!` panics where nothing can be written. Here that is an error like others ([`say`]): a pipe
-//! that its reader has closed ends the command without a word, as other tools end; a full disk is
-//! told. A file that is to be written after minutes of work is tried before ([`check_writable`]).
+//! `print!` panics if it cannot write. Here that is an error like others ([`say`]): a closed pipe ends the command
+//! silently, as with other tools; a full disk is reported. A file that is written after minutes of work is opened
+//! before the work, to find errors early ([`check_writable`]).
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What a shell shows for a tool that a closed pipe has ended: 128 and the number of SIGPIPE.
+/// The exit code that a shell shows for a tool that SIGPIPE ended: 128 and the signal's number.
 pub(crate) const CLOSED_PIPE: u8 = 141;
 
-/// Standard output does not take what a command says.
+/// Standard output cannot be written.
 #[derive(Debug)]
 pub(crate) struct OutputError(io::Error);
 
 impl OutputError {
-    /// Whether nobody reads it any more, which is no mistake of anybody's.
+    /// Whether the reader has closed the pipe, which is not an error of the user.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.0.kind() == io::ErrorKind::BrokenPipe
     }
@@ -36,10 +36,10 @@ impl From<io::Error> for OutputError {
     }
 }
 
-/// Writes to standard output, and waits until it is written.
+/// Writes to standard output, and flushes it.
 ///
 /// # Errors
-/// When it cannot be.
+/// When standard output cannot be written.
 pub(crate) fn write(text: std::fmt::Arguments<'_>) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     out.write_fmt(text)
@@ -58,21 +58,21 @@ pub(crate) use say;
 /// Writes a file.
 ///
 /// # Errors
-/// When it cannot be written: told with its path.
+/// When it cannot be written. The message names the path.
 pub(crate) fn write_file(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
-/// What is said of a file that cannot be written.
+/// The message for a file that cannot be written.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("error: cannot write {}: {error}", path.display())
 }
 
-/// Whether the files that options name can be written, each option's its own and none of those that
-/// are read, before the work that fills them.
+/// Checks, before the work that fills them, that the files that options name can be written, are distinct, and are not
+/// inputs.
 ///
 /// # Errors
-/// When one cannot be written, two are one, or one is read.
+/// When a file cannot be written, two options name the same file, or an option names an input.
 pub(crate) fn check_outputs(
     files: &[(&str, Option<&Path>)],
     inputs: &[&Path],
@@ -85,7 +85,7 @@ pub(crate) fn check_outputs(
     for (option, path) in named() {
         if inputs.iter().any(|input| is_same(input, path)) {
             return Err(format!(
-                "error: {option} would write over {}, which is read: name another file",
+                "error: {option} would overwrite the input {}: name another file",
                 path.display()
             ));
         }
@@ -93,7 +93,7 @@ pub(crate) fn check_outputs(
     for (at, (option, path)) in named().enumerate() {
         if let Some((earlier, _)) = named().take(at).find(|(_, other)| is_same(other, path)) {
             return Err(format!(
-                "error: {earlier} and {option} both write {}: name another file for one of them",
+                "error: {earlier} and {option} name the same file {}: name another one",
                 path.display()
             ));
         }
@@ -102,8 +102,8 @@ pub(crate) fn check_outputs(
     Ok(())
 }
 
-/// Whether two paths are one file, as far as that can be told of files that are not there yet.
-/// Devices take what comes from both.
+/// Whether two paths name one file. Files that do not exist yet are compared by folder and name. Devices are never the
+/// same file: they take the output of both options.
 fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |path: &Path| {
         let folder = path
@@ -118,18 +118,18 @@ fn is_same(one: &Path, other: &Path) -> bool {
     !is_device(one) && (one == other || whole(one).is_some_and(|path| whole(other) == Some(path)))
 }
 
-/// Whether a file can be written, before the work that fills it. What is in it stays; where there is
-/// none, none is left. Pipes and devices are not opened: that alone may be noticed at their other end.
+/// Checks that a file can be written, before the work that fills it. An existing file stays unchanged; a missing one
+/// stays missing. Pipes and devices are not opened, since their other end could notice.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub(crate) fn check_writable(path: Option<&Path>) -> Result<(), String> {
     let Some(path) = path else {
         return Ok(());
     };
     if path == Path::new("-") {
         return Err(
-            "error: `-` is no file to write: standard output has the report (/dev/stdout writes among it, \
+            "error: cannot write to `-`: standard output has the report (/dev/stdout writes to it as well; \
              ./- is a file of that name)"
                 .to_owned(),
         );
@@ -150,4 +150,25 @@ pub(crate) fn check_writable(path: Option<&Path>) -> Result<(), String> {
         std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
     }
     Ok(())
+}
+
+/// Checks that a file may be replaced: it is missing, empty, or `is_own` accepts its text.
+///
+/// # Errors
+/// When it holds something else. `otherwise` completes "file … exists and".
+pub(crate) fn check_replaceable(
+    path: &Path,
+    otherwise: &str,
+    is_own: impl FnOnce(&str) -> bool,
+) -> Result<(), String> {
+    if !path.is_file() {
+        return Ok(()); // A pipe or a device has no contents to lose.
+    }
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.is_empty() || is_own(&text) => Ok(()),
+        _ => Err(format!(
+            "error: {} exists and {otherwise}: name another file, so that it is not overwritten",
+            path.display()
+        )),
+    }
 }

@@ -1,4 +1,4 @@
-//! Showing that long work goes on: on standard error, and only to a terminal.
+//! Progress of long work: on standard error, and only on a terminal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(crate) fn bar<T>(
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
-        // The follower ends when the work does, even when that is by a panic.
+        // The thread that updates the bar ends with the work, even if the work panics.
         struct End<'e>(&'e AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -41,7 +41,7 @@ pub(crate) fn bar<T>(
     result
 }
 
-/// Shows a spinner with the current step while `work` runs; `work` says what it does.
+/// Shows a spinner while `work` runs; `work` names its current step.
 pub(crate) fn steps<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
     let spinner = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("  {spinner:.cyan} {msg} {elapsed}") {

@@ -5,7 +5,7 @@ mod guards;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anabranch_analysis::explore::{Counterexample, Effort};
 use anabranch_analysis::plan::Plan;
@@ -16,62 +16,54 @@ use anabranch_sim::replay::{Replayed, Replayer};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::analyze::SEED;
+use super::counterexample::SEED;
 use super::input::{Input, InputArguments};
-use super::output::{check_writable, say, write_file};
+use super::output::{check_replaceable, check_writable, say, write_file};
 use super::shell::quoted;
 use super::{Verdict, progress};
 
 /// The version of the JSON format.
 const VERSION: u32 = 1;
 
-/// Exit code 1 says that an invariant held without coordination, or broke with the plan; with --guards also that a
-/// guard was not shown to be needed.
+/// Exit code 1: an invariant held without coordination, or broke with the plan; with --guards also: a guard was not
+/// shown to be needed.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArguments {
     #[command(flatten)]
     input: InputArguments,
-    /// Run this one alone, as `analyze` names it; may be given several times
+    /// Run only this counterexample, by the ID that `analyze` prints; may be given several times
     #[arg(long, value_name = "ID")]
     counterexample: Vec<String>,
-    /// Instead of counterexamples: for each guard of each transaction type what breaks without this one alone
+    /// Instead of counterexamples, show for each guard what breaks without it
     #[arg(long, conflicts_with_all = ["counterexample", "write_test"])]
     guards: bool,
-    /// The same for this guard alone, as --guards names it; may be given several times
+    /// Show only this guard, by the ID that --guards prints; may be given several times
     #[arg(long, value_name = "ID", conflicts_with_all = ["counterexample", "write_test"])]
     guard: Vec<String>,
-    /// How often to run each with the plan, each time with other delays of messages
+    /// How often to run each case with the plan, each time with different message delays
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     interleavings: u32,
-    /// How to report
+    /// The format of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write them as SQL for two sessions, to be run by psql and kept
+    /// Write the counterexamples as an SQL test of two sessions, for psql
     #[arg(long, value_name = "FILE")]
     write_test: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// As text
     Text,
-    /// For programs (docs/schemas/replay.schema.json)
+    /// As JSON (docs/schemas/replay.schema.json)
     Json,
-}
-
-/// The command that runs a counterexample of these files.
-pub(super) fn command(input: &InputArguments, shown: &Counterexample) -> String {
-    format!(
-        "anabranch replay{} --counterexample {}",
-        input.typed(),
-        quoted(&shown.id())
-    )
 }
 
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>> {
     if let Some(path) = &arguments.write_test {
         check_writable(Some(path))?;
-        check_replaceable(path)?;
+        let is_own = |text: &str| text.starts_with(sessions::FIRST_LINE);
+        check_replaceable(path, "was not written by anabranch replay", is_own)?;
     }
     let Input { script, plan, .. } = arguments.input.read()?;
     let again = arguments.input.script()?.application;
@@ -108,7 +100,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
             let report = json!({
                 "version": VERSION,
                 "interleavings": arguments.interleavings,
-                "counterexamples": ran.iter().map(|(one, came)| told(one, came)).collect::<Vec<_>>(),
+                "counterexamples": ran.iter().map(|(one, came)| as_json(one, came)).collect::<Vec<_>>(),
             });
             say!("{report:#}\n")?;
         }
@@ -119,7 +111,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
     })
 }
 
-/// Those that are asked for, or all.
+/// The counterexamples with the IDs of the arguments; all if there are none.
 fn chosen<'c>(
     shown: &'c [Counterexample],
     asked: &[String],
@@ -130,7 +122,7 @@ fn chosen<'c>(
     Ok(shown.iter().filter(is_asked).collect())
 }
 
-/// Refuses what there is not, and says what there is.
+/// Refuses an unknown ID, and lists the known ones.
 fn check_known(option: &str, asked: &[String], known: &[String]) -> Result<(), String> {
     let Some(unknown) = asked.iter().find(|id| !known.contains(id)) else {
         return Ok(());
@@ -140,23 +132,8 @@ fn check_known(option: &str, asked: &[String], known: &[String]) -> Result<(), S
         false => known.join(", "),
     };
     Err(format!(
-        "error: {option}: there is no \"{unknown}\"; there are: {known}"
+        "error: {option}: \"{unknown}\" does not exist; known are: {known}"
     ))
-}
-
-/// No file of somebody's is written over.
-fn check_replaceable(path: &Path) -> Result<(), String> {
-    if !path.is_file() {
-        return Ok(()); // A pipe or a device holds nothing that could be lost.
-    }
-    match std::fs::read_to_string(path) {
-        Ok(text) if text.is_empty() || text.starts_with(sessions::FIRST_LINE) => Ok(()),
-        _ => Err(format!(
-            "error: {} is there, and was not written by anabranch replay: it would be lost; name \
-             another file",
-            path.display()
-        )),
-    }
 }
 
 fn text(plan: &Plan, ran: &[(&Counterexample, Replayed)]) -> String {
@@ -177,7 +154,7 @@ fn text(plan: &Plan, ran: &[(&Counterexample, Replayed)]) -> String {
         .filter(|(_, came)| came.with.broken.is_none())
         .count();
     let _ = match ran.is_empty() {
-        true => writeln!(out, "There is no counterexample to run: none was found."),
+        true => writeln!(out, "Found no counterexample to run."),
         false => writeln!(
             out,
             "{total}: {broke} broke without coordination, {held} held with the plan."
@@ -186,7 +163,7 @@ fn text(plan: &Plan, ran: &[(&Counterexample, Replayed)]) -> String {
     out
 }
 
-/// A line as [`render_one`] has them.
+/// Writes a line in the layout of [`render_one`].
 fn line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "  {label:<11}{text}");
 }
@@ -199,16 +176,20 @@ fn without(one: &Counterexample, came: &Replayed) -> String {
         let replica = one.calls[call].replica + 1;
         line(
             &mut out,
-            "apart",
-            &format!("it cannot be shown: a call of replica {replica} fails there: {why}"),
+            "without",
+            &format!("not shown: a call of replica {replica} fails: {why}"),
         );
         return out;
     }
-    let said = match apart.is_broken {
-        true => "broken: two replicas have run it, and come to that",
-        false => "not broken: two replicas have run it, and come to what violates nothing",
+    let result = match apart.is_broken {
+        true => {
+            "broken: two replicas ran the calls without coordination, and the merged rows violate the invariant"
+        }
+        false => {
+            "not broken: two replicas ran the calls without coordination, and the merged rows violate nothing"
+        }
     };
-    line(&mut out, "apart", said);
+    line(&mut out, "without", result);
     if apart.merged != one.merged {
         let mut label = "merged";
         for statement in &apart.merged {
@@ -219,7 +200,7 @@ fn without(one: &Counterexample, came: &Replayed) -> String {
     out
 }
 
-/// The calls that failed, with what they were told.
+/// The calls that failed, with the error of each.
 fn refused<'r>(one: &Counterexample, refused: &'r [Option<String>]) -> Vec<(usize, &'r String)> {
     let calls = 0..one.calls.len();
     calls
@@ -243,7 +224,7 @@ fn with(one: &Counterexample, came: &Replayed) -> String {
                 &mut out,
                 "with plan",
                 &format!(
-                    "broken with delays of seed {}: {}",
+                    "broken with the delays of seed {}: {}",
                     broken.seed,
                     broken.violated.join(", ")
                 ),
@@ -261,15 +242,15 @@ fn with(one: &Counterexample, came: &Replayed) -> String {
             line(
                 &mut out,
                 "",
-                &format!("a call of replica {replica} was refused in {count}: {why}"),
+                &format!("a call of replica {replica} was refused in {count} of them: {why}"),
             );
         }
     }
     out
 }
 
-/// A counterexample and what it came to, for programs.
-fn told(one: &Counterexample, came: &Replayed) -> Value {
+/// A counterexample and its results, for JSON.
+fn as_json(one: &Counterexample, came: &Replayed) -> Value {
     let mut turns = [one.replicas[0].iter(), one.replicas[1].iter()];
     let counts = |refused: &BTreeMap<String, u32>| -> Vec<Value> {
         let each = refused.iter();
@@ -300,6 +281,6 @@ fn told(one: &Counterexample, came: &Replayed) -> Value {
         "calls": calls,
         "without": { "broken": came.without.is_broken, "merged": came.without.merged },
         "with": { "held": came.with.broken.is_none(), "broken": broken },
-        "as_told": came.is_as_told(),
+        "as_predicted": came.is_as_told(),
     })
 }

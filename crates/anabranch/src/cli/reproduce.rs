@@ -15,31 +15,31 @@ use super::progress::steps;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArguments {
-    /// Whose figures
+    /// The paper
     paper: Paper,
-    /// Fewer points and shorter runs
+    /// Run fewer points, for a shorter time
     #[arg(long)]
     quick: bool,
-    /// Which of its figures, separated by commas; all without it. Of coordination-avoidance: 1, 2, 5, 6,
-    /// code-paths; of ramp: default, 4, 5, blocked, 6, quorums
+    /// Figures of the paper, separated by commas. Of coordination-avoidance: 1, 2, 5, 6, code-paths; of ramp: default,
+    /// 4, 5, blocked, 6, quorums [default: all]
     #[arg(long, value_name = "FIGURE", value_delimiter = ',')]
     figure: Vec<String>,
-    /// The folder of the report: index.html, report.json (docs/schemas/reproduce.schema.json), and each
-    /// chart as SVG and PNG; the paper's name without it
+    /// The folder of the report: index.html, report.json (docs/schemas/reproduce.schema.json), and each chart as SVG
+    /// and PNG [default: the paper's name]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// What steps cost (anabranch calibrate); one is built in
+    /// A calibration file (anabranch calibrate) [default: the built-in calibration]
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// The seed
+    /// The seed of all runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many runs are made at a time, which changes none; as many as there are cores without it
+    /// The number of runs at a time, which does not affect their results [default: the number of cores]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-/// Papers whose figures can be found again.
+/// The papers whose figures can be reproduced.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Paper {
     /// Bailis et al.: Coordination Avoidance in Database Systems
@@ -48,7 +48,7 @@ enum Paper {
     Ramp,
 }
 
-/// The figures that are asked for, of those that a paper has: each once, in the paper's order.
+/// The named figures of a paper, each once, in the paper's order; all if none is named.
 fn figures<F: Copy>(asked: &[String], all: &[(&str, F)]) -> Result<Vec<F>, String> {
     if let Some(unknown) = asked
         .iter()
@@ -56,7 +56,7 @@ fn figures<F: Copy>(asked: &[String], all: &[(&str, F)]) -> Result<Vec<F>, Strin
     {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         return Err(format!(
-            "error: --figure: the paper's are {}, not \"{unknown}\"",
+            "error: --figure: the paper has no figure \"{unknown}\"; it has {}",
             names.join(", ")
         ));
     }

@@ -1,8 +1,8 @@
-//! What is printed to be typed again.
+//! Quoting of words in commands that are printed to be run.
 
 use std::borrow::Cow;
 
-/// A word as a POSIX shell takes it for this one word: as it is, or in single quotes.
+/// The word for a POSIX shell: unchanged, or in single quotes.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

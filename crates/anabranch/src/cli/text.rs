@@ -1,5 +1,4 @@
-//! Files that a command reads. `-` is standard input, and a byte-order mark at the beginning, as some
-//! editors write it, is no part of the text.
+//! Text files that a command reads. `-` is standard input. A byte-order mark at the beginning is skipped.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -7,10 +6,10 @@ use std::path::Path;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file, or standard input, behind its byte-order mark.
+/// Opens a file, or standard input, and skips a byte-order mark.
 ///
 /// # Errors
-/// When it cannot be read: told with its path.
+/// When it cannot be read. The message names the path.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, String> {
     open_file(path).map_err(|error| cannot_read(path, &error))
 }
@@ -26,10 +25,10 @@ fn open_file(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(input)
 }
 
-/// The whole text of one.
+/// Reads the whole text of a file, or of standard input.
 ///
 /// # Errors
-/// When it cannot be read, or is no UTF-8: told with its path.
+/// When it cannot be read, or is not UTF-8. The message names the path.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     open(path)?
@@ -38,7 +37,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// What a report calls it.
+/// The path's name in reports.
 pub(crate) fn name(path: &Path) -> String {
     match is_standard_input(path) {
         true => "standard input".to_owned(),

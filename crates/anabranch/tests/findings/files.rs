@@ -55,7 +55,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         "● transfer_money",
         "○ ShopsNear",
         "nobody_nameless",
-        "Left out",
+        "Skipped",
         "schema.sql:3:",
         "shops and its constraints have no verdicts",
         "query.sql:14:",
@@ -65,11 +65,11 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
     }
     let json = anabranch(&[&asked[..], &["--format", "json"]].concat());
     let json: Value = serde_json::from_str(&json.out).expect("it is JSON");
-    let left = json["left_out"].as_array().expect("a list");
+    let left = json["skipped"].as_array().expect("a list");
     let of: Vec<&Value> = left.iter().map(|l| &l["transaction"]).collect();
     assert_eq!(of, [&Value::Null, &Value::from("ShopsNear")]);
     let unknown = json["transactions"].as_array().expect("a list");
-    let unknown = unknown.iter().filter(|t| t.get("unknown").is_some());
+    let unknown = unknown.iter().filter(|t| t.get("not_analysed").is_some());
     assert_eq!(
         unknown.map(|t| &t["name"]).collect::<Vec<_>>(),
         ["ShopsNear"]
@@ -91,16 +91,14 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         "{said}"
     );
     let github = anabranch(&[&asked[..], &["--format", "github"]].concat()).out;
-    let told = github
-        .lines()
-        .filter(|line| line.contains("title=left out"));
+    let told = github.lines().filter(|line| line.contains("title=skipped"));
     let told: Vec<&str> = told.collect();
     assert!(
         told.len() == 2 && told[0].contains("schema.sql,line=3,col="),
         "{github}"
     );
     let page = anabranch(&[&asked[..], &["--format", "html"]].concat()).out;
-    for told in ["<h2>Left out</h2>", "ShopsNear is taken to read"] {
+    for told in ["<h2>Skipped</h2>", "ShopsNear is taken to read"] {
         assert!(page.contains(told), "{told}");
     }
 }
@@ -118,9 +116,9 @@ fn what_is_wrong_with_declarations_is_left_out_unless_they_have_to_be_right() {
     let ran = anabranch(&["analyze", text(&file)]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
     for told in [
-        "Not understood\n",
+        "Not analysed\n",
         "column \"nosuch\" does not exist (1)\n      wipe\n",
-        "Left out",
+        "Skipped",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
@@ -133,7 +131,7 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
     std::fs::write(&file, b"SELECT '\xff';").unwrap();
     refused_in_one_line(&analyze, &["query.sql", "is not UTF-8 text", "offset 8"]);
     std::fs::write(&file, "-- nothing\n").unwrap();
-    refused_in_one_line(&analyze, &["there is nothing to analyse"]);
+    refused_in_one_line(&analyze, &["found no SQL to analyse"]);
     let long = std::fs::File::create(&file).unwrap();
     long.set_len(50_000_000).unwrap();
     refused_in_one_line(
@@ -143,7 +141,7 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
     // The limit is a setting.
     std::fs::write(&file, " ".repeat(17_000_000)).unwrap();
     let more = [&analyze[..], &["--file-mb-max", "17"]].concat();
-    refused_in_one_line(&more, &["there is nothing to analyse"]);
+    refused_in_one_line(&more, &["found no SQL to analyse"]);
     let less = [&analyze[..], &["--file-mb-max", "16"]].concat();
     refused_in_one_line(&less, &["17 MB", "up to 16 MB"]);
     refused(
@@ -158,7 +156,7 @@ fn what_calls_come_to_on_several_servers_is_told() {
     refused_in_one_line(&asked, &["--sites", "--guarantee serializable"]);
     asked.extend(["--guarantee", "serializable", "--no-counterexamples"]);
     let ran = anabranch(&asked);
-    assert!(ran.out.contains("On 3 servers, calls"), "{}", ran.out);
+    assert!(ran.out.contains("On 3 servers"), "{}", ran.out);
     asked.extend(["--format", "json"]);
     let read: Value = serde_json::from_str(&anabranch(&asked).out).expect("it is JSON");
     let sites = &read["partitioning"]["sites"];
@@ -192,12 +190,12 @@ fn weights_are_read_from_a_file_and_held_against_the_transactions() {
     assert!(ran.out.contains("By weight: "), "{}", ran.out);
     assert!(ran.out.contains("Operation partitioning"), "{}", ran.out);
     for (weights, said) in [
-        (r#"{"nobody": 1}"#, "there is no transaction type nobody"),
+        (r#"{"nobody": 1}"#, "no transaction type is called nobody"),
         (
             r#"{"get_cart": "often"}"#,
             "the weight of get_cart is \"often\"",
         ),
-        ("[", "it is no JSON object"),
+        ("[", "not a JSON object"),
     ] {
         std::fs::write(&file, weights).unwrap();
         refused_in_one_line(&asked("text"), &[text(&file), said]);

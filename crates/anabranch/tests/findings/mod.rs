@@ -198,7 +198,7 @@ fn what_a_baseline_has_is_not_new() {
     std::fs::write(&file, free).unwrap();
     let gone = anabranch(&["analyze", sql, "--baseline", known]);
     assert_eq!(gone.code, 0, "{}", gone.out);
-    let told = "  gone  reserve/seats_pkey/unique-chosen: found no more";
+    let told = "  gone  reserve/seats_pkey/unique-chosen: not found any more";
     assert!(gone.out.contains(told), "{}", gone.out);
     let json = anabranch(&["analyze", sql, "--baseline", known, "--format", "json"]).out;
     let json: Value = serde_json::from_str(&json).expect("it is JSON");
@@ -232,7 +232,9 @@ fn serializability_is_a_finding_of_its_own() {
         anabranch(&[&["analyze", text(&file), "--format", "html"], more].concat()).out
     };
     let whole = page(&asked[2..]);
-    assert!(whole.contains("Everything is ordered") && !whole.contains("nobody waits for anybody"));
+    assert!(
+        whole.contains("Everything is ordered") && !whole.contains("do not wait for each other")
+    );
     assert!(!page(&[]).contains("Everything is ordered"));
 }
 
@@ -243,12 +245,15 @@ fn what_is_no_baseline_is_refused() {
     let analyze = ["analyze", text(&file), "--baseline", text(&other)];
     refused_in_one_line(&analyze, &["cannot read", "other.json"]);
     for (held, because) in [
-        ("{}", "no baseline of anabranch"),
-        ("seats", "no baseline of anabranch"),
-        ("{\"version\": 7, \"findings\": []}", "its version is 7"),
+        ("{}", "not a baseline of anabranch"),
+        ("seats", "not a baseline of anabranch"),
+        (
+            "{\"version\": 7, \"findings\": []}",
+            "the baseline has version 7",
+        ),
         (
             "{\"version\": 1, \"findings\": [{\"rule\": \"x\"}]}",
-            "no baseline of anabranch",
+            "not a baseline of anabranch",
         ),
     ] {
         std::fs::write(&other, held).unwrap();
@@ -260,7 +265,7 @@ fn what_is_no_baseline_is_refused() {
     for held in [&file, &other] {
         let before = std::fs::read_to_string(held).unwrap();
         let over = ["analyze", text(&file), "--write-baseline", text(held)];
-        refused_in_one_line(&over, &["is no baseline", "name another file"]);
+        refused_in_one_line(&over, &["is not a baseline", "name another file"]);
         assert_eq!(std::fs::read_to_string(held).unwrap(), before);
     }
     let nowhere = file.with_file_name("nowhere").join("x.json");
@@ -273,7 +278,7 @@ fn a_rule_is_explained_by_its_code() {
     let ran = anabranch(&["explain", "sequential-insert"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     for words in [
-        "ids that follow one another: insert",
+        "consecutive ids: insert",
         "needs coordination",
         "Two replicas that append",
         "what to do",
@@ -281,7 +286,10 @@ fn a_rule_is_explained_by_its_code() {
     ] {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
-    refused_in_one_line(&["explain", "sequential"], &["there is no rule", "FILES"]);
+    refused_in_one_line(
+        &["explain", "sequential"],
+        &["no rule or repair is called", "FILES"],
+    );
 }
 
 /// Repairs are looked for where somebody asks, in each report that people or programs read whole.
@@ -302,7 +310,7 @@ fn repairs_are_told_where_they_are_asked_for() {
         "2 free, 3 local, 3 global → 3 free, 3 local, 2 global",
         "+ ○ close_department free",
         "     +    UPDATE departments SET deleted = true WHERE id = p_department_id;",
-        "[repair-escrow]; not certain to be the same",
+        "[repair-escrow]; the result may differ",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }

@@ -88,10 +88,10 @@ fn a_folder_of_source_is_read() {
     assert_eq!(probable["rule"], "account.balance >= 0");
     assert_eq!(probable["transaction"], "withdraw");
     assert_eq!(
-        report["left_out"].as_array().unwrap().len(),
+        report["skipped"].as_array().unwrap().len(),
         4,
         "{}",
-        report["left_out"]
+        report["skipped"]
     );
     let ran = anabranch_in(&folder, &["analyze", "--format", "html", "."]);
     assert!(ran.out.contains("<h2>Probable invariants</h2>"));
@@ -123,6 +123,6 @@ fn more_files_than_are_read_are_refused() {
     );
     refused(
         &["analyze", text(&folder)],
-        &["there is nothing to analyse", "no SQL is run"],
+        &["found no SQL to analyse", "no calls that run SQL"],
     );
 }

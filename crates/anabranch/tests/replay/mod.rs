@@ -24,7 +24,7 @@ fn what_analyze_prints_to_be_run_runs() {
         assert_eq!(ran.0, 0, "{command}: {}", ran.1);
         for words in [
             id.split('/').next().expect("an invariant"),
-            "apart      broken: two replicas have run it",
+            "without    broken: two replicas ran the calls",
             "with plan  held in 32 interleavings",
             "1 counterexample: 1 broke without coordination, 1 held with the plan.",
         ] {
@@ -72,7 +72,7 @@ fn programs_get_what_is_published() {
     let all = value["counterexamples"].as_array().expect("a list");
     assert!(!all.is_empty());
     for one in all {
-        assert_eq!(one["as_told"], true, "{one}");
+        assert_eq!(one["as_predicted"], true, "{one}");
         assert_eq!(one["without"]["broken"], true, "{one}");
         assert_eq!(one["with"]["held"], true, "{one}");
     }
@@ -82,10 +82,7 @@ fn programs_get_what_is_published() {
 fn an_application_that_is_free_has_nothing_to_run() {
     let ran = anabranch(&["replay", "examples/twitter"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(
-        ran.out,
-        "There is no counterexample to run: none was found.\n"
-    );
+    assert_eq!(ran.out, "Found no counterexample to run.\n");
 }
 
 #[test]
@@ -99,13 +96,13 @@ fn what_is_not_there_is_refused_with_what_is() {
     refused_in_one_line(
         &unknown,
         &[
-            "there is no \"payroll/none\"",
+            "\"payroll/none\" does not exist",
             "somebody_is_employed/dismiss",
         ],
     );
     refused_in_one_line(
         &["replay", "examples/twitter", "--counterexample", "x/y"],
-        &["there are: none"],
+        &["known are: none"],
     );
 }
 
@@ -173,7 +170,7 @@ fn a_plan_is_as_large_as_it_must_be() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     for words in [
         "  needed     without it ",
-        "  apart      broken: two replicas have run it",
+        "  without    broken: two replicas ran the calls",
         "  with plan  held in 8 interleavings",
         " needed (broke without, held with the plan), 0 not shown.",
     ] {
@@ -191,7 +188,7 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
     assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
     for words in [
         "put: t, one for each (a = p); held from prepare to commit\n  guard      put/t:a\n",
-        "  not shown  of all calls that were tried, other guards order those that it orders, or may\n",
+        "  not shown  other guards order, or may order, all calls that were tried and that it orders\n",
         "  guard      put/t:b\n",
         "2 guards: 1 needed (broke without, held with the plan), 1 not shown.\n",
     ] {
@@ -225,7 +222,7 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
     );
     refused_in_one_line(
         &["replay", text(&file), "--guard", "put/t:c"],
-        &["--guard: there is no \"put/t:c\"", "put/t:a, put/t:b"],
+        &["--guard: \"put/t:c\" does not exist", "put/t:a, put/t:b"],
     );
 }
 
@@ -244,7 +241,7 @@ fn the_guards_of_what_is_not_understood_are_told() {
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     for words in [
         "  needed     without it t_n_check breaks: take\n",
-        "  not shown  the type is not understood, so that nobody can call it\n",
+        "  not shown  the transaction type was not analysed, so it cannot be called\n",
     ] {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
@@ -266,6 +263,6 @@ fn what_is_free_has_no_guards() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(
         ran.out,
-        "There is no guard: no transaction type is ordered.\n"
+        "The plan has no guards: no transaction type needs coordination.\n"
     );
 }

@@ -16,23 +16,24 @@ pub fn weights(
     text: &str,
     summaries: &[TransactionSummary],
 ) -> Result<BTreeMap<String, u64>, String> {
-    let read: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(text).map_err(|error| {
-            format!("it is no JSON object of transaction types and their weights: {error}")
-        })?;
+    let read: BTreeMap<String, serde_json::Value> = serde_json::from_str(text)
+        .map_err(|error| format!("not a JSON object of transaction types and weights: {error}"))?;
     let mut weights = BTreeMap::new();
     for (name, value) in read {
         if !summaries.iter().any(|summary| summary.name == name) {
-            let known: Vec<&str> = summaries.iter().map(|s| s.name.as_str()).take(20).collect();
+            let mut known: Vec<&str> = summaries.iter().map(|s| s.name.as_str()).take(20).collect();
+            if summaries.len() > known.len() {
+                known.push("…");
+            }
             return Err(format!(
-                "there is no transaction type {name}; those there are begin with {}",
+                "no transaction type is called {name}; the transaction types are: {}",
                 known.join(", ")
             ));
         }
         let weight = value.as_u64().filter(|weight| *weight <= WEIGHT_MAX);
         let Some(weight) = weight else {
             return Err(format!(
-                "the weight of {name} is {value}: it has to be a whole number from 0 to {WEIGHT_MAX}"
+                "the weight of {name} is {value}, but has to be a whole number from 0 to {WEIGHT_MAX}"
             ));
         };
         weights.insert(name, weight);

@@ -300,12 +300,12 @@ impl fmt::Display for Guard {
             })
             .collect();
         let one = if key.is_empty() {
-            "all of it together".to_owned()
+            "one for all rows".to_owned()
         } else {
             format!("one for each ({})", key.join(", "))
         };
         let keeping = match self.keeping {
-            GuardKeeping::AtCommit => "decided by its owner at commit",
+            GuardKeeping::AtCommit => "deferred to commit, by its owner",
             GuardKeeping::Validated => "held from prepare to commit",
         };
         write!(f, "{}, {one}; {keeping}", self.item)

@@ -448,13 +448,13 @@ impl<'a> Reader<'a> {
         row: &Cells,
     ) -> Result<Truth, Stop> {
         let Some(columns) = columns_of(&self.scope, condition) else {
-            return Err(Stop::new(format!("{condition} is not understood")));
+            return Err(Stop::new(format!("{condition} is not analysed")));
         };
         for column in &columns {
             cell(row, *column)?;
             if self.kind(*column) == (Kind::Number { whole: false }) {
-                // 1.0 and 1.00 are equal, but not in every respect.
-                return Err(Stop::new(format!("{condition} is not looked into")));
+                // 1.0 and 1.00 are equal, yet not in every respect.
+                return Err(Stop::new(format!("{condition} is opaque to the solver")));
             }
         }
         let name = condition.to_string();

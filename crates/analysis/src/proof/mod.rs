@@ -159,7 +159,7 @@ pub(crate) fn judge<'a>(
 /// The findings, with the reason why the solver does not decide what rules only suspect.
 fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
     for finding in findings.iter_mut().filter(|f| SUSPICIONS.contains(&f.rule)) {
-        finding.explanation += &format!("; the solver does not decide it ({reason})");
+        finding.explanation += &format!("; the solver does not decide this ({reason})");
     }
     findings
 }
@@ -192,13 +192,15 @@ impl<'a, 's> Proof<'a, 's> {
             table: footprint.table(table),
         };
         let columns = columns_of(&scope, condition)
-            .ok_or_else(|| Stop::new("some part of the condition is not understood"))?;
+            .ok_or_else(|| Stop::new("part of the condition was not analysed"))?;
         let unknown = |a: &Action| footprint.types[a.owner].summary.unknown.is_some();
         if footprint.on_table(table).any(unknown) {
-            return Err(Stop::new("some transaction is not understood"));
+            return Err(Stop::new("some transaction type was not analysed"));
         }
         if footprint.on_table(table).any(|a| footprint.may_replace(a)) {
-            return Err(Stop::new("rows may go and come again under the same key"));
+            return Err(Stop::new(
+                "rows may be deleted and inserted again under the same key",
+            ));
         }
         let key = &footprint.table(table).primary_key;
         if key.iter().any(|c| !footprint.is_settled(table, *c)) {

@@ -26,15 +26,15 @@ pub fn kind_by_code(code: &str) -> Option<&'static Kind> {
 pub const KINDS: &[Kind] = &[
     Kind {
         code: "repair-combination",
-        title: "several changes, one after the other: each the best on what those before it have left",
+        title: "several changes, one after the other: each is the best one after the changes before it",
         source: "Coordination Avoidance in Database Systems, §6.1, one application's transactions together",
-        why: "What one change leaves to be ordered another takes away.",
-        gives_up: "All that its steps give up.",
+        why: "Coordination that one change leaves is removed by another.",
+        gives_up: "Everything that its steps give up.",
         rank: 0,
     },
     Kind {
         code: "repair-increment",
-        title: "a value computed from what was read: computed by the UPDATE, from the row",
+        title: "a value that is computed from a row that was read: computed by the UPDATE",
         source: "Coordination Avoidance in Database Systems, §5.2, counters",
         why: "Amounts add up, and the row's owner applies each once: no update is lost, and nothing has to stay \
               as it was read.",
@@ -55,7 +55,7 @@ pub const KINDS: &[Kind] = &[
         source: "Coordination Avoidance in Database Systems, §6.1, deferred to commit",
         why: "A number of the counter tells its rows from all others. Where nothing is computed from it, the \
               counter's owner gives it out at commit, and nothing is held meanwhile.",
-        gives_up: "Where the owner gives it out at commit, the number is known when the transaction has committed.",
+        gives_up: "Where the owner gives it out at commit, the number is known only after the commit.",
         rank: 1,
     },
     Kind {
@@ -96,22 +96,22 @@ pub const KINDS: &[Kind] = &[
         source: "Coordination Avoidance in Database Systems, §5.2, lost updates of withdrawals",
         why: "It helps where a snapshot is all that reads get. Here what a transaction reads, acts on and changes \
               is held to commit in any case, so that this is tried and found of no use.",
-        gives_up: "Others wait for the row from the read on.",
+        gives_up: "Other transactions wait for the row from the read on.",
         rank: 4,
     },
     Kind {
         code: "repair-guarantee",
-        title: "everything is ordered: the declared invariants alone",
+        title: "serializability was asked for: keep the declared invariants only",
         source: "Coordination Avoidance in Database Systems, §2, serializability as the baseline",
-        why: "Only what some invariant needs ordered is ordered.",
-        gives_up: "What is to hold has to be declared.",
+        why: "Only accesses that an invariant requires to be ordered are ordered.",
+        gives_up: "Every rule that has to hold must be declared.",
         rank: 5,
     },
     Kind {
         code: "repair-escrow",
-        title: "a number moves towards its bound: what is left of it split into shares of sites",
+        title: "a number moves towards its bound: what is left of it is split into shares of sites (escrow)",
         source: "Coordination Avoidance in Database Systems, Table 2, rows 12 and 13 (claims 12, 13)",
-        why: "Who takes from the share of one site is routed by the site, whichever rows it takes from.",
+        why: "A call that takes from the share of one site is routed by the site, whichever rows it takes from.",
         gives_up: "A site is refused where its share is not enough, though others have something left. The \
                    application moves amounts between them, and callers say which site they are.",
         rank: 6,

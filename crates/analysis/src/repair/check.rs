@@ -178,15 +178,15 @@ fn candidate(footprint: &Footprint<'_>, of: &[&Decided]) -> Candidate {
     Candidate {
         kind: kind("repair-check-in-update"),
         title: format!(
-            "let the UPDATE check the row of {name}, not what was read of it, in {}",
+            "let the UPDATE check the row of {name} itself, not what was read before, in {}",
             names.join(", ")
         ),
         at: of.iter().map(|of| of.at).collect(),
         edits: of.iter().flat_map(|of| of.edits.clone()).collect(),
         accepts: vec![
-            "the row is checked as it is when the transaction commits: what was read before it may be older"
+            "the UPDATE checks the row as it is at commit, which may be newer than what was read before"
                 .to_owned(),
-            format!("where the check fails, the row of {name} is written as it was"),
+            format!("where the check fails, the row of {name} is written unchanged"),
         ],
         accepts_at_commit: None,
         guarantee: None,

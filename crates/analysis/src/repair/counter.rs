@@ -47,8 +47,7 @@ pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<
                 edits: taken.into_iter().flat_map(|t| t.edits).collect(),
                 accepts: Vec::new(),
                 accepts_at_commit: Some(
-                    "the number is known when the transaction has committed, not before: nothing may be \
-                     computed from it or decided by it",
+                    "the number is known only after the commit: nothing may be computed from it or depend on it",
                 ),
                 guarantee: None,
             }

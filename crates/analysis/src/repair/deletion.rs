@@ -67,10 +67,14 @@ fn cascading(
     let (child, parent) = (&footprint.table(child).name, &footprint.table(parent).name);
     (!says).then(|| Candidate {
         kind: kind("repair-cascade"),
-        title: format!("delete rows of {child} with the row of {parent} that they refer to"),
+        title: format!(
+            "delete the rows of {child} together with the row of {parent} that they refer to"
+        ),
         at: vec![place],
         edits: vec![Edit::behind(place, " ON DELETE CASCADE")],
-        accepts: vec![format!("rows of {child} go with the row of {parent}")],
+        accepts: vec![format!(
+            "rows of {child} are deleted with the row of {parent}"
+        )],
         accepts_at_commit: None,
         guarantee: None,
     })
@@ -115,14 +119,14 @@ fn marking(
         }
     }
     let mut accepts = vec![format!(
-        "rows of {} stay, marked: a key that was deleted cannot be inserted again, and queries from elsewhere \
-         have to leave them out",
+        "marked rows of {} stay: a key that was deleted cannot be inserted again, and queries outside these files \
+         have to exclude them",
         schema.name
     )];
     let own = footprint.catalog.table(table).foreign_keys.iter();
     for parent in own.map(|key| &footprint.table(key.parent).name) {
         accepts.push(format!(
-            "marked rows go on referring to rows of {parent}, which can be deleted less often"
+            "marked rows still refer to rows of {parent}, which then cannot be deleted"
         ));
     }
     for of in &footprint.catalog.tables {
@@ -130,16 +134,16 @@ fn marking(
             let child = &of.name;
             accepts.push(match key.on_delete {
                 ReferentialAction::NoAction | ReferentialAction::Restrict => format!(
-                    "a row that rows of {child} refer to can be marked, too, and rows of {child} can be made to \
-                     refer to a marked one: both were refused"
+                    "a row can be marked while rows of {child} refer to it, and rows of {child} can refer to a marked \
+                     row: both were refused before"
                 ),
                 ReferentialAction::Cascade => format!(
-                    "rows of {child} that refer to it stay, and new ones can come to: they were deleted with \
-                     it, or refused"
+                    "rows of {child} that refer to a marked row stay, and new ones can be inserted: they were deleted \
+                     with the row, or refused, before"
                 ),
                 ReferentialAction::SetNull | ReferentialAction::SetDefault => format!(
-                    "rows of {child} go on referring to it, and new ones can come to: their references were \
-                     taken away, or refused"
+                    "rows of {child} still refer to a marked row, and new ones can: their references were removed, or \
+                     refused, before"
                 ),
             });
         }

@@ -66,19 +66,19 @@ pub(super) fn candidates(
 
 fn candidate(name: &str, of: &[&Inserting], declared: &[Edit]) -> Candidate {
     let mut accepts = vec![
-        "keys are unique, but neither without gaps nor in the order in which rows are inserted"
+        "keys are unique, but have gaps, and are not in the order in which rows are inserted"
             .to_owned(),
     ];
     let given: Vec<&str> = of.iter().filter_map(|i| i.parameter.as_deref()).collect();
     if !given.is_empty() {
         accepts.push(format!(
-            "callers do not choose the key any more ({}): a call that is repeated inserts another row",
+            "callers no longer choose the key ({}): a repeated call inserts another row",
             given.join(", ")
         ));
     }
     if declared.iter().any(|edit| edit.text.contains("IDENTITY")) {
         accepts.push(
-            "where there are rows already, the numbers have to begin behind theirs: ALTER TABLE … ALTER COLUMN … \
+            "where the table has rows already, the numbers have to start above theirs: ALTER TABLE … ALTER COLUMN … \
              RESTART WITH"
                 .to_owned(),
         );

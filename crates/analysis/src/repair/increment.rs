@@ -59,11 +59,11 @@ pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<
         let names = names.join(", ");
         Candidate {
             kind: kind("repair-increment"),
-            title: format!("let the UPDATE compute {names} from the row, not from what was read"),
+            title: format!("let the UPDATE compute {names} from the row itself, not from what was read before"),
             at: of.iter().map(|(_, c)| c.at).collect(),
             edits: of.iter().flat_map(|(_, c)| c.edits.clone()).collect(),
             accepts: vec![
-                "the row counts as it is when the transaction commits: what was read before it may be older"
+                "the UPDATE uses the row as it is at commit, which may be newer than what was read before"
                     .to_owned(),
             ],
             accepts_at_commit: None,

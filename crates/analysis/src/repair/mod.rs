@@ -223,10 +223,10 @@ fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
                 if now == cost {
                     even.push((rest.len(), repair));
                 }
-                let reason = "tried: no less has to be ordered with it".to_owned();
+                let reason = "tried: it needs no less coordination".to_owned();
                 rest.push((candidate, reason));
             }
-            Err(reason) => rest.push((candidate, format!("it is refused: {reason}"))),
+            Err(reason) => rest.push((candidate, format!("refused: {reason}"))),
         }
     }
     better.sort_by_key(|of| order(of.cost, &of.candidate));
@@ -296,12 +296,12 @@ fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
 fn weaker(subject: Subject<'_>) -> Option<Candidate> {
     (subject.options.guarantee == Guarantee::Serializable).then(|| Candidate {
         kind: kind("repair-guarantee"),
-        title: "ask for the declared invariants alone: --guarantee invariants".to_owned(),
+        title: "ask for the declared invariants only: --guarantee invariants".to_owned(),
         at: Vec::new(),
         edits: Vec::new(),
         accepts: vec![
-            "transactions are not as if they ran one after another: what is to hold beyond the declared \
-             invariants, such as a decision about rows that others change, has to be declared"
+            "transactions are no longer serializable: every rule that has to hold, such as one about a decision on rows \
+             that other transactions change, must be declared"
                 .to_owned(),
         ],
         accepts_at_commit: None,
@@ -312,7 +312,7 @@ fn weaker(subject: Subject<'_>) -> Option<Candidate> {
 /// Reads and analyses the application with a change.
 fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), String> {
     let own = &subject.catalog.files[..subject.files];
-    let files = applied(own, &candidate.edits).ok_or("a change is outside of its file")?;
+    let files = applied(own, &candidate.edits).ok_or("an edit is outside of its file")?;
     let read = (subject.read)(files.clone())?;
     let mut options = subject.options.clone();
     options.guarantee = candidate.guarantee.unwrap_or(options.guarantee);
@@ -325,13 +325,13 @@ fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), 
         plan: &plan,
         summaries: &read.summaries,
     };
-    let change = change(before, after).ok_or("it changes which transaction types there are")?;
+    let change = change(before, after).ok_or("it changes the set of transaction types")?;
     let known = |summaries: &[TransactionSummary]| {
         let unknown = summaries.iter().filter(|s| s.unknown.is_some());
         unknown.count()
     };
     if known(&read.summaries) > known(subject.summaries) {
-        return Err("something of it is not understood then".to_owned());
+        return Err("the analyser cannot read part of the changed files".to_owned());
     }
     let places = candidate.at.iter();
     let places = places.filter_map(|span| place_of(&subject.catalog.files, *span));

@@ -83,13 +83,13 @@ fn candidate(
     Some(Candidate {
         kind: kind("repair-routing-parameter"),
         title: format!(
-            "let callers of {} give {looked_up}, which it looks up",
+            "let callers of {} pass {looked_up}, which it looks up now",
             body.procedure.name
         ),
         at: vec![summary.span],
         edits,
         accepts: vec![format!(
-            "callers have to know {looked_up}: one that gives another finds no row, as if it were not there"
+            "callers have to know {looked_up}: a call with another value finds no row"
         )],
         accepts_at_commit: None,
         guarantee: None,

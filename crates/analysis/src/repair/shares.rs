@@ -65,8 +65,9 @@ pub(super) fn considered(plan: &Plan) -> Vec<Considered> {
         .map(|title| Considered {
             kind: kind("repair-escrow"),
             title,
-            reason: "not certain to be the same: it would be where nothing bounds the number from above, rows neither \
-                     come nor go, each change is an amount added to one row by its key, and who else reads it lists it"
+            reason: "the result may differ. It is certain to be the same where the number has no upper bound, rows are \
+                     neither inserted nor deleted, each change adds an amount to one row found by its key, and other \
+                     reads only list the number"
                 .to_owned(),
         })
         .collect()
@@ -213,22 +214,23 @@ impl<'s, 'a> Shares<'s, 'a> {
         let (of, number, name) = (self.of, self.number, &self.name);
         let mut accepts = vec![
             format!(
-                "a site takes from its own share alone, and is refused where that is not enough though others have \
-                 some left: to move amounts from {of}.{number} to shares, and from share to share, is the application's"
+                "a site takes from its own share only, and is refused where the share is not enough, even if other \
+                 sites have some left. The application moves amounts from {of}.{number} to shares, and between shares"
             ),
             format!(
-                "callers of {} say for which site ({PARAMETER}); each site has a row of {name} for each row of {of}, with \
-                 0 where it has nothing: an UPDATE that finds none takes nothing",
+                "callers of {} name the site ({PARAMETER}). Each site has a row of {name} for each row of {of}, with 0 \
+                 where it has no share: an UPDATE that finds no row takes nothing",
                 takers.join(", ")
             ),
         ];
         if is_told {
             accepts.push(format!(
-                "what is told of {of}.{number} is the sum of all shares, more than one site may take of it"
+                "queries return the sum of all shares for {of}.{number}, which is more than one site may take"
             ));
         }
         accepts.push(format!(
-            "queries from elsewhere have to add the shares to {of}.{number}, and files that load rows to fill them"
+            "queries outside these files have to add the shares to {of}.{number}, and scripts that load rows have to \
+             fill the shares"
         ));
         Some(Candidate {
             kind: kind("repair-escrow"),

@@ -1,4 +1,4 @@
-//! Counterexamples as text, for people: what is there, what two replicas run, what merging comes to.
+//! Counterexamples as text: the initial rows, the calls of two replicas, and the merged rows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,8 +10,8 @@ use crate::plan::{Confluence, InvariantKind, Plan};
 /// The command that runs a counterexample.
 pub type ReplayedBy<'r> = dyn Fn(&Counterexample) -> String + 'r;
 
-/// All of them, with the command that runs each; and, of what is not confluent, that for which none was
-/// found.
+/// The section of the report: each counterexample with the command that runs it, and the invariants that need
+/// coordination but have none.
 pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> String {
     let mut out = String::new();
     let missing = missing(plan, search);
@@ -20,7 +20,7 @@ pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> Str
         return out;
     }
     out.push('\n');
-    heading(&mut out, "Counterexamples, without the guards");
+    heading(&mut out, "Counterexamples: what breaks without the guards");
     for example in found {
         render_one(plan, example, &mut out);
         line(&mut out, "replay", &replayed_by(example));
@@ -31,21 +31,21 @@ pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> Str
             &mut out,
             0,
             &format!(
-                "None was found in the cases tried of: {}.",
+                "Found no counterexample in the cases tried for: {}.",
                 missing.join(", ")
             ),
         );
     }
-    if let Some(said) = unconfirmed(search) {
-        paragraph(&mut out, 0, &said);
+    if let Some(sentence) = unconfirmed(search) {
+        paragraph(&mut out, 0, &sentence);
     }
-    if let Some(said) = unsearched(search) {
-        paragraph(&mut out, 0, &said);
+    if let Some(sentence) = unsearched(search) {
+        paragraph(&mut out, 0, &sentence);
     }
     out
 }
 
-/// The invariants that need coordination, and of which no counterexample was found.
+/// The invariants that need coordination, but have no counterexample.
 pub(super) fn missing<'p>(plan: &'p Plan, search: &Search) -> Vec<&'p str> {
     let needing = plan.entries.iter().flat_map(|entry| &entry.verdicts);
     let needing = needing.filter(|verdict| verdict.confluent != Confluence::Yes);
@@ -60,43 +60,43 @@ pub(super) fn missing<'p>(plan: &'p Plan, search: &Search) -> Vec<&'p str> {
         .collect()
 }
 
-/// Of what the solver has an invalid merge, and no calls.
+/// The sentence on invalid merges of the solver for which no calls were found.
 pub(super) fn unconfirmed(search: &Search) -> Option<String> {
     let names = search.unconfirmed.join(", ");
     (!names.is_empty()).then(|| {
         format!(
-            "The solver has an invalid merge, and no calls were found that make it, of: {names}."
+            "The solver found an invalid merge, but the search found no calls that produce it, for: {names}."
         )
     })
 }
 
-/// So many invariants of which nothing was looked for are named to people.
+/// The text names at most this many invariants that were not searched.
 const UNSEARCHED_MAX: usize = 20;
 
-/// What was not looked for, where there is too much of it.
+/// The sentences on what was not searched, where the limits ended the search.
 pub(super) fn unsearched(search: &Search) -> Option<String> {
     if search.searched == search.asked {
         return None;
     }
-    let mut said = format!(
-        "Counterexamples were looked for of {} of {} verdicts, up to {} cases each: more would take too long.",
+    let mut text = format!(
+        "Searched {} of {} verdicts for counterexamples, up to {} cases each, to bound the time.",
         search.searched, search.asked, search.cases
     );
     if !search.unsearched.is_empty() {
         let names = search.unsearched.iter().take(UNSEARCHED_MAX);
         let names: Vec<&str> = names.map(String::as_str).collect();
-        let _ = write!(said, " None was looked for of: {}", names.join(", "));
+        let _ = write!(text, " Not searched: {}", names.join(", "));
         match search.unsearched.len().saturating_sub(UNSEARCHED_MAX) {
-            0 => said.push('.'),
+            0 => text.push('.'),
             more => {
-                let _ = write!(said, ", and {more} more (--format json has all).");
+                let _ = write!(text, ", and {more} more (--format json lists all).");
             }
         }
     }
-    Some(said)
+    Some(text)
 }
 
-/// One: what is there, what replicas run, what merging comes to and what that violates.
+/// One counterexample: the initial rows, the calls, the merged rows, and what they violate.
 pub fn render_one(plan: &Plan, example: &Counterexample, out: &mut String) {
     let _ = writeln!(
         out,
@@ -107,7 +107,7 @@ pub fn render_one(plan: &Plan, example: &Counterexample, out: &mut String) {
     render_case(plan, example, out);
 }
 
-/// The same without its heading.
+/// One counterexample without its heading.
 pub fn render_case(plan: &Plan, example: &Counterexample, out: &mut String) {
     let mut label = "initially";
     let none = ["-- no rows".to_owned()];
@@ -145,19 +145,19 @@ pub fn render_case(plan: &Plan, example: &Counterexample, out: &mut String) {
         label = "";
     }
     if label == "merged" {
-        line(out, label, "-- as it was");
+        line(out, label, "-- unchanged");
     }
     if let Some(what) = violated(plan, example) {
         line(out, "violates", what);
     }
 }
 
-/// What a counterexample's merged state is not.
+/// What the merged rows of a counterexample violate.
 pub fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&'p str> {
     let mut invariants = plan.invariants.iter();
     let invariant = invariants.find(|i| i.name == example.invariant)?;
     Some(match invariant.kind {
-        InvariantKind::NoLostUpdate => "neither call after the other comes to that",
+        InvariantKind::NoLostUpdate => "no serial order of the calls gives this result",
         _ => invariant
             .condition
             .as_ref()
@@ -165,7 +165,7 @@ pub fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&'p str>
     })
 }
 
-/// A statement is not broken into lines: it is there to be copied.
+/// Writes a line. Statements are not wrapped, so that they can be copied.
 fn line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "  {label:<11}{text}");
 }

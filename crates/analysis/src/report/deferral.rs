@@ -1,4 +1,4 @@
-//! Why an UPDATE is, or is not, left to the owner of its row.
+//! The reason why an UPDATE is deferred to commit, or is not.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{
@@ -9,7 +9,7 @@ use anabranch_types::ColumnIndex;
 
 use crate::plan::PlanEntry;
 
-/// The reason, for people. `summaries` are all transaction types.
+/// The reason in words. `summaries` are those of all transaction types.
 pub(super) fn reason(
     entry: &PlanEntry,
     catalog: &Catalog,
@@ -20,13 +20,15 @@ pub(super) fn reason(
     if entry.deferred.contains(&statement.id) {
         let mut why = match statement.deferral {
             Deferral::AfterReading => {
-                "once it is read: what is used of its result is no column that anybody changes"
+                "the row is read first; no transaction type changes the columns that are used of its result"
             }
-            _ => "unread: its new values depend on the row and on what is known before",
+            _ => {
+                "the row is not read first: its new values depend only on the row and on values known before"
+            }
         }
         .to_owned();
         if entry.serializable {
-            why += "; the row is a guard all the same, as every row is under serializability";
+            why += "; under serializability the row is a guard, as every row is";
         }
         return why;
     }
@@ -36,7 +38,7 @@ pub(super) fn reason(
     }
 }
 
-/// What is returned of the row may have changed when the row's owner comes to it.
+/// The returned column that another transaction type may change before the row's owner evaluates the UPDATE.
 fn returned_changes(
     catalog: &Catalog,
     summaries: &[TransactionSummary],
@@ -57,10 +59,10 @@ fn returned_changes(
             return format!("it returns {column}, which {} changes", changing.name);
         }
     }
-    "it returns what a foreign key's action changes".to_owned()
+    "it returns a column that a foreign key's action changes".to_owned()
 }
 
-/// Why no owner of a row could evaluate it, whatever the other transactions do.
+/// The reason why the row's owner cannot evaluate the UPDATE, independent of the other transaction types.
 fn undeferrable(catalog: &Catalog, statement: &StatementSummary, update: &TableAccess) -> String {
     let table = catalog.schema.table(update.table);
     let name = |column: &ColumnIndex| table.columns[column.index()].name.as_str();
@@ -72,12 +74,15 @@ fn undeferrable(catalog: &Catalog, statement: &StatementSummary, update: &TableA
         return format!("{} has no primary key", table.name);
     }
     if let Some(free) = table.primary_key.iter().find(|column| !fixed(column)) {
-        return format!("{} is not given, so its rows are to be found", name(free));
+        return format!(
+            "its WHERE clause does not give the key column {}, so the rows have to be found first",
+            name(free)
+        );
     }
     let keys = update.conditions.iter().map(|c| &c.column);
     let mut others = keys.filter(|column| !table.primary_key.contains(column));
     if update.filtered_otherwise || others.next().is_some() {
-        return "more is asked of its rows than their key".to_owned();
+        return "its WHERE clause tests more than the row's key".to_owned();
     }
     let unique = |column: &ColumnIndex| {
         let indexes = table.indexes.iter().filter(|index| index.unique);
@@ -113,9 +118,8 @@ fn undeferrable(catalog: &Catalog, statement: &StatementSummary, update: &TableA
     if statement.result == ResultUse::Used
         && let Some(column) = returned.next()
     {
-        return format!("the new {} is used by what comes after it", name(column));
+        return format!("a later statement uses the new {}", name(column));
     }
-    "what comes after it in its procedure may read the row, or it stands in a procedure that \
-     another calls"
+    "a later statement of its procedure may read the row, or another procedure calls its procedure"
         .to_owned()
 }

@@ -1,8 +1,7 @@
-//! What needs coordination, one finding a transaction type and invariant: what tools that look after
-//! changes ask for. A [`Baseline`] says which findings are known, so that only new ones are told.
+//! Findings: one for each transaction type and invariant that need coordination. A [`Baseline`] lists known findings,
+//! so that only new ones are reported.
 //!
-//! A finding is told from others by names that stay when code moves: the transaction type's, the
-//! invariant's and the rule's.
+//! A finding is identified by names that stay when code moves: of the transaction type, the invariant and the rule.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +15,13 @@ use crate::rule::{Rule, rule};
 /// The version of the baseline's format.
 pub const BASELINE_VERSION: u32 = 1;
 
-/// What stands for the invariant where everything is ordered (`--guarantee serializable`), beside those that
-/// need it anyway.
+/// The invariant's name in the finding that everything is ordered (`--guarantee serializable`).
 const SERIALIZABILITY: &str = "serializability";
 
-/// What stands for the invariants of a type that may do anything: each of them.
+/// The invariant's name in the finding of a type that was not analysed.
 const EVERY_INVARIANT: &str = "every invariant";
 
-/// One transaction type that an invariant needs ordered.
+/// One transaction type that an invariant requires to coordinate.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     /// The transaction type's name.
@@ -34,15 +32,15 @@ pub struct Finding<'a> {
     pub rule: &'static Rule,
     /// Why, in words.
     pub explanation: &'a str,
-    /// The transaction types because of which it is so.
+    /// The transaction types that, with this one, decide the verdict.
     pub because: &'a [String],
-    /// The one among those that may do anything that stands for all of them, if there are any.
-    pub anything: Option<&'a str>,
-    /// The file in which the type is declared, and where.
+    /// The transaction type that stands for all that were not analysed, if there are any.
+    pub not_analysed: Option<&'a str>,
+    /// The file and span in which the type is declared.
     pub place: Option<(&'a SourceFile, Span)>,
 }
 
-/// What tells a finding from others.
+/// The identity of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
@@ -61,7 +59,7 @@ impl std::fmt::Display for Fingerprint {
 }
 
 impl Finding<'_> {
-    /// What tells it from others.
+    /// The finding's identity.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             transaction: self.transaction.to_owned(),
@@ -70,7 +68,7 @@ impl Finding<'_> {
         }
     }
 
-    /// It in a sentence, with the others that decide it.
+    /// The finding as a sentence, with the other transaction types that decide it.
     pub fn message(&self) -> String {
         let (transaction, invariant) = (self.transaction, self.invariant);
         let others: Vec<&str> = self
@@ -78,17 +76,17 @@ impl Finding<'_> {
             .iter()
             .map(String::as_str)
             .filter(|name| *name != transaction)
-            .map(|name| match self.anything {
-                Some(anything) if name == anything => "what is not understood",
+            .map(|name| match self.not_analysed {
+                Some(first) if name == first => "transaction types that were not analysed",
                 _ => name,
             })
             .collect();
-        let beside = match others.as_slice() {
+        let concurrent = match others.as_slice() {
             [] => String::new(),
-            names => format!("; beside {}", names.join(", ")),
+            names => format!("; concurrent with {}", names.join(", ")),
         };
         let explanation = self.explanation;
-        format!("{transaction} needs coordination for {invariant}: {explanation}{beside}")
+        format!("{transaction} needs coordination for {invariant}: {explanation}{concurrent}")
     }
 }
 
@@ -107,9 +105,9 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
         Some((file, procedure.span))
     });
     let ordered = entry.serializable && entry.class != CoordinationClass::Free;
-    let mut anything = plan.entries.iter().filter(|entry| entry.does_anything);
-    let anything = anything.next().map(|first| first.name.as_str());
-    let unknown = rule("not-understood")
+    let mut not_analysed = plan.entries.iter().filter(|entry| entry.does_anything);
+    let not_analysed = not_analysed.next().map(|first| first.name.as_str());
+    let of_every_invariant = rule("not-analysed")
         .filter(|_| entry.does_anything)
         .map(|rule| Finding {
             transaction: &entry.name,
@@ -117,7 +115,7 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             rule,
             explanation: entry.unknown.as_deref().unwrap_or(rule.proof),
             because: &[],
-            anything,
+            not_analysed,
             place,
         });
     let everything = rule("serializable")
@@ -128,7 +126,7 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             rule,
             explanation: rule.proof,
             because: &[],
-            anything,
+            not_analysed,
             place,
         });
     let needing = entry
@@ -142,15 +140,15 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             rule: rule(verdict.rule)?,
             explanation: &verdict.explanation,
             because: &verdict.because,
-            anything,
+            not_analysed,
             place,
         })
     });
-    let of_all = everything.into_iter().chain(unknown);
+    let of_all = everything.into_iter().chain(of_every_invariant);
     of_all.chain(of_verdicts).collect()
 }
 
-/// Findings that are known.
+/// The known findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeSet<Fingerprint>,
@@ -163,42 +161,42 @@ struct File {
     findings: Vec<Fingerprint>,
 }
 
-/// A file that is no baseline.
+/// A file is not a baseline that this program reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoBaseline {
+pub struct BaselineError {
     message: String,
 }
 
-impl std::fmt::Display for NoBaseline {
+impl std::fmt::Display for BaselineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for NoBaseline {}
+impl std::error::Error for BaselineError {}
 
 impl Baseline {
-    /// What is found now.
+    /// The baseline that lists these findings.
     pub fn of(findings: &[Finding<'_>]) -> Baseline {
         Baseline {
             known: findings.iter().map(Finding::fingerprint).collect(),
         }
     }
 
-    /// From a file's text.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// When it is none, or one of another version.
-    pub fn parse(text: &str) -> Result<Baseline, NoBaseline> {
-        let file: File = serde_json::from_str(text).map_err(|error| NoBaseline {
-            message: format!("it is no baseline of anabranch: {error}"),
+    /// When the text is not a baseline, or one of another version.
+    pub fn parse(text: &str) -> Result<Baseline, BaselineError> {
+        let file: File = serde_json::from_str(text).map_err(|error| BaselineError {
+            message: format!("not a baseline of anabranch: {error}"),
         })?;
         if file.version != BASELINE_VERSION {
             let found = file.version;
-            return Err(NoBaseline {
+            return Err(BaselineError {
                 message: format!(
-                    "its version is {found}, and this program reads {BASELINE_VERSION}: write it anew \
-                     with --write-baseline"
+                    "the baseline has version {found}, but this program reads version {BASELINE_VERSION}; \
+                     write it again with --write-baseline"
                 ),
             });
         }
@@ -207,7 +205,7 @@ impl Baseline {
         })
     }
 
-    /// A file's text, in a fixed order, with a newline at its end.
+    /// The text of the baseline's file, in a fixed order, with a newline at its end.
     pub fn render(&self) -> String {
         let file = File {
             version: BASELINE_VERSION,
@@ -219,12 +217,12 @@ impl Baseline {
         text
     }
 
-    /// Whether it is known.
+    /// Whether the finding is known.
     pub fn knows(&self, finding: &Finding<'_>) -> bool {
         self.known.contains(&finding.fingerprint())
     }
 
-    /// Those known that are not found any more, in a fixed order.
+    /// The known findings that are missing from `findings`, in a fixed order.
     pub fn gone(&self, findings: &[Finding<'_>]) -> Vec<Fingerprint> {
         let found = Baseline::of(findings).known;
         self.known.difference(&found).cloned().collect()

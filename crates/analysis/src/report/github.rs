@@ -1,38 +1,40 @@
 //! Findings as GitHub's workflow commands, one line each: annotations of a pull request's lines.
 //!
-//! Known findings (of a baseline) are notices, others warnings; so is what of the files is left out.
+//! Known findings (of a baseline) are notices. Other findings, and skipped pieces of the files, are warnings.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::Skipped;
 
 use super::findings::{Baseline, Finding};
-use super::left_out::{Told, told};
+use super::skipped::{Located, located};
 
 /// The lines.
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
-    left_out: &[Skipped],
+    skipped: &[Skipped],
     catalog: &Catalog,
 ) -> String {
     let found = findings.iter().map(|finding| command(finding, baseline));
-    let left = left_out.iter().map(|piece| left(&told(piece, catalog)));
-    found.chain(left).collect()
+    let skipped = skipped
+        .iter()
+        .map(|piece| warning(&located(piece, catalog)));
+    found.chain(skipped).collect()
 }
 
-/// A piece of a file that is not understood.
-fn left(told: &Told<'_>) -> String {
-    let place = match (told.file, told.line, told.column) {
+/// The warning for a skipped piece of a file.
+fn warning(piece: &Located<'_>) -> String {
+    let place = match (piece.file, piece.line, piece.column) {
         (Some(file), Some(line), Some(column)) => {
             let name = property(file.trim_start_matches("./"));
             format!("file={name},line={line},col={column},")
         }
         _ => String::new(),
     };
-    let title = property(&format!("left out [{}]", told.code));
+    let title = property(&format!("skipped [{}]", piece.code));
     format!(
         "::warning {place}title={title}::{}\n",
-        data(&told.sentence())
+        data(&piece.sentence())
     )
 }
 
@@ -52,14 +54,14 @@ fn command(finding: &Finding<'_>, baseline: Option<&Baseline>) -> String {
     format!("::{kind} {place}title={title}::{message}\n")
 }
 
-/// Text behind the command.
+/// The escaped text behind a command.
 fn data(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// The value of a property: separators are escaped, too.
+/// The escaped value of a property; separators are escaped as well.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

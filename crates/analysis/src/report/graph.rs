@@ -1,4 +1,4 @@
-//! The coordination graph: transaction types, and what two of them have to be ordered for.
+//! The coordination graph: transaction types, joined by the invariants for which their calls have to be ordered.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -7,31 +7,31 @@ use std::fmt::Write;
 use anabranch_types::markup::escaped;
 
 use super::json::class_name;
-use super::not_understood::{distinct, name_of};
+use super::not_analysed::{distinct, name_of};
 use super::notes::mark;
 use crate::plan::{CoordinationClass, Edge, Plan};
 
-/// Height of a type's box.
+/// The height of a type's box, in pixels.
 const HEIGHT: f64 = 46.0;
 
-/// How narrow it is drawn at most, in pixels.
+/// The least width of the drawing, in pixels.
 const NARROW: f64 = 560.0;
 
-/// Between two boxes of a row, and two rows.
+/// The gap between two boxes of a row and between two rows, in pixels.
 const GAP: f64 = 14.0;
 
-/// What a letter takes, about.
+/// The approximate width of a letter, in pixels.
 const LETTER: f64 = 8.2;
 
-/// With more edges their names stand in the table alone, and numbers in the picture.
+/// With more edges than this the picture has numbers, and only the table has names.
 const NAMED_MAX: usize = 4;
 
-/// The longest name of an invariant at an edge.
+/// Longer names of invariants are cut at an edge, in characters.
 const NAME_MAX: usize = 30;
 
-/// A type's box, by its middle.
+/// A type's box, by its centre.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Node {
     x: f64,
     y: f64,
     width: f64,
@@ -58,11 +58,11 @@ pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
     };
     let loops = 60.0;
     let width = (2.0 * across + widest + 2.0 * loops).max(760.0);
-    let mut places: BTreeMap<usize, Place> = BTreeMap::new();
+    let mut places: BTreeMap<usize, Node> = BTreeMap::new();
     let middle = loops + down + HEIGHT / 2.0;
     for (turn, at) in bound.iter().enumerate() {
         let angle = TAU * (turn as f64 / count) - TAU / 4.0 * f64::from(u8::from(count > 2.0));
-        let place = Place {
+        let place = Node {
             x: width / 2.0 - across * angle.cos(),
             y: middle + down * angle.sin(),
             width: wide(at),
@@ -77,7 +77,7 @@ pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
         let taken: f64 = row.iter().map(&wide).sum::<f64>() + GAP * (row.len() - 1) as f64;
         let mut left = (width - taken) / 2.0;
         for at in row {
-            let place = Place {
+            let place = Node {
                 x: left + wide(&at) / 2.0,
                 y: below + HEIGHT / 2.0,
                 width: wide(&at),
@@ -88,7 +88,7 @@ pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
         below += HEIGHT + GAP;
     }
     let height = below;
-    // On a phone it is scrolled, and not so small that nobody can read it.
+    // On a phone the drawing is scrolled rather than made too small to read.
     let narrow = width.min(NARROW);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
@@ -116,7 +116,7 @@ pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
     svg
 }
 
-/// As many boxes in a row as fit.
+/// The boxes in rows that fit the width.
 fn rows(types: &[usize], width: f64, wide: &dyn Fn(&usize) -> f64) -> Vec<Vec<usize>> {
     let mut rows: Vec<Vec<usize>> = Vec::new();
     let mut left = 0.0;
@@ -133,8 +133,8 @@ fn rows(types: &[usize], width: f64, wide: &dyn Fn(&usize) -> f64) -> Vec<Vec<us
     rows
 }
 
-/// What an edge says, whole.
-fn said(plan: &Plan, edge: &Edge) -> String {
+/// The names of all invariants of an edge.
+fn title(plan: &Plan, edge: &Edge) -> String {
     let names = edge
         .invariants
         .keys()
@@ -142,7 +142,7 @@ fn said(plan: &Plan, edge: &Edge) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// What stands at an edge.
+/// The label at an edge.
 fn label(plan: &Plan, edge: &Edge, number: usize, edges: usize) -> String {
     if edges > NAMED_MAX {
         return number.to_string();
@@ -169,12 +169,12 @@ fn put_edge(
     edge: &Edge,
     number: usize,
     edges: usize,
-    from: Place,
-    to: Place,
+    from: Node,
+    to: Node,
     middle: (f64, f64),
 ) {
     let (path, at) = if edge.ends.0 == edge.ends.1 {
-        // A loop on the side that looks away from the middle.
+        // A loop on the side away from the middle.
         let up = if from.y <= middle.1 { -1.0 } else { 1.0 };
         let (x, y) = (from.x, from.y + up * HEIGHT / 2.0);
         let reach = y + up * 52.0;
@@ -185,7 +185,7 @@ fn put_edge(
             x + 40.0,
             x + 26.0
         );
-        // A number stands on its loop, a name beyond it.
+        // A number is on its loop, a name beyond it.
         let beyond = if edges > NAMED_MAX { 39.0 } else { 48.0 };
         (path, (x, y + up * beyond))
     } else {
@@ -201,7 +201,7 @@ fn put_edge(
         );
         (path, ((half.0 + bend.0) / 2.0, (half.1 + bend.1) / 2.0))
     };
-    let title = escaped(&said(plan, edge));
+    let title = escaped(&title(plan, edge));
     let label = escaped(&label(plan, edge, number, edges));
     let _ = writeln!(
         svg,
@@ -213,7 +213,7 @@ fn put_edge(
     );
 }
 
-fn put_box(svg: &mut String, plan: &Plan, at: usize, place: Place) {
+fn put_box(svg: &mut String, plan: &Plan, at: usize, place: Node) {
     let entry = &plan.entries[at];
     let (fill, ink) = match entry.class {
         CoordinationClass::Free => ("#e8f5ee", "#00704f"),

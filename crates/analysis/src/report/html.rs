@@ -1,6 +1,6 @@
-//! The plan as one HTML page that needs nothing beside it: the coordination graph, the transaction
-//! types, the table of types and invariants, the partitioning of operations, counterexamples step by step, repairs,
-//! where the rows live, and what of the files is left out.
+//! The plan as one self-contained HTML page: the coordination graph, the transaction types, the table of types and
+//! invariants, operation partitioning, counterexamples step by step, repairs, the placement of rows, and what was
+//! skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -15,12 +15,12 @@ use super::counterexample::{ReplayedBy, missing, unconfirmed, unsearched, violat
 use super::findings::{Baseline, Finding};
 use super::graph::svg;
 use super::json::{class_name, merge_name};
-use super::left_out::told;
-use super::not_understood::{self, name_of};
+use super::not_analysed::{self, name_of};
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
-use super::partition::{Told, put_html};
+use super::partition::{PartitioningView, put_html};
 use super::probable;
-use super::repairs::{self, Shown};
+use super::repairs::{self, BestRepairs};
+use super::skipped::located;
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
@@ -54,46 +54,48 @@ a { color: var(--accent); }
 }
 ";
 
-/// What the page is made from.
+/// The contents of the page.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// What was analysed.
+    /// The application's catalog.
     pub catalog: &'a Catalog,
     /// What its transaction types read and write.
     pub summaries: &'a [TransactionSummary],
-    /// Counterexamples, where somebody has looked for them.
+    /// Counterexamples, if they were searched.
     pub counterexamples: Option<&'a Search>,
-    /// Repairs, where somebody has looked for them.
-    pub repairs: Option<Shown<'a>>,
+    /// Repairs, if they were searched.
+    pub repairs: Option<BestRepairs<'a>>,
     /// The command that runs one of the counterexamples.
     pub replayed_by: &'a ReplayedBy<'a>,
-    /// What needs coordination.
+    /// The findings: what needs coordination.
     pub findings: &'a [Finding<'a>],
-    /// What of the files is not understood.
-    pub left_out: &'a [Skipped],
+    /// Pieces of the files that the analyser skipped.
+    pub skipped: &'a [Skipped],
     /// Rules that programs probably rely on.
     pub probable: &'a [ProbableInvariant],
-    /// What is known to, if that was given.
+    /// The known findings, if a baseline was given.
     pub baseline: Option<&'a Baseline>,
 }
 
-/// More edges than these are not drawn, and so many types are named of those that an invariant joins.
+/// The graph is not drawn with more edges than this.
 const EDGES_MAX: usize = 300;
+
+/// In the table that replaces a graph, an invariant names at most this many types.
 const TYPES_MAX: usize = 20;
 
-/// More files than these are counted only.
+/// More files than this are only counted.
 const FILES_MAX: usize = 12;
 
-/// What stands above a graph without edges where something is not understood.
-const ALL_ODD: &str = "<p>Calls of what is not understood have to be ordered against each other, for the sake of every \
-     invariant. No other transaction type has to be ordered against another one.</p>\n";
+/// The introduction of a graph without edges where some types were not analysed.
+const ONLY_NOT_ANALYSED: &str = "<p>Calls of transaction types that were not analysed have to be ordered against each \
+     other, for every invariant. No other transaction type has to be ordered against another one.</p>\n";
 
-/// What stands above the graph where every row that is touched is a guard.
+/// The introduction of the graph under serializability.
 const EVERYTHING: &str = "<p>Everything is ordered (<code>--guarantee serializable</code>): every row that \
-     is read or written is a guard, and types wait for each other wherever they conflict, as the section on \
-     operation partitioning tells. Edges are here for what the invariants alone demand.</p>\n";
+     is read or written is a guard. Types wait for each other wherever they conflict; the section on operation \
+     partitioning lists the conflicts. The edges show only what the invariants demand.</p>\n";
 
 impl Page<'_> {
     /// The page.
@@ -111,12 +113,12 @@ impl Page<'_> {
         self.put_types(&mut body);
         self.put_matrix(&mut body);
         if let Some(found) = &self.plan.partitioning {
-            let told = Told {
+            let view = PartitioningView {
                 found,
                 catalog: self.catalog,
                 summaries: self.summaries,
             };
-            put_html(told, &mut body);
+            put_html(view, &mut body);
         }
         self.put_counterexamples(&mut body);
         if let Some(shown) = self.repairs {
@@ -124,9 +126,9 @@ impl Page<'_> {
         }
         self.put_placements(&mut body);
         self.put_merges(&mut body);
-        self.put_left_out(&mut body);
+        self.put_skipped(&mut body);
         self.put_probable(&mut body);
-        page("What has to be coordinated", STYLE, &header, &body)
+        page("What needs coordination", STYLE, &header, &body)
     }
 
     fn put_graph(&self, out: &mut String) {
@@ -137,15 +139,14 @@ impl Page<'_> {
         let edges = plan.edges();
         out.push_str("<section>\n<h2>The coordination graph</h2>\n");
         let everything = self.plan.partitioning.is_some();
-        let odd = plan.entries.iter().any(|entry| entry.does_anything);
+        let some_not_analysed = plan.entries.iter().any(|entry| entry.does_anything);
         out.push_str(match edges.is_empty() {
-            // Serializability: what the invariants demand is the least of it.
             _ if everything => EVERYTHING,
-            true if odd => ALL_ODD,
+            true if some_not_analysed => ONLY_NOT_ANALYSED,
             true => "<p>No transaction type has to be ordered against another one.</p>\n",
             false => {
-                "<p>An edge joins types whose calls have to be ordered against each other, for the sake \
-                 of the invariants it names. Without an edge, nobody waits for anybody.</p>\n"
+                "<p>An edge joins types whose calls have to be ordered against each other. It names the invariants \
+                 that demand this. Types without an edge between them do not wait for each other.</p>\n"
             }
         });
         if edges.len() > EDGES_MAX {
@@ -161,7 +162,7 @@ impl Page<'_> {
         if !edges.is_empty() {
             out.push_str(
                 "<div class=\"scroll\"><table>\n<tr><th></th><th>types</th>\
-                 <th>ordered for the sake of</th></tr>\n",
+                 <th>ordered for</th></tr>\n",
             );
             for (number, edge) in (1..).zip(&edges) {
                 self.put_edge(out, number, edge);
@@ -171,12 +172,12 @@ impl Page<'_> {
         out.push_str("</section>\n");
     }
 
-    /// More edges than anybody can tell apart, by the invariants that they are there for.
+    /// Writes a table by invariant in place of a graph with too many edges.
     fn put_crowd(&self, out: &mut String, edges: &[Edge]) {
         let _ = writeln!(
             out,
-            "<p>These are {} pairs, too many to draw. JSON has them all (<code>--format json</code>, by the \
-             verdicts).</p>\n<div class=\"scroll\"><table class=\"crowd\">\n<tr><th>ordered for the sake of</th>\
+            "<p>The graph has {} pairs, too many to draw. JSON lists all of them (<code>--format json</code>, in the \
+             verdicts).</p>\n<div class=\"scroll\"><table class=\"crowd\">\n<tr><th>ordered for</th>\
              <th>pairs</th><th>types</th></tr>",
             edges.len()
         );
@@ -254,7 +255,9 @@ impl Page<'_> {
             .into_iter()
             .map(|print| {
                 let print = escaped(&print.to_string());
-                format!("<tr><td class=\"yes\">gone</td><td>{print}: found no more</td></tr>\n")
+                format!(
+                    "<tr><td class=\"yes\">gone</td><td>{print}: not found any more</td></tr>\n"
+                )
             })
             .collect();
         if new.len() + gone.len() > 0 {
@@ -266,10 +269,10 @@ impl Page<'_> {
     fn put_types(&self, out: &mut String) {
         out.push_str("<section>\n<h2>Transaction types</h2>\n");
         if self.plan.entries.is_empty() {
-            out.push_str("<p>No procedure is declared.</p>\n");
+            out.push_str("<p>Found no transactions to analyse in these files.</p>\n");
         }
-        let told = self.plan.entries.iter().zip(self.summaries).enumerate();
-        for (at, (entry, types)) in told.filter(|(_, (entry, _))| !entry.does_anything) {
+        let entries = self.plan.entries.iter().zip(self.summaries).enumerate();
+        for (at, (entry, types)) in entries.filter(|(_, (entry, _))| !entry.does_anything) {
             let class = class_name(entry.class);
             let read = if entry.read_only { ", read-only" } else { "" };
             let _ = writeln!(
@@ -290,11 +293,11 @@ impl Page<'_> {
                 self.put_source(out, procedure.span);
             }
         }
-        not_understood::put_html(self.plan, out);
+        not_analysed::put_html(self.plan, out);
         out.push_str("</section>\n");
     }
 
-    /// The SQL of a procedure, folded up.
+    /// Writes the SQL of a procedure, folded.
     fn put_source(&self, out: &mut String, span: Span) {
         let file = self.catalog.files.get(usize::from(span.file));
         let text = file.and_then(|file| file.text.get(span.start as usize..span.end as usize));
@@ -320,12 +323,14 @@ impl Page<'_> {
             .collect();
         out.push_str("<section>\n<h2>Types and invariants</h2>\n");
         if self.plan.partitioning.is_some() {
-            out.push_str("<p>What the invariants alone demand; serializability orders more.</p>\n");
+            out.push_str(
+                "<p>This is what the invariants demand; serializability orders more.</p>\n",
+            );
         }
         if !rows.is_empty() {
             out.push_str(
                 "<p><span class=\"yes\">✓</span> holds without coordination, <span class=\"no\">✗</span> \
-                 needs it, <span class=\"unknown\">?</span> is not known, which counts as needing it. Under \
+                 needs it, <span class=\"unknown\">?</span> is not known, which counts as needing it. Below \
                  each sign is the rule that decided; point at it to read why.</p>\n\
                  <div class=\"scroll\"><table class=\"matrix\">\n<tr><th>invariant</th>",
             );
@@ -368,8 +373,8 @@ impl Page<'_> {
             return;
         }
         out.push_str(
-            "<section>\n<h2>Counterexamples</h2>\n<p>What two replicas that do not coordinate come to: each \
-             runs its calls on what was there before, and what they have written is merged.</p>\n",
+            "<section>\n<h2>Counterexamples</h2>\n<p>Two replicas run these calls without coordination, each on a \
+             copy of the initial rows. Then their writes are merged.</p>\n",
         );
         for example in found {
             self.put_counterexample(out, example);
@@ -378,14 +383,14 @@ impl Page<'_> {
             let names = escaped(&none.join(", "));
             let _ = writeln!(
                 out,
-                "<p class=\"soft\">None was found in the cases tried of: {names}.</p>"
+                "<p class=\"soft\">Found no counterexample in the cases tried for: {names}.</p>"
             );
         }
-        for said in [unconfirmed(search), unsearched(search)]
+        for sentence in [unconfirmed(search), unsearched(search)]
             .into_iter()
             .flatten()
         {
-            let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&said));
+            let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&sentence));
         }
         out.push_str("</section>\n");
     }
@@ -423,7 +428,7 @@ impl Page<'_> {
         let mut merged = example.merged.clone();
         let emptied = example.emptied.iter();
         merged.extend(emptied.map(|table| format!("-- no row is left in {table}")));
-        whole(out, "", "merged", &lines(&merged, "-- as it was"));
+        whole(out, "", "merged", &lines(&merged, "-- unchanged"));
         if let Some(what) = violated(self.plan, example) {
             whole(out, "broken", "violates", &escaped(what));
         }
@@ -431,17 +436,18 @@ impl Page<'_> {
         out.push_str("</table></div>\n");
     }
 
-    fn put_left_out(&self, out: &mut String) {
-        if self.left_out.is_empty() {
+    fn put_skipped(&self, out: &mut String) {
+        if self.skipped.is_empty() {
             return;
         }
         out.push_str(
-            "<section>\n<h2>Left out</h2>\n<p>What of the files is not understood makes nothing safe.</p>\n\
+            "<section>\n<h2>Skipped</h2>\n<p>The analyser skipped these pieces of the files. It never calls \
+             something safe because of a skipped piece.</p>\n\
              <div class=\"scroll\"><table>\n<tr><th>where</th><th>why</th><th>so</th></tr>\n",
         );
-        for piece in self.left_out {
-            let told = told(piece, self.catalog);
-            let place = match (told.file, told.line, told.column) {
+        for piece in self.skipped {
+            let piece = located(piece, self.catalog);
+            let place = match (piece.file, piece.line, piece.column) {
                 (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}"),
                 _ => String::new(),
             };
@@ -449,8 +455,8 @@ impl Page<'_> {
                 out,
                 "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escaped(&place),
-                escaped(told.message),
-                escaped(told.meaning)
+                escaped(piece.message),
+                escaped(piece.meaning)
             );
         }
         out.push_str("</table></div>\n</section>\n");
@@ -467,17 +473,17 @@ impl Page<'_> {
             escaped(probable::MEANING)
         );
         for one in self.probable {
-            let told = probable::told(one, self.catalog);
-            let place = format!("{}:{}:{}", told.file, told.line, told.column);
+            let one = probable::located(one, self.catalog);
+            let place = format!("{}:{}:{}", one.file, one.line, one.column);
             let _ = writeln!(
                 out,
                 "<tr><td>{}</td><td>{}</td><td>{} in {}: <code>{}</code></td><td>{}</td></tr>",
-                escaped(told.rule),
-                told.confidence,
+                escaped(one.rule),
+                one.confidence,
                 escaped(&place),
-                escaped(told.transaction),
-                escaped(told.guard),
-                escaped(told.why)
+                escaped(one.transaction),
+                escaped(one.guard),
+                escaped(one.why)
             );
         }
         out.push_str("</table></div>\n</section>\n");
@@ -543,7 +549,7 @@ impl Page<'_> {
     }
 }
 
-/// A verdict in the table.
+/// The table's cell for a verdict.
 fn cell(verdict: &Verdict) -> String {
     let class = match verdict.confluent {
         Confluence::Yes => "yes",

@@ -1,5 +1,5 @@
-//! The plan as JSON, for programs. The schema is docs/schemas/analyze.schema.json; names in it do
-//! not change within a version, more may be added.
+//! The plan as JSON. The schema is docs/schemas/analyze.schema.json. Within a version of the format names do not
+//! change, but properties may be added.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::{ProbableInvariant, Skipped};
@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
-use super::left_out::{Told, told};
 use super::probable;
-use super::repairs::Shown;
+use super::repairs::BestRepairs;
+use super::skipped::{Located, located};
 use crate::explore::{Counterexample, Search};
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
@@ -40,8 +40,8 @@ struct Report<'a> {
     repair_search: Option<super::repairs::SearchReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     against_baseline: Option<Comparison<'a>>,
-    left_out: Vec<Told<'a>>,
-    probable_invariants: Vec<probable::Told<'a>>,
+    skipped: Vec<Located<'a>>,
+    probable_invariants: Vec<probable::Located<'a>>,
 }
 
 #[derive(Serialize)]
@@ -93,15 +93,15 @@ struct Transaction<'a> {
     protocol: &'static str,
     deferred: Vec<Effect>,
     checks: Vec<Check<'a>>,
-    trusted: Vec<&'a str>,
+    declared_by_author: Vec<&'a str>,
     verdicts: Vec<Verdict<'a>>,
     read_only: bool,
     read_subset: Option<&'static str>,
     serializable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    unknown: Option<&'a str>,
+    not_analysed: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    does_anything: bool,
+    may_change_any_table: bool,
 }
 
 #[derive(Serialize)]
@@ -161,17 +161,17 @@ struct Invariant<'a> {
     condition: Option<&'a str>,
 }
 
-/// What is told beside the plan.
+/// The parts of the report beside the plan.
 #[derive(Clone, Copy, Default)]
-pub struct Besides<'a> {
-    /// Counterexamples, with the commands that run them, where somebody has looked for them.
+pub struct Sections<'a> {
+    /// Counterexamples, with the commands that run them, if they were searched.
     pub counterexamples: Option<(&'a Search, &'a ReplayedBy<'a>)>,
-    /// Repairs, where somebody has looked for them.
-    pub repairs: Option<Shown<'a>>,
-    /// What is known to need coordination, with the findings that it is held against.
+    /// Repairs, if they were searched.
+    pub repairs: Option<BestRepairs<'a>>,
+    /// The baseline, with the findings that are compared with it.
     pub baseline: Option<(&'a Baseline, &'a [Finding<'a>])>,
-    /// What of the files is not understood.
-    pub left_out: &'a [Skipped],
+    /// Pieces of the files that the analyser skipped.
+    pub skipped: &'a [Skipped],
     /// Rules that programs probably rely on.
     pub probable: &'a [ProbableInvariant],
 }
@@ -181,19 +181,19 @@ pub fn render(
     plan: &Plan,
     catalog: &Catalog,
     summaries: &[TransactionSummary],
-    besides: Besides<'_>,
+    sections: Sections<'_>,
 ) -> String {
-    let Besides {
+    let Sections {
         counterexamples,
         repairs,
         baseline,
-        left_out,
+        skipped,
         probable,
-    } = besides;
+    } = sections;
     let partitioned = plan
         .partitioning
         .as_ref()
-        .map(|found| super::partition::Told {
+        .map(|found| super::partition::PartitioningView {
             found,
             catalog,
             summaries,
@@ -232,11 +232,8 @@ pub fn render(
             .collect(),
         partitioning: partitioned.as_ref().map(super::partition::report),
         counterexamples: counterexamples.map(|(search, replayed_by)| {
-            let told = search
-                .found
-                .iter()
-                .map(|one| counterexample(one, replayed_by));
-            told.collect()
+            let found = search.found.iter();
+            found.map(|one| counterexample(one, replayed_by)).collect()
         }),
         search: counterexamples.map(|(search, _)| SearchReport {
             verdicts: search.asked,
@@ -255,10 +252,13 @@ pub fn render(
                 .collect(),
             gone: known.gone(found),
         }),
-        left_out: left_out.iter().map(|left| told(left, catalog)).collect(),
+        skipped: skipped
+            .iter()
+            .map(|piece| located(piece, catalog))
+            .collect(),
         probable_invariants: probable
             .iter()
-            .map(|one| probable::told(one, catalog))
+            .map(|one| probable::located(one, catalog))
             .collect(),
     };
     // The report is plain data with string keys: it cannot fail to serialize.
@@ -323,7 +323,7 @@ fn transaction<'a>(
                 guarded: c.guarded,
             })
             .collect(),
-        trusted: entry
+        declared_by_author: entry
             .trusted
             .iter()
             .map(|i| plan.invariants[*i].name.as_str())
@@ -342,11 +342,11 @@ fn transaction<'a>(
         read_only: entry.read_only,
         read_subset: entry.read_subset.as_ref().map(|subset| match subset {
             ReadSubset::Serializable => "serializable",
-            ReadSubset::Beside(_) => "beside",
+            ReadSubset::Beside(_) => "read-atomic",
         }),
         serializable: entry.serializable,
-        unknown: entry.unknown.as_deref(),
-        does_anything: entry.does_anything,
+        not_analysed: entry.unknown.as_deref(),
+        may_change_any_table: entry.does_anything,
     }
 }
 
@@ -361,7 +361,7 @@ fn guard<'a>(plan: &'a Plan, guard: &'a Guard) -> GuardReport<'a> {
             .collect(),
         from: guard.key.iter().map(|k| k.from.as_str()).collect(),
         keeping: match guard.keeping {
-            GuardKeeping::AtCommit => "at-commit",
+            GuardKeeping::AtCommit => "deferred-to-commit",
             GuardKeeping::Validated => "validated",
         },
     }

@@ -1,4 +1,4 @@
-//! The plan, for people and for programs.
+//! Reports of a plan: text and an HTML page for people, JSON, SARIF and GitHub annotations for programs.
 
 pub mod counterexample;
 mod deferral;
@@ -7,12 +7,12 @@ pub mod github;
 mod graph;
 pub mod html;
 pub mod json;
-pub mod left_out;
-mod not_understood;
+mod not_analysed;
 mod notes;
 pub mod partition;
 pub mod probable;
 pub mod repairs;
 pub mod sarif;
 pub mod sessions;
+pub mod skipped;
 pub mod text;

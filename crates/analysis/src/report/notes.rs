@@ -1,4 +1,4 @@
-//! What is said of each transaction type and invariant, however it is laid out.
+//! The notes on transaction types, invariants and tables that the text report and the HTML page share.
 
 use std::borrow::Borrow;
 
@@ -13,13 +13,13 @@ use crate::plan::{
     Confluence, CoordinationClass, Guard, InvariantKind, Plan, PlanEntry, ReadSubset, Verdict,
 };
 
-/// The rule by which something is proved rather than known.
+/// The rule of verdicts that the solver proved.
 const PROVED: &str = "solver";
 
-/// So many invariants are named where one reason is that of several; the table names them all.
+/// A note names at most this many invariants; the table names all.
 const NAMES_MAX: usize = 6;
 
-/// So many of something.
+/// A number with the noun in the singular or plural.
 pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
@@ -38,15 +38,15 @@ pub(super) fn summary(plan: &Plan) -> String {
         count(plan.invariants.len(), "invariant", "invariants"),
     );
     line.push_str(match (local + global, global) {
-        _ if plan.entries.is_empty() => " No procedure is declared: there is nothing to analyse.",
-        (0, _) => " Nothing needs coordination.",
-        (_, 0) => " Nothing waits for another partition.",
-        _ => " What is global waits for other partitions.",
+        _ if plan.entries.is_empty() => " Found no transactions to analyse in these files.",
+        (0, _) => " No transaction type needs coordination.",
+        (_, 0) => " No transaction type waits for another partition.",
+        _ => " Global transaction types wait for other partitions.",
     });
     line
 }
 
-/// The sign of a class.
+/// The symbol of a class.
 pub(super) fn mark(class: CoordinationClass) -> char {
     match class {
         CoordinationClass::Free => '○',
@@ -55,24 +55,24 @@ pub(super) fn mark(class: CoordinationClass) -> char {
     }
 }
 
-/// How calls of a type find their node.
+/// The routing of a type's calls, in words.
 pub(super) fn routed(entry: &PlanEntry, summary: &TransactionSummary) -> String {
     let name = |p: &usize| summary.parameters[*p].0.as_str();
     let names: Vec<&str> = entry.routing.iter().map(name).collect();
     routed_by(&names, entry.routing_array.as_ref().map(name))
 }
 
-/// How calls find their node that are routed by these parameters, or by this array's elements.
+/// The routing by these parameters, or by this array's elements, in words.
 pub(super) fn routed_by(names: &[impl Borrow<str>], array: Option<&str>) -> String {
     match (names, array) {
-        ([], None) => "runs anywhere".to_owned(),
+        ([], None) => "any node".to_owned(),
         ([], Some(array)) => format!("routed by most of {array}"),
         (names, _) => format!("routed by {}", names.join(", ")),
     }
 }
 
-/// What a transaction type is ordered on, checked for and leaves to owners, and why: lines with their
-/// labels. A line without one goes on from the line before it.
+/// The notes on a transaction type, as label and text: what it coordinates on, its checks, and its deferred updates,
+/// with reasons. A note with an empty label continues the one before it.
 pub(super) fn notes(
     plan: &Plan,
     catalog: &Catalog,
@@ -87,13 +87,13 @@ pub(super) fn notes(
         if entry.guards[..place].iter().any(|g| g.to_string() == line) {
             continue;
         }
-        notes.push(("ordered on", line));
+        notes.push(("coordinates on", line));
         for (i, why) in reasons(plan, entry, guard).into_iter().enumerate() {
             notes.push((if i == 0 { "  why" } else { "" }, why));
         }
     }
     if let Some(reason) = &entry.unknown {
-        notes.push(("unknown", reason.clone()));
+        notes.push(("not analysed", reason.clone()));
     }
     let all_of = |invariants: Vec<usize>| {
         let names = invariants.iter().map(|i| plan.invariants[*i].name.as_str());
@@ -103,18 +103,15 @@ pub(super) fn notes(
     if !entry.checks.is_empty() {
         let (names, they) = all_of(entry.checks.iter().map(|check| check.invariant).collect());
         notes.push(("checked", format!("{names}, before it commits")));
-        let why = format!("run alone, it might violate {they}: what violates {they} is refused");
+        let why = format!("a call that runs alone may violate {they}; a call that does is refused");
         notes.push(("  why", why));
     }
     if !entry.trusted.is_empty() {
         let (names, they) = all_of(entry.trusted.clone());
-        let are = if they == "it" { "is" } else { "are" };
-        notes.push((
-            "trusted",
-            format!("with {names}, which {are} not evaluated"),
-        ));
-        let why = format!("its author says that it keeps {they} when it runs alone");
-        notes.push(("  why", why));
+        let text = format!(
+            "by the author: it keeps {names} when it runs alone; the analyser does not check {they}"
+        );
+        notes.push(("declared", text));
     }
     for verdict in entry.verdicts.iter().filter(|v| v.rule == PROVED) {
         let name = &plan.invariants[verdict.invariant].name;
@@ -133,15 +130,15 @@ pub(super) fn notes(
         let what = updated(catalog, statement.span, update);
         let why = deferral::reason(entry, catalog, summaries, statement, update);
         let (label, line) = match entry.deferred.contains(&statement.id) {
-            true => ("at commit", format!("{what}, by the row's owner")),
-            false => ("read first", what),
+            true => ("deferred to commit", format!("{what}, by the row's owner")),
+            false => ("read before write", what),
         };
         match updates_of.last_mut() {
             Some((known, reason, lines)) if (*known, &*reason) == (label, &why) => lines.push(line),
             _ => updates_of.push((label, why, vec![line])),
         }
     }
-    // Those that follow one another for the same reason are told with it once.
+    // Consecutive updates with the same reason share one line for it.
     for (label, why, lines) in updates_of {
         for (at, line) in lines.into_iter().enumerate() {
             notes.push((if at == 0 { label } else { "" }, line));
@@ -155,7 +152,7 @@ pub(super) fn notes(
     notes
 }
 
-/// Why a guard is needed: the invariants that fail without it, by rule.
+/// The reasons for a guard: the invariants that fail without it, by rule.
 fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
     let mut by_rule: Vec<(&'static str, &str, Vec<&str>)> = Vec::new();
     for invariant in &guard.invariants {
@@ -174,7 +171,7 @@ fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
         .collect()
 }
 
-/// Names, and of many the first and how many more there are.
+/// The names; of many only the first, and the number of the rest.
 fn few(names: &[&str]) -> String {
     match names.len().saturating_sub(NAMES_MAX) {
         0 | 1 => names.join(", "),
@@ -182,7 +179,7 @@ fn few(names: &[&str]) -> String {
     }
 }
 
-/// An UPDATE, in short, with its place.
+/// An UPDATE in short, with its place.
 fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
     let table = catalog.schema.table(update.table);
     let columns: Vec<ColumnIndex> = update.writes.iter().map(|w| w.column).collect();
@@ -199,7 +196,7 @@ fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
 
 fn free_reason(plan: &Plan, entry: &PlanEntry) -> String {
     if entry.read_only {
-        let sees = "it writes nothing; it sees all of a transaction's effects or none";
+        let sees = "it writes nothing, and sees all of a transaction's effects or none";
         return match &entry.read_subset {
             None => sees.into(),
             Some(ReadSubset::Serializable) => {
@@ -219,25 +216,21 @@ fn free_reason(plan: &Plan, entry: &PlanEntry) -> String {
     }
     if rules.is_empty() {
         return format!(
-            "none of the {} concerns it",
+            "it affects none of the {}",
             count(plan.invariants.len(), "invariant", "invariants")
         );
     }
     format!(
-        "{}; all survive without coordination, by {}",
-        count(
-            entry.verdicts.len(),
-            "invariant concerns it",
-            "invariants concern it"
-        ),
+        "it affects {}; all hold without coordination, by {}",
+        count(entry.verdicts.len(), "invariant", "invariants"),
         rules.join(", ")
     )
 }
 
-/// Where a table's rows live.
+/// The placement of a table's rows, in words.
 pub(super) fn placed(table: &TableSchema, placement: &Placement) -> String {
     match placement {
-        Placement::Replicated => "everywhere".to_owned(),
+        Placement::Replicated => "every partition".to_owned(),
         Placement::Whole => "one partition".to_owned(),
         Placement::Columns(columns) => format!("by {}", names(table, columns)),
     }
@@ -252,19 +245,19 @@ pub(super) fn affected(plan: &Plan) -> Vec<usize> {
     rows
 }
 
-/// What is said of the invariants that are not [`affected`], if there are any.
+/// The sentence on the invariants that are not [`affected`], if there are any.
 pub(super) fn unaffected(plan: &Plan, affected: usize) -> Option<String> {
     let left = plan.invariants.len() - affected;
     (left > 0).then(|| {
         format!(
-            "{} that no transaction type can affect {} not shown.",
+            "{} that no transaction type affects {} not listed.",
             count(left, "invariant", "invariants"),
             if left == 1 { "is" } else { "are" }
         )
     })
 }
 
-/// A verdict in one letter.
+/// The symbol of a verdict.
 pub(super) fn sign(verdict: &Verdict) -> char {
     match verdict.confluent {
         Confluence::Yes => '✓',
@@ -291,7 +284,7 @@ fn kind_order(kind: InvariantKind) -> u8 {
     }
 }
 
-/// `file:line` of a place; empty for a place that is not in a file.
+/// `file:line` of a span; empty for a span that is in no file.
 fn excerpt_place(catalog: &Catalog, span: Span) -> String {
     let Some(file) = catalog
         .files

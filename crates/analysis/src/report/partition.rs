@@ -1,4 +1,4 @@
-//! How operations are partitioned, in words, as text, as JSON and on the page.
+//! Operation partitioning as text, as JSON and as a section of the page.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::partition::{
     Clause, Conflict, ConflictKind, Held, Key, OperationClass, PartitionedType, Partitioning,
 };
 
-/// With more conflicts than these the rest of a type's are counted.
+/// A type's conflicts beyond this many are only counted.
 const SHOWN_MAX: usize = 4;
 
 const CLASSES: [OperationClass; 4] = [
@@ -24,9 +24,9 @@ const CLASSES: [OperationClass; 4] = [
     OperationClass::Global,
 ];
 
-/// The partitioning with what its numbers mean.
+/// The partitioning with the catalog and summaries that give its indexes names.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct PartitioningView<'a> {
     pub(super) found: &'a Partitioning,
     pub(super) catalog: &'a Catalog,
     pub(super) summaries: &'a [TransactionSummary],
@@ -51,7 +51,7 @@ fn mark(class: OperationClass) -> char {
     }
 }
 
-impl Told<'_> {
+impl PartitioningView<'_> {
     fn name(&self, owner: usize) -> &str {
         &self.summaries[owner].name
     }
@@ -76,7 +76,7 @@ impl Told<'_> {
         &self.catalog.schema.table(table).columns[column.index()].name
     }
 
-    /// How calls of a type find their server.
+    /// The routing of a type's calls, in words.
     fn routed(&self, owner: usize) -> String {
         let of = &self.found.types[owner];
         let names: Vec<&str> = of
@@ -85,40 +85,40 @@ impl Told<'_> {
             .map(|p| self.parameter(owner, *p))
             .collect();
         match (names.as_slice(), of.generates) {
-            ([], false) => "runs on any server".into(),
-            ([], true) => "runs on any server, which generates keys that are routed to it".into(),
+            ([], false) => "any server".into(),
+            ([], true) => "any server, which generates keys that are routed to itself".into(),
             (names, false) => format!("routed by {}", names.join(" and ")),
             (names, true) => format!(
-                "routed by {}, generates keys that are routed there",
+                "routed by {}; generates keys that are routed to the same server",
                 names.join(" and ")
             ),
         }
     }
 
-    /// What a call of a type costs besides running it once.
-    fn pays(&self, of: &PartitionedType) -> &'static str {
+    /// The cost of a type's call beyond running it once.
+    fn cost(&self, of: &PartitionedType) -> &'static str {
         match of.class {
             OperationClass::Commutative => {
-                "nothing: it runs at once, and no other server hears of it"
+                "none: it runs at once, and sends nothing to other servers"
             }
             OperationClass::Local if of.parameters.is_empty() => {
-                "nothing: it runs at once where it is called"
+                "none: it runs at once where it is called"
             }
             OperationClass::Local => {
-                "nothing on its server, where it runs at once; elsewhere a redirection"
+                "none on its server, where it runs at once; a redirection from another server"
             }
             OperationClass::LocalOrGlobal => {
-                "nothing where its parameters are routed to one server (spread evenly over n servers and \
-                 two parameters, one call in n); else it waits for its turn and is applied on all"
+                "none where its parameters are routed to one server (with values spread evenly over n servers and \
+                 two parameters, one call in n); otherwise it waits for its turn and is applied on all servers"
             }
             OperationClass::Global => {
-                "it waits for its turn among all servers, half a round on average, and what it writes is \
-                 applied on each"
+                "it waits for its turn among all servers, half a round on average; its writes are applied on \
+                 each server"
             }
         }
     }
 
-    /// The sentences above all.
+    /// The summary above the table.
     fn summary(&self) -> String {
         let found = self.found;
         let of = |class: &OperationClass| format!("{} {}", found.count(*class), class_name(*class));
@@ -141,8 +141,8 @@ impl Told<'_> {
             let servers = count(of.count as usize, "server", "servers");
             let _ = write!(
                 text,
-                " On {servers}, calls spread evenly, {:.1}% of them run at once, and together the servers take at most \
-                 {:.1} times what one does.",
+                " On {servers} with calls spread evenly, {:.1}% of the calls run at once, and the servers together have \
+                 at most {:.1} times the throughput of one.",
                 of.at_once * 100.0,
                 of.capacity
             );
@@ -150,8 +150,7 @@ impl Told<'_> {
         let kept = found.conflicts.iter().filter(|c| c.is_kept).count();
         let _ = write!(
             text,
-            " {kept} of {} {} on one server, by keys that are equal; the others cost {} with one \
-             parameter a type.",
+            " {kept} of {} {} on one server, by equal keys; the others cost {} with one parameter per type.",
             count(
                 found.conflicts.len(),
                 "pair that conflicts",
@@ -162,25 +161,32 @@ impl Told<'_> {
         );
         text.push_str(match found.is_exhaustive {
             true => " No other choice costs less.",
-            false => " Not every choice was compared: another may cost less (--choices-max).",
+            false => {
+                " Not every choice was compared, another may cost less; --choices-max compares more."
+            }
         });
         let unexamined = found.types.iter().filter(|t| t.unexamined).count();
         if unexamined > 0 {
             let _ = write!(
                 text,
-                " Of {} not all conflicts were looked at (--conditions-max): they count as global.",
-                count(unexamined, "type", "types")
+                " {} not examined for all conflicts, and {} as global; --conditions-max examines more.",
+                count(unexamined, "type was", "types were"),
+                if unexamined == 1 { "counts" } else { "count" }
             );
         }
         text
     }
 
-    /// The clauses of a type that leave its server, told from its side, each with whom.
+    /// The conflicts of a type that cross servers, each with the other type, as seen from this type.
     fn crossing(&self, owner: usize) -> Vec<String> {
-        let mut told: Vec<(String, String)> = Vec::new();
+        let mut conflicts: Vec<(String, String)> = Vec::new();
         for conflict in self.found.of_type(owner).filter(|c| !c.is_kept) {
             let (one, other) = conflict.types;
             let beside = if one == owner { other } else { one };
+            let name = match beside == owner {
+                true => "another call of the same type",
+                false => self.name(beside),
+            };
             for clause in self.crossing_clauses(conflict) {
                 let reads = match clause.kind {
                     ConflictKind::ReadsFrom => one == owner,
@@ -188,24 +194,22 @@ impl Told<'_> {
                     ConflictKind::BothWrite | ConflictKind::Guard => false,
                 };
                 let both = clause.kind == ConflictKind::BothWrite;
-                let whom = match beside == owner {
-                    true => "another call of it".to_owned(),
-                    false => self.name(beside).to_owned(),
-                };
+
                 let what = match (both, reads) {
                     (true, _) => format!("{}, which both write", self.what(clause)),
-                    (_, true) => format!("{}, which it reads", self.what(clause)),
-                    (_, false) => format!("{}, which is read there", self.what(clause)),
+                    (_, true) => format!("{}, which this type reads", self.what(clause)),
+                    (_, false) => format!("{}, which the other type reads", self.what(clause)),
                 };
-                if !told.contains(&(whom.clone(), what.clone())) {
-                    told.push((whom, what));
+                let conflict = (name.to_owned(), what);
+                if !conflicts.contains(&conflict) {
+                    conflicts.push(conflict);
                 }
             }
         }
-        let more = told.len().saturating_sub(SHOWN_MAX);
-        told.truncate(SHOWN_MAX);
-        let line = |(whom, what): (String, String)| format!("{whom}: {what}");
-        let mut lines: Vec<String> = told.into_iter().map(line).collect();
+        let more = conflicts.len().saturating_sub(SHOWN_MAX);
+        conflicts.truncate(SHOWN_MAX);
+        let line = |(name, what): (String, String)| format!("{name}: {what}");
+        let mut lines: Vec<String> = conflicts.into_iter().map(line).collect();
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
@@ -219,11 +223,11 @@ impl Told<'_> {
         clauses.filter(move |clause| !clause.is_kept(&one, &other))
     }
 
-    /// What a clause is about.
+    /// The columns or rows that a clause is about.
     fn what(&self, clause: &Clause) -> String {
         let table = self.table(clause.table);
         if clause.columns.is_empty() {
-            return format!("which rows {table} has");
+            return format!("the set of rows of {table}");
         }
         let columns = clause.columns.iter().take(3);
         let names: Vec<&str> = columns.map(|c| self.column(clause.table, *c)).collect();
@@ -234,42 +238,46 @@ impl Told<'_> {
         }
     }
 
+    /// The servers that have a table's rows, in words.
     fn held(&self, table: TableId) -> String {
         match &self.found.tables[table.index()] {
-            Held::Immutable => "on every server; nobody writes it".into(),
-            Held::Anywhere => "each server has what was written there, which nobody misses".into(),
+            Held::Immutable => "on every server; no operation writes it".into(),
+            Held::Anywhere => {
+                "each server has its own writes, which operations elsewhere do not need".into()
+            }
             Held::By(column) => format!(
                 "each row on the server that its {} is routed to",
                 self.column(table, *column)
             ),
-            Held::Apart => "each row on the server of those who wrote it".into(),
-            Held::Everywhere => "on every server; what is written is applied on all".into(),
+            Held::Apart => "each row on the server of the operations that wrote it".into(),
+            Held::Everywhere => "on every server; writes are applied on all".into(),
             Held::Mixed => {
-                "on every server, but for what local operations write, which stays on theirs".into()
+                "on every server, except writes of local operations, which stay on their server"
+                    .into()
             }
         }
     }
 }
 
-/// The section of the text report.
-pub(super) fn put_text(told: Told<'_>, out: &mut String) {
+/// Writes the section of the text report.
+pub(super) fn put_text(view: PartitioningView<'_>, out: &mut String) {
     heading(out, "Operation partitioning");
-    paragraph(out, 2, &told.summary());
+    paragraph(out, 2, &view.summary());
     out.push('\n');
-    let names = told.summaries.iter().map(|s| s.name.chars().count());
+    let names = view.summaries.iter().map(|s| s.name.chars().count());
     let wide = names.max().unwrap_or(0);
-    for (owner, of) in told.found.types.iter().enumerate() {
+    for (owner, of) in view.found.types.iter().enumerate() {
         let start = format!(
             "{} {:wide$}  {:<15}  ",
             mark(of.class),
-            told.name(owner),
+            view.name(owner),
             class_name(of.class)
         );
-        hanging(out, &start, &told.routed(owner));
-        hanging(out, "    pays        ", told.pays(of));
-        for (place, line) in told.crossing(owner).iter().enumerate() {
+        hanging(out, &start, &view.routed(owner));
+        hanging(out, "    cost        ", view.cost(of));
+        for (place, line) in view.crossing(owner).iter().enumerate() {
             let label = if place == 0 {
-                "    meets       "
+                "    conflicts   "
             } else {
                 "                "
             };
@@ -277,65 +285,65 @@ pub(super) fn put_text(told: Told<'_>, out: &mut String) {
         }
     }
     out.push('\n');
-    let tables = &told.catalog.schema.tables;
+    let tables = &view.catalog.schema.tables;
     let wide = tables.iter().map(|t| t.name.chars().count()).max();
     let wide = wide.unwrap_or(0);
     for table in tables {
         hanging(
             out,
             &format!("  {:wide$}  ", table.name),
-            &told.held(table.id),
+            &view.held(table.id),
         );
     }
     out.push('\n');
 }
 
-/// The section of the page.
-pub(super) fn put_html(told: Told<'_>, out: &mut String) {
-    let found = told.found;
+/// Writes the section of the page.
+pub(super) fn put_html(view: PartitioningView<'_>, out: &mut String) {
+    let found = view.found;
     let _ = writeln!(
         out,
         "<section>\n<h2>Operation partitioning</h2>\n<p>{}</p>",
-        escaped(&told.summary())
+        escaped(&view.summary())
     );
     put_bar(found, out);
     out.push_str(
-        "<div class=\"scroll\"><table>\n<tr><th>type</th><th>class</th><th>runs</th><th>pays</th>\
-         <th>meets on other servers</th></tr>\n",
+        "<div class=\"scroll\"><table>\n<tr><th>type</th><th>class</th><th>routing</th><th>cost</th>\
+         <th>conflicts across servers</th></tr>\n",
     );
     for (owner, of) in found.types.iter().enumerate() {
-        let lines: Vec<String> = told.crossing(owner).iter().map(|l| escaped(l)).collect();
+        let lines: Vec<String> = view.crossing(owner).iter().map(|l| escaped(l)).collect();
         let _ = writeln!(
             out,
             "<tr><td><a href=\"#type-{owner}\">{}</a></td><td class=\"{}\">{} {}</td><td>{}</td>\
              <td>{}</td><td>{}</td></tr>",
-            escaped(told.name(owner)),
+            escaped(view.name(owner)),
             colour(of.class),
             mark(of.class),
             class_name(of.class),
-            escaped(&told.routed(owner)),
-            escaped(told.pays(of)),
+            escaped(&view.routed(owner)),
+            escaped(view.cost(of)),
             lines.join("<br>"),
         );
     }
     out.push_str("</table></div>\n");
-    put_pairs(told, out);
+    put_pairs(view, out);
     out.push_str("<div class=\"scroll\"><table>\n<tr><th>table</th><th>rows are</th></tr>\n");
-    for table in &told.catalog.schema.tables {
+    for table in &view.catalog.schema.tables {
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td>{}</td></tr>",
             escaped(&table.name),
-            escaped(&told.held(table.id))
+            escaped(&view.held(table.id))
         );
     }
     out.push_str("</table></div>\n</section>\n");
 }
 
-/// With more types than these, pairs are not drawn.
+/// Pairs of more types than this are not drawn.
 const DRAWN_MAX: usize = 60;
 
-/// Side of a pair's square.
+/// The side of a pair's square, in pixels.
 const CELL: usize = 18;
 
 fn colour(class: OperationClass) -> &'static str {
@@ -355,7 +363,7 @@ fn fill(class: OperationClass) -> &'static str {
     }
 }
 
-/// The same, to be read on white.
+/// The colour of a class's text on white.
 fn ink(class: OperationClass) -> &'static str {
     match class {
         OperationClass::Local | OperationClass::LocalOrGlobal => "#8a5a00",
@@ -363,7 +371,7 @@ fn ink(class: OperationClass) -> &'static str {
     }
 }
 
-/// The classes' shares of all calls, as a bar.
+/// Writes the classes' shares of all calls as a bar.
 fn put_bar(found: &Partitioning, out: &mut String) {
     let total: u64 = CLASSES.iter().map(|c| found.weight(*c)).sum();
     if total == 0 {
@@ -391,19 +399,19 @@ fn put_bar(found: &Partitioning, out: &mut String) {
     out.push_str("</svg>\n");
 }
 
-/// Every pair of types as a square: what conflicts, and whether it stays on one server.
-fn put_pairs(told: Told<'_>, out: &mut String) {
-    let count = told.found.types.len();
-    if told.found.conflicts.is_empty() || count > DRAWN_MAX {
+/// Writes every pair of types that conflict as a square, by whether the conflict stays on one server.
+fn put_pairs(view: PartitioningView<'_>, out: &mut String) {
+    let count = view.found.types.len();
+    if view.found.conflicts.is_empty() || count > DRAWN_MAX {
         return;
     }
-    let names = told.summaries.iter().map(|s| s.name.chars().count());
+    let names = view.summaries.iter().map(|s| s.name.chars().count());
     let margin = 20 + names.max().unwrap_or(0) * 8;
     let (width, height) = (margin + count * CELL + 10, count * CELL + 30);
     let _ = write!(
         out,
-        "<p>Each square is a pair of types that conflict: pale where equal keys keep it on one server, red \
-         where it crosses. Point at one to read why.</p>\n<figure class=\"scroll\"><svg width=\"{width}\" \
+        "<p>Each square is a pair of types that conflict: pale where equal keys keep the conflict on one server, red \
+         where it crosses servers. Point at a square to read why.</p>\n<figure class=\"scroll\"><svg width=\"{width}\" \
          height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"pairs of types that \
          conflict\" font-size=\"13\">"
     );
@@ -414,16 +422,16 @@ fn put_pairs(told: Told<'_>, out: &mut String) {
              text-anchor=\"middle\" font-size=\"10\">{}</text>",
             margin - 8,
             20 + owner * CELL + CELL - 5,
-            ink(told.found.types[owner].class),
-            escaped(told.name(owner)),
+            ink(view.found.types[owner].class),
+            escaped(view.name(owner)),
             owner + 1,
             margin + owner * CELL + CELL / 2,
             owner + 1,
         );
     }
-    for conflict in &told.found.conflicts {
+    for conflict in &view.found.conflicts {
         let (one, other) = conflict.types;
-        let title = escaped(&told.pair(conflict));
+        let title = escaped(&view.pair(conflict));
         let places = [(one, other), (other, one)];
         let places = if one == other {
             &places[..1]
@@ -449,8 +457,8 @@ fn put_pairs(told: Told<'_>, out: &mut String) {
     out.push_str("</svg></figure>\n");
 }
 
-impl Told<'_> {
-    /// A pair in words.
+impl PartitioningView<'_> {
+    /// A pair that conflicts, in words.
     fn pair(&self, conflict: &Conflict) -> String {
         let (one, other) = conflict.types;
         let mut text = match one == other {
@@ -475,7 +483,12 @@ impl Told<'_> {
         } else {
             "across servers"
         };
-        let _ = write!(text, " meet {meaning}: {}", once.join("; "));
+        let verb = if one == other {
+            "conflicts"
+        } else {
+            "conflict"
+        };
+        let _ = write!(text, " {verb} {meaning}: {}", once.join("; "));
         text
     }
 }
@@ -532,8 +545,8 @@ struct TableReport<'a> {
     column: Option<&'a str>,
 }
 
-/// The partitioning for programs.
-pub(super) fn report<'a>(told: &'a Told<'a>) -> Report<'a> {
+/// The partitioning, for JSON.
+pub(super) fn report<'a>(view: &'a PartitioningView<'a>) -> Report<'a> {
     let clause = |conflict: &'a Conflict, clause: &'a Clause| ClauseReport {
         kind: match clause.kind {
             ConflictKind::ReadsFrom => "reads-from",
@@ -541,44 +554,44 @@ pub(super) fn report<'a>(told: &'a Told<'a>) -> Report<'a> {
             ConflictKind::BothWrite => "both-write",
             ConflictKind::Guard => "guard",
         },
-        table: told.table(clause.table),
+        table: view.table(clause.table),
         columns: clause
             .columns
             .iter()
-            .map(|c| told.column(clause.table, *c))
+            .map(|c| view.column(clause.table, *c))
             .collect(),
         equal: clause
             .equal
             .iter()
             .map(|(a, b)| {
                 let (one, other) = conflict.types;
-                [told.key(one, *a), told.key(other, *b)]
+                [view.key(one, *a), view.key(other, *b)]
             })
             .collect(),
     };
     Report {
-        exhaustive: told.found.is_exhaustive,
-        cost: told.found.cost,
-        sites: told.found.sites.map(|sites| {
-            let of = told.found.on(sites);
+        exhaustive: view.found.is_exhaustive,
+        cost: view.found.cost,
+        sites: view.found.sites.map(|sites| {
+            let of = view.found.on(sites);
             SitesReport {
                 count: of.count,
                 at_once: of.at_once,
                 capacity: of.capacity,
             }
         }),
-        types: told
+        types: view
             .found
             .types
             .iter()
             .enumerate()
             .map(|(owner, of)| TypeReport {
-                transaction: told.name(owner),
+                transaction: view.name(owner),
                 class: class_name(of.class),
                 parameters: of
                     .parameters
                     .iter()
-                    .map(|p| told.parameter(owner, *p))
+                    .map(|p| view.parameter(owner, *p))
                     .collect(),
                 generates: of.generates,
                 weight: of.weight,
@@ -586,27 +599,27 @@ pub(super) fn report<'a>(told: &'a Told<'a>) -> Report<'a> {
                 unexamined: of.unexamined,
             })
             .collect(),
-        conflicts: told
+        conflicts: view
             .found
             .conflicts
             .iter()
             .map(|c| ConflictReport {
-                transactions: [told.name(c.types.0), told.name(c.types.1)],
+                transactions: [view.name(c.types.0), view.name(c.types.1)],
                 kept: c.is_kept,
                 clauses: c.clauses.iter().map(|of| clause(c, of)).collect(),
             })
             .collect(),
-        tables: told
+        tables: view
             .catalog
             .schema
             .tables
             .iter()
             .map(|table| {
-                let (held, column) = match &told.found.tables[table.id.index()] {
+                let (held, column) = match &view.found.tables[table.id.index()] {
                     Held::Immutable => ("immutable", None),
-                    Held::Anywhere => ("anywhere", None),
-                    Held::By(column) => ("by-column", Some(told.column(table.id, *column))),
-                    Held::Apart => ("apart", None),
+                    Held::Anywhere => ("own-writes", None),
+                    Held::By(column) => ("by-column", Some(view.column(table.id, *column))),
+                    Held::Apart => ("by-writer", None),
                     Held::Everywhere => ("everywhere", None),
                     Held::Mixed => ("mixed", None),
                 };

@@ -1,4 +1,4 @@
-//! Rules that programs probably rely on, by checks in their code: what, where, and how sure that is.
+//! Probable invariants: rules that programs seem to rely on, by checks in their code; with place and confidence.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::ProbableInvariant;
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::text::{heading, paragraph};
 
-/// The most that are told one by one to people.
+/// The text report lists at most this many.
 const SHOWN_MAX: usize = 50;
 
-/// What is said of them all.
-pub(super) const MEANING: &str = "No verdict relies on these. Whoever wants one kept declares it: as a \
-     constraint, or as an assertion (--invariants).";
+/// The introduction of the section.
+pub(super) const MEANING: &str = "No verdict relies on these. Declare those that have to hold: as a constraint, or \
+     as an assertion (--invariants).";
 
-/// As text; nothing where there is none.
+/// The section of the text report; empty where there is none.
 pub fn render(probable: &[ProbableInvariant], catalog: &Catalog) -> String {
     let mut out = String::new();
     if probable.is_empty() {
@@ -23,29 +23,29 @@ pub fn render(probable: &[ProbableInvariant], catalog: &Catalog) -> String {
     heading(&mut out, "Probable invariants");
     paragraph(&mut out, 2, MEANING);
     for one in probable.iter().take(SHOWN_MAX) {
-        let told = told(one, catalog);
-        let place = format!("{}:{}:{}", told.file, told.line, told.column);
+        let one = located(one, catalog);
+        let place = format!("{}:{}:{}", one.file, one.line, one.column);
         let first = format!(
             "{} ({} confidence): {place}: `{}` in {}",
-            told.rule, told.confidence, told.guard, told.transaction
+            one.rule, one.confidence, one.guard, one.transaction
         );
         paragraph(&mut out, 2, &first);
-        paragraph(&mut out, 6, &format!("{}.", told.why));
+        paragraph(&mut out, 6, &format!("{}.", one.why));
     }
     if probable.len() > SHOWN_MAX {
         let more = probable.len() - SHOWN_MAX;
         paragraph(
             &mut out,
             2,
-            &format!("and {more} more (--format json has all)"),
+            &format!("and {more} more (--format json lists all)"),
         );
     }
     out
 }
 
-/// As JSON has it.
+/// A probable invariant with its file, line and column. JSON has it in this form.
 #[derive(Serialize)]
-pub(super) struct Told<'a> {
+pub(super) struct Located<'a> {
     pub(super) rule: &'a str,
     pub(super) transaction: &'a str,
     pub(super) guard: &'a str,
@@ -56,11 +56,11 @@ pub(super) struct Told<'a> {
     pub(super) column: u32,
 }
 
-pub(super) fn told<'a>(one: &'a ProbableInvariant, catalog: &'a Catalog) -> Told<'a> {
+pub(super) fn located<'a>(one: &'a ProbableInvariant, catalog: &'a Catalog) -> Located<'a> {
     let file = catalog.files.get(one.file);
     let start = u32::try_from(one.range.start).unwrap_or(u32::MAX);
     let (line, column) = file.map_or((0, 0), |file| file.line_column(start));
-    Told {
+    Located {
         rule: &one.rule,
         transaction: &one.transaction,
         guard: &one.guard,

@@ -1,4 +1,4 @@
-//! Repairs as text, as JSON and as a part of the page: the change of the SQL, and what that changes in the plan.
+//! Repairs as text, as JSON and as a section of the page: the change of the SQL, and the change of the plan.
 
 use std::fmt::Write;
 
@@ -10,47 +10,48 @@ use super::notes::{count, mark, routed_by};
 use super::text::{hanging, heading, paragraph};
 use crate::repair::{Classes, Considered, Repair, Repairs, Step, TypeChange, TypePlan};
 
-/// So many changes that are not offered are named to people.
+/// The text names at most this many changes that are not offered.
 const CONSIDERED_MAX: usize = 10;
 
-/// Repairs, of which the first `shown_max` are shown.
+/// The repairs that were found, of which a report lists the best.
 #[derive(Clone, Copy)]
-pub struct Shown<'r> {
-    /// All of them.
+pub struct BestRepairs<'r> {
+    /// All repairs.
     pub repairs: &'r Repairs,
-    /// So many are shown at most.
+    /// A report lists at most this many.
     pub shown_max: usize,
 }
 
-impl<'r> Shown<'r> {
+impl<'r> BestRepairs<'r> {
     fn offered(self) -> &'r [Repair] {
         let offered = &self.repairs.offered;
         &offered[..offered.len().min(self.shown_max)]
     }
 
-    /// How many there are, in a sentence.
+    /// The number of repairs, in a sentence.
     fn summary(self) -> String {
         let (all, shown) = (self.repairs.offered.len(), self.offered().len());
         let found = match all {
-            0 => "No change was found under which less has to be ordered.".to_owned(),
+            0 => "Found no change of the SQL that needs less coordination.".to_owned(),
             _ if all == shown => format!(
-                "{} under which less has to be ordered, best first, each tried by itself.",
-                count(all, "change", "changes")
+                "{} of the SQL that {} less coordination, best first. Each was tried by itself.",
+                count(all, "change", "changes"),
+                if all == 1 { "needs" } else { "need" }
             ),
             _ => format!(
-                "The best {shown} of {} under which less has to be ordered, each tried by itself.",
+                "The best {shown} of {} of the SQL that need less coordination. Each was tried by itself.",
                 count(all, "change", "changes")
             ),
         };
         match self.repairs.untried {
             0 => found,
-            untried => format!("{found} {untried} more were not tried: that would take too long."),
+            untried => format!("{found} {untried} more were not tried, to bound the time."),
         }
     }
 }
 
-/// For people.
-pub fn render(shown: Shown<'_>) -> String {
+/// The section of the text report.
+pub fn render(shown: BestRepairs<'_>) -> String {
     let mut out = String::from("\n");
     heading(&mut out, "Repairs");
     paragraph(&mut out, 0, &shown.summary());
@@ -62,7 +63,7 @@ pub fn render(shown: Shown<'_>) -> String {
             &format!("{} [{}]", repair.title, repair.kind.code),
         );
         for step in &repair.steps {
-            hanging(&mut out, "   change   ", &told_step(step));
+            hanging(&mut out, "   change   ", &step_line(step));
         }
         if !repair.places.is_empty() {
             hanging(&mut out, "   at       ", &places(repair));
@@ -77,14 +78,14 @@ pub fn render(shown: Shown<'_>) -> String {
             hanging(&mut out, &format!("     {sign} "), &text);
         }
         for line in repair.diff.lines() {
-            // It is there to be read as `diff` writes it: lines are not broken.
+            // Lines of a diff are not wrapped.
             let _ = writeln!(out, "{}", format!("     {line}").trim_end());
         }
     }
-    let considered = told(shown.repairs);
+    let considered = not_offered(shown.repairs);
     if !considered.is_empty() {
         out.push('\n');
-        paragraph(&mut out, 0, "Of no use here:");
+        paragraph(&mut out, 0, "Considered, but not offered:");
         for line in considered {
             hanging(&mut out, "  ", &line);
         }
@@ -92,23 +93,23 @@ pub fn render(shown: Shown<'_>) -> String {
     out
 }
 
-/// What is not offered, a line each.
-fn told(repairs: &Repairs) -> Vec<String> {
+/// The changes that are not offered, a line each.
+fn not_offered(repairs: &Repairs) -> Vec<String> {
     let line = |of: &Considered| format!("{} [{}]; {}", of.title, of.kind.code, of.reason);
     let named = repairs.considered.iter().take(CONSIDERED_MAX);
     let mut lines: Vec<String> = named.map(line).collect();
     if let Some(more @ 1..) = repairs.considered.len().checked_sub(CONSIDERED_MAX) {
-        lines.push(format!("and {more} more (--format json has all)"));
+        lines.push(format!("and {more} more (--format json lists all)"));
     }
     lines
 }
 
-/// One of the changes that are made together.
-fn told_step(step: &Step) -> String {
+/// One step of a combination, in a line.
+fn step_line(step: &Step) -> String {
     format!("{} [{}]", step.title, step.kind.code)
 }
 
-/// What it is about: `file:line`.
+/// The statements or constraints that a repair changes, as `file:line`.
 fn places(repair: &Repair) -> String {
     let places = repair.places.iter();
     let places: Vec<String> = places
@@ -117,16 +118,18 @@ fn places(repair: &Repair) -> String {
     places.join(", ")
 }
 
+/// The number of types of each class before and after, in a line.
 fn classes(repair: &Repair) -> String {
-    let told = |of: Classes| format!("{} free, {} local, {} global", of.free, of.local, of.global);
-    let (before, after) = (told(repair.change.before), told(repair.change.after));
+    let counts =
+        |of: Classes| format!("{} free, {} local, {} global", of.free, of.local, of.global);
+    let (before, after) = (counts(repair.change.before), counts(repair.change.after));
     match before == after {
         true => before,
         false => format!("{before} → {after}"),
     }
 }
 
-/// The plan's change, line by line: what goes has `-`, what comes `+`.
+/// The change of the plan: removed lines with `-`, added ones with `+`.
 fn plan_diff(repair: &Repair) -> Vec<(char, String)> {
     let mut lines = Vec::new();
     for TypeChange {
@@ -146,7 +149,7 @@ fn plan_diff(repair: &Repair) -> Vec<(char, String)> {
         }
         for (sign, these, others) in [('-', before, after), ('+', after, before)] {
             let guards = these.guards.iter().filter(|g| !others.guards.contains(g));
-            lines.extend(guards.map(|guard| (sign, format!("ordered on {guard}"))));
+            lines.extend(guards.map(|guard| (sign, format!("coordinates on {guard}"))));
             let checks = these.checks.iter().filter(|c| !others.checks.contains(c));
             lines.extend(checks.map(|check| (sign, format!("checked {check}, before it commits"))));
         }
@@ -154,7 +157,7 @@ fn plan_diff(repair: &Repair) -> Vec<(char, String)> {
     lines
 }
 
-/// What was looked for, for programs.
+/// The search for repairs, in JSON.
 #[derive(Serialize)]
 pub(super) struct SearchReport<'a> {
     offered: usize,
@@ -162,7 +165,7 @@ pub(super) struct SearchReport<'a> {
     untried: usize,
 }
 
-/// A repair, for programs.
+/// A repair, in JSON.
 #[derive(Serialize)]
 pub(super) struct RepairReport<'a> {
     kind: &'a str,
@@ -225,8 +228,8 @@ struct ConsideredReport<'a> {
     reason: &'a str,
 }
 
-/// What was looked for, for JSON.
-pub(super) fn search(shown: Shown<'_>) -> SearchReport<'_> {
+/// The search for repairs, for JSON.
+pub(super) fn search(shown: BestRepairs<'_>) -> SearchReport<'_> {
     let considered = shown.repairs.considered.iter();
     SearchReport {
         offered: shown.repairs.offered.len(),
@@ -241,8 +244,8 @@ pub(super) fn search(shown: Shown<'_>) -> SearchReport<'_> {
     }
 }
 
-/// The repairs that are shown, for JSON.
-pub(super) fn report(shown: Shown<'_>) -> Vec<RepairReport<'_>> {
+/// The listed repairs, for JSON.
+pub(super) fn report(shown: BestRepairs<'_>) -> Vec<RepairReport<'_>> {
     shown.offered().iter().map(repair).collect()
 }
 
@@ -296,8 +299,8 @@ fn repair(of: &Repair) -> RepairReport<'_> {
     }
 }
 
-/// A section of the page: each repair is a card.
-pub(super) fn put_html(shown: Shown<'_>, out: &mut String) {
+/// Writes the section of the page, with a card for each repair.
+pub(super) fn put_html(shown: BestRepairs<'_>, out: &mut String) {
     let _ = writeln!(
         out,
         "<section>\n<h2>Repairs</h2>\n<p>{}</p>",
@@ -312,7 +315,7 @@ pub(super) fn put_html(shown: Shown<'_>, out: &mut String) {
             repair.kind.code
         );
         for step in &repair.steps {
-            let _ = writeln!(out, "<dt>change</dt><dd>{}</dd>", escaped(&told_step(step)));
+            let _ = writeln!(out, "<dt>change</dt><dd>{}</dd>", escaped(&step_line(step)));
         }
         if !repair.places.is_empty() {
             let _ = writeln!(out, "<dt>at</dt><dd>{}</dd>", escaped(&places(repair)));
@@ -332,9 +335,9 @@ pub(super) fn put_html(shown: Shown<'_>, out: &mut String) {
         }
         out.push_str("</article>\n");
     }
-    let considered = told(shown.repairs);
+    let considered = not_offered(shown.repairs);
     if !considered.is_empty() {
-        out.push_str("<p class=\"soft\">Of no use here:</p>\n<ul class=\"soft\">\n");
+        out.push_str("<p class=\"soft\">Considered, but not offered:</p>\n<ul class=\"soft\">\n");
         for line in considered {
             let _ = writeln!(out, "<li>{}</li>", escaped(&line));
         }
@@ -343,7 +346,7 @@ pub(super) fn put_html(shown: Shown<'_>, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// Lines of which those that go and come are told by their colour, too.
+/// Writes a diff, with removed and added lines in colours.
 fn put_diff(lines: impl Iterator<Item = String>, out: &mut String) {
     out.push_str("<pre>");
     for line in lines {

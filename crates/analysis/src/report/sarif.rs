@@ -1,8 +1,8 @@
-//! Findings as SARIF 2.1.0 (OASIS, 2020), for code scanning. Rule ids and fingerprints are stable; paths
-//! are relative to the folder that the tool ran in, `%SRCROOT%`.
+//! Findings as a SARIF 2.1.0 log (OASIS, 2020), for code scanning. Rule ids and fingerprints are stable. Paths are
+//! relative to the folder that the tool ran in, `%SRCROOT%`.
 //!
-//! GitHub reads up to 25,000 results of a run; what is beyond is counted in a notification. So is what of
-//! the files is left out: a notification each, with its place.
+//! GitHub reads up to 25,000 results of a run; a notification counts the rest. Each skipped piece of the files has a
+//! notification with its place.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::Skipped;
@@ -10,21 +10,20 @@ use anabranch_sql::source::{SourceFile, Span};
 use serde_json::{Value, json};
 
 use super::findings::{Baseline, Finding};
-use super::left_out::{Told, told};
+use super::skipped::{Located, located};
 use crate::rule::{RULES, Rule};
 
-/// The most results that are written.
+/// The log has at most this many results.
 pub const RESULTS_MAX: usize = 25_000;
 
-/// The most pieces that are left out of the files and told one by one.
-const LEFT_OUT_MAX: usize = 1_000;
+/// The log has a notification for each of at most this many skipped pieces.
+const SKIPPED_MAX: usize = 1_000;
 
-/// The log as one JSON document, with a newline at its end. With a baseline each result says whether it
-/// is new.
+/// The log as one JSON document, with a newline at its end. With a baseline each result says whether it is new.
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
-    left_out: &[Skipped],
+    skipped: &[Skipped],
     catalog: &Catalog,
 ) -> String {
     let results: Vec<Value> = findings
@@ -35,17 +34,17 @@ pub fn render(
     let mut notes: Vec<Value> = Vec::new();
     if findings.len() > RESULTS_MAX {
         notes.push(note(format!(
-            "{} of {} findings are left out: a log has {RESULTS_MAX} at most",
+            "{} of {} findings are not listed: a log has at most {RESULTS_MAX} results",
             findings.len() - RESULTS_MAX,
             findings.len()
         )));
     }
-    let pieces = left_out.iter().take(LEFT_OUT_MAX);
-    notes.extend(pieces.map(|piece| left(&told(piece, catalog))));
-    if left_out.len() > LEFT_OUT_MAX {
+    let pieces = skipped.iter().take(SKIPPED_MAX);
+    notes.extend(pieces.map(|piece| notification(&located(piece, catalog))));
+    if skipped.len() > SKIPPED_MAX {
         notes.push(note(format!(
-            "{} more pieces of the files are left out",
-            left_out.len() - LEFT_OUT_MAX
+            "{} more skipped pieces of the files are not listed",
+            skipped.len() - SKIPPED_MAX
         )));
     }
     let mut invocation = json!({ "executionSuccessful": true });
@@ -77,10 +76,10 @@ fn note(text: String) -> Value {
     json!({ "level": "warning", "message": { "text": text } })
 }
 
-/// A piece of a file that is not understood.
-fn left(told: &Told<'_>) -> Value {
-    let mut note = note(told.sentence());
-    if let (Some(file), Some(line), Some(column)) = (told.file, told.line, told.column) {
+/// The notification for a skipped piece of a file.
+fn notification(piece: &Located<'_>) -> Value {
+    let mut note = note(piece.sentence());
+    if let (Some(file), Some(line), Some(column)) = (piece.file, piece.line, piece.column) {
         note["locations"] = json!([{
             "physicalLocation": {
                 "artifactLocation": artifact(file),
@@ -139,7 +138,7 @@ fn result(finding: &Finding<'_>, baseline: Option<&Baseline>) -> Value {
     result
 }
 
-/// A file: from the source root, or by its whole path where that begins at the root of all.
+/// The location of a file: relative to the source root, or its absolute path.
 fn artifact(path: &str) -> Value {
     let slashed = path.replace('\\', "/");
     if slashed.starts_with('/') {
@@ -149,13 +148,13 @@ fn artifact(path: &str) -> Value {
     }
 }
 
-/// The first line of a declaration: the rest of it says nothing more.
+/// The first line of a declaration.
 fn region(file: &SourceFile, span: Span) -> Value {
     let (line, column) = file.line_column(span.start);
     json!({ "startLine": line, "startColumn": column })
 }
 
-/// A path as a relative reference (RFC 3986): slashes, and whatever else is not plain escaped.
+/// A path as a relative reference (RFC 3986): with slashes, other reserved characters escaped.
 fn uri(path: &str) -> String {
     use std::fmt::Write;
 

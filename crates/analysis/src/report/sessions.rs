@@ -1,5 +1,5 @@
-//! Counterexamples as SQL that PostgreSQL runs: initial rows, the calls of two sessions, and a query that
-//! returns a row for whatever is violated.
+//! Counterexamples as a script for `psql`: initial rows, the calls of two sessions, and a query that returns a row
+//! for each violation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,24 +12,23 @@ use crate::explore::{Counterexample, quoted};
 use crate::invariant::not_null_name;
 use crate::plan::Plan;
 
-/// The first line of what [`render`] writes: who finds it may write the file again.
+/// The first line of what [`render`] writes. A file that begins with it may be replaced.
 pub const FIRST_LINE: &str =
     "-- Two sessions that have to be ordered: written by anabranch replay.";
 
-/// A script for psql, to be run in a database that has the application's tables and no rows. It leaves
-/// nothing behind.
+/// The script, to be run in a database that has the application's tables and no rows. It rolls everything back.
 pub fn render(plan: &Plan, catalog: &Catalog, shown: &[&Counterexample], command: &str) -> String {
     let mut out = format!(
         "{FIRST_LINE}
 --
 --     {command}
 --
--- For psql, in a database that has the application's tables and no rows; every part is rolled back.
--- As it stands, the sessions of each part run one after the other. What they leave then is right: the
--- last query of each part returns no row. One of the calls may be refused for that; psql goes on behind it.
--- An assertion, which PostgreSQL does not know, is looked at behind each call, and the call taken back that
--- violates it. What comes of it where they do not know of each other stands in the comments: each session on a copy of
--- the initial rows, and then merged.
+-- Run it with psql, in a database that has the application's tables and no rows. Each part is rolled back.
+-- The sessions of each part run one after the other, and the result is valid: the last query of each part
+-- returns no row. A call may be refused for that; psql then continues.
+-- PostgreSQL has no assertions: the script checks them after each call, and undoes a call that violates one.
+-- The comments show the result without coordination: each session runs on a copy of the initial rows, and the
+-- copies are merged.
 
 \\set ON_ERROR_STOP off
 \\set ON_ERROR_ROLLBACK on
@@ -67,7 +66,7 @@ fn part(plan: &Plan, catalog: &Catalog, shown: &Counterexample, out: &mut String
             };
         }
     }
-    out.push_str("\n-- Without knowing of each other they come to:\n");
+    out.push_str("\n-- Without coordination the merged result is:\n");
     for statement in &shown.merged {
         let _ = writeln!(out, "--   {}", comment(statement));
     }
@@ -80,7 +79,7 @@ fn part(plan: &Plan, catalog: &Catalog, shown: &Counterexample, out: &mut String
         }
         None => {
             out.push_str(
-                "-- Must be what one session leaves after the other, and not the above:\n",
+                "-- Must be the result of one session after the other, and not the merged result above:\n",
             );
             let tables: BTreeSet<TableId> = shown.rows.iter().map(|(table, _)| *table).collect();
             for table in tables {
@@ -92,12 +91,12 @@ fn part(plan: &Plan, catalog: &Catalog, shown: &Counterexample, out: &mut String
     out.push_str("ROLLBACK;\n");
 }
 
-/// Text that ends with its line.
+/// The text on one line.
 fn comment(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// A query that returns a row for what violates an invariant; none of isolation.
+/// A query that returns a row for each violation of an invariant; None for isolation.
 fn check(catalog: &Catalog, plan: &Plan, name: &str) -> Option<String> {
     let assertion = plan.invariants.iter().find(|i| i.name == name)?;
     if let Some(condition) = &assertion.condition {

@@ -1,5 +1,5 @@
-//! The plan as text, for people: each transaction type with what it is ordered on and why, where
-//! the data lives, and a table of types and invariants.
+//! The plan as text: each transaction type with what it coordinates on and why, the placement of rows, and a table
+//! of types and invariants.
 //!
 //! No line is longer than [`WIDTH`] columns, unless a name alone is.
 
@@ -10,22 +10,22 @@ use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 
 use super::json::{class_name, merge_name};
-use super::not_understood;
+use super::not_analysed;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
-use super::partition::{Told, put_text};
+use super::partition::{PartitioningView, put_text};
 use crate::plan::{MergePolicy, Plan, PlanEntry};
 
 /// The width of the text, in columns.
 pub const WIDTH: usize = 100;
 
-/// The widest name of an invariant that is shown whole.
+/// Longer names of invariants are cut, in columns.
 const NAME_MAX: usize = 32;
 
-/// What is left for the rules at the end of a line of the table.
+/// The width of the rules at the end of a line of the table, in columns.
 const RULES_WIDTH: usize = 20;
 
-/// Where the explanation of a transaction's line begins.
-const MARGIN: usize = 16;
+/// The column at which the text behind a transaction's labels begins.
+const MARGIN: usize = 24;
 
 /// The whole report.
 pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) -> String {
@@ -34,19 +34,19 @@ pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) 
     transactions(plan, catalog, summaries, &mut out);
     placements(plan, catalog, &mut out);
     if let Some(found) = &plan.partitioning {
-        let told = Told {
+        let view = PartitioningView {
             found,
             catalog,
             summaries,
         };
-        put_text(told, &mut out);
+        put_text(view, &mut out);
     }
     merges(plan, catalog, &mut out);
     matrix(plan, &mut out);
     out
 }
 
-/// The transactions and the placement alone: the first screen of the demo.
+/// The transactions and the placement only: the first screen of the demo.
 pub fn render_transactions(
     plan: &Plan,
     catalog: &Catalog,
@@ -75,13 +75,13 @@ fn transactions(
     out: &mut String,
 ) {
     heading(out, "Transactions");
-    let told = || {
-        let told = plan.entries.iter().zip(summaries);
-        told.filter(|(entry, _)| !entry.does_anything)
+    let analysed = || {
+        let entries = plan.entries.iter().zip(summaries);
+        entries.filter(|(entry, _)| !entry.does_anything)
     };
-    let names = told().map(|(entry, _)| entry.name.chars().count());
+    let names = analysed().map(|(entry, _)| entry.name.chars().count());
     let wide = names.max().unwrap_or(0);
-    for (entry, summary) in told() {
+    for (entry, summary) in analysed() {
         let routed = routed(entry, summary);
         let read = if entry.read_only { ", read-only" } else { "" };
         let _ = writeln!(
@@ -96,7 +96,7 @@ fn transactions(
         }
         out.push('\n');
     }
-    not_understood::put_text(plan, out);
+    not_analysed::put_text(plan, out);
 }
 
 fn placements(plan: &Plan, catalog: &Catalog, out: &mut String) {
@@ -174,8 +174,8 @@ fn merges(plan: &Plan, catalog: &Catalog, out: &mut String) {
     out.push('\n');
 }
 
-/// Types by invariants, as many types at a time as fit. Invariants that no type can affect are
-/// counted only.
+/// The table of types and invariants, in parts of as many types as fit the width. Invariants that no type can affect
+/// are only counted.
 fn matrix(plan: &Plan, out: &mut String) {
     heading(
         out,
@@ -211,7 +211,7 @@ fn matrix(plan: &Plan, out: &mut String) {
     }
 }
 
-/// The columns of some types, with the invariants that they can affect.
+/// One part of the table: the columns of these types.
 fn part_of_matrix(
     plan: &Plan,
     rows: &[usize],
@@ -249,7 +249,7 @@ fn clip(text: &str, width: usize) -> String {
     short
 }
 
-/// A line of a transaction, with its label.
+/// Writes a line of a transaction, with its label.
 fn labelled(out: &mut String, label: &str, text: &str) {
     hanging(
         out,
@@ -258,12 +258,12 @@ fn labelled(out: &mut String, label: &str, text: &str) {
     );
 }
 
-/// A paragraph indented by `indent`.
+/// Writes a paragraph indented by `indent`.
 pub(super) fn paragraph(out: &mut String, indent: usize, text: &str) {
     hanging(out, &" ".repeat(indent), text);
 }
 
-/// Text behind `start`, wrapped under itself.
+/// Writes `text` behind `start`, wrapped with a hanging indent.
 pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
     let indent = start.chars().count();
     let mut line = start.to_owned();
@@ -287,7 +287,7 @@ pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
     out.push('\n');
 }
 
-/// The text of a statement on one line.
+/// The text of a statement, on one line.
 pub(super) fn excerpt(catalog: &Catalog, span: Span) -> String {
     let Some(file) = catalog.files.get(usize::from(span.file)) else {
         return String::new();

@@ -67,14 +67,14 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
                 .because(vec![*owner])
                 .needing(needs())
         } else if goes_back && (changes || !met) {
-            Finding::no(*owner, "iff-two-way", "one side may be turned back while the other is turned forth")
+            Finding::no(*owner, "iff-two-way", "one transaction may turn one side back while another turns the other side forth")
                 .because(touching.clone())
                 .needing(needs())
         } else {
             Finding::yes(
                 *owner,
                 "iff-one-way",
-                "both sides begin together, turn together in one transaction, and never turn back: merging keeps them together",
+                "both sides start equal, turn in one transaction, and never turn back: the merge keeps them equal",
             )
             .because(touching.clone())
         });
@@ -233,7 +233,7 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
             .any(|(q, b, _)| p != q && in_different_groups(a, b, &clause.links))
         {
             return Some(
-                "its changes go to different groups: it would break the equivalence even alone",
+                "it changes different groups: it breaks the equivalence even when it runs alone",
             );
         }
     }
@@ -241,7 +241,7 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
     // A row inserted into an existing group changes its side, too.
     let put = |(p, _, turn): &&(usize, &Action, Turn)| *p != first.0 && *turn == Turn::Back;
     let one = turned.iter().all(|(p, _, _)| *p == first.0) && !mine.iter().any(|m| put(&m));
-    one.then_some("it turns one side only: it would break the equivalence even alone")
+    one.then_some("it turns one side only: it breaks the equivalence even when it runs alone")
 }
 
 /// For each row of `child` there is a row of `parent`.
@@ -316,7 +316,7 @@ pub(crate) fn judge_inclusion(
             Finding::unknown(
                 action.owner,
                 "unrecognised",
-                "changes to a row may make it demand what none of them has looked for",
+                "changes to one row may together make it require a row that neither of them has checked",
             )
             .because(because)
             .needing(vec![need])
@@ -324,7 +324,7 @@ pub(crate) fn judge_inclusion(
             Finding::yes(
                 action.owner,
                 "fk-insert",
-                "no transaction takes away the rows that it demands",
+                "no transaction type removes the rows that it requires",
             )
         } else {
             // The linked columns identify the required row.
@@ -333,7 +333,7 @@ pub(crate) fn judge_inclusion(
             Finding::no(
                 action.owner,
                 "fk-delete",
-                "the row that it demands may be taken away at the same time",
+                "a concurrent transaction may remove the row that it requires",
             )
             .because(owners(&enders))
             .needing(vec![need])
@@ -353,7 +353,7 @@ pub(crate) fn judge_inclusion(
             Finding::no(
                 action.owner,
                 "nonempty-delete",
-                "two replicas may each take away what the other counts on",
+                "two replicas may each remove the row that the other relies on",
             )
             .because(because)
             .needing(vec![Need::of_group(clause, parent.tables[0], action)])
@@ -361,13 +361,13 @@ pub(crate) fn judge_inclusion(
             Finding::yes(
                 action.owner,
                 "fk-unopposed",
-                "no transaction inserts rows that demand it",
+                "no transaction type inserts rows that require it",
             )
         } else {
             Finding::no(
                 action.owner,
                 "fk-delete",
-                "a row that demands what it takes away may come at the same time",
+                "a concurrent transaction may insert a row that requires what it removes",
             )
             .because(match makers.is_empty() {
                 true => owners(&enders),
@@ -410,13 +410,13 @@ pub(crate) fn judge_at_least_one(
                 Finding::yes(
                     action.owner,
                     "contains-any",
-                    "one certain row must exist: no replica may take it away, so none has",
+                    "one certain row must exist: no replica can remove it, so neither does the merge",
                 )
             } else {
                 Finding::no(
                     action.owner,
                     "nonempty-delete",
-                    "two replicas may each take away what the other counts on",
+                    "two replicas may each remove the row that the other relies on",
                 )
                 .because(owners.clone())
                 .needing(vec![group(footprint, region, action)])

@@ -86,7 +86,9 @@ fn judge_reference(
             Finding::yes(
                 action.owner,
                 "fk-insert",
-                format!("no transaction deletes from {parent}, so that a row once seen stays"),
+                format!(
+                    "no transaction type deletes from {parent}, so that a row that was read stays"
+                ),
             )
         } else if cascading && context.merge.cascades {
             cascade(action.owner).because(owners(enders))
@@ -94,7 +96,9 @@ fn judge_reference(
             Finding::no(
                 action.owner,
                 if cascading { "fk-cascade" } else { "fk-delete" },
-                format!("the row of {parent} that it refers to may be deleted at the same time"),
+                format!(
+                    "a concurrent transaction may delete the row of {parent} that it refers to"
+                ),
             )
             .because(owners(enders))
             .needing(vec![parent_need(key, action).reading(action)])
@@ -106,7 +110,7 @@ fn judge_reference(
                 action.owner,
                 "fk-unopposed",
                 format!(
-                    "no transaction makes rows of {} refer to it",
+                    "no transaction type makes rows of {} refer to it",
                     footprint.table(child).name
                 ),
             )
@@ -117,7 +121,7 @@ fn judge_reference(
                 action.owner,
                 if cascading { "fk-cascade" } else { "fk-delete" },
                 format!(
-                    "a row of {} may be made to refer to what it deletes at the same time",
+                    "a concurrent transaction may make a row of {} refer to the row that it deletes",
                     footprint.table(child).name
                 ),
             )
@@ -134,7 +138,7 @@ fn cascade(owner: usize) -> Finding {
     Finding::yes(
         owner,
         "fk-cascade",
-        "the merge deletes what refers to a deleted row as well",
+        "the merge also deletes the rows that refer to a deleted row",
     )
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
             Finding::yes(
                 action.owner,
                 "append-behind",
-                "it appends numbers greater than the least one, which is all that is checked",
+                "it appends numbers greater than the least one, and only the least one is checked",
             )
             .because(against.iter().map(|c| c.owner).collect())
         } else {
@@ -302,24 +302,24 @@ fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
         Role::Insert => Finding::yes(
             owner,
             "blind-write",
-            format!("it inserts into {name} without having looked"),
+            format!("it inserts into {name} without a read before"),
         ),
         Role::Delete => Finding::yes(
             owner,
             "blind-write",
-            format!("it deletes from {name} without asking what was there"),
+            format!("it deletes from {name} without using what was there"),
         ),
         _ if any(|c| matches!(c, WriteClass::OfRow)) => Finding::yes(
             owner,
             "owner-order",
             format!(
-                "a function of the row of {name} itself: its one owner applies each once, in the order of commits"
+                "its new values are a function of the row of {name}: the row's one owner applies each update once, in the order of commits"
             ),
         ),
         _ if any(|c| matches!(c, WriteClass::Add { .. })) => Finding::yes(
             owner,
             "commutative-update",
-            format!("what it adds to {name} adds up in any order"),
+            format!("its increments of {name} add up in any order"),
         ),
         _ => Finding::yes(
             owner,
@@ -340,18 +340,18 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
         Some(_) if computed && action.access.role == Role::Update => (
             "lost-update",
             format!(
-                "it writes to {name} what it computes from what it has read there: of two such writes one would be lost"
+                "it writes values to {name} that it computes from what it read there: of two concurrent writes one is lost"
             ),
         ),
         Some(_) => (
             "read-check-write",
             format!(
-                "it changes what it has read of {name} and acts on: two at once would both act on the same"
+                "it changes rows of {name} that it read and acts on: two concurrent calls would both act on the same state"
             ),
         ),
         None => (
             "read-check-write",
-            format!("it changes what others read of {name}, act on and change"),
+            format!("it changes rows of {name} that other transactions read, act on and change"),
         ),
     };
     let key = naming(footprint, action.access.table);

@@ -238,7 +238,7 @@ fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
                 .iter()
                 .any(|t| context.footprint.facts(*t).is_written())
         {
-            let reason = "rows of another table say which are compared";
+            let reason = "rows of another table select which rows it compares";
             findings.extend(judge_unrecognised(context, formula, &clause.tables, reason));
             continue;
         }
@@ -344,8 +344,7 @@ fn judge_unrecognised(
                 })
                 .collect();
             let explanation = format!(
-                "no rule recognises the invariant ({reason}), so that whatever touches its tables \
-                 is ordered"
+                "no rule recognises the invariant ({reason}), so every access to its tables is ordered"
             );
             Finding::unknown(*owner, "unrecognised", explanation)
                 .because(writers.clone())

@@ -26,7 +26,7 @@ pub(crate) fn judge_not_null(
             Finding::yes(
                 owner,
                 "eq-any",
-                "each row is checked where it is written; merging makes no new value",
+                "each row is checked where it is written, and the merge makes no new value",
             )
         })
         .collect();
@@ -42,7 +42,7 @@ pub(crate) fn judge_not_null(
         for action in &computed {
             let name = footprint.column_name(table, *column);
             let why = format!(
-                "whether {name} becomes NULL is computed from the row, which another may have changed"
+                "{name} is computed from the row, which a concurrent transaction may have changed, so it may become NULL"
             );
             findings.push(
                 Finding::unknown(action.owner, "null-computed", why)
@@ -63,7 +63,7 @@ pub(crate) fn judge_not_null(
                 Finding::unknown(
                     action.owner,
                     "null-computed",
-                    "it changes what others compute a column from that must not be NULL",
+                    "it changes values from which other transactions compute a column that must not be NULL",
                 )
                 .because(owners.clone())
                 .needing(vec![Need::row(footprint, action).of(*column)]),
@@ -85,7 +85,7 @@ pub(crate) fn judge_index(
             Finding::yes(
                 owner,
                 "index-update",
-                "entries live beside their rows and change with them",
+                "index entries are stored with their rows and change with them",
             )
         })
         .collect()
@@ -167,7 +167,7 @@ fn bound(
                     sign if sign != Sign::Either && sign != dangerous => Finding::yes(
                         action.owner,
                         safe,
-                        format!("{name} only moves away from its bound, and so does the sum of any such moves"),
+                        format!("{name} only moves away from its bound, and so does the sum of all such changes"),
                     )
                     .kept_alone(),
                     sign => Finding::no(
@@ -188,7 +188,7 @@ fn bound(
             WriteClass::OfRow => Finding::unknown(
                 action.owner,
                 "bound-computed",
-                format!("{name} is computed from the row in a way that is not followed"),
+                format!("{name} is computed from the row in a way that the analyser does not follow"),
             )
             .needing(vec![Need::row(footprint, action).of(column)]),
         });
@@ -224,7 +224,7 @@ fn oppose(
             Finding::no(
                 action.owner,
                 rule,
-                "it changes the column, or what it is computed from, while others check a change to it",
+                "it changes the column, or what it is computed from, while other transactions check a change to it",
             )
             .because(guarded.clone())
             .needing(vec![Need::row(context.footprint, action).of(column)]),
@@ -260,12 +260,12 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
                 findings.push(match write.class {
                     WriteClass::Assign(_) | WriteClass::OfData => {
                         assigners.push(action);
-                        Finding::yes(action.owner, "eq-any", format!("{name} is assigned whole values that are checked where they are written"))
+                        Finding::yes(action.owner, "eq-any", format!("{name} is assigned values that are checked where they are written"))
                     }
                     WriteClass::Add { .. } | WriteClass::OfRow => Finding::no(
                         action.owner,
                         "eq-counter",
-                        format!("changes to {name} add up to values that nobody has checked"),
+                        format!("concurrent changes to {name} may add up to a value that no transaction has checked"),
                     )
                     .needing(vec![Need::row(footprint, action).of(column)]),
                 });
@@ -324,13 +324,13 @@ pub(super) fn several(
             Finding::yes(
                 action.owner,
                 "row-together",
-                "every type that assigns one of the columns assigns all of them, so that merging takes them from one transaction",
+                "every type that assigns one of the columns assigns all of them, so the merge takes them from one transaction",
             )
         } else {
             Finding::no(
                 action.owner,
                 "row-mixed",
-                "columns that must fit together are written apart, and are merged apart",
+                "columns that the invariant relates are written separately, and merged separately",
             )
             .because(owners.clone())
             .needing(vec![Need::row(footprint, action).reading(action)])

@@ -179,7 +179,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             Finding::no(
                 action.owner,
                 "sequential-delete",
-                "ids are taken away in their order: two at once would take the same",
+                "ids are removed in their order: two concurrent calls would remove the same id",
             )
             .because(because)
             .needing(vec![need]),
@@ -190,7 +190,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             Finding::no(
                 action.owner,
                 "extremum-insert",
-                "a group's row is inserted where rows of the group may be already",
+                "it inserts a group's row where rows of the group may exist already",
             )
             .because(roles.all())
             .needing(vec![loose_need(footprint, clause, named, action)]),
@@ -201,7 +201,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             Finding::no(
                 action.owner,
                 "sequential-change",
-                "it changes ids that must follow one another",
+                "it changes ids that must be consecutive",
             )
             .because(roles.all())
             .needing(vec![loose_need(footprint, clause, named, action)]),
@@ -294,11 +294,11 @@ fn appended(
         Some(counter) => {
             needs.push(counter.need(footprint));
             format!(
-                "the next id is taken from {}: two replicas would take the same",
+                "the next id is taken from {}: two replicas would take the same id",
                 footprint.column_name(counter.action.access.table, counter.column)
             )
         }
-        None => "ids must follow one another, and two replicas do not see each other's last".into(),
+        None => "ids must be consecutive, and two replicas do not see each other's last id".into(),
     };
     let rule = if counter.is_some() || sequence.remembered.is_empty() {
         "sequential-insert"
@@ -358,9 +358,9 @@ fn counted(
         Some(WriteClass::Add { .. })
     );
     let explanation = if counts {
-        "it takes a number without a row that has it: the sequence would have a gap"
+        "it takes a number, but inserts no row with it: the sequence would have a gap"
     } else {
-        "it overwrites what is remembered of the sequence"
+        "it overwrites the stored value of the sequence"
     };
     Some(
         Finding::no(action.owner, "extremum-update", explanation)

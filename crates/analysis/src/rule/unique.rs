@@ -254,8 +254,10 @@ fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) 
 
 fn mixed(origin: &Origin) -> &'static str {
     match origin {
-        Origin::Chosen => "the key is chosen: two replicas may choose alike",
-        _ => "its keys come from a source of their own, but others put chosen keys beside them",
+        Origin::Chosen => "the key is chosen by the caller: two replicas may choose the same",
+        _ => {
+            "its keys are generated, but other transaction types insert chosen keys into the same table"
+        }
     }
 }
 
@@ -277,7 +279,7 @@ fn chosen(insert: &Action, columns: &[ColumnIndex], owners: &[usize], why: &str)
             Finding::no(
                 insert.owner,
                 "sequential-insert",
-                "the key is the highest so far and one: two replicas find the same highest",
+                "the key is the highest one plus one: two replicas read the same highest key",
             )
         }
         None => Finding::no(insert.owner, "unique-chosen", why),
@@ -300,7 +302,7 @@ fn accept(
             insert.owner,
             "unique-generated",
             format!(
-                "{} is generated, from a part of the name space that is the replica's own",
+                "{} is generated, from the replica's own part of the name space",
                 footprint.column_name(insert.access.table, *column)
             ),
         ),
@@ -332,7 +334,7 @@ fn accept(
                     insert.owner,
                     "sequential-insert",
                     format!(
-                        "the key is the next number of {counter}: two replicas would take the same"
+                        "the key is the next number of {counter}: two replicas would take the same number"
                     ),
                 )
             };

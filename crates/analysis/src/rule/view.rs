@@ -89,7 +89,7 @@ pub(crate) fn judge_balance(
             Finding::unknown(
                 owner,
                 "mv-unmaintained",
-                "an amount is decided at commit, where it may be another than the one that was checked",
+                "an amount is deferred to commit, and may then differ from the one that was checked",
             )
             .because(touching.clone())
             .needing(group_needs(mine))
@@ -99,7 +99,7 @@ pub(crate) fn judge_balance(
             Finding::no(
                 owner,
                 "mv-transition",
-                "rows are moved into or out of the sum by a change to a row that they are joined with, while others come",
+                "a change to a joined row moves rows into or out of the sum, while concurrent transactions insert rows",
             )
             .because(others)
             .needing(group_needs(mine))
@@ -130,7 +130,7 @@ pub(crate) fn judge_balance(
             Finding::no(
                 *owner,
                 "mv-overwrite",
-                "a side of the equation is overwritten: what another adds at the same time is lost",
+                "it overwrites a side of the equation: a concurrent increment is lost",
             )
             .because(against(&overwriting))
             .needing(group_needs(mine))
@@ -138,7 +138,7 @@ pub(crate) fn judge_balance(
             Finding::no(
                 *owner,
                 "mv-founding",
-                "a group's row may be inserted where rows of the group are already: its total does not know of those that come at the same time",
+                "a group's row may be inserted where rows of the group exist already: its total misses rows inserted concurrently",
             )
             .because(against(&founding))
             .needing(group_needs(mine))
@@ -166,7 +166,7 @@ pub(crate) fn judge_balance(
 }
 
 /// Why types that increment such an amount are ordered.
-const LATE: &str = "it counts up a number that is an amount, and is decided at commit: what was checked was another";
+const LATE: &str = "it increments a number that is an amount and is deferred to commit: it may differ from the number that was checked";
 
 /// Findings for types that change a column of which a call checks an amount that the row's owner decides at commit:
 /// the amount is the checked one only if they are ordered on that row.
@@ -296,13 +296,13 @@ fn moved(
         return Finding::yes(
             owner,
             "mv-update",
-            "each side gets its amounts in one transaction; they are added, so that merging keeps every one",
+            "each transaction adds to both sides; the amounts are increments, so the merge keeps all of them",
         );
     }
     let mut finding = Finding::no(
         owner,
         "mv-transition",
-        "a row may be moved into or out of the sum by two transactions at once: it moves once, what goes with it is added twice",
+        "two concurrent transactions may move the same row into or out of the sum: it moves once, but its amount is added twice",
     )
     .because(opponents)
     .needing(needs_of(footprint, &disputed));
@@ -327,7 +327,7 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
         for b in &mine[..i] {
             if a.part != b.part && in_different_groups(a.action, b.action, links) {
                 return Some(
-                    "its changes go to different groups: it would break the equation even alone"
+                    "it changes different groups: it breaks the equation even when it runs alone"
                         .into(),
                 );
             }
@@ -340,14 +340,15 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
     }
     if exact && totals.iter().all(|(_, t)| transparent(t)) {
         return Some(
-            "the amounts that it adds differ: it would break the equation even alone".into(),
+            "it adds different amounts to the sides: it breaks the equation even when it runs alone".into(),
         );
     }
     let mut touched: Vec<usize> = mine.iter().map(|c| c.part).collect();
     touched.sort_unstable();
     touched.dedup();
-    (touched.len() < 2 && parts.len() > 1)
-        .then(|| "it changes one side of the equation only: it would break it even alone".into())
+    (touched.len() < 2 && parts.len() > 1).then(|| {
+        "it changes one side of the equation only: it breaks it even when it runs alone".into()
+    })
 }
 
 /// Whether the amounts cancel out in each group that is changed, as in a transfer between groups: then it does not
@@ -443,9 +444,9 @@ pub(crate) fn judge_bound(
                 Kind::Moves | Kind::Overwrites | Kind::Founds | Kind::Opens => Sign::Either,
             };
             findings.push(if c.kind == Kind::Opens {
-                Finding::yes(owner, safe, "it opens a group that nobody can have come into")
+                Finding::yes(owner, safe, "it inserts a new group, which no transaction can have added rows to")
             } else if is_first && sign != dangerous {
-                Finding::no(owner, unsafe_, "of no rows nothing is demanded: where all others go at the same time, the row that comes is held to the bound alone")
+                Finding::no(owner, unsafe_, "an empty group has no bound: if concurrent transactions remove all other rows, the inserted row has to satisfy the bound by itself")
                     .needing(vec![Need::of_group(clause, named(parts), c.action)])
             } else if sign != Sign::Either && sign != dangerous {
                 let finding = Finding::yes(owner, safe, "it only moves the sum away from its bound");
@@ -456,7 +457,7 @@ pub(crate) fn judge_bound(
                     _ => finding.kept_alone(),
                 }
             } else {
-                Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect it may break it together")
+                Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect the bound may break it together")
                     .needing(vec![Need::of_group(clause, named(parts), c.action)])
             });
         }

@@ -408,7 +408,7 @@ impl<'p> Search<'p> {
             }
             if conflicts > self.effort.conflicts_max {
                 return Ok(Answer::Unknown(format!(
-                    "it took more than {} conflicts",
+                    "more than {} conflicts were needed",
                     self.effort.conflicts_max
                 )));
             }

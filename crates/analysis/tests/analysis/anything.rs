@@ -110,15 +110,15 @@ fn each_is_a_finding_and_all_are_one_in_reports() {
         .filter(|f| f.transaction.starts_with("Odd"))
         .collect();
     assert_eq!(odd.len(), 5, "one each");
-    assert!(odd.iter().all(|f| f.rule.code == "not-understood"));
+    assert!(odd.iter().all(|f| f.rule.code == "not-analysed"));
     let add = found.iter().find(|f| f.transaction == "Add");
     let message = add.expect("it is found").message();
     assert!(
-        message.contains("beside what is not understood"),
+        message.contains("concurrent with transaction types that were not analysed"),
         "{message}"
     );
     let text = report::text::render(&plan, catalog, &script.summaries);
-    assert!(text.contains("Not understood\n"), "{text}");
+    assert!(text.contains("Not analysed\n"), "{text}");
     assert!(text.contains("● 5 transaction types\n"), "{text}");
     assert_eq!(text.matches("Odd3").count(), 1, "{text}");
     let together = "does not exist (5)\n      Odd0, Odd1, Odd2, Odd3, Odd4\n";
@@ -154,7 +154,7 @@ fn many_pairs_are_told_by_their_invariants() {
             repairs: None,
             replayed_by: &|_| String::new(),
             findings: &[],
-            left_out: &[],
+            skipped: &[],
             probable: &[],
             baseline: None,
         };
@@ -169,7 +169,7 @@ fn many_pairs_are_told_by_their_invariants() {
     let (edges, many) = page(30);
     assert_eq!(edges, 465);
     assert!(!many.contains("<svg"), "nothing is drawn");
-    assert!(many.contains("These are 465 pairs"));
+    assert!(many.contains("The graph has 465 pairs"));
     assert!(many.contains("<td>shop_n_check</td><td>465</td><td>Take0, Take1, "));
     assert!(many.contains("Take19 and 10 more</td>"));
 }

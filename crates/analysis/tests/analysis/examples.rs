@@ -176,7 +176,7 @@ fn the_report_says_by_which_array_ycsb_is_routed() {
         "○ get_all      free   routed by most of p_keys, read-only",
         "○ put_all      free   routed by most of p_keys",
         "○ read_item    free   routed by p_key, read-only",
-        "○ scan_items   free   runs anywhere, read-only",
+        "○ scan_items   free   any node, read-only",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -202,6 +202,6 @@ fn what_no_calls_make_is_told_and_not_shown() {
     assert_eq!(shown(&search), [""; 0], "{told}");
     assert_eq!(search.unconfirmed, ["it"]);
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = "The solver has an invalid merge, and no calls were found that make it, of: it.";
+    let said = "The solver found an invalid merge, but the search found no calls that produce it, for: it.";
     assert!(told.contains(said), "{told}");
 }

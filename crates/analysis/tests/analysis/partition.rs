@@ -588,11 +588,11 @@ fn weights_are_read_or_refused() {
         Ok(BTreeMap::from([("one".to_owned(), 45)]))
     );
     for (text, said) in [
-        ("", "it is no JSON object"),
-        ("[1]", "it is no JSON object"),
+        ("", "not a JSON object"),
+        ("[1]", "not a JSON object"),
         (
             "{\"two\": 1}",
-            "there is no transaction type two; those there are begin with one",
+            "no transaction type is called two; the transaction types are: one",
         ),
         ("{\"one\": -1}", "the weight of one is -1"),
         ("{\"one\": 1.5}", "the weight of one is 1.5"),
@@ -619,7 +619,7 @@ fn reports_tell_it() {
     for line in told.lines() {
         assert!(line.chars().count() <= text::WIDTH, "too long: {line}");
     }
-    let read = json::render(&plan, &app.catalog, &app.types, json::Besides::default());
+    let read = json::render(&plan, &app.catalog, &app.types, json::Sections::default());
     let read: serde_json::Value = serde_json::from_str(&read).expect("JSON");
     let types = read["partitioning"]["types"].as_array().expect("types");
     let bid = types

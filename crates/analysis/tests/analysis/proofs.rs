@@ -644,7 +644,7 @@ fn rows_that_come_again_are_not_looked_into() {
     assert!(
         verdict
             .explanation
-            .ends_with("(rows may go and come again under the same key)"),
+            .ends_with("(rows may be deleted and inserted again under the same key)"),
         "{}",
         verdict.explanation
     );

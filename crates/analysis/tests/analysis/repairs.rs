@@ -7,8 +7,8 @@ mod shares;
 
 use anabranch_analysis::Plan;
 use anabranch_analysis::repair::{Repair, Repairs, Subject, propose};
-use anabranch_analysis::report::json::{self, Besides};
-use anabranch_analysis::report::repairs::{Shown, render};
+use anabranch_analysis::report::json::{self, Sections};
+use anabranch_analysis::report::repairs::{BestRepairs, render};
 use anabranch_analysis::report::text;
 use anabranch_analysis::{Guarantee, Options, analyze_with};
 use anabranch_sql::SourceFile;
@@ -147,7 +147,7 @@ fn offered<'r>(found: &'r Repairs, kind: &str) -> &'r Repair {
 }
 
 fn shown(repairs: &Repairs) -> String {
-    render(Shown {
+    render(BestRepairs {
         repairs,
         shown_max: usize::MAX,
     })
@@ -257,7 +257,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
             assert!(!repair.change.types.is_empty(), "{name}: {}", repair.title);
             for of in &repair.change.types {
                 let routed = match (of.after.routing.as_slice(), &of.after.routing_array) {
-                    ([], None) => "runs anywhere".to_owned(),
+                    ([], None) => "any node".to_owned(),
                     ([], Some(array)) => format!("routed by most of {array}"),
                     (names, _) => format!("routed by {}", names.join(", ")),
                 };
@@ -265,7 +265,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
                 let line = format!("{} {class} {routed}", of.name);
                 assert!(report.contains(&line), "{name}: {line}: {report}");
                 for guard in &of.after.guards {
-                    let line = format!("ordered on {guard}");
+                    let line = format!("coordinates on {guard}");
                     assert!(report.contains(&flat(&line)), "{name}: {line}: {report}");
                 }
             }
@@ -508,7 +508,7 @@ fn a_number_that_is_computed_with_is_not_told_to_come_at_commit() {
             .offered
             .iter()
             .any(|repair| repair.kind.code == "repair-take-number");
-        (offered, told.contains("at commit"), told)
+        (offered, told.contains("only after the commit"), told)
     };
     // The guard of the counter stays, and it covers that of the rows as it did before.
     let (offered, at_commit, told) = with("IF number > 3000 THEN RAISE EXCEPTION 'full'; END IF;");
@@ -561,12 +561,12 @@ fn repairs_in_json_follow_the_schema() {
         let files = example_files("payroll");
         let script = read(files.clone()).unwrap_or_else(|error| panic!("{error}"));
         let (plan, repairs) = repairs_of(&script, files.len(), guarantee);
-        let besides = |shown_max| Besides {
-            repairs: Some(Shown {
+        let besides = |shown_max| Sections {
+            repairs: Some(BestRepairs {
                 repairs: &repairs,
                 shown_max,
             }),
-            ..Besides::default()
+            ..Sections::default()
         };
         let catalog = script.application.catalog();
         let report = |shown_max| -> serde_json::Value {

@@ -1,7 +1,7 @@
 //! The JSON report against its published schema, by a validator of the keywords that it uses.
 
 use anabranch_analysis::Guarantee;
-use anabranch_analysis::report::json::{Besides, render};
+use anabranch_analysis::report::json::{Sections, render};
 use serde_json::Value;
 
 use crate::support::Application;
@@ -93,8 +93,13 @@ pub(crate) fn check(report: &Value) -> Vec<String> {
 
 fn report(app: &Application, guarantee: Guarantee) -> Value {
     let plan = app.plan_for(guarantee);
-    serde_json::from_str(&render(&plan, &app.catalog, &app.types, Besides::default()))
-        .expect("the report is JSON")
+    serde_json::from_str(&render(
+        &plan,
+        &app.catalog,
+        &app.types,
+        Sections::default(),
+    ))
+    .expect("the report is JSON")
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::super::{Verdict, progress};
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct AnalyzeArguments {
-    /// How many statements the application has, in procedures of three
+    /// The number of statements of the application, in procedures of three
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     statements: u32,
     /// The seed of the application
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
     });
     let measured = measured.map_err(|wrong| {
         let wrong: Vec<String> = wrong.iter().map(|one| one.message.clone()).collect();
-        format!("error: the made-up application: {}", wrong.join("; "))
+        format!("error: the generated application: {}", wrong.join("; "))
     })?;
     let millis = |duration: Duration| format!("{:.1}", duration.as_secs_f64() * 1e3);
     let mut table = Table::new(["", "milliseconds"]);
@@ -37,14 +37,17 @@ pub(super) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         ("reading it", measured.read),
         ("a plan that keeps invariants", measured.invariants),
         ("a plan that is serializable", measured.serializable),
-        ("looking for counterexamples", measured.counterexamples),
-        ("one more type for TPC-C, from the text", measured.one_more),
-        ("  its analysis alone", measured.one_more_analysis),
+        ("searching for counterexamples", measured.counterexamples),
+        (
+            "adding a transaction type to TPC-C, from its text",
+            measured.one_more,
+        ),
+        ("  the analysis only", measured.one_more_analysis),
     ] {
         table.row([what.to_owned(), millis(took)]);
     }
     say!(
-        "a made-up application of {} in {} over {}, {} KB; {} of its types need coordination\n\n{table}",
+        "a generated application of {} in {} over {}, {} KB; {} of its types need coordination\n\n{table}",
         counted(measured.statements as u64, "statement"),
         counted(measured.types as u64, "procedure"),
         counted(measured.tables as u64, "table"),

@@ -11,16 +11,16 @@ use clap::Args;
 use super::super::Verdict;
 use super::super::output::{check_writable, say};
 
-/// Exit code 1 says that a checker has found something in a history that is strictly serializable.
+/// Exit code 1: a checker reports a violation, although the history is strictly serializable.
 #[derive(Clone, Debug, Args)]
 pub(super) struct CheckArguments {
-    /// How long the history is
+    /// The number of transactions of the history
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     transactions: u64,
     /// The seed of the history
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Keep the history in this file; without it, it is removed
+    /// Keep the history in this file
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
     };
     let measured = histories::measure(&path, arguments.seed, arguments.transactions);
     if arguments.history.is_none() {
-        // Nothing was written if it cannot be removed.
+        // The removal fails only if nothing was written.
         let _ = std::fs::remove_file(&path);
     }
     let measured = measured?;

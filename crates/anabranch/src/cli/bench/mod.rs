@@ -41,83 +41,82 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
-    /// TPC-C on the embedded cluster; its twelve conditions are checked after each run
+    /// TPC-C on the embedded cluster, with its twelve consistency conditions checked after each run
     #[command(allow_negative_numbers = true)]
     Tpcc(tpcc::TpccArguments),
-    /// YCSB on the embedded cluster: transactions of several items, or a published workload
+    /// YCSB on the embedded cluster: transactions over several items, or a published workload
     #[command(allow_negative_numbers = true)]
     Ycsb(ycsb::YcsbArguments),
-    /// How long the checkers take for a generated history
+    /// The time that the checkers take for a generated history
     #[command(allow_negative_numbers = true)]
     Check(check::CheckArguments),
-    /// How long the analyser takes for a made-up application, and for one more type of TPC-C
+    /// The time that the analyser takes for a generated application, and for one more type of TPC-C
     #[command(allow_negative_numbers = true)]
     Analyze(analyze::AnalyzeArguments),
 }
 
-/// What all experiments on the embedded cluster are given.
+/// The arguments of all experiments on the embedded cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClusterArguments {
-    /// Protocols to run, one after the other over fresh databases: ramp-fast, ramp-small,
-    /// ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci
+    /// Protocols to run one after the other, each over a fresh database: ramp-fast, ramp-small, ramp-hybrid, nwnr,
+    /// locking, locking-short, lwnr, e-pci
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
     pub(crate) protocol: Vec<ProtocolChoice>,
-    /// How large ramp-hybrid's Bloom filters are [default: 256]
+    /// The size of ramp-hybrid's Bloom filters [default: 256]
     #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
     pub(crate) filter_bits: Option<FilterSize>,
-    /// Answer clients of the RAMPs when their transactions are decided, before all participants show them
+    /// RAMP: answer a client when its transaction is decided, before it is visible at all participants
     #[arg(long)]
     pub(crate) one_phase: bool,
-    /// Causal consistency under the RAMPs: each of the calls under way at a time is followed by one that
-    /// comes after all that it has seen
+    /// RAMP: causal consistency. Each concurrent client is a session, whose calls depend on everything that its
+    /// earlier calls have read
     #[arg(long)]
     pub(crate) causal: bool,
-    /// Of a million transactions under the RAMPs that lie on several partitions, so many are decided
-    /// without telling the participants, as if their clients had died (blocked writes, ramp.txt §5.3)
+    /// RAMP: of a million transactions over several partitions, decide N without sending commits to the
+    /// participants, as if their coordinators had failed (blocked writes, ramp.txt §5.3)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub(crate) unsent: u32,
-    /// How long a participant under the RAMPs waits for the end of what it has prepared before it asks, in
-    /// milliseconds [default: 10 with --unsent, else 5000]
+    pub(crate) lost_commits: u32,
+    /// RAMP: how long a participant waits for the outcome of a prepared transaction before it starts termination, in
+    /// milliseconds [default: 10 with --lost-commits, else 5000]
     #[arg(long, value_name = "MS")]
     pub(crate) terminate_after_ms: Option<f64>,
-    /// Nodes with one partition each
+    /// The number of nodes, with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
-    /// Calls under way at any time
+    /// Concurrent calls
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) clients: usize,
     /// How long to measure
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub(crate) seconds: f64,
-    /// How long to run before measuring
+    /// How long to warm up before measuring
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub(crate) warmup_seconds: f64,
-    /// Delay between partitions, one way, in milliseconds
+    /// One-way message delay between partitions, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     pub(crate) delay_ms: f64,
     /// The seed of the database and of the calls
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Repeat each run this often over fresh databases and report the run with the median rate
+    /// Repeat each run N times over fresh databases, and report the run with the median rate
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
-    /// Memory to take from the system, and touch, before the first run, in MiB: what the database then
-    /// grows by need not be cleared while it is measured
+    /// Memory to allocate and touch before the first run, in MiB, so that the system does not clear pages during the
+    /// measurement
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub(crate) reserve_mb: u64,
-    /// Also show what the nodes spent their time on, as sampled while they were measured
+    /// Also report the code paths that the nodes spent their time on, by sampling
     #[arg(long)]
     pub(crate) code_path: bool,
-    /// Keep the data in this folder: what was acknowledged is there when the next run opens it. One
-    /// protocol, once; not nwnr or e-pci
+    /// Keep the data in this folder: acknowledged writes are there when the next run opens it. For one protocol and
+    /// one run; not for nwnr or e-pci
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Record a history of all of the run, warm-up included, for `anabranch check`
-    /// (docs/histories.md). One protocol, once; some kilobytes a transaction, held in memory until
-    /// the end
+    /// Record a history of the run, warm-up included, for `anabranch check` (docs/histories.md). For one protocol and
+    /// one run; takes some kilobytes of memory per transaction until the end
     #[arg(long, value_name = "FILE.jsonl", conflicts_with = "data")]
     pub(crate) history: Option<PathBuf>,
-    /// Write the result to this file (docs/schemas/bench.schema.json)
+    /// Write the results to this file (docs/schemas/bench.schema.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -128,21 +127,18 @@ fn protocol(name: &str) -> Result<ProtocolChoice, String> {
             .iter()
             .map(|choice| choice.name())
             .collect();
-        format!(
-            "there is no protocol of this name; there are: {}",
-            names.join(", ")
-        )
+        format!("unknown protocol; known are: {}", names.join(", "))
     })
 }
 
-/// A length of time that the option `name` gives as `count` times `unit` seconds.
+/// The duration that the option `name` gives as `count` times `unit` seconds.
 fn duration(name: &str, count: f64, unit: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(count * unit)
-        .map_err(|_| format!("error: {name}: has to be a length of time from 0 on, not {count}"))
+        .map_err(|_| format!("error: {name}: has to be a duration of 0 or more, not {count}"))
 }
 
 impl ClusterArguments {
-    /// How experiments are run.
+    /// The settings of the experiment.
     fn settings(&self) -> Result<Settings, String> {
         if self.repeat == 0 {
             return Err("error: --repeat: has to be at least 1".to_owned());
@@ -165,34 +161,34 @@ impl ClusterArguments {
             recorded: self.history.is_some(),
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
-            lost_commits: self.unsent,
+            lost_commits: self.lost_commits,
             terminate_after: terminate_after.transpose()?,
             one_phase: self.one_phase,
             causal: self.causal,
         })
     }
 
-    /// Refuses what cannot be done with a data folder, or recorded.
+    /// Refuses combinations that a data folder or a recorded history excludes.
     fn check_once(&self) -> Result<(), String> {
         if self.history.is_some() && (self.protocol.len() > 1 || self.repeat > 1) {
-            return Err("error: --history: the history is one protocol's, run once".to_owned());
+            return Err("error: --history: give one protocol, and no --repeat".to_owned());
         }
         if self.data.is_none() {
             return Ok(());
         }
         if self.protocol.len() > 1 || self.repeat > 1 {
-            return Err("error: --data: one protocol runs over a data folder, and once".to_owned());
+            return Err("error: --data: give one protocol, and no --repeat".to_owned());
         }
         match self.protocol.iter().find(|choice| !choice.is_durable()) {
             Some(choice) => Err(format!(
-                "error: --data: protocol {} keeps no records: its nodes cannot be made durable",
+                "error: --data: protocol {} keeps no records, so its nodes cannot be durable; choose another protocol",
                 choice.name()
             )),
             None => Ok(()),
         }
     }
 
-    /// What comes before all runs; the application, planned.
+    /// Checks the arguments, plans the application, and reserves memory.
     fn begin(
         &self,
         settings: &Settings,
@@ -201,15 +197,18 @@ impl ClusterArguments {
         self.check_once()?;
         let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
         super::check_filter_bits(self.filter_bits, hybrid)?;
-        let unsent = self.unsent > 0;
+        let lost_commits = self.lost_commits > 0;
         for (option, on) in [
             ("--one-phase", self.one_phase),
             ("--causal", self.causal),
-            ("--unsent", unsent),
+            ("--lost-commits", lost_commits),
             ("--terminate-after-ms", self.terminate_after_ms.is_some()),
         ] {
             if on && !self.protocol.iter().any(|choice| choice.is_ramp()) {
-                return Err(format!("error: {option}: no RAMP is among the protocols").into());
+                return Err(format!(
+                    "error: {option}: no RAMP is among the protocols; name one with --protocol"
+                )
+                .into());
             }
         }
         check_outputs(
@@ -227,7 +226,7 @@ impl ClusterArguments {
         Ok(planned)
     }
 
-    /// What was asked for, in the form that other programs read; `workload` says the workload's part.
+    /// The arguments for the JSON result; `workload` has those of the workload.
     fn describe(&self, settings: &Settings, workload: serde_json::Value) -> serde_json::Value {
         let mut described = serde_json::json!({
             "partitions": self.partitions,
@@ -240,7 +239,7 @@ impl ClusterArguments {
             "filter_bits": settings.filter.bits(),
             "one_phase": settings.one_phase,
             "causal": settings.causal,
-            "unsent": settings.lost_commits,
+            "lost_commits": settings.lost_commits,
             "terminate_after_ms": settings.terminate_after.map(|after| after.as_secs_f64() * 1e3),
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
@@ -251,7 +250,7 @@ impl ClusterArguments {
     }
 }
 
-/// The application of a folder, or the one that is built in.
+/// The application in a folder, or the built-in one.
 fn sources(
     folder: Option<&Path>,
     built_in: &[(&str, &str)],
@@ -276,10 +275,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     }
 }
 
-/// Another database that an experiment is run on; given which of several rounds it is, in words.
+/// Runs the experiment on another database; the argument names the round.
 pub(crate) type Rival<'r> = dyn Fn(&str) -> Result<Run, Box<dyn Error>> + 'r;
 
-/// Runs an experiment under all protocols that are asked for, and tells what came of it.
+/// Runs an experiment under all protocols of the arguments, and reports the results.
 fn run_experiment(
     arguments: &ClusterArguments,
     planned: &Arc<PlannedApplication>,
@@ -311,8 +310,8 @@ fn run_experiment(
     })
 }
 
-/// Every protocol asked for, and the rival, in turn; repeated runs take turns as well, so that a
-/// machine whose speed drifts is as kind to one as to the other.
+/// Runs every protocol and the other database in turn. Repeated runs take turns as well, so that a drift of the
+/// machine's speed affects all alike.
 pub(crate) fn run_all(
     planned: &Arc<PlannedApplication>,
     experiment: &dyn Experiment,
@@ -385,7 +384,7 @@ fn write_history(
     Ok(violations.into_iter().next())
 }
 
-/// The run with the median rate; its conditions hold only if every run's did.
+/// The run with the median rate. A condition of it holds only if it held in every run.
 fn median(mut runs: Vec<Run>) -> Option<Run> {
     runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
     let mut conditions = BTreeMap::new();

@@ -1,12 +1,12 @@
-//! Runs as tables for people.
+//! Runs as text tables.
 
 use std::collections::BTreeMap;
 
 use anabranch_bench::outcome::Run;
 use anabranch_bench::table::{Table, grouped};
 
-/// What each code path is called in the table, and what the prototype of the second paper spent on
-/// it (coordination-avoidance.txt §6.2; none where it has no such line).
+/// The code paths: key, name in the table, and the share that the prototype of the paper spent on it
+/// (coordination-avoidance.txt §6.2).
 const CODE_PATHS: [(&str, &str, &str); 5] = [
     (
         "storage",
@@ -31,7 +31,7 @@ const CODE_PATHS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// The paper's code-path table, with this run beside it.
+/// The shares of code paths in this run, beside those of the paper.
 pub(super) fn code_path(protocol: &str, shares: &BTreeMap<String, f64>) -> String {
     let mut table = Table::new([&format!("{protocol}: code path"), "share", "published"]);
     for (name, text, published) in CODE_PATHS {
@@ -41,8 +41,7 @@ pub(super) fn code_path(protocol: &str, shares: &BTreeMap<String, f64>) -> Strin
     table.to_string()
 }
 
-/// One table over all runs, the ratio to the last of them where there are several, and what did not
-/// hold.
+/// One table of all runs, with the ratio to the last run if there are several, and the conditions that do not hold.
 pub(crate) fn summary(runs: &[Run]) -> String {
     let several = runs.len() > 1;
     let counts_orders = runs.iter().any(|run| run.new_orders_per_s.is_some());

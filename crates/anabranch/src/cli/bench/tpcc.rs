@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use super::super::{Verdict, progress};
 use super::{ClusterArguments, Rival, run_experiment, sources};
 
-/// Exit code 1 says that a consistency condition does not hold.
+/// Exit code 1: a consistency condition does not hold.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TpccArguments {
     #[command(flatten)]
@@ -20,17 +20,17 @@ pub(crate) struct TpccArguments {
     /// Warehouses, spread over the partitions
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) warehouses: u32,
-    /// This percentage of New-Orders takes a line from another partition (without it: 1% of the
-    /// lines comes from another warehouse, as specified)
+    /// The percentage of New-Orders with a line from another partition [default: as specified, 1% of the lines come
+    /// from another warehouse]
     #[arg(long, value_name = "PERCENT")]
     pub(crate) remote_percent: Option<f64>,
-    /// Which transactions
+    /// The mix of transactions
     #[arg(long, value_enum, default_value_t = MixArgument::Full)]
     pub(crate) mix: MixArgument,
-    /// Run the same files on another database as well, on this machine
+    /// Also run the same files on another database on this machine
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["history", "data"])]
     pub(crate) versus: Option<Versus>,
-    /// Read the application from this folder instead of the one built in
+    /// Read the application from this folder [default: the built-in application]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) files: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct TpccArguments {
 pub(crate) enum MixArgument {
     /// All five transactions: 45% New-Order, 43% Payment, 4% of each other
     Full,
-    /// New-Order alone
+    /// New-Order only
     NewOrder,
 }
 
@@ -72,7 +72,7 @@ impl TpccArguments {
         sources(self.files.as_deref(), &FILES)
     }
 
-    /// The database that is run beside ours, if one is.
+    /// The other database, if `--versus` names one.
     pub(crate) fn rival<'r>(
         &self,
         planned: &'r PlannedApplication,

@@ -11,47 +11,47 @@ use clap::Args;
 use super::super::Verdict;
 use super::{ClusterArguments, run_experiment, sources};
 
-/// Without options but --protocol: the default of RAMP's evaluation, transactions of four operations
-/// each over a million items, 95 of 100 reading. Exit code 1 says that an answer was wrong.
+/// The defaults are those of the RAMP paper's evaluation: transactions of four operations over a million items, 95% of
+/// them read-only. Exit code 1: an answer was wrong.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct YcsbArguments {
     #[command(flatten)]
     cluster: ClusterArguments,
-    /// A published workload, a to f, of single operations, in the place of transactions
+    /// Run a published workload of single operations, a to f, instead of transactions
     #[arg(long, value_name = "LETTER", value_parser = letter, conflicts_with_all = ["length", "reads"])]
     workload: Option<Letter>,
-    /// Items when it begins
+    /// The number of items at the start
     #[arg(long, value_name = "N", default_value_t = Parameters::RAMP.items)]
     items: u64,
-    /// Operations of a transaction
+    /// The number of operations of a transaction
     #[arg(long, value_name = "N", default_value_t = 4)]
     length: usize,
-    /// This percentage of the transactions reads; the others write
+    /// The percentage of transactions that read; the others write
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     reads: f64,
-    /// Which items: uniform, zipfian or latest [default: zipfian; latest for workload d]
+    /// The distribution of items: uniform, zipfian or latest [default: zipfian; latest for workload d]
     #[arg(long, value_name = "NAME", value_parser = distribution)]
     distribution: Option<Distribution>,
-    /// How steep zipfian and latest are, between 0 and 1
+    /// The skew of zipfian and latest, between 0 and 1
     #[arg(long, value_name = "NUMBER", default_value_t = ZIPFIAN_CONSTANT)]
     zipfian_constant: f64,
-    /// The size of a value
+    /// The size of a value, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Parameters::RAMP.value_bytes)]
     value_bytes: usize,
-    /// Read the application from this folder instead of the one built in
+    /// Read the application from this folder [default: the built-in application]
     #[arg(long, value_name = "FOLDER")]
     files: Option<PathBuf>,
 }
 
 fn letter(name: &str) -> Result<Letter, String> {
     Letter::by_name(&name.to_lowercase())
-        .ok_or_else(|| "there is no workload of this name; there are: a, b, c, d, e, f".to_owned())
+        .ok_or_else(|| "unknown workload; known are: a, b, c, d, e, f".to_owned())
 }
 
 fn distribution(name: &str) -> Result<Distribution, String> {
     Distribution::by_name(name).ok_or_else(|| {
         let names = Distribution::ALL.map(Distribution::name).join(", ");
-        format!("there is no distribution of this name; there are: {names}")
+        format!("unknown distribution; known are: {names}")
     })
 }
 

@@ -1,4 +1,4 @@
-//! `anabranch replay --guards`: what each guard of a plan is for.
+//! `anabranch replay --guards`: for each guard of a plan, a case that breaks without it.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -10,43 +10,43 @@ use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
 use serde_json::{Value, json};
 
-use super::{Format, ReplayArguments, VERSION, check_known, line, told, with, without};
-use crate::cli::analyze::SEED;
+use super::{Format, ReplayArguments, VERSION, as_json, check_known, line, with, without};
+use crate::cli::counterexample::SEED;
 use crate::cli::output::say;
 use crate::cli::{Verdict, progress};
 
-/// A guard: its type and its place among the type's.
+/// The index of a guard: of its type in the plan, and of the guard in the type.
 #[derive(Clone, Copy)]
-struct Place {
+struct GuardIndex {
     entry: usize,
     guard: usize,
 }
 
-/// What a guard came to.
-enum Came {
-    /// This breaks without it, and came to this where nodes ran it.
+/// The result for a guard.
+enum Outcome {
+    /// A case breaks without the guard; the nodes of a cluster ran it with this result.
     Keeps(Box<Counterexample>, Box<Replayed>),
-    /// It was not shown.
+    /// No case was found.
     NotShown(Reason),
 }
 
-/// Why it was not shown what a guard is for.
+/// Why a guard was not shown to be needed.
 #[derive(Clone, Copy)]
 struct Reason {
-    /// For programs.
+    /// The code in JSON.
     code: &'static str,
-    /// For people.
+    /// The text.
     words: &'static str,
 }
 
-const NOT_AS_TOLD: Reason = Reason {
-    code: "not-as-told",
-    words: "calls were found that break something without it, and where nodes ran them they did not, or with the whole plan",
+const NOT_AS_PREDICTED: Reason = Reason {
+    code: "not-as-predicted",
+    words: "the search found a case that breaks without it, but on the nodes it did not break, or it broke with the whole plan",
 };
 
-impl Came {
+impl Outcome {
     fn is_needed(&self) -> bool {
-        matches!(self, Came::Keeps(_, replayed) if replayed.is_as_told())
+        matches!(self, Outcome::Keeps(_, replayed) if replayed.is_as_told())
     }
 }
 
@@ -56,21 +56,21 @@ pub(super) fn run(
 ) -> Result<Verdict, Box<dyn Error>> {
     let plan = replayer.plan().clone();
     if plan.entries.iter().any(|entry| entry.serializable) {
-        let why = "error: --guards: with --guarantee serializable everything is ordered, whatever it is for: there \
-                   is no invariant that would break";
+        let why = "error: --guards: with --guarantee serializable everything is ordered, and guards are not tied to \
+                   invariants; leave out --guarantee serializable";
         return Err(why.into());
     }
     let entries = plan.entries.iter().enumerate();
-    let all: Vec<(Place, String)> = entries
-        .flat_map(|(entry, of)| (0..of.guards.len()).map(move |guard| Place { entry, guard }))
-        .map(|place| (place, plan.guard_id(place.entry, place.guard)))
+    let all: Vec<(GuardIndex, String)> = entries
+        .flat_map(|(entry, of)| (0..of.guards.len()).map(move |guard| GuardIndex { entry, guard }))
+        .map(|index| (index, plan.guard_id(index.entry, index.guard)))
         .collect();
     let known: Vec<String> = all.iter().map(|(_, id)| id.clone()).collect();
     check_known("--guard", &arguments.guard, &known)?;
     let is_asked = |id: &String| arguments.guard.is_empty() || arguments.guard.contains(id);
-    let mut ran: Vec<(Place, String, Came)> = Vec::new();
-    for (place, id) in all.into_iter().filter(|(_, id)| is_asked(id)) {
-        let Place { entry, guard } = place;
+    let mut ran: Vec<(GuardIndex, String, Outcome)> = Vec::new();
+    for (index, id) in all.into_iter().filter(|(_, id)| is_asked(id)) {
+        let GuardIndex { entry, guard } = index;
         let (purpose, less, replayed) = progress::steps("replay", |step| {
             step(&id);
             let purpose = replayer.purpose(entry, guard, SEED, Effort::OF_GUARDS);
@@ -82,20 +82,20 @@ pub(super) fn run(
             (purpose, less, Some(replayed))
         });
         replayer = less;
-        let came = match (purpose, replayed) {
+        let outcome = match (purpose, replayed) {
             (Purpose::Keeps(shown), Some(replayed)) => {
                 let failed = |error| format!("error: {id} cannot be replayed: {error}");
-                Came::Keeps(shown, Box::new(replayed.map_err(failed)?))
+                Outcome::Keeps(shown, Box::new(replayed.map_err(failed)?))
             }
-            (purpose, _) => Came::NotShown(reason(&purpose)),
+            (purpose, _) => Outcome::NotShown(reason(&purpose)),
         };
-        ran.push((place, id, came));
+        ran.push((index, id, outcome));
     }
     match arguments.format {
         Format::Text => say!("{}", text(&plan, &ran))?,
         Format::Json => {
             let each = ran.iter();
-            let guards: Vec<Value> = each.map(|one| guard_told(&plan, one)).collect();
+            let guards: Vec<Value> = each.map(|one| guard_as_json(&plan, one)).collect();
             let report = json!({
                 "version": VERSION,
                 "interleavings": arguments.interleavings,
@@ -105,17 +105,19 @@ pub(super) fn run(
             say!("{report:#}\n")?;
         }
     }
-    Ok(match ran.iter().all(|(_, _, came)| came.is_needed()) {
-        true => Verdict::Fine,
-        false => Verdict::Finding,
-    })
+    Ok(
+        match ran.iter().all(|(_, _, outcome)| outcome.is_needed()) {
+            true => Verdict::Fine,
+            false => Verdict::Finding,
+        },
+    )
 }
 
-fn guard_of(plan: &Plan, place: Place) -> &Guard {
-    &plan.entries[place.entry].guards[place.guard]
+fn guard_of(plan: &Plan, index: GuardIndex) -> &Guard {
+    &plan.entries[index.entry].guards[index.guard]
 }
 
-/// The names of the invariants for which there is a guard.
+/// The names of the invariants that need the guard.
 fn invariants<'p>(plan: &'p Plan, guard: &Guard) -> Vec<&'p str> {
     let invariants = guard.invariants.iter();
     invariants
@@ -127,50 +129,56 @@ fn reason(purpose: &Purpose) -> Reason {
     let (code, words) = match purpose {
         Purpose::OrdersNothingAlone => (
             "orders-nothing-alone",
-            "of all calls that were tried, other guards order those that it orders, or may",
+            "other guards order, or may order, all calls that were tried and that it orders",
         ),
-        Purpose::NotMet => ("not-met", "no calls were tried that it orders"),
+        Purpose::NotMet => ("not-exercised", "the search tried no calls that it orders"),
         Purpose::DoesNotRun => (
-            "does-not-run",
-            "the type is not understood, so that nobody can call it",
+            "not-callable",
+            "the transaction type was not analysed, so it cannot be called",
         ),
         _ => (
             "not-found",
-            "calls were tried that it alone orders, and nothing broke",
+            "the search tried calls that only this guard orders, and nothing broke",
         ),
     };
     Reason { code, words }
 }
 
-fn text(plan: &Plan, ran: &[(Place, String, Came)]) -> String {
+fn text(plan: &Plan, ran: &[(GuardIndex, String, Outcome)]) -> String {
     let mut out = String::new();
-    for (place, id, came) in ran {
-        let guard = guard_of(plan, *place);
-        let name = &plan.entries[place.entry].name;
+    for (index, id, outcome) in ran {
+        let guard = guard_of(plan, *index);
+        let name = &plan.entries[index.entry].name;
         let _ = writeln!(out, "{name}: {guard}");
         line(&mut out, "guard", id);
         line(&mut out, "keeps", &invariants(plan, guard).join(", "));
-        match came {
-            Came::Keeps(shown, replayed) => {
+        match outcome {
+            Outcome::Keeps(shown, replayed) => {
                 let types = shown.transactions.join(", ");
-                let said = match replayed.without.is_broken {
+                let label = match replayed.without.is_broken {
                     true => "needed",
                     false => "not shown",
                 };
                 let broken = format!("without it {} breaks: {types}", shown.invariant);
-                line(&mut out, said, &broken);
+                line(&mut out, label, &broken);
                 render_case(plan, shown, &mut out);
                 out.push_str(&without(shown, replayed));
                 out.push_str(&with(shown, replayed));
             }
-            Came::NotShown(reason) => line(&mut out, "not shown", reason.words),
+            Outcome::NotShown(reason) => line(&mut out, "not shown", reason.words),
         }
         out.push('\n');
     }
-    let needed = ran.iter().filter(|(_, _, came)| came.is_needed()).count();
+    let needed = ran
+        .iter()
+        .filter(|(_, _, outcome)| outcome.is_needed())
+        .count();
     let total = counted(ran.len() as u64, "guard");
     let _ = match ran.is_empty() {
-        true => writeln!(out, "There is no guard: no transaction type is ordered."),
+        true => writeln!(
+            out,
+            "The plan has no guards: no transaction type needs coordination."
+        ),
         false => writeln!(
             out,
             "{total}: {needed} needed (broke without, held with the plan), {} not shown.",
@@ -180,25 +188,25 @@ fn text(plan: &Plan, ran: &[(Place, String, Came)]) -> String {
     out
 }
 
-/// A guard and what it came to, for programs.
-fn guard_told(plan: &Plan, (place, id, came): &(Place, String, Came)) -> Value {
-    let guard = guard_of(plan, *place);
+/// A guard and its result, for JSON.
+fn guard_as_json(plan: &Plan, (index, id, outcome): &(GuardIndex, String, Outcome)) -> Value {
+    let guard = guard_of(plan, *index);
     let key = guard.key.iter();
-    let (case, reason) = match came {
-        Came::Keeps(shown, replayed) => (
-            Some(told(shown, replayed)),
-            (!replayed.is_as_told()).then_some(NOT_AS_TOLD),
+    let (case, reason) = match outcome {
+        Outcome::Keeps(shown, replayed) => (
+            Some(as_json(shown, replayed)),
+            (!replayed.is_as_told()).then_some(NOT_AS_PREDICTED),
         ),
-        Came::NotShown(reason) => (None, Some(*reason)),
+        Outcome::NotShown(reason) => (None, Some(*reason)),
     };
     json!({
         "id": id,
-        "transaction": plan.entries[place.entry].name,
+        "transaction": plan.entries[index.entry].name,
         "item": guard.item,
         "key": key.map(|k| json!({ "column": k.name, "from": k.from })).collect::<Vec<_>>(),
         "guard": guard.to_string(),
         "invariants": invariants(plan, guard),
-        "needed": came.is_needed(),
+        "needed": outcome.is_needed(),
         "case": case,
         "not_shown": reason.map(|why| json!({ "reason": why.code, "description": why.words })),
     })

@@ -2,8 +2,8 @@
 
 use anabranch_analysis::repair::{Classes, STEPS_MAX};
 use anabranch_analysis::report::html;
-use anabranch_analysis::report::json::{self, Besides};
-use anabranch_analysis::report::repairs::Shown;
+use anabranch_analysis::report::json::{self, Sections};
+use anabranch_analysis::report::repairs::BestRepairs;
 use anabranch_analysis::{Guarantee, Options};
 use anabranch_sql::SourceFile;
 use anabranch_types::Value;
@@ -140,13 +140,13 @@ fn every_report_tells_the_steps() {
     let script = read(files).unwrap_or_else(|error| panic!("{error}"));
     let (plan, found) = repairs_of(&script, 1, Guarantee::Invariants);
     let catalog = script.application.catalog();
-    let repairs = Some(Shown {
+    let repairs = Some(BestRepairs {
         repairs: &found,
         shown_max: 1,
     });
-    let besides = Besides {
+    let besides = Sections {
         repairs,
-        ..Besides::default()
+        ..Sections::default()
     };
     let json = json::render(&plan, catalog, &script.summaries, besides);
     let json: serde_json::Value = serde_json::from_str(&json).expect("the report is JSON");
@@ -162,7 +162,7 @@ fn every_report_tells_the_steps() {
         repairs,
         replayed_by: &|_| String::new(),
         findings: &[],
-        left_out: &[],
+        skipped: &[],
         probable: &[],
         baseline: None,
     };

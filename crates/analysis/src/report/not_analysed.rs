@@ -1,4 +1,5 @@
-//! Transaction types that may do anything to every table: what each is not understood for says all of them.
+//! Transaction types that the analyser could not read: it assumes that they may change any table. Reports list them
+//! together, by reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,11 +10,12 @@ use super::notes::{count, mark};
 use super::text::{hanging, heading, paragraph};
 use crate::plan::{CoordinationClass, Plan, PlanEntry};
 
-/// What it means.
-const MEANING: &str = "As far as can be told, each of these may do anything to every table: it counts as breaking every \
-     invariant, and is ordered against the others of them and against whoever may break one beside it.";
+/// The effect on the plan.
+const EFFECT: &str = "The analyser could not read these; it assumes that they may change any table. Each counts as \
+     breaking every invariant. It is ordered against the others listed here, and against each type that may break an \
+     invariant beside it.";
 
-/// The types that may do anything, by what is not understood of them: most types first.
+/// The types that were not analysed, by reason: the reason of most types first.
 fn by_reason(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for entry in plan.entries.iter().filter(|entry| entry.does_anything) {
@@ -25,38 +27,38 @@ fn by_reason(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
     reasons
 }
 
-/// How many they are; None where all is understood so far that it cannot do anything.
+/// How many types were not analysed; None where all were.
 fn how_many(plan: &Plan) -> Option<String> {
     let number = plan.entries.iter().filter(|e| e.does_anything).count();
     (number > 0).then(|| count(number, "transaction type", "transaction types"))
 }
 
-/// What the entry is called where one that may do anything stands for all of them.
+/// The entry's name. One that was not analysed stands for all of them.
 pub(super) fn name_of(plan: &Plan, entry: &PlanEntry) -> String {
     match how_many(plan).filter(|_| entry.does_anything) {
-        Some(number) => format!("{number} not understood"),
+        Some(number) => format!("{number}, not analysed"),
         None => entry.name.clone(),
     }
 }
 
-/// The entries, of those that may do anything the first for all.
+/// The indexes of the entries; of those that were not analysed, only the first.
 pub(super) fn distinct(plan: &Plan) -> impl Iterator<Item = usize> {
     let first = plan.entries.iter().position(|entry| entry.does_anything);
     (0..plan.entries.len()).filter(move |at| !plan.entries[*at].does_anything || first == Some(*at))
 }
 
-/// As text.
+/// Writes the section of the text report.
 pub(super) fn put_text(plan: &Plan, out: &mut String) {
     let Some(number) = how_many(plan) else {
         return;
     };
-    heading(out, "Not understood");
+    heading(out, "Not analysed");
     hanging(
         out,
         &format!("{} ", mark(CoordinationClass::Global)),
         &number,
     );
-    paragraph(out, 2, MEANING);
+    paragraph(out, 2, EFFECT);
     out.push('\n');
     for (reason, names) in by_reason(plan) {
         paragraph(out, 2, &format!("{reason} ({})", names.len()));
@@ -65,7 +67,7 @@ pub(super) fn put_text(plan: &Plan, out: &mut String) {
     out.push('\n');
 }
 
-/// As a part of the page.
+/// Writes the part of the HTML page.
 pub(super) fn put_html(plan: &Plan, out: &mut String) {
     let Some(number) = how_many(plan) else {
         return;
@@ -73,8 +75,8 @@ pub(super) fn put_html(plan: &Plan, out: &mut String) {
     let first = plan.entries.iter().position(|entry| entry.does_anything);
     let _ = writeln!(
         out,
-        "<h3 id=\"type-{}\"><span class=\"global\">{}</span> {number} not understood \
-         <span class=\"soft\">global</span></h3>\n<p>{MEANING}</p>\n<div class=\"scroll\"><table class=\"crowd\">\n\
+        "<h3 id=\"type-{}\"><span class=\"global\">{}</span> {number}, not analysed \
+         <span class=\"soft\">global</span></h3>\n<p>{EFFECT}</p>\n<div class=\"scroll\"><table class=\"crowd\">\n\
          <tr><th>why</th><th></th><th>types</th></tr>",
         first.unwrap_or_default(),
         mark(CoordinationClass::Global),
