@@ -16,7 +16,7 @@ const BANK: &str = "
     CREATE ASSERTION funds_add_up CHECK (NOT EXISTS (SELECT * FROM branch WHERE funds <>
         (SELECT coalesce(sum(balance), 0) FROM account WHERE account.branch = branch.id)));";
 
-/// The plan of one procedure over a bank, after looking for a hole in it.
+/// Returns the plan of one procedure over a bank, after an attack on it.
 fn plan_of(schema: &str, procedure: &str) -> Plan {
     let files = vec![SourceFile::new(
         "test.sql",
@@ -56,10 +56,10 @@ fn plpgsql(parameters: &str, body: &str) -> String {
 #[test]
 fn what_goes_together_keeps_a_sum() {
     for body in [
-        // A group's total that is not there is not asked about.
+        // A group without its own total is not compared.
         "INSERT INTO account (id, branch, balance) VALUES (a, b, n);
          UPDATE branch SET funds = funds + n WHERE id = b;",
-        // What is not found returns NULL, and no total is found by that.
+        // If the row is not found, RETURNING gives NULL, and no total is found by NULL.
         "UPDATE account SET balance = balance + n WHERE id = a RETURNING branch INTO v;
          UPDATE branch SET funds = funds + n WHERE id = v;",
         "DELETE FROM account WHERE id = a RETURNING branch, balance INTO v, w;
@@ -80,10 +80,10 @@ fn what_goes_together_keeps_a_sum() {
 #[test]
 fn what_may_not_run_or_not_be_found_is_looked_at() {
     for body in [
-        // An account that is not there.
+        // An account that may not exist.
         "UPDATE account SET balance = balance + n WHERE id = a AND branch = b;
          UPDATE branch SET funds = funds + n WHERE id = b;",
-        // One that is there only under a condition.
+        // An account that exists only under a condition.
         "SELECT branch INTO v FROM account WHERE id = a AND branch = b;
          UPDATE account SET balance = balance + n WHERE id = a;
          UPDATE branch SET funds = funds + n WHERE id = v;",
@@ -125,7 +125,7 @@ fn a_row_that_must_be_referred_to_is_there() {
         &of_entries,
         &plpgsql("a integer, n integer", body)
     ));
-    // Both sides are rows of others: the account is surely there, for an entry refers to it.
+    // Both sides are rows of other tables: the account surely exists, since an entry refers to it.
     let two_sums = "CREATE TABLE grp (id integer PRIMARY KEY);
         CREATE TABLE one (id integer PRIMARY KEY, g integer NOT NULL, n integer NOT NULL);
         CREATE TABLE two (id integer PRIMARY KEY, g integer NOT NULL, n integer NOT NULL);
@@ -143,7 +143,7 @@ fn steps_from_a_bound_are_kept_and_first_rows_are_looked_at() {
     let insert = "CREATE PROCEDURE t(p integer, k integer) LANGUAGE SQL BEGIN ATOMIC
         INSERT INTO part (id, n) VALUES (p, 1); END;";
     let with = |condition: &str| format!("{table} CREATE ASSERTION it CHECK ({condition});");
-    // Of no rows the sum is NULL, which satisfies everything, or what stands for it.
+    // The sum of no rows is NULL, which satisfies every bound, or the value of coalesce.
     assert!(checked(&with("(SELECT sum(n) FROM part) >= 2"), insert));
     assert!(checked(
         &with("(SELECT coalesce(sum(n), 3) FROM part) >= 2"),

@@ -1,4 +1,5 @@
-//! Types that may do anything: the first stands for all, everybody is ordered against it, and it is told once.
+//! Types that may do anything: the first stands for all, every type is ordered against it, and the report lists it
+//! once.
 
 use anabranch_analysis::plan::{Confluence, CoordinationClass, Plan};
 use anabranch_analysis::report::{self, findings::findings};
@@ -18,7 +19,7 @@ UPDATE shop SET n = n + 1 WHERE id = $1;
 SELECT n FROM item WHERE shop = $1;
 ";
 
-/// The application with so many types beside the others that may do anything.
+/// The application, with so many additional types that may do anything.
 fn read(odd: usize) -> Script {
     let odd: String = (0..odd)
         .map(|name| format!("-- name: Odd{name} :exec\nSELECT nobody_knows({name});\n"))
@@ -35,7 +36,7 @@ fn plan(script: &Script, guarantee: Guarantee) -> Plan {
     analyze(catalog, &script.summaries, Topology::Partitioned, guarantee)
 }
 
-/// What is said of a type of which all is known, without the names of the others.
+/// The verdicts on an analysed type, without the names of other types.
 fn said(plan: &Plan, name: &str) -> Vec<(usize, Confluence, &'static str)> {
     let entry = plan.entry(name).expect("it is there");
     let verdicts = entry.verdicts.iter();
@@ -52,7 +53,7 @@ fn one_stands_for_all() {
         (script, plan)
     });
     for name in ["Add", "More", "Look"] {
-        // What one may do to it, five may, and nothing else.
+        // Five such types affect it like one.
         assert_eq!(said(&one.1, name), said(&many.1, name), "{name}");
         let class = |of: &(Script, Plan)| of.1.entry(name).map(|entry| entry.class);
         assert_eq!(class(&one), class(&many), "{name}");
@@ -85,7 +86,7 @@ fn where_everything_is_ordered_they_are_ordered_with_all() {
     let script = read(3);
     let plan = plan(&script, Guarantee::Serializable);
     let found = plan.partitioning.as_ref().expect("it is asked for");
-    // What Look writes, which is nothing, nobody meets.
+    // Look writes nothing, so no type conflicts with it.
     let pairs = plan.entries.iter().zip(&found.types);
     for (entry, partitioned) in pairs.filter(|(entry, _)| !entry.read_only) {
         let is_global = partitioned.class == anabranch_analysis::partition::OperationClass::Global;
@@ -133,7 +134,7 @@ fn each_is_a_finding_and_all_are_one_in_reports() {
     assert_eq!(ends.iter().filter(others).count(), 0);
 }
 
-/// A page of many pairs tells them by what they are ordered for, and draws none.
+/// A page with many pairs lists them by what they are ordered for, and draws none.
 #[test]
 fn many_pairs_are_told_by_their_invariants() {
     let page = |types: usize| {

@@ -1,5 +1,5 @@
-//! Assertions are recognised by what they say, however it is written; and whatever else comes, the
-//! analyser neither panics nor calls it safe.
+//! Assertions are recognised by their meaning, however they are written; for any other text, the analyser neither
+//! panics nor calls it safe.
 
 use anabranch_analysis::plan::Confluence::{No, Unknown, Yes};
 use anabranch_analysis::plan::InvariantKind;
@@ -97,7 +97,7 @@ fn kinds_are_told_apart() {
         ("(SELECT count(*) FROM b) >= 2", LowerBound),
         ("EXISTS (SELECT * FROM a)", NonEmpty),
         ("(SELECT count(*) FROM a) = 4", Size),
-        // What is not understood is said to be so.
+        // What is not understood is reported as such.
         (
             "NOT EXISTS (SELECT 1 FROM a WHERE total <> (SELECT avg(x) FROM b WHERE b.a = a.id))",
             Other,
@@ -143,7 +143,7 @@ fn a_filter_that_a_row_moves_through_counts() {
     };
     finish(&mut app, "finish");
     let plan = app.plan();
-    // A new row is not in the sum, whatever it holds; finishing one twice counts it twice.
+    // A new row is not in the sum, whatever its values; finishing one twice counts it twice.
     assert!(plan.entry("open").is_some_and(|e| e.verdict(0).is_none()));
     expect(&plan, "finish", "it", No, "mv-transition");
     let finish = entry(&plan, "finish");
@@ -214,7 +214,7 @@ fn gaps_and_other_ends_of_a_sequence() {
     let plan = app.plan();
     expect(&plan, "append", "it", No, "sequential-insert");
     assert_eq!(entry(&plan, "append").guards.len(), 1);
-    // Taking rows from anywhere must be ordered with appending.
+    // Deleting rows anywhere must be ordered with appending.
     app.transaction("remove", &["p_b"])
         .delete("b", &[("id", "p_b")])
         .done();

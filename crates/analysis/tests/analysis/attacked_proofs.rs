@@ -1,5 +1,5 @@
-//! Proofs, attacked: tables made up from a seed, with one CHECK over several columns and types that update them,
-//! explored for a merge that violates what is called proved.
+//! Attacks on proofs: random tables with one CHECK over several columns and types that update them, explored for a
+//! merge that violates what is called proved.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use anabranch_types::SplitMix64;
 
 use crate::proofs::{as_assertion, compiled, plan};
 
-/// Numbers from a seed.
+/// A pseudo-random number generator.
 struct Random(SplitMix64);
 
 impl Random {
@@ -139,7 +139,8 @@ fn no_proof_is_broken() {
     }
 }
 
-/// The same with an assertion in the place of the CHECK: it forbids where that is false, or where it is true.
+/// The same with an assertion in the place of the CHECK: it forbids rows where the condition is false, or where it
+/// is true.
 #[test]
 fn no_proof_of_an_assertion_is_broken() {
     let tally = attack(seeds().step_by(2), |text| {
@@ -161,14 +162,14 @@ fn no_proof_of_an_assertion_is_broken() {
     }
 }
 
-/// Applications of which something was proved of all types, or of some; and those that were shown to break.
+/// How many applications had a proof for all types, or for some; and how many were shown to break.
 struct Tally {
     whole: u32,
     in_part: u32,
     shown: usize,
 }
 
-/// Explores what is made up from these seeds, changed in this way.
+/// Explores the applications of these seeds, changed in this way.
 fn attack(seeds: impl Iterator<Item = u64>, changed: impl Fn(&str) -> String) -> Tally {
     let effort = Effort {
         cases: 200,

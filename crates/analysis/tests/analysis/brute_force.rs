@@ -1,7 +1,6 @@
-//! Free verdicts, attacked: every small set of transaction types that the analyser calls free is
-//! run on two replicas from a common ancestor, merged by the columns' policies, and every invariant
-//! is checked. Sets that it does not call free must be breakable for each rule that forbids them,
-//! or the attack would prove nothing.
+//! Attacks on free verdicts: every small set of transaction types that the analyser calls free runs on two replicas
+//! from a common ancestor; the columns' policies merge them, and every invariant is checked. For each rule, sets
+//! that it forbids must be breakable, or the attack would prove nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +14,7 @@ const TABLES: &str = "
     CREATE TABLE emp (id integer PRIMARY KEY, dept integer NOT NULL REFERENCES dept (id),
                       pay integer NOT NULL, done integer);";
 
-/// What is declared beside the keys, and whether a state satisfies it.
+/// A declaration besides the keys, and whether a state satisfies it.
 type Declaration = (&'static str, fn(&State) -> bool);
 
 const DECLARED: [Declaration; 7] = [
@@ -83,7 +82,7 @@ struct State {
     gone: BTreeSet<(bool, i64)>,
 }
 
-/// What a transaction does; the flag tells `dept` from `emp`.
+/// An operation of a transaction; the flag distinguishes `dept` from `emp`.
 #[derive(Clone, Debug)]
 enum Op {
     Insert(bool, i64, Row),
@@ -136,7 +135,7 @@ impl State {
     }
 }
 
-/// A transaction type twice: as the analyser sees it and as it runs.
+/// A transaction type twice: for the analyser, and to run.
 struct Template {
     name: &'static str,
     declare: fn(&mut Application),
@@ -331,7 +330,7 @@ fn start() -> State {
     state
 }
 
-/// Runs up to `calls` transactions of `types` on one replica; what would be invalid there aborts.
+/// Runs up to `calls` transactions of `types` on one replica; those that would be invalid there abort.
 fn replica(
     state: &mut State,
     types: &[&Template],
@@ -354,7 +353,7 @@ fn replica(
     log
 }
 
-/// Merges two logs in a random order of timestamps that respects each, and applies it.
+/// Merges two logs in a random order of timestamps that respects each, and applies the result.
 fn merge(ancestor: &State, logs: [Vec<Vec<Op>>; 2], random: &mut SplitMix64) -> State {
     let mut merged = ancestor.clone();
     let [a, b] = logs;
@@ -373,7 +372,7 @@ fn merge(ancestor: &State, logs: [Vec<Vec<Op>>; 2], random: &mut SplitMix64) -> 
     }
 }
 
-/// A merged state that breaks something, if one is found.
+/// Returns a merged state that violates something, if one is found.
 fn attack(types: &[&Template], declared: fn(&State) -> bool, seed: u64) -> Option<State> {
     let mut random = SplitMix64::new(seed);
     for _ in 0..400 {

@@ -1,8 +1,8 @@
-//! Classes, attacked: applications made up from a seed, as SQL, run on servers that each have a database of
-//! their own, as the Conveyor Belt would run them. Commutative and local operations run where they belong
-//! and nobody else is told; what global ones write is applied everywhere at once. One more database runs
-//! everything. If no operation ever sees a difference, the classes were right for that run: a wrong "local" is
-//! data that somebody else should have seen.
+//! Attacks on operation classes: random applications, as SQL, run on servers with a database each, as the Conveyor
+//! Belt would run them. Commutative and local operations run where they belong, without the other servers; writes
+//! of global ones are applied everywhere. One more database runs everything. If no operation ever sees a
+//! difference, the classes were right for that run: a wrong "local" is data that an operation on another server
+//! should have seen.
 //!
 //! `ANABRANCH_CONVEYOR_SEEDS=FIRST..LAST` tries other applications.
 
@@ -30,7 +30,7 @@ const TABLES: &str = "
     CREATE TABLE d (a_k integer NOT NULL REFERENCES a (k), i integer NOT NULL, n integer NOT NULL,
                     PRIMARY KEY (a_k, i));";
 
-/// Statements of parameters `p` and `q` and the variable `v`.
+/// Statements with parameters `p` and `q` and the variable `v`.
 const STATEMENTS: [&str; 41] = [
     "RETURN QUERY SELECT CAST(n AS bigint) FROM a WHERE k = p;",
     "RETURN QUERY SELECT CAST(m AS bigint) FROM a WHERE k = p AND n = q;",
@@ -75,10 +75,10 @@ const STATEMENTS: [&str; 41] = [
     "INSERT INTO b (a_k, c, n) VALUES (p, 2, 0) RETURNING k INTO v; UPDATE b SET n = q WHERE k = v;",
 ];
 
-/// The values of parameters: 1 to this.
+/// Values of parameters are 1 to this.
 const VALUES: u64 = 4;
 
-/// Numbers of identity columns: new ones that are routed to a server, or those that were given before.
+/// Numbers of identity columns: new ones that are routed to a server, or recorded ones.
 #[derive(Debug)]
 struct Numbers(RefCell<Counting>);
 
@@ -107,10 +107,10 @@ impl Sequences for Numbers {
     }
 }
 
-/// A transaction whose identity columns get their numbers from elsewhere.
+/// A transaction whose identity columns get their numbers from [`Numbers`].
 struct Numbered<'s> {
     inner: StoreTransaction<'s>,
-    /// What it has done, by which statement.
+    /// Its effects, with their statements.
     done: Vec<(StatementId, Effect)>,
     numbers: Rc<Numbers>,
 }
@@ -155,17 +155,17 @@ impl Transaction for Numbered<'_> {
     }
 }
 
-/// What a call came to: its rows in order, or how it failed.
+/// The result of a call: its rows in order, or how it failed.
 type Answer = Result<Vec<Vec<Value>>, &'static str>;
 
-/// A made-up application with its classes.
+/// A random application with its classes.
 struct World {
     application: Application,
     found: Partitioning,
     text: String,
 }
 
-/// The bodies of made-up types.
+/// The bodies of random types.
 fn made_up(seed: u64) -> Vec<String> {
     let mut random = SplitMix64::stream(seed, "conveyor", 0);
     let mut body = |_| {
@@ -235,7 +235,7 @@ impl World {
         ready(statement.execute(&mut store.begin(), &[])).expect("it runs");
     }
 
-    /// Runs a call, and returns what it has changed besides.
+    /// Runs a call; returns its answer and its effects.
     fn call(
         &self,
         store: &mut Store,
@@ -281,8 +281,8 @@ impl World {
             .collect()
     }
 
-    /// Applies what a call has left where it ran to another server: whole rows that it inserted, the columns
-    /// that it wrote of others. Of a row that it changed, the others' columns may be newer elsewhere.
+    /// Applies the effects of a call to another server: inserted rows as a whole, of updated rows the written
+    /// columns. The other columns of an updated row may be newer there.
     fn apply(&self, effects: &[(StatementId, Effect)], from: &mut Store, to: &mut Store) {
         let mut touched: BTreeMap<(TableId, Key), (bool, Vec<ColumnIndex>)> = BTreeMap::new();
         for (statement, effect) in effects {
@@ -343,7 +343,7 @@ fn row(store: &mut Store, table: TableId, key: &Key) -> Option<Row> {
     }
 }
 
-/// What the attack has come to see.
+/// What an attack has covered.
 #[derive(Debug, Default)]
 struct Seen {
     commutative: usize,
@@ -351,12 +351,12 @@ struct Seen {
     /// Local operations that wrote something.
     local_writes: usize,
     global: usize,
-    /// Operations of types with several parameters, that were local and that were not.
+    /// Operations of types with several parameters, local ones and others.
     together: usize,
     apart: usize,
 }
 
-/// One run; what an operation saw that it should not have, if one did.
+/// One run; returns what an operation saw that it should not have, if any did.
 fn attack(world: &World, seed: u64, run: u64, seen: &mut Seen) -> Option<String> {
     let mut random = SplitMix64::stream(seed, "run", run);
     let servers = 2 + random.below(2) as usize;
@@ -426,7 +426,7 @@ fn attack(world: &World, seed: u64, run: u64, seen: &mut Seen) -> Option<String>
     None
 }
 
-/// The applications to try.
+/// The seeds to try.
 fn seeds() -> std::ops::Range<u64> {
     let Ok(text) = std::env::var("ANABRANCH_CONVEYOR_SEEDS") else {
         return 0..1_000;
@@ -436,17 +436,17 @@ fn seeds() -> std::ops::Range<u64> {
     number(first)..number(last)
 }
 
-/// What is easily taken for local, with whoever would miss it.
+/// Types that are easily taken for local, with an operation that would notice.
 const TRAPS: [&[&str]; 5] = [
-    // A row is found by a column that somebody changes.
+    // A row is found by a column that some type changes.
     &[
         "UPDATE a SET m = q WHERE g = p;",
         "RETURN QUERY SELECT CAST(m AS bigint) FROM a WHERE g = p;",
         "UPDATE a SET g = q WHERE k = p;",
     ],
-    // A key that is chosen, which nobody reads.
+    // A chosen key that no operation reads.
     &["INSERT INTO a VALUES (p, q, 0, 0);"],
-    // Two parameters that do not agree, and what is read by the second.
+    // Two parameters that may differ, and a read by the second.
     &[
         "INSERT INTO b (a_k, c, n) VALUES (p, q, 0); \
          RETURN QUERY SELECT CAST(n AS bigint) FROM a WHERE k = q;",
@@ -454,7 +454,7 @@ const TRAPS: [&[&str]; 5] = [
         "RETURN QUERY SELECT count(*) FROM b WHERE a_k = p;",
         "RETURN QUERY SELECT CAST(n AS bigint) FROM b WHERE c = p;",
     ],
-    // What is looked for changes, not what is returned.
+    // The column of the condition changes, not the returned one.
     &[
         "RETURN QUERY SELECT CAST(k AS bigint) FROM a WHERE n > p;",
         "UPDATE a SET n = q WHERE k = p;",

@@ -1,5 +1,4 @@
-//! What is shown of the examples: counterexamples that the coordination graph knows, and of which
-//! nothing can be left out.
+//! Counterexamples of the examples: each has an edge in the coordination graph, and nothing of it can be left out.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +26,7 @@ pub(crate) const EXAMPLES: [&str; 13] = [
     "wikipedia",
 ];
 
-/// Has each example's counterexamples looked at.
+/// Calls `look` with each example's counterexamples.
 fn each(mut look: impl FnMut(&str, &Plan, &Explorer<'_>, Vec<Counterexample>)) {
     for example in EXAMPLES {
         let loaded = Application::example(example);
@@ -40,8 +39,7 @@ fn each(mut look: impl FnMut(&str, &Plan, &Explorer<'_>, Vec<Counterexample>)) {
     }
 }
 
-/// Whether the graph joins a type that runs on one replica to one that runs on the other, for the
-/// invariant that breaks.
+/// Whether the graph has an edge, for the broken invariant, between a type on one replica and a type on the other.
 pub(crate) fn names_an_edge(plan: &Plan, shown: &Counterexample) -> bool {
     let on = |replica: usize| {
         shown
@@ -83,8 +81,8 @@ fn each_names_an_edge_and_has_a_name_of_its_own() {
     }
 }
 
-/// Two cuts that each leave a salary that is allowed come to one that is not: that breaks the CHECK, and
-/// no reading of either would have told. It is no lost update.
+/// Two cuts that each leave an allowed salary merge into one that is not: that breaks the CHECK, and no reading of
+/// either would have prevented it. It is no lost update.
 #[test]
 fn what_breaks_a_check_is_not_called_a_lost_update() {
     each(|example, _, _, found| {
@@ -127,8 +125,8 @@ fn no_row_and_no_call_can_be_left_out() {
     assert!(rows > 10, "{rows}");
 }
 
-/// The value that a row's owner computes is computed again where two replicas have met, also where its
-/// writer is ordered for another's sake (seed 936 of the applications made up): nothing is lost.
+/// A value that a row's owner computes is computed again when two replicas merge, also if its writer is ordered for
+/// another invariant (seed 936 of the random applications): nothing is lost.
 #[test]
 fn what_an_owner_computes_is_no_register() {
     let sql = "CREATE TABLE grp (id integer PRIMARY KEY, a integer NOT NULL);
@@ -152,8 +150,8 @@ fn what_an_owner_computes_is_no_register() {
     assert!(of_two.is_empty(), "{of_two:#?}");
 }
 
-/// Where there is too much to look for, every invariant gets its turn as far as that goes, and what does
-/// not get one is told.
+/// If there are too many verdicts, every invariant gets a turn as far as the limit allows, and the search lists
+/// those that get none.
 #[test]
 fn what_was_not_looked_for_is_told() {
     let mut sql = String::new();

@@ -1,4 +1,4 @@
-//! Guards that order nothing that others do not leave the plan, and no others do; what they did is still done.
+//! Redundant guards leave the plan, and no others do; what they validated and held is still validated and held.
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::CoordinationClass::Local;
@@ -16,7 +16,7 @@ const TABLES: &str = "
         INSERT INTO booking (flight, seat, guest) VALUES (p_flight, p_seat, p_guest);
         UPDATE flight SET seats = seats - 1 WHERE id = p_flight; END;";
 
-/// The plan of `TABLES` and more, after looking for a hole in it.
+/// Returns the plan of `TABLES` and more, after an attack on it.
 fn planned(more: &str) -> Plan {
     let sql = format!("{TABLES}{more}");
     let files = vec![SourceFile::new("test.sql", sql.as_str())];
@@ -53,7 +53,7 @@ fn rows_of_one_flight_are_ordered_by_their_flight() {
     let plan = planned("");
     let book = entry(&plan, "book");
     assert_eq!(held(book), ["flight.seats (id)"]);
-    // It tells what it is there for now, and what is inserted is held as it was.
+    // The guard lists the invariants that it serves now, and inserted rows are guarded as before.
     let kept: Vec<&str> = book.guards[0]
         .invariants
         .iter()
@@ -108,7 +108,7 @@ fn a_flight_that_is_looked_up_may_be_any() {
     }
 }
 
-/// Two rows without a value are not alike, so that what is told apart by it orders nobody.
+/// Two NULLs are not equal, so a guard keyed by such a column orders nothing.
 #[test]
 fn no_value_is_alike() {
     let plan = planned(
@@ -135,7 +135,7 @@ fn a_seat_that_is_changed_is_one_of_its_flight() {
     assert_eq!(entry(&plan, "new_reservation").class, Local);
 }
 
-/// Two UPDATEs that each change a part of a key may make one that neither has named.
+/// Two UPDATEs that each change a part of a key may make a key that neither has named.
 #[test]
 fn a_key_that_changes_in_parts_is_not_told_apart_by_them() {
     let plan = planned(

@@ -197,8 +197,8 @@ fn wikipedia_orders_its_watch_lists_alone() {
 
 #[test]
 fn no_transaction_of_tpcc_has_to_evaluate_a_condition() {
-    // All twelve are kept by what is surely done, or by the word of who wrote it: evaluating one would
-    // read whole warehouses.
+    // All twelve are kept by the statements, or by the author's declaration: evaluating one would read whole
+    // warehouses.
     for entry in &Application::example("tpcc").plan().entries {
         assert!(
             entry.checks.is_empty(),
@@ -227,8 +227,8 @@ fn who_dismisses_without_looking_has_it_looked_for() {
             _ => &[],
         };
         assert_eq!(checks, expected, "{}", of.name);
-        // What is taken from a total is what the row that goes had; what a caller names may have more
-        // decimals than salaries and totals have, and be rounded in each.
+        // The amount taken from a total is the deleted row's; the caller's amount may have more decimals than
+        // salaries and totals, and be rounded in each.
         let trusted: Vec<&str> = of.trusted.iter().map(|i| name(*i)).collect();
         let expected: &[&str] = match of.name.as_str() {
             "hire" | "hire_as" | "raise_salary" | "cut_salary" => &["totals_add_up"],

@@ -1,8 +1,9 @@
-//! Plans, attacked as in `soundness.rs`, of applications that say things in SQL's other forms: ON CONFLICT DO UPDATE,
-//! rows that come of other rows, UPDATE … FROM and DELETE … USING, subqueries in conditions and in what is set, views,
-//! tables that refer to themselves or twice to one other, and what must be unique among some rows alone.
+//! Attacks on plans, as in `soundness.rs`, of applications that use other forms of SQL: ON CONFLICT DO UPDATE,
+//! INSERT … SELECT, UPDATE … FROM and DELETE … USING, subqueries in conditions and assignments, views, tables that
+//! refer to themselves or twice to one other, and uniqueness among some rows.
 //!
-//! Five hundred applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries others.
+//! Five hundred applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries
+//! others.
 
 use std::fmt::Write;
 
@@ -76,14 +77,14 @@ fn schema(random: &mut Random) -> String {
 
 fn assertion(random: &mut Random) -> &'static str {
     random.of(&[
-        // Unique among some.
+        // Unique among some rows.
         "NOT EXISTS (SELECT owner FROM acct WHERE live GROUP BY owner HAVING count(*) > 1)",
         "NOT EXISTS (SELECT owner FROM acct WHERE owner IS NOT NULL AND t = 'a' GROUP BY owner HAVING count(*) > 1)",
         "NOT EXISTS (SELECT lower(t) FROM acct WHERE t IS NOT NULL GROUP BY lower(t) HAVING count(*) > 1)",
         "NOT EXISTS (SELECT * FROM acct AS x JOIN acct AS y ON x.owner = y.owner AND x.id <> y.id WHERE x.live AND y.live)",
         "NOT EXISTS (SELECT * FROM acct AS x JOIN acct AS y ON x.id <> y.id AND x.n < y.m AND y.n < x.m)",
         "NOT EXISTS (SELECT up, n FROM node WHERE live GROUP BY up, n HAVING count(*) > 1)",
-        // Rows that hang together.
+        // Rows that depend on each other.
         "NOT EXISTS (SELECT * FROM link AS l JOIN acct AS x ON x.id = l.a WHERE NOT x.live)",
         "NOT EXISTS (SELECT * FROM link AS l WHERE NOT EXISTS (SELECT * FROM link AS k WHERE k.a = l.b AND k.b = l.a))",
         "NOT EXISTS (SELECT * FROM link AS l WHERE EXISTS (SELECT * FROM link AS k WHERE k.a = l.b AND k.b = l.a))",
@@ -94,7 +95,7 @@ fn assertion(random: &mut Random) -> &'static str {
         "(SELECT count(*) FROM node WHERE up IS NULL) <= 1",
         "NOT EXISTS (SELECT * FROM acct AS x WHERE x.live AND NOT EXISTS (SELECT * FROM link AS l WHERE l.a = x.id OR l.b = x.id))",
         "NOT EXISTS (SELECT * FROM acct AS x WHERE x.m IS NOT NULL AND x.m NOT IN (SELECT id FROM node))",
-        // Numbers beside numbers.
+        // Numbers compared with numbers.
         "NOT EXISTS (SELECT * FROM acct AS x WHERE x.n < (SELECT count(*) FROM link AS l WHERE l.a = x.id))",
         "NOT EXISTS (SELECT * FROM acct AS x WHERE x.n <> (SELECT count(*) FROM link AS l WHERE l.b = x.id))",
         "NOT EXISTS (SELECT * FROM acct AS x WHERE x.n < (SELECT coalesce(sum(l.n), 0) FROM link AS l WHERE l.a = x.id))",
@@ -112,7 +113,7 @@ fn assertion(random: &mut Random) -> &'static str {
 
 fn statement(random: &mut Random) -> &'static str {
     random.of(&[
-        // What is there already is changed.
+        // Upserts.
         "INSERT INTO acct (id, owner, n) VALUES (p, q, 1) ON CONFLICT (id) DO UPDATE SET n = acct.n + 1;",
         "INSERT INTO acct (id, owner, n) VALUES (p, q, r) ON CONFLICT (id) DO UPDATE SET n = excluded.n, owner = excluded.owner;",
         "INSERT INTO acct (id, n, m) VALUES (p, r, q) ON CONFLICT (id) DO UPDATE SET m = greatest(acct.m, excluded.m);",
@@ -121,7 +122,7 @@ fn statement(random: &mut Random) -> &'static str {
         "INSERT INTO link (a, b) VALUES (p, q) ON CONFLICT DO NOTHING;",
         "INSERT INTO node (id, up, n) VALUES (p, q, r) ON CONFLICT (id) DO UPDATE SET up = excluded.up;",
         "INSERT INTO node (id, n, live) VALUES (p, r, true) ON CONFLICT (id) DO UPDATE SET live = false WHERE node.n > 0;",
-        // Rows of rows.
+        // Rows made from rows.
         "INSERT INTO node (id, up, n) SELECT x.id, x.owner, x.n FROM acct AS x WHERE x.owner = p;",
         "INSERT INTO node (id, up, n, live) SELECT q, p, c.n + 1, c.live FROM node AS c WHERE c.id = p;",
         "INSERT INTO link (a, b, n) SELECT p, x.id, r FROM acct AS x WHERE x.live AND x.id = q;",
@@ -131,7 +132,7 @@ fn statement(random: &mut Random) -> &'static str {
         "INSERT INTO acct (id, n, m) SELECT p, q, r WHERE NOT EXISTS (SELECT * FROM acct AS x WHERE x.n < r AND q < x.m);",
         "INSERT INTO link (a, b) SELECT p, q WHERE EXISTS (SELECT * FROM node WHERE id = q AND live);",
         "INSERT INTO node (id, n) SELECT coalesce(max(id), 0) + 1, p FROM node;",
-        // Rows by other rows.
+        // Rows found by other rows.
         "UPDATE acct SET n = acct.n + l.n FROM link AS l WHERE l.a = acct.id AND l.b = p;",
         "UPDATE acct SET m = x.n FROM node AS x WHERE x.id = acct.owner AND acct.id = p;",
         "UPDATE link SET n = 0 FROM acct AS x WHERE x.id = link.a AND x.owner = p AND NOT x.live;",
@@ -145,10 +146,10 @@ fn statement(random: &mut Random) -> &'static str {
         "DELETE FROM link USING acct AS x WHERE x.id = link.a AND x.owner = p;",
         "DELETE FROM acct WHERE id = p AND NOT EXISTS (SELECT * FROM link WHERE a = p);",
         "DELETE FROM node WHERE up = p AND n < (SELECT max(n) FROM node);",
-        // By a view.
+        // Rows found by a view.
         "UPDATE acct SET m = 1 WHERE id IN (SELECT id FROM shown WHERE n > 0) AND owner = p;",
         "INSERT INTO node (id, n) SELECT p, n FROM shown WHERE id = q;",
-        // As usual.
+        // Plain statements.
         "UPDATE acct SET n = n - 1 WHERE id = p AND n > 0;",
         "UPDATE acct SET n = n + 1 WHERE id = p;",
         "UPDATE acct SET n = n + r, m = m - r WHERE id = p;",
@@ -178,7 +179,7 @@ fn statement(random: &mut Random) -> &'static str {
     ])
 }
 
-/// Statements that look first, with what they found in `v` and `w`.
+/// Statements that read first, into `v` and `w`.
 fn looking(random: &mut Random) -> String {
     let look = random.of(&[
         "SELECT n INTO v FROM acct WHERE id = p FOR UPDATE;",
@@ -243,7 +244,7 @@ fn no_plan_in_other_forms_is_broken() {
     }
 }
 
-/// What stands in the lists is SQL that is understood.
+/// Everything in the lists is SQL that the analyser reads.
 #[test]
 fn every_form_compiles() {
     for seed in 0..2_000 {

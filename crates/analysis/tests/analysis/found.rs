@@ -1,5 +1,5 @@
-//! What exploring plans has found wrong, each by name: applications whose plans once let an invariant
-//! break. The verdict is told, and the plan is explored again.
+//! Holes that exploring plans has found, each by name: applications whose plans once let an invariant break. Each
+//! test expects a verdict, and explores the plan again.
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::Confluence::{self, No, Unknown, Yes};
@@ -9,7 +9,7 @@ use anabranch_sql::SourceFile;
 
 use crate::support::{entry, expect, try_verdict};
 
-/// The plan of an application, after looking for a hole in it.
+/// Returns the plan of an application, after an attack on it.
 fn explored(sql: &str) -> Plan {
     let files = vec![SourceFile::new("test.sql", sql)];
     let application = anabranch_sql::load(files.clone())
@@ -35,7 +35,7 @@ fn is_not(plan: &Plan, name: &str, invariant: &str, confluent: Confluence) {
     assert_ne!(found, Some(confluent), "{name} on {invariant}");
 }
 
-/// Both hold a guard on this item.
+/// Asserts that both hold a guard on this item.
 fn meet(plan: &Plan, a: &str, b: &str, item: &str) {
     for name in [a, b] {
         let guards = &entry(plan, name).guards;
@@ -157,7 +157,7 @@ fn a_parent_that_may_be_there_already_lends_its_key_to_anybody() {
     expect(&plan, "open_cart", "line_pkey", Yes, "unique-derived");
 }
 
-/// What an INSERT returns of a new row's key is a key of nobody else's; what is read of a row that is there is not.
+/// A key that an INSERT returns for its new row is a key of no other row; a key read from an existing row may be.
 #[test]
 fn a_key_that_an_insert_returns_is_that_of_a_new_row() {
     let cart = |body: &str| {
@@ -180,12 +180,12 @@ fn a_key_that_an_insert_returns_is_that_of_a_new_row() {
     // Another column of the row may be anything.
     let plan = by_id(&format!("{opens} guest INTO v;"));
     expect(&plan, "open_cart", "line_pkey", No, "unique-chosen");
-    // So may be the key of a row that is there, beside a new one.
+    // So may be the key of an existing row, beside a new one.
     let plan = by_id(&format!(
         "SELECT id INTO v FROM cart WHERE guest = p; {opens} id INTO w;"
     ));
     expect(&plan, "open_cart", "line_pkey", No, "unique-chosen");
-    // Whoever may insert none returns nothing new.
+    // An INSERT that may insert no row returns nothing new.
     let plan = by_id(
         "INSERT INTO cart (guest, other) VALUES (p, p) ON CONFLICT (other) DO UPDATE SET guest = p RETURNING id INTO v;",
     );
@@ -204,7 +204,7 @@ fn keys_that_follow_their_parents_are_written() {
          CREATE PROCEDURE rename_group(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
              UPDATE grp SET id = q WHERE id = p; END;";
     let plan = explored(sql);
-    // The second foreign key of the same table takes its column away, too.
+    // The second foreign key of the same table removes its column, too.
     expect(&plan, "drop_group", "somewhere", No, "nonempty-delete");
     let written = |name: &str| {
         let item = plan.columns.iter().filter(|c| c.table.0 == 1);
@@ -282,7 +282,7 @@ fn a_remembered_extreme_is_ordered_with_all_that_move_it() {
          CREATE PROCEDURE lift(p integer) LANGUAGE SQL BEGIN ATOMIC
              UPDATE item SET b = b + 1 WHERE id = p; END;";
     let plan = explored(&sql.replace("REFERENCES", "REFERENCES grp (id)"));
-    // The counter gives the number of another column than the one whose extreme is remembered.
+    // The counter gives the number of another column than the one whose extreme is stored.
     is_not(&plan, "number_another", "greatest_b", Yes);
     meet(&plan, "number_another", "lift", "grp");
     let plan = explored(&sql.replace("REFERENCES", ""));
@@ -322,7 +322,7 @@ fn a_row_that_replaces_another_is_ordered_with_changes_to_it() {
         is_not(&plan, name, "t_check", Yes);
         is_not(&plan, name, "t_n_check", Yes);
     }
-    // Where nothing goes, nothing is replaced.
+    // Without deletions nothing is replaced.
     let plan = explored(
         "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL CHECK (n <= 4));
          CREATE PROCEDURE step(p integer) LANGUAGE SQL BEGIN ATOMIC
@@ -390,7 +390,7 @@ fn a_group_that_is_founded_behind_its_rows_turns_them() {
     let plan = explored(&schema(""));
     expect(&plan, "found", "alike", No, "iff-two-way");
     meet(&plan, "found", "fill", "grp");
-    // A foreign key says that the group was there first.
+    // By the foreign key, the group existed first.
     let plan = explored(&schema("REFERENCES grp (id)"));
     expect(&plan, "found", "alike", Yes, "iff-one-way");
 }
@@ -418,7 +418,7 @@ fn a_group_that_is_only_counted_in_may_be_founded_behind_its_rows() {
 
 #[test]
 fn what_one_row_demands_of_others_is_no_equivalence() {
-    // Each may go while another is left.
+    // Each may be deleted while another is left.
     let plan = explored(
         "CREATE TABLE task (id integer PRIMARY KEY, started integer);
          CREATE TABLE worker (id integer PRIMARY KEY, task integer NOT NULL REFERENCES task (id));
@@ -429,7 +429,7 @@ fn what_one_row_demands_of_others_is_no_equivalence() {
              DELETE FROM worker WHERE id = p_worker; END;",
     );
     is_not(&plan, "leave", "somebody_is_on_it", Yes);
-    // Rows that must not be beside each other.
+    // Rows that must not exist together.
     let plan = explored(
         "CREATE TABLE room (id integer PRIMARY KEY, closed boolean NOT NULL);
          CREATE TABLE guest (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), room integer NOT NULL);
@@ -472,7 +472,7 @@ fn who_deletes_what_it_has_looked_at_is_ordered_with_changes_to_it() {
     );
     expect(&plan, "take_empty", "isolation(t)", No, "read-check-write");
     meet(&plan, "add", "take_empty", "t");
-    // Nobody reads what adding comes to: the amounts add up all the same.
+    // No type reads the result of the addition: the amounts add up all the same.
     let n = plan
         .columns
         .iter()
@@ -506,7 +506,7 @@ fn sums_that_are_rounded_or_depend_on_their_order_are_not_recognised() {
     }
 }
 
-/// Halves of two references, each of which was checked, are no reference that was.
+/// Two halves of checked references need not be a valid reference.
 #[test]
 fn halves_of_references_are_not_merged() {
     let references = "CREATE TABLE p (a integer, b integer, PRIMARY KEY (a, b));
@@ -530,7 +530,7 @@ fn halves_of_references_are_not_merged() {
     is_not(&plan, "other", "k_a_b_fkey", No);
 }
 
-/// The row that an upsert meets has the key that was to be inserted: others are not ordered with it.
+/// The row that an upsert meets has the key that was to be inserted: other rows are not ordered with it.
 #[test]
 fn upserts_are_ordered_by_their_keys() {
     let hits = "CREATE TABLE c (k integer PRIMARY KEY, l integer NOT NULL UNIQ, n integer NOT NULL CHECK (n <= 3));
@@ -547,7 +547,7 @@ fn upserts_are_ordered_by_their_keys() {
             .all(|guard| guard.key.iter().map(|key| key.name.as_str()).eq(["k"])),
         "{hit:#?}"
     );
-    // One that finds its row by another key is ordered with all of them.
+    // An upsert that finds its row by another key is ordered with all of them.
     let put = "CREATE PROCEDURE put(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
              INSERT INTO c (k, l, n) VALUES (p, x, 1) ON CONFLICT (l) DO UPDATE SET n = 1; END;";
     let plan = explored(&format!("{} {put}", hits.replace("UNIQ", "UNIQUE")));
@@ -561,7 +561,7 @@ fn upserts_are_ordered_by_their_keys() {
     assert!(whole("hit") && whole("put"), "{plan:#?}");
 }
 
-/// A sum that falls back to 3 where there are no rows falls when the first row comes.
+/// A sum with the default 3 for no rows falls when the first row is inserted.
 #[test]
 fn a_sum_of_no_rows_that_is_not_zero() {
     let plan = explored(
@@ -574,7 +574,7 @@ CREATE PROCEDURE clear(p integer) LANGUAGE SQL BEGIN ATOMIC DELETE FROM item WHE
     is_not(&plan, "clear", "enough", Yes);
 }
 
-/// Who takes one of several rows turns nothing; two who each take one of the last two turn it together.
+/// Deleting one of several rows does not change the condition; two deletions of the last two rows together do.
 #[test]
 fn one_of_several_rows_goes() {
     let tables = "CREATE TABLE item (id integer PRIMARY KEY, g integer, c integer);
@@ -587,7 +587,7 @@ CREATE PROCEDURE take(p0 integer, p1 integer) LANGUAGE SQL BEGIN ATOMIC
     UPDATE item SET c = 1 WHERE g = p0; DELETE FROM part WHERE id = p1; END;"
     ));
     is_not(&one, "take", "equal", Yes);
-    // All of them at once are turned with their group.
+    // Deleting all of them is ordered with their group.
     let all = explored(&format!(
         "{tables}
 CREATE PROCEDURE take(p0 integer) LANGUAGE SQL BEGIN ATOMIC
@@ -596,8 +596,8 @@ CREATE PROCEDURE take(p0 integer) LANGUAGE SQL BEGIN ATOMIC
     expect(&all, "take", "equal", Yes, "iff-one-way");
 }
 
-/// What is added on two sides may make a row demand what neither side has looked for; and so may two columns, or what
-/// is taken from the row that is demanded.
+/// Amounts added on two sides may make a row require what neither side has checked; so may two columns, or a
+/// deletion of the required row.
 #[test]
 fn a_demand_that_merging_makes() {
     let tables =
@@ -627,7 +627,7 @@ CREATE ASSERTION has CHECK (NOT EXISTS (SELECT * FROM item AS u
 CREATE PROCEDURE take(p0 integer) LANGUAGE SQL BEGIN ATOMIC UPDATE part SET n = n - 1 WHERE i = p0; END;"
     ));
     is_not(&taken, "take", "has", Yes);
-    // Who assigns has looked for it.
+    // An assignment has checked it.
     let assigned = explored(&format!(
         "{tables}
 CREATE ASSERTION has CHECK (NOT EXISTS (SELECT * FROM item AS u WHERE u.a > 0
@@ -637,7 +637,7 @@ CREATE PROCEDURE set_a(p0 integer) LANGUAGE SQL BEGIN ATOMIC UPDATE item SET a =
     expect(&assigned, "set_a", "has", Yes, "fk-insert");
 }
 
-/// What an UPDATE returns of a sum that it adds to is decided at commit: it is not the amount that was checked.
+/// The result of an UPDATE of a counter is decided at commit: it is not the amount that was checked.
 #[test]
 fn an_amount_that_commit_decides() {
     let plan = explored(
@@ -655,7 +655,7 @@ END; $$;",
     is_not(&plan, "more", "totals", Yes);
 }
 
-/// Who is ordered for one thing names it alike, however much more it knows.
+/// All types that are ordered for one invariant name the item alike, however much more a type knows.
 #[test]
 fn what_all_know_of_an_item_is_its_name() {
     let plan = explored(
@@ -675,7 +675,7 @@ fn what_all_know_of_an_item_is_its_name() {
     }
 }
 
-/// A row that has gone and come again under its key takes what others, who have not seen that, write to it
+/// A row that is deleted and inserted again under its key receives writes of transactions that have not seen that
 /// (seed 7035495).
 #[test]
 fn a_row_that_comes_again_is_not_what_it_was() {
@@ -690,14 +690,14 @@ fn a_row_that_comes_again_is_not_what_it_was() {
         is_not(&plan, name, "t_check", Yes);
     }
     meet(&plan, "set_c", "renew", "t");
-    // Nobody puts rows there again.
+    // No type inserts rows again.
     let plan = explored(
         "CREATE TABLE t (id integer PRIMARY KEY, a integer, c integer, CHECK (c IS NULL OR a > 0));
          CREATE PROCEDURE set_c(p integer) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET c = 1 WHERE id = p; END;
          CREATE PROCEDURE drop_one(p integer) LANGUAGE SQL BEGIN ATOMIC DELETE FROM t WHERE id = p; END;",
     );
     expect(&plan, "set_c", "t_check", Yes, "row-together");
-    // What a column is computed from may be another's.
+    // The source of a computed column may change.
     let plan = explored(
         "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, n integer NOT NULL);
          CREATE PROCEDURE take(p integer) LANGUAGE SQL BEGIN ATOMIC
@@ -707,7 +707,7 @@ fn a_row_that_comes_again_is_not_what_it_was() {
              INSERT INTO t (id, a, n) VALUES (q, 3, 0) ON CONFLICT DO NOTHING; END;",
     );
     is_not(&plan, "take", "t_not_null", Yes);
-    // A key of several columns is not what it was, though nobody changes one of them.
+    // A key of several columns changes, though no type changes one of them.
     let plan = explored(
         "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL, UNIQUE (a, b));
          CREATE PROCEDURE set_b(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
@@ -721,7 +721,8 @@ fn a_row_that_comes_again_is_not_what_it_was() {
     is_not(&plan, "set_b", "t_a_b_key", Yes);
 }
 
-/// What nobody changes tells rows apart, and is what was returned of one, only where the row does not come again.
+/// A column that no type changes identifies rows, and stays as it was returned, only if the row is not inserted
+/// again.
 #[test]
 fn a_row_that_comes_again_is_told_apart_by_its_key_alone() {
     const TAKE: &str =
@@ -749,7 +750,7 @@ fn a_row_that_comes_again_is_told_apart_by_its_key_alone() {
     assert_eq!((deferred(""), deferred(again)), (1, 0));
 }
 
-/// Whoever changes a key takes the row with it as it is here: what others do to it meanwhile is lost (seed 7002602).
+/// Changing a key moves the row as it is here: concurrent changes to it are lost (seed 7002602).
 #[test]
 fn a_row_that_moves_to_another_key_takes_its_columns_along() {
     let plan = explored(
@@ -763,7 +764,7 @@ fn a_row_that_moves_to_another_key_takes_its_columns_along() {
              UPDATE grp SET id = q WHERE id = p; END;",
     );
     is_not(&plan, "rename", "counted", Yes);
-    // It changes no value of it.
+    // It changes no value of the column.
     let b = plan
         .columns
         .iter()
@@ -824,8 +825,8 @@ fn a_part_of_a_key_that_stays_is_a_reference_of_the_row_that_moves() {
     assert!(guards.any(|guard| guard.item == "grp" && guard.key.iter().any(|key| key.from == "p")));
 }
 
-/// Of a sum of no rows, which is NULL, nothing is demanded: who takes the last ones and who brings the first meet
-/// (seeds 8043854, 9044553, 9076611).
+/// The sum of no rows is NULL, which satisfies any bound: deleting the last rows and inserting the first must be
+/// ordered (seeds 8043854, 9044553, 9076611).
 #[test]
 fn a_sum_of_no_rows_is_held_to_no_bound() {
     let sql = "CREATE TABLE item (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer NOT NULL);
@@ -836,10 +837,10 @@ fn a_sum_of_no_rows_is_held_to_no_bound() {
     for name in ["put", "take"] {
         is_not(&plan, name, "enough", Yes);
     }
-    // Where it is 0, the last ones cannot be taken.
+    // If it is 0, the last ones cannot be deleted.
     let plan = explored(&sql.replace("SUM", "coalesce(sum(d.a), 0)"));
     expect(&plan, "put", "enough", Yes, "gt-increment");
-    // Nor where nobody takes any.
+    // Nor if no type deletes any.
     let plan = explored(
         sql.replace("SUM", "sum(d.a)")
             .split("CREATE PROCEDURE take")
@@ -849,7 +850,7 @@ fn a_sum_of_no_rows_is_held_to_no_bound() {
     expect(&plan, "put", "enough", Yes, "gt-increment");
 }
 
-/// What is added may be NULL, and the number that it is added to then leaves the sum (seed 8047457).
+/// An added amount may be NULL, and the number then leaves the sum (seed 8047457).
 #[test]
 fn an_amount_that_may_be_null_takes_a_number_out_of_the_sum() {
     let sql = "CREATE TABLE grp (id integer PRIMARY KEY, a integer NOT NULL);
@@ -867,7 +868,7 @@ fn an_amount_that_may_be_null_takes_a_number_out_of_the_sum() {
     expect(&plan, "raise_by", "covered", Yes, "lt-decrement");
 }
 
-/// Rows that are joined and do not refer to each other may come from both sides (seeds 8097705, 9091962).
+/// Joined rows that do not refer to each other may come from both replicas (seeds 8097705, 9091962).
 #[test]
 fn rows_that_are_joined_may_come_from_both_sides() {
     let sql = "CREATE TABLE grp (id integer PRIMARY KEY, n integer NOT NULL);
@@ -884,7 +885,7 @@ fn rows_that_are_joined_may_come_from_both_sides() {
     }
 }
 
-/// Rows without a group are a group for GROUP BY (seed 31748 of keys in keys).
+/// Rows without a group form a group for GROUP BY (seed 31748 of keys in keys).
 #[test]
 fn rows_without_a_group_are_a_group() {
     let plan = explored(
@@ -896,8 +897,8 @@ fn rows_without_a_group_are_a_group() {
     is_not(&plan, "put", "few", Yes);
 }
 
-/// What an owner decides at commit is another than what was checked, unless who counts is ordered with who checks
-/// (seed 11080002).
+/// What an owner decides at commit differs from what was checked, unless the type that increments is ordered with
+/// the type that checks (seed 11080002).
 #[test]
 fn who_counts_what_others_check_is_ordered_with_them() {
     let sql = "CREATE TABLE counter (id integer PRIMARY KEY, b integer NOT NULL);
@@ -922,7 +923,7 @@ fn who_counts_what_others_check_is_ordered_with_them() {
     }
 }
 
-/// A number that becomes NULL is as good as gone from a sum (seed 13059906).
+/// A number that becomes NULL leaves a sum as a deleted row does (seed 13059906).
 #[test]
 fn a_sum_of_numbers_that_become_null_is_held_to_no_bound() {
     let sql =
@@ -939,7 +940,8 @@ fn a_sum_of_numbers_that_become_null_is_held_to_no_bound() {
     expect(&plan, "put", "enough", Yes, "gt-increment");
 }
 
-/// Who changes what another computes a demand from makes the row demand it, too (seed 446056 of keys in keys).
+/// A change of a column from which another type computes a requirement makes the row require it, too (seed 446056
+/// of keys in keys).
 #[test]
 fn who_feeds_a_demand_meets_who_computes_it() {
     let plan = explored(

@@ -1,4 +1,4 @@
-//! Invalid merges that the solver has found, run: counterexamples far from what is drawn by chance.
+//! Invalid merges that the solver has found, run: counterexamples far from random values.
 
 use anabranch_analysis::explore::{Effort, Explorer, Search};
 use anabranch_analysis::report;
@@ -6,18 +6,18 @@ use anabranch_analysis::solve::Solver;
 
 use crate::proofs::{compiled, plan};
 
-/// Nothing is drawn by chance, so that what is found is what the solver says.
+/// No random cases, so that every counterexample comes from the solver.
 const SOLVER_ALONE: Effort = Effort {
     cases: 0,
     before_max: 0,
     calls_max: 1,
 };
 
-/// Tables, a constraint `it`, types, and those of them that a counterexample is shown of.
+/// Tables, a constraint `it`, types, and those of them that have a counterexample.
 struct Case {
     name: &'static str,
     tables: &'static str,
-    /// Name, parameters, and what is done.
+    /// Name, parameters, and statements.
     types: &'static [(&'static str, &'static str, &'static str)],
     shown: &'static [&'static str],
 }
@@ -181,7 +181,7 @@ fn invalid_merges_become_calls() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The solver looks at no condition of a statement: its merge is none that calls make.
+/// The solver ignores the conditions of statements: no calls make its merge.
 #[test]
 fn what_no_calls_make_is_told_and_not_shown() {
     let tables = "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL,

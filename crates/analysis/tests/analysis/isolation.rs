@@ -133,7 +133,7 @@ fn two_cannot_take_the_same_from_a_queue() {
     let key: Vec<&str> = take.guards[0].key.iter().map(|k| k.name.as_str()).collect();
     assert_eq!(key, ["shop"]);
     assert_eq!(take.guarded_writes.len(), 1);
-    // Whoever puts chosen numbers into the queue may change which is the least.
+    // A type that puts chosen numbers into the queue may change which is the least.
     app.transaction("put", &["p_shop", "p_n"])
         .insert("queue", &[("shop", "p_shop"), ("n", "p_n")])
         .done();
@@ -153,7 +153,7 @@ fn a_delete_whose_result_nobody_asks_for_is_idempotent() {
     assert_eq!(entry(&app.plan(), "drop").class, CoordinationClass::Free);
 }
 
-/// `caller` does nothing but call; what it calls is written beside it.
+/// `caller` does nothing but call; the called procedure is declared, too.
 fn calling(called: &str) -> Plan {
     let text = format!(
         "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL);
@@ -218,8 +218,8 @@ BEGIN
     UPDATE teams SET total = total + amount WHERE id = t;
 END $$;";
 
-/// What an UPDATE returns is what it is held to, not all that it reads: an increment whose row's
-/// team is returned needs no guard, and is evaluated by the row's owner.
+/// An UPDATE relies on the columns that it returns, not on all that it reads: an increment whose row's team is
+/// returned needs no guard, and is deferred to the row's owner.
 #[test]
 fn what_is_returned_is_what_is_used() {
     let compiled = |more: &str| {
@@ -236,8 +236,8 @@ fn what_is_returned_is_what_is_used() {
     );
     assert!(entry(&alone, "pay_more").guards.is_empty());
     assert_eq!(entry(&alone, "pay_more").deferred.len(), 2);
-    // Where somebody changes teams, what was returned may change before the commit: the row has to be
-    // as it was read, and is not left to its owner.
+    // If a type changes teams, what was returned may change before the commit: the row must be as it was read, and
+    // the UPDATE is not deferred.
     let moving = compiled(
         "
 CREATE PROCEDURE join_team(p integer, t integer) LANGUAGE SQL BEGIN ATOMIC
@@ -245,7 +245,7 @@ CREATE PROCEDURE join_team(p integer, t integer) LANGUAGE SQL BEGIN ATOMIC
 END;",
     );
     assert_eq!(entry(&moving, "pay_more").deferred.len(), 1);
-    // Where the new pay itself is used, it is a guard.
+    // If the new pay itself is used, it is a guard.
     let used = compiled(
         "
 CREATE PROCEDURE pay_less(p integer) LANGUAGE plpgsql AS $$

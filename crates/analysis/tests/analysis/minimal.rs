@@ -1,7 +1,7 @@
 //! Plans order no more than they must: without any one guard of one type, something breaks.
 //!
-//! Guards for which nothing is found to break are listed here with the reason, exactly, so that the list
-//! can only shrink. It is empty: whoever adds to it says why.
+//! Guards for which nothing is found to break are listed here with the reason, exactly, so that the list can only
+//! shrink. It is empty; a new entry needs its reason.
 
 use anabranch_analysis::explore::{Effort, Explorer, Purpose};
 use anabranch_analysis::{Guarantee, Topology, analyze};
@@ -9,10 +9,10 @@ use anabranch_sql::{Application, SourceFile};
 
 use crate::support;
 
-/// Guards for which no case was found: the application, the type and the guard as the plan shows it; and why.
+/// Guards for which no case was found: the application, the type and the guard as in the plan; and why.
 const NOT_SHOWN: &[(&str, &str, &str, Purpose)] = &[];
 
-/// The same that `anabranch replay --guards` takes.
+/// The seed of `anabranch replay --guards`.
 const SEED: u64 = 1;
 
 /// Small applications, each with guards of one kind.
@@ -57,7 +57,7 @@ const SMALL: &[(&str, &str)] = &[
     ),
 ];
 
-/// The examples whose guards are taken away.
+/// The examples whose guards are removed.
 const EXAMPLES: &[&str] = &[
     "auctionmark",
     "bank",
@@ -118,7 +118,7 @@ fn every_guard_is_there_for_something() {
             for (number, guard) in entry.guards.iter().enumerate() {
                 let why = explorer.purpose(place, number, SEED, Effort::OF_GUARDS);
                 if let Purpose::Keeps(shown) = &why {
-                    // What one replica breaks by itself no guard is for.
+                    // No guard is for what one replica breaks by itself.
                     let both = [0, 1].map(|of| shown.calls.iter().any(|c| c.replica == of));
                     assert_eq!(both, [true; 2], "{name}: {shown:#?}");
                     needed += 1;
@@ -170,7 +170,8 @@ fn purpose(sql: &str, id: &str) -> Purpose {
     Explorer::new(&application, &plan).purpose(*entry, *guard, SEED, Effort::OF_GUARDS)
 }
 
-/// A key that nobody tells, not even what the call has done, may be any: what holds a guard by it is ordered by it.
+/// A key that not even the call's log determines may have any value: a guard with such a key may be ordered with
+/// any.
 #[test]
 fn a_guard_whose_key_is_not_known_orders_everybody() {
     let sql = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer UNIQUE, b integer UNIQUE);
@@ -184,7 +185,7 @@ fn a_guard_whose_key_is_not_known_orders_everybody() {
     assert!(keeps(purpose(&told, "put/t:a")));
 }
 
-/// A key that a call finds out is what the log of its run says: two of them may be told apart.
+/// A key that a call reads is what the log of its run says: two such keys may differ.
 #[test]
 fn a_key_that_a_call_finds_out_is_known_once_it_has_run() {
     let sql = "CREATE TABLE name (name text PRIMARY KEY, id integer NOT NULL UNIQUE);

@@ -1,7 +1,8 @@
-//! Plans, attacked as in `soundness.rs`, of applications whose keys lie in one another: a line's key has its group's in
-//! it, an item refers to a line by both, and any of them may be changed.
+//! Attacks on plans, as in `soundness.rs`, of applications with nested keys: a line's key contains its group's, an
+//! item refers to a line by both, and any of them may be changed.
 //!
-//! Five hundred applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries others.
+//! Five hundred applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries
+//! others.
 
 use std::fmt::Write;
 

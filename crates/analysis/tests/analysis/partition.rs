@@ -1,5 +1,5 @@
-//! Operation partitioning: the paper's Table 1 beside what comes out of the SQL, conflict conditions one by
-//! one, the search beside a naive one, weights and limits.
+//! Operation partitioning: the paper's Table 1 beside the results from SQL, conflict conditions one by one, the
+//! search beside a naive one, weights and limits.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn counts(found: &Partitioning) -> [usize; 4] {
 const TABLE_1: [(&str, usize, [usize; 4]); 2] =
     [("tpcw", 20, [10, 5, 5, 0]), ("rubis", 26, [11, 4, 3, 8])];
 
-/// What comes out of the SQL. docs/analysis.md tells why the rest differs.
+/// The results from SQL. docs/analysis.md explains the differences.
 const OURS: [[usize; 4]; 2] = [[12, 5, 3, 0], [17, 5, 3, 1]];
 
 #[test]
@@ -76,8 +76,8 @@ fn table_1_of_the_paper() {
 
 #[test]
 fn with_read_sets_as_printed_tpcw_has_the_papers_counts() {
-    // New products and best sellers, without what they sort, count and look for by: what is left returns the same
-    // columns, which is all that a read set holds as printed.
+    // New products and best sellers, without the columns that they sort, count and filter by: they return the same
+    // columns, which is all that a read set has as printed.
     let told = [
         (
             "    ORDER BY i_pub_date DESC, i_title\n    LIMIT 50;",
@@ -121,8 +121,8 @@ fn tpcw_is_global_where_the_paper_says() {
         "admin_update",
     ];
     assert_eq!(names(&app, &found, Global), global);
-    // The paper's other two read immutable columns alone if only what is returned counts as read. They sort
-    // by what others write: traps of the read set as printed.
+    // The paper's other two read only immutable columns if only what is returned counts as read. They sort by
+    // columns that others write: traps of the read set as printed.
     assert_eq!(
         names(&app, &found, Commutative),
         ["do_subject_search", "do_title_search", "do_author_search"]
@@ -137,7 +137,7 @@ fn tpcw_is_global_where_the_paper_says() {
         let names = parameters.map(|p| app.types[place].parameters[*p].0.as_str());
         names.collect::<Vec<_>>()
     };
-    // §6: customers by their ids, carts by theirs, which servers give themselves.
+    // §6: customers by their ids, carts by theirs, which servers generate.
     for name in ["get_name", "get_user_name", "refresh_session"] {
         assert_eq!(by(name), ["p_c_id"], "{name}");
     }
@@ -207,7 +207,7 @@ fn what_cannot_be_satisfied_is_no_conflict() {
             "UPDATE t SET n = 1 WHERE k < p AND p < 5;",
             "DELETE FROM t WHERE k = 7 AND g = 7 AND k <> 7;",
         ),
-        // Between two integers that follow each other there is none.
+        // Between two consecutive integers there is none.
         (
             "UPDATE t SET n = 1 WHERE k > 3 AND k < 5;",
             "UPDATE t SET n = 2 WHERE k > 4 AND k < 9;",
@@ -260,12 +260,12 @@ fn what_can_be_satisfied_is() {
             "UPDATE t SET n = 1 WHERE k = p AND p > q;",
             "UPDATE t SET n = 2 WHERE k = p AND p < q;",
         ),
-        // Whoever is over thirty is looked at: what was returned does not change, who is does.
+        // The condition is on age: what was returned does not change, but which rows satisfy it does.
         (
             "RETURN QUERY SELECT CAST(n AS bigint) FROM t WHERE g > 30;",
             "UPDATE t SET g = q WHERE k = p;",
         ),
-        // What is counted, what is sorted by.
+        // Columns that are counted, and columns that are sorted by.
         (
             "RETURN QUERY SELECT count(*) FROM t WHERE g = 2;",
             "INSERT INTO t VALUES (p, q, 0, 0);",
@@ -274,7 +274,7 @@ fn what_can_be_satisfied_is() {
             "RETURN QUERY SELECT CAST(k AS bigint) FROM t ORDER BY n LIMIT 1;",
             "UPDATE t SET n = q WHERE k = p;",
         ),
-        // The row may move between, for somebody changes its group.
+        // The row may move in between, for some type changes its group.
         (
             "UPDATE t SET n = 1 WHERE g = 1; UPDATE t SET g = q WHERE k = p;",
             "UPDATE t SET n = 2 WHERE g = 2;",
@@ -316,7 +316,7 @@ fn what_must_be_equal_is_found_however_it_is_said() {
         ),
         [vec![]]
     );
-    // By a constant that both are.
+    // By a constant that both equal.
     assert_eq!(
         written(
             "UPDATE t SET n = 1 WHERE k = p AND k = 3;",
@@ -324,7 +324,7 @@ fn what_must_be_equal_is_found_however_it_is_said() {
         ),
         [vec![(p, q)]]
     );
-    // Not by a column that somebody changes.
+    // Not by a column that some type changes.
     let moves = "UPDATE t SET n = 1 WHERE g = p; UPDATE t SET g = q WHERE k = p;";
     assert!(written(moves, "UPDATE t SET n = 2 WHERE g = p;").contains(&vec![]));
     // A part of an inequality is a parameter like any other.
@@ -359,7 +359,7 @@ fn a_procedure_that_is_called_twice_reads_two_rows() {
     let found = partitioned(&app, &serializable());
     let place = |name: &str| app.types.iter().position(|t| t.name == name);
     let twice = &found.types[place("twice").expect("there")];
-    // It writes a row for each of its parameters: no one of them tells the server.
+    // It writes a row for each of its parameters: no single one determines the server.
     assert_eq!(twice.class, Global);
 }
 
@@ -430,7 +430,7 @@ fn foreign_keys_and_checks_are_read() {
     assert!(meet(0, 2).is_none());
 }
 
-/// What a choice of one parameter a type costs, by the clauses alone.
+/// The cost of a choice of one parameter for each type, by the clauses alone.
 fn cost(found: &Partitioning, choice: &[Option<usize>]) -> u64 {
     let keys = |owner: usize| {
         let parameter = choice[owner].map(Key::Parameter);
@@ -523,7 +523,7 @@ fn weights_decide_whose_conflicts_stay_on_one_server() {
     let found = partitioned(&app, &options);
     assert_eq!(found.types[0].parameters, [1]);
     assert_eq!(found.types.each_ref_classes(), [Global, Global, Local]);
-    // What stays is told: two calls of the first, and it with the second.
+    // Remaining conflicts are reported: two calls of the first, and it with the second.
     assert_eq!(found.cost, 2 + 2);
 }
 
@@ -549,7 +549,7 @@ fn beyond_its_limits_the_search_says_so_and_what_is_not_looked_at_is_global() {
     };
     let found = partitioned(&app, &options);
     assert!(!found.is_exhaustive);
-    // Taking turns is good here, only nobody has shown that it is best.
+    // Hill climbing finds the best here, but does not show that it is.
     assert_eq!(found.cost, all.cost);
     options.limits = Limits {
         conditions_max: 0,
@@ -635,7 +635,7 @@ fn reports_tell_it() {
     assert!(conflicts.iter().any(|c| c["kept"] == false));
 }
 
-/// What calls come to on several servers: one in three of those with two parameters, none of the global ones.
+/// The share of local calls on several servers: one in three of those with two parameters, none of the global ones.
 #[test]
 fn what_calls_come_to_on_several_servers() {
     let rubis = Application::example("rubis");
@@ -666,7 +666,7 @@ fn what_calls_come_to_on_several_servers() {
     assert!((on.at_once - at_once).abs() < 1e-9, "{on:?}");
     let capacity = 1.0 / (at_once / 3.0 + (1.0 - at_once));
     assert!((on.capacity - capacity).abs() < 1e-9, "{on:?}");
-    // One server has nobody to wait for.
+    // One server never waits.
     let alone = found.on(1);
     assert!((alone.capacity - 1.0).abs() < 1e-9, "{alone:?}");
 }

@@ -86,7 +86,7 @@ fn a_unique_index_without_the_key_keeps_a_table_whole() {
         plan.placement_reasons[0]
     );
     assert_eq!(entry(&plan, "sign_up").class, Local);
-    // Where the unique columns are part of the key, they place the table.
+    // If the unique columns are part of the key, they place the table.
     assert_eq!(
         plan.placements[1],
         Placement::Columns(vec![app.column(app.table("tagged"), "tag")])
@@ -145,15 +145,15 @@ fn serializable_is_the_largest_choice_of_guards() {
     assert_eq!(entry(&plan, "delivery").class, Local);
     let summary = &tpcc.types[1];
     let payment = entry(&plan, "payment");
-    // All of its statements read or write what somebody writes.
+    // All of its statements read or write what some type writes.
     let statements: Vec<_> = summary.statements.iter().map(|s| s.id).collect();
     assert_eq!(payment.guarded_reads, statements);
     assert_eq!(payment.guarded_writes, statements[5..]);
-    // Only what nobody writes is not guarded.
+    // Only tables that no type writes are not guarded.
     let new_order = entry(&plan, "new_order");
     assert!(new_order.guards.iter().all(|g| g.item != "item"));
-    // The placement is the same, so that both plans run on the same data; but payments, which meet most others
-    // at the customer, are routed to the customer's warehouse, and what they append for nobody to read with them.
+    // The placement is the same, so that both plans run on the same data. But payments, which conflict with most
+    // others at the customer, are routed to the customer's warehouse; no type reads what they append.
     let history = tpcc.table("history").index();
     for (table, placement) in plan.placements.iter().enumerate() {
         let expected = match table == history {
@@ -188,8 +188,8 @@ fn joins_lead_to_the_parameter() {
     }
 }
 
-/// Where keys come in an array, its elements route: of `= ANY` and of `unnest` alike, and the array by which most
-/// accesses find their rows. A parameter that finds a row by itself goes before them.
+/// If keys come in an array, its elements route: with `= ANY` and with `unnest`, and the array by which most
+/// accesses find their rows. A parameter that finds a row by itself takes precedence.
 #[test]
 fn arrays_route_what_no_parameter_does() {
     let plan = Application::compiled(vec![SourceFile {

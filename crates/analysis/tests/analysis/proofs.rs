@@ -8,15 +8,15 @@ use anabranch_sql::{Application, SourceFile};
 
 use crate::solver::z3;
 
-/// An application of one table with one CHECK that counts, and which of its types need no order for it.
+/// An application of one table with one relevant CHECK, and which of its types need no order for it.
 struct Case {
-    /// What it is about.
+    /// A title.
     name: &'static str,
     /// The columns behind `id integer PRIMARY KEY`, with the constraint `it`.
     columns: &'static str,
-    /// The types: name, parameters behind `p_id`, and what is done.
+    /// The types: name, parameters behind `p_id`, and statements.
     types: &'static [(&'static str, &'static str, &'static str)],
-    /// Those that need no order for `it`, and whether the solver says so.
+    /// The types that need no order for `it`, and whether the solver says so.
     free: &'static [&'static str],
     proved: bool,
 }
@@ -338,8 +338,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Those that are ordered, and of which no counterexample is shown: two hold although nothing proves it, and the
-/// exploration calls nobody with fractions that are rounded.
+/// Ordered types without a counterexample: two are safe although nothing proves it, and the exploration makes no
+/// calls with fractions that are rounded.
 const NOT_SHOWN: &[&str] = &[
     "what the row's owner computes may be anything",
     "division is not followed",
@@ -366,8 +366,8 @@ fn asserted(case: &Case) -> Application {
     )
 }
 
-/// The table `t` without its constraint `it`, and an assertion of that name that forbids rows instead: what it
-/// forbids is made from the CHECK.
+/// The table `t` without its constraint `it`, and an assertion of that name that forbids rows instead, made from
+/// the CHECK.
 pub(crate) fn as_assertion(text: &str, forbidden: impl Fn(&str) -> String) -> String {
     let (before, rest) = text.split_once(", CONSTRAINT it CHECK (").unwrap();
     let (check, after) = rest.split_once("));\n").unwrap();
@@ -453,7 +453,8 @@ fn what_is_proved_holds_and_what_is_not_breaks() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of assertions a rule may know as much as the solver: what counts is who is free, and that the plan holds.
+/// For assertions a rule may decide as much as the solver: the test compares which types are free, and explores the
+/// plan.
 #[test]
 fn of_an_assertion_the_same_is_proved() {
     let effort = Effort {
@@ -480,12 +481,12 @@ fn of_an_assertion_the_same_is_proved() {
     assert_eq!(proved, CASES.iter().filter(|case| case.proved).count());
 }
 
-/// NOT EXISTS forbids what is true: what is NULL it lets pass, whichever way it is written.
+/// NOT EXISTS forbids rows for which the condition is true: NULL passes, however it is written.
 #[test]
 fn an_assertion_forbids_what_is_true() {
     let types = "CREATE PROCEDURE forget(p_id integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET a = NULL WHERE id = p_id; END $$;
         CREATE PROCEDURE mark(p_id integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = true WHERE id = p_id; END $$;";
-    // Of `a = 1` without a value of `a` nothing is true, and of `a IS NULL` it is.
+    // If `a` is NULL, `a = 1` is not true, and `a IS NULL` is.
     for (wrong, free) in [
         ("a = 1 AND b", true),
         ("a IS NULL AND b", false),
@@ -499,7 +500,7 @@ fn an_assertion_forbids_what_is_true() {
         let application = compiled(&text);
         let plan = plan(&application, Solver::default());
         assert_eq!(verdicts(&plan).0.len() == 2, free, "{wrong}");
-        // What is free has it evaluated all the same where it may break it alone.
+        // A free type that may break it alone still has it evaluated.
         let mark = plan.entry("mark").unwrap();
         assert_eq!(mark.checks.len(), 1, "{wrong}");
         assert_eq!(mark.checks[0].guarded, !free, "{wrong}");
@@ -509,8 +510,8 @@ fn an_assertion_forbids_what_is_true() {
     }
 }
 
-/// What looks like a condition on each row and says more, or less, is left to the rules; of several clauses each
-/// counts. Beside each assertion stands who is proved to need no order.
+/// A query that looks like a condition on each row but says more, or less, is left to the rules; of several clauses
+/// each counts. Each assertion has the types that are proved to need no order.
 #[test]
 fn what_is_no_condition_on_each_row_is_not_taken_for_one() {
     let mut wrong = Vec::new();

@@ -1,5 +1,5 @@
-//! Repairs: what is offered, that it is what analysing the changed files comes to, and that nothing but what the
-//! diff shows is changed.
+//! Repairs: what is offered, that analysing the changed files gives the promised plan, and that only what the diff
+//! shows is changed.
 
 mod checks;
 mod combinations;
@@ -20,7 +20,7 @@ use crate::counterexamples::EXAMPLES;
 use crate::schema::check;
 use crate::support::example_files;
 
-/// An account from which and to which amounts are moved in the program's way: read, computed, written.
+/// An account from and to which programs move amounts in their usual way: read, compute, write.
 const BANK: &str = "CREATE TABLE account (
     id integer PRIMARY KEY,
     owner integer NOT NULL,
@@ -53,7 +53,7 @@ END;
 $$;
 ";
 
-/// Orders as TPC-C has them, whose numbers the program takes; and keys as programs make them.
+/// Orders as in TPC-C, whose numbers the program takes; and keys as programs make them.
 const ORDERS: &str = "CREATE TABLE district (
     w_id integer NOT NULL,
     d_id integer NOT NULL,
@@ -153,7 +153,7 @@ fn shown(repairs: &Repairs) -> String {
     })
 }
 
-/// What is shown is as it was looked over: `UPDATE_REPAIRS=1` writes it anew.
+/// Compares with a golden file; `UPDATE_REPAIRS=1` rewrites it.
 #[track_caller]
 fn golden(name: &str, found: &Repairs) {
     let path = format!(
@@ -167,7 +167,7 @@ fn golden(name: &str, found: &Repairs) {
     assert_eq!(shown(found), before);
 }
 
-/// The files as a diff makes them, by what it says alone.
+/// Applies a diff to the files, by its text alone.
 fn patched(files: &[SourceFile], diff: &str) -> Vec<SourceFile> {
     let mut changed = files.to_vec();
     let mut lines = diff.lines().peekable();
@@ -202,7 +202,7 @@ fn patched(files: &[SourceFile], diff: &str) -> Vec<SourceFile> {
     changed
 }
 
-/// What a report says of the transactions that a plan is of, class by class.
+/// The report's text on the transactions of the files' plan, by class.
 fn analysed(files: Vec<SourceFile>, options: &Options) -> String {
     let script = read(files).unwrap_or_else(|error| panic!("{error}"));
     let catalog = script.application.catalog();
@@ -210,9 +210,8 @@ fn analysed(files: Vec<SourceFile>, options: &Options) -> String {
     text::render(&plan, catalog, &script.summaries)
 }
 
-/// Every offered repair of every example, and of the applications here, is what its diff says, and comes to what
-/// it says: the report of the changed files names each type with the class, the routing and the guards that it
-/// is told to have.
+/// Every offered repair of every example, and of the applications here, is what its diff says, and has the plan
+/// that it promises: the report of the changed files has each type with the promised class, routing and guards.
 #[test]
 fn what_is_offered_is_what_analysing_the_changed_files_says() {
     let mut applications: Vec<(String, Vec<SourceFile>)> = EXAMPLES
@@ -271,7 +270,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
             }
         }
     }
-    // Each kind that can be offered of SQL was.
+    // Each kind that SQL allows was offered.
     let kinds: Vec<&str> = seen.keys().copied().collect();
     assert_eq!(
         kinds,
@@ -342,7 +341,7 @@ fn what_is_serializable_can_ask_for_less() {
     assert_eq!(repair.change.after.free, 6, "{}", shown(&found));
 }
 
-/// What is in some tables after these calls, one after another, on these rows.
+/// The contents of some tables after these calls, one after another, on these rows.
 fn left_by(
     files: Vec<SourceFile>,
     rows: &[&str],
@@ -367,7 +366,7 @@ fn left_by(
     tables.iter().map(|table| store.rows(table)).collect()
 }
 
-/// Called one after another, the changed procedures do what they did: also where a row is not there.
+/// Called one after another, the changed procedures do what the original ones did: also if a row does not exist.
 #[test]
 fn who_runs_alone_does_what_it_did() {
     let int = |n: i64| Value::Int(n);
@@ -401,7 +400,7 @@ fn who_runs_alone_does_what_it_did() {
         "INSERT INTO district VALUES (1, 2, 0.2, 7)",
     ];
     let of_district = |d: i64| ("new_order", vec![int(1), int(d)]);
-    // There is no third one.
+    // There is no third district.
     let calls: Vec<(&str, Vec<Value>)> = [1, 2, 1, 3, 1].map(of_district).to_vec();
     let calls: Vec<(&str, &[Value])> = calls.iter().map(|(n, a)| (*n, a.as_slice())).collect();
     let found = of(ORDERS);
@@ -413,7 +412,7 @@ fn who_runs_alone_does_what_it_did() {
     assert_eq!(was[1].len(), 4, "{was:?}");
 }
 
-/// A value that is given besides finds the row that was found without it, and no other.
+/// With an additional condition on the passed value, a read finds the same row as without it, and no other.
 #[test]
 fn a_wrong_value_finds_nothing() {
     let files = example_files("smallbank");
@@ -450,11 +449,11 @@ fn a_wrong_value_finds_nothing() {
     assert_eq!(left(&changed, &arguments(&[2])), nothing);
 }
 
-/// What would be another thing for a transaction that runs alone is no repair.
+/// A change that would alter a transaction that runs alone is no repair.
 #[test]
 fn what_is_not_the_same_is_left_alone() {
     for (what, from, to) in [
-        // Somebody may have changed the row in between.
+        // Another statement may have changed the row in between.
         (
             "written between",
             "    left_over := had - 1;",
@@ -492,8 +491,8 @@ fn what_is_not_the_same_is_left_alone() {
     }
 }
 
-/// What is decided by a number cannot wait for the commit, and nobody says that it would; that another reads the
-/// counter in between keeps it where it is.
+/// A number that decides something cannot wait for the commit, and the repair does not claim so; a read of the
+/// counter in between prevents the move.
 #[test]
 fn a_number_that_is_computed_with_is_not_told_to_come_at_commit() {
     let with = |statement: &str| {
@@ -510,7 +509,7 @@ fn a_number_that_is_computed_with_is_not_told_to_come_at_commit() {
             .any(|repair| repair.kind.code == "repair-take-number");
         (offered, told.contains("only after the commit"), told)
     };
-    // The guard of the counter stays, and it covers that of the rows as it did before.
+    // The guard of the counter stays, and covers that of the rows as before.
     let (offered, at_commit, told) = with("IF number > 3000 THEN RAISE EXCEPTION 'full'; END IF;");
     assert!(!offered && !at_commit, "{told}");
     let (offered, _, told) =
@@ -518,7 +517,7 @@ fn a_number_that_is_computed_with_is_not_told_to_come_at_commit() {
     assert!(!offered, "{told}");
 }
 
-/// An assertion that counts rows would count marked ones: then nothing is marked.
+/// An assertion that counts rows would count marked ones: then no repair marks.
 #[test]
 fn rows_that_are_counted_are_not_marked() {
     let mut files = example_files("payroll");
@@ -534,7 +533,7 @@ fn rows_that_are_counted_are_not_marked() {
     assert!(!codes.contains(&"repair-mark-deleted"), "{}", shown(&found));
 }
 
-/// Files that are not the application's own are not changed, though a repair of theirs would do.
+/// Files that are not the application's own are not changed, though a repair of them would help.
 #[test]
 fn files_of_others_stay_as_they_are() {
     let tables = ORDERS.find("\nCREATE PROCEDURE").expect("procedures");

@@ -1,4 +1,4 @@
-//! Whose reads are a subset of what is written together (ramp.txt, §3.4), and whose are not.
+//! Which reads are a subset of what is written together (ramp.txt, §3.4), and which are not.
 
 use anabranch_analysis::plan::{Plan, ReadSubset};
 use anabranch_sql::source::SourceFile;
@@ -47,7 +47,7 @@ fn whoever_reads_what_is_written_together_is_serializable() {
         Some(ReadSubset::Serializable)
     );
     assert_eq!(subset(&procedures, "befriend"), None, "it does not read");
-    // A part of it will do, and so will what nobody writes.
+    // A part of it is a subset, too, also beside tables that no type writes.
     let one = "
         CREATE FUNCTION is_friend(x integer, y integer, OUT one bigint) LANGUAGE plpgsql STABLE AS $$
         DECLARE n bigint;
@@ -59,7 +59,7 @@ fn whoever_reads_what_is_written_together_is_serializable() {
     assert_eq!(subset, Some(ReadSubset::Serializable));
 }
 
-/// History (7): who reads of two writers may see the one without the other.
+/// History (7): a reader of two writers may see the one without the other.
 #[test]
 fn whoever_reads_of_two_writers_is_not() {
     let two = "
@@ -70,12 +70,12 @@ fn whoever_reads_of_two_writers_is_not() {
             SELECT since INTO other FROM friends WHERE a = x AND b = z;
         END; $$;";
     assert_eq!(subset(&[BEFRIEND, two], "two"), None);
-    // Nor is who meets its writers: cycles may go through it.
+    // Nor has a type that shares tables with its writers: cycles may go through it.
     let beside = subset(&[BEFRIEND, ARE_FRIENDS, two], "are_friends");
     assert_eq!(beside, Some(ReadSubset::Beside("two".into())));
 }
 
-/// Each writer that leaves out, may leave out, or reads takes the property away.
+/// Each writer that omits a row, may omit one, or reads removes the property.
 #[test]
 fn a_writer_that_may_leave_something_out_takes_it_away() {
     let writers = [
@@ -83,18 +83,18 @@ fn a_writer_that_may_leave_something_out_takes_it_away() {
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE SQL BEGIN ATOMIC
             UPDATE friends SET since = t WHERE a = p AND b = q;
          END;",
-        // Only sometimes the other.
+        // The other only sometimes.
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE plpgsql AS $$ BEGIN
             UPDATE friends SET since = t WHERE a = p AND b = q;
             IF t > 0 THEN UPDATE friends SET since = t WHERE a = q AND b = p; END IF;
          END; $$;",
-        // It may have gone before.
+        // The row may have been deleted before.
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE plpgsql AS $$ BEGIN
             UPDATE friends SET since = t WHERE a = p AND b = q;
             IF t > 0 THEN RETURN; END IF;
             UPDATE friends SET since = t WHERE a = q AND b = p;
          END; $$;",
-        // It depends on what is there.
+        // It depends on existing rows.
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE SQL BEGIN ATOMIC
             UPDATE friends SET since = since + t WHERE a = p AND b = q;
             UPDATE friends SET since = since + t WHERE a = q AND b = p;
@@ -103,7 +103,7 @@ fn a_writer_that_may_leave_something_out_takes_it_away() {
             UPDATE friends SET since = t WHERE a = p AND b = q AND since < t;
             UPDATE friends SET since = t WHERE a = q AND b = p AND since < t;
          END;",
-        // A row that is not there is not written.
+        // An UPDATE of a missing row writes nothing.
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE SQL BEGIN ATOMIC
             INSERT INTO friends VALUES (p, q, t);
             INSERT INTO friends VALUES (q, p, t);
@@ -117,7 +117,7 @@ fn a_writer_that_may_leave_something_out_takes_it_away() {
         let found = subset(&[BEFRIEND, ARE_FRIENDS, writer], "are_friends");
         assert_eq!(found, None, "{writer}");
     }
-    // One that does both, by whatever way, does not.
+    // A type that does both, in whatever way, does not.
     let both = "
         CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE plpgsql AS $$ BEGIN
             IF t < 0 THEN RAISE EXCEPTION 'no'; END IF;
@@ -128,7 +128,7 @@ fn a_writer_that_may_leave_something_out_takes_it_away() {
     assert_eq!(found, Some(ReadSubset::Serializable));
 }
 
-/// Rows that only ever come, both at once.
+/// Rows that are only ever inserted, both together.
 #[test]
 fn rows_that_are_inserted_together_are_read_together() {
     let insert = "
@@ -146,7 +146,7 @@ fn rows_that_are_inserted_together_are_read_together() {
     assert_eq!(subset(&[some, ARE_FRIENDS], "are_friends"), None);
 }
 
-/// A writer that reads somewhere is no writer of the theorem's, and ranges are no items.
+/// A writer that reads somewhere does not satisfy the theorem, and ranges are no items.
 #[test]
 fn whoever_reads_and_writes_takes_it_away() {
     let reads = "
@@ -162,7 +162,7 @@ fn whoever_reads_and_writes_takes_it_away() {
         CREATE FUNCTION all_of(x integer, OUT n bigint) LANGUAGE plpgsql STABLE AS $$
         BEGIN SELECT max(since) INTO n FROM friends WHERE a = x; END; $$;";
     assert_eq!(subset(&[BEFRIEND, range], "all_of"), None);
-    // What shares nothing with it does not matter.
+    // Types that share nothing with it do not matter.
     let apart = "
         CREATE PROCEDURE noted(i uuid) LANGUAGE plpgsql AS $$
         DECLARE v text;

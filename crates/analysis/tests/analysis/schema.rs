@@ -8,8 +8,8 @@ use crate::support::Application;
 
 const SCHEMA: &str = include_str!("../../../../docs/schemas/analyze.schema.json");
 
-/// What is wrong with `value`; nothing if it is valid. Properties that the schema does not name
-/// are wrong here, so that none is added without being published.
+/// The errors of `value`; empty if it is valid. Properties that the schema does not name are errors here, so that
+/// none is added without being published.
 fn validate(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     let schema = match schema["$ref"].as_str() {
         Some(path) => root
@@ -83,7 +83,7 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut V
     }
 }
 
-/// What is wrong with a report.
+/// The errors of a report.
 pub(crate) fn check(report: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! The built-in solver, held against a naive twin that tries every value, and against Z3.
+//! The built-in solver, compared with a naive twin that tries every value, and with Z3.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use anabranch_analysis::solve::{
 };
 use anabranch_types::SplitMix64;
 
-/// Numbers from a seed.
+/// A pseudo-random number generator.
 struct Random(SplitMix64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// A problem made up from a seed: numbers and flags, and conditions on them.
+/// A random problem: numbers and flags, and conditions on them.
 struct MadeUp {
     problem: Problem,
     numbers: Vec<Variable>,
@@ -130,7 +130,7 @@ impl MadeUp {
     }
 }
 
-/// Whether a model satisfies a problem, by the plainest reading of it.
+/// Whether a model satisfies a problem, by direct evaluation.
 fn naive(problem: &Problem, model: &[Assigned]) -> bool {
     fn holds(formula: &Formula, model: &[Assigned]) -> bool {
         match formula {
@@ -165,7 +165,7 @@ fn solver() -> Solver {
     Solver::Builtin(Effort::default())
 }
 
-/// So many problems of each kind.
+/// The number of problems of each kind.
 fn problems() -> u64 {
     match std::env::var_os("ANABRANCH_QUICK") {
         Some(_) => 1_000,
@@ -233,7 +233,7 @@ fn what_some_fractions_satisfy_is_satisfiable() {
 
 #[test]
 fn whole_numbers_without_bounds_are_not_split_for_ever() {
-    // 3x - 3y = 1 has solutions, but none that are whole.
+    // 3x - 3y = 1 has solutions, but no whole ones.
     let mut problem = Problem::default();
     let [x, y] = ["x", "y"].map(|name| Linear::variable(problem.variable(name, Sort::Whole)));
     let three = Rational::whole(3);
@@ -241,8 +241,8 @@ fn whole_numbers_without_bounds_are_not_split_for_ever() {
     let one = Linear::constant(Rational::ONE);
     problem.assert(Formula::equal(&difference, &one).unwrap());
     assert_eq!(solver().decide(&problem), Answer::Unsatisfiable);
-    // x + y = 1 and x = y leave one half: it takes a split to see that no whole numbers do, and without one nothing
-    // is known.
+    // x + y = 1 and x = y have the solution one half: a split shows that no whole numbers satisfy them, and without
+    // one the answer is unknown.
     let mut problem = Problem::default();
     let [x, y] = ["x", "y"].map(|name| Linear::variable(problem.variable(name, Sort::Whole)));
     let sum = x.plus(&y).unwrap();
@@ -277,7 +277,7 @@ fn numbers_that_do_not_fit_are_unknown() {
     }
 }
 
-/// Z3, asked without a limit of time.
+/// Z3, without a time limit.
 #[derive(Debug)]
 struct Z3(PathBuf);
 

@@ -1,8 +1,9 @@
-//! Plans, attacked: applications made up from a seed, as SQL, and their plans explored for a case in
-//! which an invariant breaks though every guard of the plan is kept.
+//! Attacks on plans: random applications, as SQL, whose plans are explored for a case in which an invariant breaks
+//! though every guard of the plan is kept.
 //!
-//! A thousand applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST`
-//! tries others, `ANABRANCH_ANALYSIS_CASES=N` so many cases of each instead of 60. What a seed has found is a named test in `found.rs`.
+//! A thousand applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries others,
+//! `ANABRANCH_ANALYSIS_CASES=N` so many cases of each instead of 60. What a seed has found is a named test in
+//! `found.rs`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,7 +17,7 @@ use anabranch_types::SplitMix64;
 
 use crate::counterexamples::names_an_edge;
 
-/// Numbers from a seed.
+/// A pseudo-random number generator.
 pub(crate) struct Random(SplitMix64);
 
 impl Random {
@@ -207,13 +208,13 @@ fn assertion(random: &mut Random) -> String {
             "(SELECT coalesce(sum(d.a), 0) FROM {down} AS d) {}",
             random.of(&["<= 4", ">= 0"])
         ),
-        // A sum of no rows is NULL, or what stands for it.
+        // A sum of no rows is NULL, or the value of coalesce.
         13 => format!(
             "(SELECT {} FROM {down} AS d) {}",
             random.of(&["sum(d.a)", "coalesce(sum(d.a), 3)"]),
             random.of(&["<= 2", ">= 2"])
         ),
-        // What one row is, others must be.
+        // A condition of one row on others.
         14 => format!(
             "NOT EXISTS (SELECT * FROM {up} AS u WHERE {of_group} AND NOT EXISTS (SELECT * {inside}))"
         ),
@@ -228,7 +229,7 @@ fn assertion(random: &mut Random) -> String {
             "NOT EXISTS (SELECT * FROM {up} AS u JOIN {down} AS d ON d.{link} = u.id WHERE {})",
             random.of(&["u.f <> d.f", "u.f AND d.f", "u.a > 0 AND d.a > 0"])
         ),
-        // Groups that do not have one row each, and constants beside sums.
+        // Groups without one row each, and constants beside sums.
         19 => format!(
             "NOT EXISTS (SELECT * FROM {up} AS u WHERE u.a <> (SELECT count(*) FROM {down} AS d WHERE d.b = u.b))"
         ),
@@ -248,7 +249,7 @@ fn assertion(random: &mut Random) -> String {
     }
 }
 
-/// A procedure being made up: its parameters by name and type.
+/// A random procedure: its parameters by name and type.
 struct Body {
     parameters: Vec<(String, &'static str)>,
     statements: String,
@@ -417,7 +418,7 @@ fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) 
             body.key(random, schema, table),
             random.of(&["b", "b - 1", "a"])
         ),
-        // What keeps a sum.
+        // Statements that keep a sum.
         11 | 12 if table > 0 => {
             let (link, up) = (UP[table], TABLES[table - 1]);
             let group = body.key(random, schema, table - 1);
@@ -459,7 +460,7 @@ fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) 
                  UPDATE {name} SET c = {value} WHERE {link} = {group};"
             )
         }
-        // What follows the row that was found, and does nothing where there was none.
+        // Statements that depend on a row read, and do nothing without it.
         16 if table > 0 => {
             let (link, up) = (UP[table], TABLES[table - 1]);
             let key = body.key(random, schema, table);
@@ -497,7 +498,7 @@ fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) 
                 ),
             }
         }
-        // Both sides of something are turned.
+        // Both sides of an equivalence change.
         19 if table > 0 => {
             let (link, up) = (UP[table], TABLES[table - 1]);
             let group = body.key(random, schema, table - 1);
@@ -575,20 +576,20 @@ fn made_up(seed: u64) -> String {
     text
 }
 
-/// What the seeds came to.
+/// The results of the seeds.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Plans that were broken.
     unsound: Vec<String>,
-    /// Counterexamples that no edge of the coordination graph knows.
+    /// Counterexamples without an edge in the coordination graph.
     edgeless: Vec<String>,
     pub(crate) tried: u32,
     pub(crate) refused: u32,
     pub(crate) free: u32,
     pub(crate) guarded: u32,
-    /// Rules that said yes.
+    /// Rules that gave the verdict yes.
     yes: BTreeSet<&'static str>,
-    /// Rules that said no of something that was then broken.
+    /// Rules that gave the verdict no on something that then broke.
     broken: BTreeSet<&'static str>,
 }
 
@@ -624,7 +625,7 @@ impl Tally {
                 format!("seed {seed} breaks a plan that is called safe:\n{text}\n{found:#?}");
             self.unsound.push(what);
         }
-        // One in eight also without guards, so that it shows what they are for.
+        // One in eight also without guards, to show what they are for.
         if seed.is_multiple_of(8) {
             for found in explorer.counterexamples(seed, effort) {
                 if !names_an_edge(&plan, &found) {
@@ -655,7 +656,7 @@ fn seeds_or(usual: Range<u64>) -> Range<u64> {
     range.unwrap_or(usual)
 }
 
-/// Attacks the plans of the applications that these seeds make, none of which breaks.
+/// Attacks the plans of the applications that these seeds make; none may break.
 fn attacked(seeds: impl Iterator<Item = u64>, made_up: fn(u64) -> String) -> Tally {
     let cases = std::env::var("ANABRANCH_ANALYSIS_CASES").ok();
     let effort = Effort {
@@ -679,7 +680,7 @@ fn attacked(seeds: impl Iterator<Item = u64>, made_up: fn(u64) -> String) -> Tal
     tally
 }
 
-/// Attacks the plans of the seeds that the environment names, or of these: what they came to, if it was these.
+/// Attacks the plans of the seeds that the environment names, or of these; returns the results if it was these.
 pub(crate) fn attacked_as_usual(usual: Range<u64>, made_up: fn(u64) -> String) -> Option<Tally> {
     let seeds = seeds_or(usual.clone());
     let tally = attacked(seeds.clone(), made_up);
@@ -687,11 +688,11 @@ pub(crate) fn attacked_as_usual(usual: Range<u64>, made_up: fn(u64) -> String) -
     (seeds == usual).then_some(tally)
 }
 
-/// Without guards these had counterexamples that no edge knew: of numbers whose row's owner gives them at commit all
-/// the same (172720, 175816), of calls that each look for a row which the other inserts (101696, 111392, 115056), of a
-/// row that a node refuses once it is another (115568), and of a sum that is overwritten, and that another
-/// type does not keep either (118208), or that a call deletes from (194048), also where others move its rows by what
-/// they are joined with (7077584).
+/// Without guards these had counterexamples without an edge: of numbers that a row's owner draws at commit all the
+/// same (172720, 175816), of calls that each look for a row which the other inserts (101696, 111392, 115056), of a
+/// row that a node refuses once it has changed (115568), and of a sum that is overwritten, and that another type
+/// does not keep either (118208), or that a call deletes from (194048), also if others move its rows by joined rows
+/// (7077584).
 #[test]
 fn what_is_shown_without_guards_is_what_edges_are_for() {
     let seeds = [

@@ -1,4 +1,4 @@
-//! The paper's Table 2, row by row, and the rules that stand beside it.
+//! The paper's Table 2, row by row, and the rules beside it.
 
 use anabranch_analysis::plan::Confluence::{No, Unknown, Yes};
 use anabranch_analysis::plan::{CoordinationClass, GuardKeeping, Plan};
@@ -42,7 +42,7 @@ fn row_2_inequality_fails_for_counters() {
         .done();
     let plan = app.plan();
     expect(&plan, "count", "users_n_check", No, "eq-counter");
-    // What is assigned between the check of an increment and its commit must be ordered too.
+    // An assignment that may come between the check of an increment and its commit must be ordered, too.
     expect(&plan, "reset", "users_n_check", No, "eq-counter");
 }
 
@@ -146,7 +146,7 @@ fn row_5_a_number_that_is_used_is_held() {
 #[test]
 fn row_5_a_number_of_another_counter_is_chosen() {
     let mut app = Application::new(NUMBERED);
-    // The entry is put into another series than the one whose number it takes.
+    // The entry is inserted into another series than the one whose number it takes.
     app.transaction("append", &["p_s", "p_t"])
         .update("series", &[("next", "+=1")], &[("s", "p_t")])
         .result(Carried)
@@ -200,7 +200,7 @@ fn a_key_that_holds_a_new_parents_key_is_derived() {
         .insert("line", &[("cart", "p_id"), ("n", "=1")])
         .done();
     expect(&app.plan(), "open", "line_pkey", Yes, "unique-derived");
-    // Another type that adds lines to carts takes that away.
+    // Another type that adds lines to carts makes it non-confluent.
     app.transaction("add", &["p_id", "p_n"])
         .insert("line", &[("cart", "p_id"), ("n", "p_n")])
         .done();
@@ -378,7 +378,7 @@ fn row_10_two_dismissals_of_one_employee_take_the_pay_twice() {
         .done();
     let plan = app.plan();
     expect(&plan, "dismiss", "totals", No, "mv-transition");
-    // Hiring is not drawn into it: a new row is not dismissed before it is there.
+    // Hiring is not affected: a new row cannot be dismissed before it exists.
     expect(&plan, "hire", "totals", Yes, "mv-update");
 }
 
@@ -495,7 +495,7 @@ fn thresholds_hold_under_assignment() {
         "threshold-assign",
     );
     assert!(is_free(&app.plan(), "set"));
-    // … unless somebody else's change is checked against what is assigned.
+    // … unless a change of another type is checked against the assigned value.
     changes(&mut app);
     expect(
         &app.plan(),
@@ -594,7 +594,7 @@ fn an_invariant_that_is_not_recognised_orders_everything() {
     assert_eq!(entry(&plan, "set").class, CoordinationClass::Global);
 }
 
-/// It may look at what it names, and at nothing else, unless it names all.
+/// The formula may read what its text names, and nothing else, unless it selects all.
 #[test]
 fn an_invariant_that_is_not_recognised_looks_at_what_it_names() {
     for (columns, sees) in [
@@ -711,7 +711,7 @@ fn guards_for_different_invariants_order_nothing_between_them() {
         .done();
     // Any two dismissals are ordered, since somebody must stay.
     expect(&app.plan(), "dismiss", "totals", Yes, "mv-update");
-    // A raise is ordered too, but for what it checks itself.
+    // A raise is ordered, too, but for what it checks itself.
     app.transaction("raise", &["p_emp", "p_dept", "p_pay"])
         .select("emp", &["pay"], &[("id", "p_emp")])
         .result(Used)

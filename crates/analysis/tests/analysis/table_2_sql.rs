@@ -1,12 +1,12 @@
-//! The paper's Table 2 once more, row by row, from SQL alone: what is confluent withstands every case
-//! that is tried, and what is not has a counterexample.
+//! The paper's Table 2 once more, row by row, from SQL alone: what is confluent withstands every case that is
+//! tried, and what is not has a counterexample.
 
 use anabranch_analysis::explore::{Counterexample, Effort, Explorer};
 use anabranch_analysis::plan::Confluence;
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::SourceFile;
 
-/// What the paper says of a row, and it as SQL: one transaction type `t`, perhaps beside others.
+/// A row of the table, and as SQL: one transaction type `t`, perhaps beside others.
 struct Row {
     number: u32,
     title: &'static str,

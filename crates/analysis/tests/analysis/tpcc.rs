@@ -74,8 +74,8 @@ fn the_plan_coordinates_only_what_must_be() {
     let key: Vec<_> = guard.key.iter().map(|k| k.name.as_str()).collect();
     assert_eq!(key, ["no_w_id", "no_d_id"]);
     assert_eq!(guard.key[0].from, "p_w_id");
-    // Two deliveries cannot both take an order: its row is read and written under the guard. The
-    // range in which it is the first is not validated, since new orders are appended behind it.
+    // Two deliveries cannot both take an order: its row is read and written under the guard. The range in which it
+    // is the first is not validated, since new orders are appended behind it.
     let delivery = tpcc
         .types
         .iter()

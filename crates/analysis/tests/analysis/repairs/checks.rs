@@ -1,11 +1,11 @@
-//! What is read of a row, checked, and changed: by one UPDATE.
+//! Repairs of a row that is read, checked, and changed: by one UPDATE.
 
 use anabranch_sql::SourceFile;
 use anabranch_types::Value;
 
 use super::{golden, left_by, of, offered, shown};
 
-/// Stock that is taken if there is some, and filled up as TPC-C has it.
+/// Stock that is taken if there is enough, and refilled as in TPC-C.
 pub(super) const STOCK: &str = "CREATE TABLE stock (
     id integer PRIMARY KEY,
     quantity integer,
@@ -52,7 +52,7 @@ fn what_is_checked_is_checked_by_the_update() {
     assert_eq!(repair.change.after.free, 2, "{}", shown(&found));
 }
 
-/// Called one after another, on rows that pass and on such as do not, and on one that is not there.
+/// Called one after another, on rows that pass, on rows that fail, and on one that does not exist.
 #[test]
 fn checked_alone_the_same_is_left() {
     let rows = [
@@ -77,12 +77,12 @@ fn checked_alone_the_same_is_left() {
             assert_eq!(now, was, "{count}: {}", repair.diff);
         }
     }
-    // Each way on was taken, and none by all.
+    // Each branch was taken, and none by all calls.
     let taken = left(files.clone(), &calls);
     assert_ne!(taken, left(files, &[]));
 }
 
-/// What is not one UPDATE of the row that was read, or asks anything else, stays.
+/// An IF that is not one UPDATE of the row that was read, or that tests something else, stays.
 #[test]
 fn what_decides_more_than_the_row_stays() {
     let update = "UPDATE stock SET quantity = quantity - p_amount, taken = taken + p_amount WHERE id = p_id;";
@@ -131,7 +131,7 @@ fn what_decides_more_than_the_row_stays() {
     }
 }
 
-/// A variable that is called like a column of the row would be taken for the column.
+/// A variable with the name of a column of the row would be taken for the column.
 #[test]
 fn a_variable_named_like_a_column_stays() {
     let sql = STOCK.replace("least", "taken");
@@ -145,11 +145,11 @@ fn a_variable_named_like_a_column_stays() {
     let found = of(&sql);
     let touched = found.offered.iter().any(|of| of.diff.contains("there >= "));
     assert!(!touched, "{}", shown(&found));
-    // It is not even tried: SQL would not know which of the two is meant.
+    // It is not even tried: SQL could not distinguish the two.
     let mut considered = found.considered.iter();
     let refused = considered.any(|of| of.reason.contains("ambiguous"));
     assert!(!refused, "{}", shown(&found));
-    // By another name it would do.
+    // With another name it works.
     let other = sql.replacen("there >= taken", "there >= most", 1);
     let other = other.replacen("taken integer :=", "most integer :=", 1);
     let touched = of(&other)
@@ -159,7 +159,7 @@ fn a_variable_named_like_a_column_stays() {
     assert!(touched, "{}", shown(&of(&other)));
 }
 
-/// To lock what is read takes nothing away: what is read and changed is held in any case.
+/// Locking what is read gains nothing: what is read and changed is guarded anyway.
 #[test]
 fn locking_reads_is_tried_and_of_no_use() {
     let sql = STOCK.replace("        UPDATE stock SET quantity = quantity - p_amount, taken = taken + p_amount WHERE id = p_id;", "        RAISE EXCEPTION 'too many';");

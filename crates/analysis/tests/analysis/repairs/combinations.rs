@@ -1,4 +1,4 @@
-//! Several changes as one: each made on what those before it have left.
+//! Combined repairs: each step changes what the steps before it have left.
 
 use anabranch_analysis::repair::{Classes, STEPS_MAX};
 use anabranch_analysis::report::html;
@@ -12,7 +12,7 @@ use super::{ORDERS, analysed, left_by, of, offered, patched, read, repairs, repa
 use crate::schema::check;
 use crate::support::example_files;
 
-/// What is better by itself goes further with the next: numbers at commit and generated keys.
+/// A repair that helps by itself goes further with the next: numbers drawn at commit and generated keys.
 #[test]
 fn what_is_left_is_taken_away_next() {
     let found = of(ORDERS);
@@ -20,7 +20,7 @@ fn what_is_left_is_taken_away_next() {
     assert_eq!(first.kind.code, "repair-combination", "{}", shown(&found));
     let steps: Vec<&str> = first.steps.iter().map(|step| step.kind.code).collect();
     assert_eq!(steps, ["repair-generated-key", "repair-take-number"]);
-    // All that its steps say, once; and in one diff what theirs say in two.
+    // Everything that its steps accept, once; and one diff for what theirs say in two.
     for single in ["repair-generated-key", "repair-take-number"] {
         let single = offered(&found, single);
         assert!(single.steps.is_empty());
@@ -42,7 +42,7 @@ fn what_is_left_is_taken_away_next() {
     }
 }
 
-/// Of every example: it is better than each change by itself, made of few.
+/// For every example: the combination is better than each change by itself, and has few steps.
 #[test]
 fn what_is_combined_is_better_than_each() {
     let mut combined = 0;
@@ -109,7 +109,7 @@ fn two_that_save_nothing_apart_may_save_something_together() {
     };
     let steps: Vec<&str> = all.steps.iter().map(|step| step.kind.code).collect();
     assert_eq!(steps, ["repair-increment", "repair-check-in-update"]);
-    // Of use are both: nobody says otherwise.
+    // Both are of use, and neither is listed as useless.
     for step in &all.steps {
         let is_step = found.considered.iter().any(|of| of.title == step.title);
         assert!(!is_step, "{}", shown(&found));
@@ -176,7 +176,7 @@ fn every_report_tells_the_steps() {
     }
 }
 
-/// Where one change is all there is to be done, nothing is told twice.
+/// If a single change is best, the report lists it once.
 #[test]
 fn one_change_is_no_combination() {
     let found = of(super::BANK);
@@ -184,7 +184,7 @@ fn one_change_is_no_combination() {
     assert_eq!(codes, ["repair-increment"]);
 }
 
-/// What is made together does what the application did, when its transactions run one after another.
+/// Combined changes keep what the application does when its transactions run one after another.
 #[test]
 fn who_runs_alone_does_what_it_did_with_all_changes() {
     let rows = [

@@ -1,11 +1,11 @@
-//! What is left of a bounded number, split into shares of sites.
+//! The rest of a bounded number, split into shares of sites.
 
 use anabranch_sql::SourceFile;
 use anabranch_types::Value;
 
 use super::{golden, left_by, of, offered, shown};
 
-/// A cart takes from two rows at once, which lie on two partitions; a truck brings some; somebody looks.
+/// A cart takes from two rows, which lie on two partitions; a truck adds some; a third transaction reads.
 pub(super) const CART: &str = "CREATE TABLE stock (
     warehouse integer NOT NULL,
     item integer NOT NULL,
@@ -56,8 +56,8 @@ fn who_takes_from_two_rows_takes_at_one_site() {
     assert_eq!(classes, ["Global", "Local"]);
 }
 
-/// With all that is left above the bound at one site, its calls are accepted and refused as they were, and what is told and left, the
-/// share and what the row keeps together, is the same.
+/// If one site has all that is left above the bound, its calls are accepted and refused as before, and the results
+/// and the total of the share and the row are the same.
 #[test]
 fn who_has_all_shares_does_what_it_did() {
     let found = of(CART);
@@ -71,7 +71,7 @@ fn who_has_all_shares_does_what_it_did() {
     let shares = "INSERT INTO stock_quantity_share VALUES (1, 5, 3, 8), (2, 5, 3, 5), (1, 5, 4, 0)";
     let after = [stock([2, 2]), looked.to_owned(), shares.to_owned()];
     let int = |numbers: &[i64]| numbers.iter().map(|n| Value::Int(*n)).collect::<Vec<_>>();
-    // The last of each but `look` would be the site.
+    // The last argument of each but `look` would be the site.
     let calls = [
         ("look", int(&[1, 1, 5])),
         ("buy", int(&[1, 5, 2, 5, 4, 3])),
@@ -80,7 +80,7 @@ fn who_has_all_shares_does_what_it_did() {
         ("bring", int(&[2, 5, 6, 3])),
         ("look", int(&[1, 2, 5])),
         ("buy", int(&[1, 5, 2, 5, 4, 3])),
-        // One that is not there.
+        // A row that does not exist.
         ("buy", int(&[1, 5, 9, 5, 1, 3])),
         ("look", int(&[1, 1, 5])),
         ("look", int(&[1, 9, 5])),
@@ -123,7 +123,8 @@ fn who_has_all_shares_does_what_it_did() {
     }
 }
 
-/// A site without enough is refused though another has some, and no share falls below 0: that is what is given up.
+/// A site without enough is refused though another has some, and no share falls below 0: that is what the
+/// application gives up.
 #[test]
 fn a_site_takes_from_its_own_share_alone() {
     let found = of(CART);
@@ -146,7 +147,7 @@ fn a_site_takes_from_its_own_share_alone() {
     assert_ne!(left(&[("buy", &other)]), left(&[]));
 }
 
-/// Whose shape is not certain is named, and not changed.
+/// A number of uncertain shape is named, and not changed.
 #[test]
 fn what_else_becomes_of_the_number_keeps_it_whole() {
     let read =

@@ -1,10 +1,9 @@
 //! Applications for the analyser's tests: schemas as SQL, transaction types by hand.
 //!
-//! A type is built statement by statement; terms are written as text: `p_x` a parameter, `p_x[]`
-//! an element of an array parameter, `=n` an integer, `null`, `fresh` a generated value, `pure`,
-//! `now`, `?` for what is not understood, `#s.c+n` what UPDATE number `s` of the type returns of
-//! the column `c` that it increments, `@s.c` the column `c` that statement `s` reads first,
-//! `min@s.c`, `max@s.c+1` an aggregate of it.
+//! A type is built statement by statement; terms are written as text: `p_x` a parameter, `p_x[]` an element of an
+//! array parameter, `=n` an integer, `null`, `fresh` a generated value, `pure`, `now`, `?` for an unknown term,
+//! `#s.c+n` what UPDATE number `s` of the type returns of the column `c` that it increments, `@s.c` the column `c`
+//! that statement `s` reads first, `min@s.c`, `max@s.c+1` an aggregate of it.
 
 use anabranch_analysis::plan::{Confluence, Plan, PlanEntry, Verdict};
 use anabranch_analysis::{Guarantee, Topology, analyze};
@@ -283,9 +282,8 @@ impl Type<'_> {
         self.push(vec![access], false)
     }
 
-    /// UPDATE table SET …: `x` assigns, `+x` adds, `-x` subtracts, `row` computes from the row,
-    /// `data` from what was read. Deferrable where the whole primary key is fixed and nothing comes
-    /// from data.
+    /// UPDATE table SET …: `x` assigns, `+x` adds, `-x` subtracts, `row` computes from the row, `data` from what
+    /// was read. Deferrable if the whole primary key is fixed and nothing comes from data.
     pub(crate) fn update(
         self,
         table: &str,
@@ -345,7 +343,7 @@ impl Type<'_> {
         self
     }
 
-    /// Columns that the last statement reads besides.
+    /// Adds columns that the last statement reads.
     pub(crate) fn reading(mut self, columns: &[&str]) -> Self {
         let table = self
             .summary
@@ -363,7 +361,7 @@ impl Type<'_> {
         self
     }
 
-    /// The last statement joins another table.
+    /// Joins another table in the last statement.
     pub(crate) fn join(
         mut self,
         table: &str,
@@ -391,13 +389,13 @@ impl Type<'_> {
     }
 }
 
-/// What the plan says of a type and an invariant.
+/// The verdict on a type and an invariant.
 pub(crate) fn verdict<'p>(plan: &'p Plan, name: &str, invariant: &str) -> &'p Verdict {
     try_verdict(plan, name, invariant)
         .unwrap_or_else(|| panic!("{name} has no verdict on {invariant}"))
 }
 
-/// The same, if there is one.
+/// The verdict, if there is one.
 pub(crate) fn try_verdict<'p>(plan: &'p Plan, name: &str, invariant: &str) -> Option<&'p Verdict> {
     let place = plan.invariants.iter().position(|i| i.name == invariant);
     let place = place.unwrap_or_else(|| panic!("no invariant {invariant}"));
