@@ -17,7 +17,7 @@ use crate::term::surely_equal;
 
 /// A requirement: what one type must be ordered on, and for which invariant.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Requirement {
     /// The type.
     pub(crate) owner: usize,
     /// The invariant; `None` where everything is ordered (serializability).
@@ -27,15 +27,18 @@ pub(crate) struct Wanted {
 }
 
 /// The guards that stand whatever becomes of the rest.
-pub(crate) struct Ordering<'a> {
+pub(crate) struct EstablishedOrder<'a> {
     footprint: &'a Footprint<'a>,
-    needs: Vec<Wanted>,
+    needs: Vec<Requirement>,
     links: Links,
 }
 
-impl<'a> Ordering<'a> {
+impl<'a> EstablishedOrder<'a> {
     /// The order that `needs` establish.
-    pub(crate) fn new(footprint: &'a Footprint<'a>, needs: Vec<Wanted>) -> Ordering<'a> {
+    pub(crate) fn new(
+        footprint: &'a Footprint<'a>,
+        needs: Vec<Requirement>,
+    ) -> EstablishedOrder<'a> {
         let mut links = Links::default();
         for (child, table) in footprint.catalog.tables.iter().enumerate() {
             let child = footprint.catalog.schema.tables[child].id;
@@ -45,7 +48,7 @@ impl<'a> Ordering<'a> {
                 }
             }
         }
-        Ordering {
+        EstablishedOrder {
             footprint,
             needs,
             links,
@@ -63,8 +66,8 @@ impl<'a> Ordering<'a> {
         &self.footprint.types[owner].actions[place]
     }
 
-    fn of(&self, owner: usize) -> impl Iterator<Item = &Wanted> {
-        let validated = |w: &Wanted| w.need.keeping == GuardKeeping::Validated;
+    fn of(&self, owner: usize) -> impl Iterator<Item = &Requirement> {
+        let validated = |w: &Requirement| w.need.keeping == GuardKeeping::Validated;
         self.needs
             .iter()
             .filter(move |w| w.owner == owner && validated(w))
@@ -132,11 +135,11 @@ pub(crate) struct CommonKeys {
 
 impl CommonKeys {
     /// Computes the keys of the guards that all these requirements need.
-    pub(crate) fn new(all: &[Wanted]) -> CommonKeys {
+    pub(crate) fn new(all: &[Requirement]) -> CommonKeys {
         let mut known_to_all: HashMap<Item, BTreeSet<ColumnIndex>> = HashMap::new();
-        for wanted in all {
-            let known = wanted.need.key.iter().map(|(column, _)| *column);
-            match known_to_all.entry(item(wanted)) {
+        for required in all {
+            let known = required.need.key.iter().map(|(column, _)| *column);
+            match known_to_all.entry(item(required)) {
                 Entry::Vacant(new) => {
                     new.insert(known.collect());
                 }
@@ -151,16 +154,20 @@ impl CommonKeys {
     }
 
     /// The key columns that all types ordered for one invariant on one item know: the guard's key. Where everything
-    /// is ordered for itself, the columns that `wanted` knows.
-    pub(crate) fn of(&self, wanted: &Wanted) -> Vec<ColumnIndex> {
-        let own = wanted.need.key.iter().map(|(column, _)| *column);
-        match (wanted.invariant, self.known_to_all.get(&item(wanted))) {
+    /// is ordered for itself, the columns that `required` knows.
+    pub(crate) fn of(&self, required: &Requirement) -> Vec<ColumnIndex> {
+        let own = required.need.key.iter().map(|(column, _)| *column);
+        match (required.invariant, self.known_to_all.get(&item(required))) {
             (Some(_), Some(common)) => own.filter(|column| common.contains(column)).collect(),
             _ => own.collect(),
         }
     }
 }
 
-fn item(wanted: &Wanted) -> Item {
-    (wanted.invariant, wanted.need.table, wanted.need.column)
+fn item(required: &Requirement) -> Item {
+    (
+        required.invariant,
+        required.need.table,
+        required.need.column,
+    )
 }

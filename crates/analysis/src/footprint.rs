@@ -60,7 +60,7 @@ impl Action {
             .iter()
             .filter(|c| c.column == column && c.comparison == Comparison::Equal)
             .map(|c| &c.term)
-            .min_by_key(|term| telling(term))
+            .min_by_key(|term| informativeness(term))
     }
 
     /// How `column` is written, if it is.
@@ -85,7 +85,7 @@ pub(crate) struct TableFacts {
     pub(crate) updaters: Vec<Vec<usize>>,
     /// Whether a row may be deleted and another inserted under its key: what was read of the first then does not
     /// hold of the second.
-    pub(crate) rows_come_again: bool,
+    pub(crate) rows_may_be_reinserted: bool,
 }
 
 impl TableFacts {
@@ -143,7 +143,7 @@ impl<'a> Footprint<'a> {
                 let mut inserts = footprint.on_table(table.id);
                 inserts.any(|action| footprint.may_replace(action))
             };
-            footprint.tables[table.id.index()].rows_come_again = again;
+            footprint.tables[table.id.index()].rows_may_be_reinserted = again;
         }
         footprint
     }
@@ -212,8 +212,8 @@ impl<'a> Footprint<'a> {
 
     /// Whether the column's value under a key may change: some type updates it, or a row may be deleted and
     /// inserted again.
-    pub(crate) fn may_be_another(&self, table: TableId, column: ColumnIndex) -> bool {
-        !self.is_settled(table, column) || self.facts(table).rows_come_again
+    pub(crate) fn may_change(&self, table: TableId, column: ColumnIndex) -> bool {
+        !self.is_settled(table, column) || self.facts(table).rows_may_be_reinserted
     }
 
     /// Whether the plan defers an UPDATE to the row's owner. An UPDATE that returns columns is deferred only if no
@@ -224,7 +224,7 @@ impl<'a> Footprint<'a> {
             Deferral::Unread => true,
             Deferral::AfterReading => {
                 let mut returned = access.columns_returned.iter();
-                returned.all(|column| !self.may_be_another(access.table, *column))
+                returned.all(|column| !self.may_change(access.table, *column))
             }
         }
     }
@@ -409,7 +409,7 @@ fn result_use(summary: &TransactionSummary, statement: &StatementSummary) -> Res
         });
     match statement.result {
         ResultUse::Unused if named => ResultUse::Used,
-        told => told,
+        other => other,
     }
 }
 
@@ -461,12 +461,12 @@ fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
     };
     equal
         .into_iter()
-        .min_by_key(|term| (telling(term), first(term)))
+        .min_by_key(|term| (informativeness(term), first(term)))
         .unwrap_or_else(|| term.clone())
 }
 
 /// How informative a term is: 0 is best.
-fn telling(term: &Term) -> u8 {
+fn informativeness(term: &Term) -> u8 {
     match term {
         Term::Parameter(_) => 0,
         Term::Constant(_) => 1,

@@ -7,7 +7,7 @@
 use anabranch_sql::summary::Term;
 use anabranch_types::ColumnIndex;
 
-use crate::conflict::{CommonKeys, Wanted};
+use crate::conflict::{CommonKeys, Requirement};
 use crate::footprint::Footprint;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
 use crate::rule::Need;
@@ -15,7 +15,7 @@ use crate::term::describe;
 
 /// A guard of one type, with the terms of its key.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct KeyedGuard {
     /// The guard as it is in the plan.
     pub(crate) guard: Guard,
     /// The values of its key, in order.
@@ -23,10 +23,10 @@ pub(crate) struct Held {
 }
 
 /// The guards of every type.
-pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<Held>> {
-    let mut held: Vec<Vec<Held>> = vec![Vec::new(); footprint.types.len()];
-    let keys = CommonKeys::new(wanted);
-    for want in wanted {
+pub(crate) fn guards(footprint: &Footprint<'_>, required: &[Requirement]) -> Vec<Vec<KeyedGuard>> {
+    let mut held: Vec<Vec<KeyedGuard>> = vec![Vec::new(); footprint.types.len()];
+    let keys = CommonKeys::new(required);
+    for want in required {
         let need = &want.need;
         let key = keys.of(want);
         let terms: Vec<Term> = key
@@ -47,7 +47,7 @@ pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<He
         match same {
             Some(guard) => guard.absorb(want.invariant, need),
             None => {
-                let mut guard = Held::new(footprint, want.owner, need, &key, terms);
+                let mut guard = KeyedGuard::new(footprint, want.owner, need, &key, terms);
                 guard.absorb(want.invariant, need);
                 held[want.owner].push(guard);
             }
@@ -60,8 +60,8 @@ pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<He
 }
 
 /// Merges guards on columns into a guard on their row that is kept in the same way.
-fn join_rows(guards: &mut Vec<Held>) {
-    let covers = |row: &Held, column: &Held| {
+fn join_rows(guards: &mut Vec<KeyedGuard>) {
+    let covers = |row: &KeyedGuard, column: &KeyedGuard| {
         row.item().is_none()
             && column.item().is_some()
             && row.guard.table == column.guard.table
@@ -81,20 +81,20 @@ fn join_rows(guards: &mut Vec<Held>) {
     }
     for column in covered {
         for row in kept.iter_mut().filter(|row| covers(row, &column)) {
-            row.take_over(&column);
+            row.take_needs_of(&column);
         }
     }
     *guards = kept;
 }
 
-impl Held {
+impl KeyedGuard {
     fn new(
         footprint: &Footprint<'_>,
         owner: usize,
         need: &Need,
         key: &[ColumnIndex],
         terms: Vec<Term>,
-    ) -> Held {
+    ) -> KeyedGuard {
         let table = footprint.table(need.table);
         let item = match need.column {
             Some(column) => footprint.column_name(need.table, column),
@@ -119,7 +119,7 @@ impl Held {
             reads: Vec::new(),
             writes: Vec::new(),
         };
-        Held { guard, terms }
+        KeyedGuard { guard, terms }
     }
 
     /// The item's name, if it is a column.
@@ -131,7 +131,7 @@ impl Held {
     }
 
     /// Adds the invariants and statements of another guard.
-    pub(crate) fn take_over(&mut self, other: &Held) {
+    pub(crate) fn take_needs_of(&mut self, other: &KeyedGuard) {
         let (mine, theirs) = (&mut self.guard, &other.guard);
         mine.invariants.extend(&theirs.invariants);
         mine.invariants.sort_unstable();

@@ -11,7 +11,7 @@
 //!    closed-world: a rule looks at all types together. CHECK constraints that no rule decides go to a solver
 //!    ([`solve`]), which looks for an invalid merge (`proof`).
 //! 4. `conflict`: drops requirements for pairs that guards order already.
-//! 5. `guard`: turns requirements into the guards of each type, and `covered` drops redundant ones. [`partition`]
+//! 5. `guard`: turns requirements into the guards of each type, and `redundant` drops redundant ones. [`partition`]
 //!    chooses the parameters by which types are routed; `placement` and `routing` place tables so that guards fall
 //!    on one partition where a parameter allows it; `merge` chooses how each column is merged.
 //! 6. `rsiw`: finds read-only types whose reads are serializable under RAMP although nothing orders them.
@@ -27,10 +27,8 @@
 //! before it commits, unless its statements are shown to keep them, or its author declares so. An invariant that no
 //! rule decides is unknown, which counts as needing coordination.
 
-mod anything;
 mod assertion;
 mod conflict;
-mod covered;
 pub mod explore;
 mod footprint;
 mod guard;
@@ -40,6 +38,7 @@ pub mod partition;
 mod placement;
 pub mod plan;
 mod proof;
+mod redundant;
 pub mod repair;
 pub mod report;
 mod routing;
@@ -48,6 +47,7 @@ pub mod rule;
 mod sign;
 pub mod solve;
 mod term;
+mod unanalysed;
 
 pub use partition::Partitioning;
 pub use plan::Plan;
@@ -58,9 +58,9 @@ use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
-use conflict::{Ordering, Wanted};
+use conflict::{EstablishedOrder, Requirement};
 use footprint::Footprint;
-use guard::Held;
+use guard::KeyedGuard;
 use invariant::{Content, Declared};
 use merge::MergeModel;
 use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, Verdict};
@@ -154,16 +154,16 @@ pub fn analyze_with(
         limits,
         ..
     } = *options;
-    let seen = anything::stood_for(catalog, summaries);
+    let seen = unanalysed::with_representative(catalog, summaries);
     let footprint = Footprint::new(catalog, &seen);
     let declared = invariant::collect(&footprint);
-    let findings = find(&footprint, &declared, &options.solver);
+    let findings = judge_all(&footprint, &declared, &options.solver);
     let needs = match guarantee {
-        Guarantee::Invariants => wanted(&findings, |_| true),
+        Guarantee::Invariants => requirements(&findings, |_| true),
         Guarantee::Serializable => {
             // Some invariants are evaluated on more than the rows that statements name.
-            let mut needs = everything(&footprint);
-            needs.extend(wanted(&findings, |_| true));
+            let mut needs = every_access(&footprint);
+            needs.extend(requirements(&findings, |_| true));
             needs
         }
     };
@@ -182,7 +182,7 @@ pub fn analyze_with(
             if summary.does_anything {
                 return Default::default();
             }
-            checks(summary, &declared, &findings, owner, serializable)
+            assertion_checks(summary, &declared, &findings, owner, serializable)
         })
         .collect();
     let accesses = match guarantee {
@@ -204,7 +204,7 @@ pub fn analyze_with(
         limits.choices_max,
     );
     let partitioning = serializable.then(|| {
-        let chosen = partition::Chosen {
+        let chosen = partition::ChosenParameters {
             parameters: layout.parameters.clone(),
             weights: &weights,
             cost: layout.cost,
@@ -214,11 +214,11 @@ pub fn analyze_with(
         partition::classify(&footprint, &accesses, conflicts, chosen)
     });
     if !serializable {
-        let class = |owner: usize, guards: &[Held]| {
+        let class = |owner: usize, guards: &[KeyedGuard]| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
             routing::class(&layout.placements, guards, parameter)
         };
-        covered::leave_out(&mut held, class);
+        redundant::remove_redundant(&mut held, class);
     }
     let mut subsets = rsiw::read_subsets(&footprint);
     let entries = checked
@@ -262,7 +262,7 @@ pub fn analyze_with(
         columns: merge::policies(
             &footprint,
             topology,
-            &lossy(&footprint, &findings, &declared),
+            &computed_columns(&footprint, &findings, &declared),
         ),
         placements: layout.placements,
         placement_reasons: layout.reasons,
@@ -272,7 +272,7 @@ pub fn analyze_with(
 }
 
 /// Runs the rules and the solver on each invariant, and drops what other guards order already.
-fn find<'a>(
+fn judge_all<'a>(
     footprint: &'a Footprint<'a>,
     declared: &'a [Declared],
     solver: &Solver,
@@ -289,8 +289,8 @@ fn find<'a>(
             *found = proof::judge(footprint, solver, &check, std::mem::take(found));
         }
     }
-    let standing: Vec<Wanted> = wanted(&findings, |f| f.unless_ordered.is_empty());
-    let ordering = Ordering::new(footprint, standing);
+    let standing: Vec<Requirement> = requirements(&findings, |f| f.unless_ordered.is_empty());
+    let ordering = EstablishedOrder::new(footprint, standing);
     for finding in findings
         .iter_mut()
         .flatten()
@@ -328,26 +328,26 @@ fn sequenced(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<(TableId, 
 }
 
 /// The requirements of those findings that pass a test.
-fn wanted(findings: &[Vec<Finding>], test: fn(&Finding) -> bool) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
+fn requirements(findings: &[Vec<Finding>], test: fn(&Finding) -> bool) -> Vec<Requirement> {
+    let mut required = Vec::new();
     for (invariant, of_invariant) in findings.iter().enumerate() {
         for finding in of_invariant.iter().filter(|f| test(f)) {
-            wanted.extend(finding.needs.iter().map(|need| Wanted {
+            required.extend(finding.needs.iter().map(|need| Requirement {
                 owner: finding.owner,
                 invariant: Some(invariant),
                 need: need.clone(),
             }));
         }
     }
-    wanted
+    required
 }
 
 /// A requirement for each row that is read or written and that some type writes.
-fn everything(footprint: &Footprint<'_>) -> Vec<Wanted> {
+fn every_access(footprint: &Footprint<'_>) -> Vec<Requirement> {
     footprint
         .actions()
         .filter(|a| footprint.facts(a.access.table).is_written())
-        .map(|a| Wanted {
+        .map(|a| Requirement {
             owner: a.owner,
             invariant: None,
             need: Need::row(footprint, a).reading(a),
@@ -379,14 +379,14 @@ fn entry(
     footprint: &Footprint<'_>,
     owner: usize,
     class: CoordinationClass,
-    held: &[Held],
+    held: &[KeyedGuard],
     layout: &placement::Layout,
     verdicts: Vec<Verdict>,
     serializable: bool,
 ) -> PlanEntry {
     let of = footprint.types[owner].summary;
     let (routing, array) = (layout.routing[owner], layout.arrays[owner]);
-    let list = |pick: fn(&Held) -> &Vec<StatementId>| {
+    let list = |pick: fn(&KeyedGuard) -> &Vec<StatementId>| {
         let mut statements: Vec<StatementId> = held.iter().flat_map(pick).copied().collect();
         statements.sort_unstable();
         statements.dedup();
@@ -429,7 +429,7 @@ fn entry(
 }
 
 /// The assertions that a type could break alone; separately those of them that its author declares it keeps.
-fn checks(
+fn assertion_checks(
     summary: &TransactionSummary,
     declared: &[Declared],
     findings: &[Vec<Finding>],
@@ -478,7 +478,7 @@ fn class_with_checks(
 
 /// The columns that are computed from data that was read, so that their writers are ordered. Columns that the row's
 /// owner computes from the row itself are not among them.
-fn lossy(
+fn computed_columns(
     footprint: &Footprint<'_>,
     findings: &[Vec<Finding>],
     declared: &[Declared],

@@ -16,7 +16,7 @@ use anabranch_sql::summary::{Role, Term};
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
 use crate::footprint::{Action, Footprint};
-use crate::guard::Held;
+use crate::guard::KeyedGuard;
 use crate::partition::search::{Problem, Score, Scored};
 use crate::partition::{Conflict, Key};
 
@@ -43,7 +43,7 @@ pub(crate) struct Layout {
 /// Chooses placement and routing.
 pub(crate) fn lay_out(
     footprint: &Footprint<'_>,
-    held: &[Vec<Held>],
+    held: &[Vec<KeyedGuard>],
     conflicts: &[Conflict],
     weights: &[u64],
     choices_max: usize,
@@ -171,7 +171,7 @@ fn parameters(
     footprint: &Footprint<'_>,
     candidates: &[Vec<ColumnIndex>],
     owner: usize,
-    held: &[Held],
+    held: &[KeyedGuard],
 ) -> Vec<usize> {
     let mut found = Vec::new();
     for guard in held {
@@ -248,7 +248,7 @@ fn score(
     candidates: &[Vec<ColumnIndex>],
     parameters: &[usize],
     owner: usize,
-    held: &[Held],
+    held: &[KeyedGuard],
     weight_of_type: u64,
 ) -> Vec<Scored> {
     let mut by_parameter: Vec<BTreeMap<(usize, usize), Score>> =

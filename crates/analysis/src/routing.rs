@@ -3,19 +3,19 @@
 use anabranch_sql::summary::Term;
 use anabranch_types::Placement;
 
-use crate::guard::Held;
+use crate::guard::KeyedGuard;
 use crate::plan::CoordinationClass;
 
 /// The class of a type with these guards, if `routing` is its parameter.
 pub(crate) fn class(
     placements: &[Placement],
-    held: &[Held],
+    held: &[KeyedGuard],
     routing: Option<usize>,
 ) -> CoordinationClass {
     if held.is_empty() {
         return CoordinationClass::Free;
     }
-    let on_routed = |guard: &Held| match &placements[guard.guard.table.index()] {
+    let on_routed = |guard: &KeyedGuard| match &placements[guard.guard.table.index()] {
         Placement::Columns(columns) => columns.iter().all(|column| {
             let place = guard.guard.key.iter().position(|k| k.column == *column);
             matches!(
@@ -27,7 +27,7 @@ pub(crate) fn class(
         Placement::Replicated => true,
         Placement::Whole => false,
     };
-    let on_first = |guard: &Held| {
+    let on_first = |guard: &KeyedGuard| {
         matches!(
             placements[guard.guard.table.index()],
             Placement::Whole | Placement::Replicated

@@ -9,11 +9,11 @@
 //! were some. NULL is not followed: a comparison with NULL satisfies an assertion in SQL, and it does so here.
 
 mod every_row;
-mod reading;
+mod recognise;
 mod row;
 
 pub(crate) use every_row::EveryRow;
-pub(crate) use reading::read_assertion;
+pub(crate) use recognise::read_assertion;
 pub(crate) use row::{Atom, RowScope, columns_of, read_check, simple_column};
 
 use anabranch_types::{ColumnIndex, TableId, Value};

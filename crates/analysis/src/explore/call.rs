@@ -25,14 +25,14 @@ pub(super) struct Call {
 
 /// A call, with its log if it has run.
 #[derive(Clone, Copy)]
-pub(super) struct Ran<'c> {
+pub(super) struct LoggedCall<'c> {
     pub(super) call: &'c Call,
     pub(super) log: Option<&'c Log>,
 }
 
-impl<'c> Ran<'c> {
+impl<'c> LoggedCall<'c> {
     /// A call of which only the arguments are known.
-    pub(super) fn unseen(call: &'c Call) -> Ran<'c> {
-        Ran { call, log: None }
+    pub(super) fn not_run(call: &'c Call) -> LoggedCall<'c> {
+        LoggedCall { call, log: None }
     }
 }

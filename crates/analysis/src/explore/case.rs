@@ -6,7 +6,7 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
-use super::call::{Call, Ran, Side};
+use super::call::{Call, LoggedCall, Side};
 use super::merge::{Merged, merge};
 use super::state::{Attempt, Log, State};
 use super::validity::{violated, violated_since};
@@ -43,7 +43,7 @@ pub(super) fn run(
     let mut attempt = Attempt::new(world, state.clone(), call.number, planned);
     ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
     let (after, log) = attempt.into_parts();
-    let looked_for = |name: &String| !planned || world.is_looked_for(call.procedure, name);
+    let looked_for = |name: &String| !planned || world.is_checked(call.procedure, name);
     // Invariants that no plan checks may have been violated before.
     let violated = match planned {
         true => violated(world, &after),
@@ -55,7 +55,7 @@ pub(super) fn run(
 /// Whether the plan orders a call of one side against one of the other, by the keys that they used where they ran:
 /// `logs` are those of the calls.
 pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> bool {
-    let ran = calls.iter().zip(logs).map(|(call, log)| Ran {
+    let ran = calls.iter().zip(logs).map(|(call, log)| LoggedCall {
         call,
         log: Some(log),
     });
@@ -71,7 +71,7 @@ pub(super) enum Lost {
 }
 
 /// The merged state of replicas that have diverged.
-pub(super) struct Met {
+pub(super) struct MergedCase {
     ancestor: State,
     merged: State,
     /// The invariant that the merge itself found violated.
@@ -80,16 +80,16 @@ pub(super) struct Met {
     planned: bool,
 }
 
-impl Met {
+impl MergedCase {
     /// Merges the effects of calls on this ancestor, in the order of timestamps.
     pub(super) fn new(
         world: &World<'_>,
         ancestor: State,
         logs: &[&Log],
         planned: bool,
-    ) -> Option<Met> {
+    ) -> Option<MergedCase> {
         match merge(world, &ancestor, logs) {
-            Merged::State(merged, broken) => Some(Met {
+            Merged::State(merged, broken) => Some(MergedCase {
                 ancestor,
                 merged,
                 broken,
@@ -128,11 +128,11 @@ impl Met {
         }
         let name = invariant.strip_prefix("isolation(")?.strip_suffix(')')?;
         let table = world.catalog().table_by_name(name)?.id;
-        let joins = |invariant: &str| world.joins(first.procedure, second.procedure, invariant);
+        let joins = |invariant: &str| world.has_edge(first.procedure, second.procedure, invariant);
         if self.violated(world).iter().any(|violated| joins(violated)) {
             return Some(Lost::No);
         }
-        let [one, other] = [first, second].map(Ran::unseen);
+        let [one, other] = [first, second].map(LoggedCall::not_run);
         let ordered = world.orders(one, other) || world.orders(other, one);
         if ordered && !joins(invariant) && world.isolates(first.procedure, second.procedure) {
             return Some(Lost::No);
@@ -179,7 +179,8 @@ impl Met {
                 {
                     // A value computed for the row that was found is refused by a node once the row has changed.
                     let columns = world.written(done, schema).into_iter();
-                    let kept = columns.filter(|c| !world.is_of_the_row_found(done, table, *c));
+                    let kept =
+                        columns.filter(|c| !world.is_computed_from_found_row(done, table, *c));
                     written.extend(kept.map(|column| (key, column)));
                 }
             }
@@ -231,7 +232,7 @@ impl Case {
             return None;
         }
         let logs: Vec<&Log> = logs.iter().collect();
-        let violated = Met::new(world, ancestor, &logs, planned)?.violated(world);
+        let violated = MergedCase::new(world, ancestor, &logs, planned)?.violated(world);
         Some(if violated.is_empty() {
             Outcome::Holds
         } else {
@@ -257,9 +258,9 @@ impl Case {
     }
 
     /// Runs the calls, each on its side, and merges their effects.
-    fn merge(&self, world: &World<'_>, planned: bool) -> Option<Met> {
+    fn merge(&self, world: &World<'_>, planned: bool) -> Option<MergedCase> {
         let (ancestor, logs) = self.ran(world, planned)?;
-        Met::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
+        MergedCase::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
     }
 
     /// Runs the calls, each on its side; returns the ancestor and the logs of the calls that ran after divergence.
@@ -312,7 +313,7 @@ impl Case {
             Some(met.loses(world, invariant, &apart)? == Lost::Yes)
         };
         let ordered_for_it = match apart[..] {
-            [first, second] => world.joins(first.procedure, second.procedure, invariant),
+            [first, second] => world.has_edge(first.procedure, second.procedure, invariant),
             _ => false,
         };
         // Without guards no owner draws numbers at commit, and two calls that read the same number lose an update.
@@ -321,7 +322,7 @@ impl Case {
     }
 
     /// The same case with the ancestor's rows in place of the calls that made them.
-    pub(super) fn settled(&self, world: &World<'_>, planned: bool) -> Option<Case> {
+    pub(super) fn with_ancestor_rows(&self, world: &World<'_>, planned: bool) -> Option<Case> {
         let ancestor = self.ancestor(world, planned)?;
         let calls = self.calls.iter().filter(|c| c.side != Side::Before);
         Some(Case {

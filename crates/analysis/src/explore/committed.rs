@@ -11,8 +11,8 @@ use anabranch_types::{Effect, Key, Row, TableId};
 use super::Explorer;
 use super::call::{Call, Side};
 use super::case::Case;
+use super::counterexample::{Counterexample, inserts};
 use super::merge::{Merged, merge};
-use super::show::{Counterexample, inserts};
 use super::state::{Attempt, Log, State};
 use super::validity::violated;
 

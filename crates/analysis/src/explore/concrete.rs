@@ -41,19 +41,19 @@ impl Generator<'_> {
         let row = rows[place].1.clone();
         let mut sides: [Vec<Call>; 2] = Default::default();
         let mut number = 0;
-        for told in &merge.calls {
-            if told.guessed && self.random.one_in(3) {
+        for of_model in &merge.calls {
+            if of_model.guessed && self.random.one_in(3) {
                 continue;
             }
             number += 1;
-            let side = if told.on_left {
+            let side = if of_model.on_left {
                 Side::Left
             } else {
                 Side::Right
             };
-            sides[usize::from(!told.on_left)].push(Call {
-                procedure: told.owner,
-                arguments: self.completed(told, &row, &rows, &merge.numbers),
+            sides[usize::from(!of_model.on_left)].push(Call {
+                procedure: of_model.owner,
+                arguments: self.completed(of_model, &row, &rows, &merge.numbers),
                 side,
                 number,
             });
@@ -76,27 +76,27 @@ impl Generator<'_> {
     /// and random ones.
     fn completed(
         &mut self,
-        told: &ModelCall,
+        of_model: &ModelCall,
         row: &[Value],
         rows: &[(TableId, Vec<Value>)],
         numbers: &[i64],
     ) -> Vec<Value> {
         let world = self.source.world;
-        let procedure = &world.application.procedures[told.owner];
+        let procedure = &world.application.procedures[of_model.owner];
         let types: Vec<DataType> = procedure
             .parameters()
             .iter()
             .map(|(_, t)| t.clone())
             .collect();
         let mut arguments: Vec<Option<Value>> = vec![None; types.len()];
-        for (parameter, value) in &told.arguments {
+        for (parameter, value) in &of_model.arguments {
             arguments[*parameter] = Some(value.clone());
         }
-        for (column, parameter) in &told.of_row {
+        for (column, parameter) in &of_model.of_row {
             let value = in_array(row[column.index()].clone(), &types[*parameter]);
             arguments[*parameter].get_or_insert(value);
         }
-        let statements = &world.application.summaries()[told.owner].statements;
+        let statements = &world.application.summaries()[of_model.owner].statements;
         for access in statements.iter().flat_map(|statement| &statement.accesses) {
             let there: Vec<&Vec<Value>> = rows
                 .iter()
@@ -116,14 +116,14 @@ impl Generator<'_> {
                 }
             }
         }
-        let any = self.arguments(told.owner, &super::state::State::default());
+        let any = self.arguments(of_model.owner, &super::state::State::default());
         let numbers = numbers.iter().map(|number| Value::Int(*number));
         let numbers: Vec<Value> = numbers.collect();
         let each = arguments.into_iter().zip(any).zip(&types);
         each.map(|((argument, any), data_type)| {
             argument.unwrap_or_else(|| {
                 let from = match self.random.below(4) {
-                    0 | 1 => &told.written,
+                    0 | 1 => &of_model.written,
                     2 => &numbers,
                     _ => return one_element(any),
                 };

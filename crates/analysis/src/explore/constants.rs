@@ -11,7 +11,7 @@ const CONSTANTS_MAX: usize = 8;
 
 /// The constants that the CHECK conditions on a column name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Named {
+pub(super) struct NamedConstants {
     pub(super) integers: Vec<i64>,
     pub(super) texts: Vec<String>,
 }
@@ -48,8 +48,8 @@ pub(super) fn constants(world: &World<'_>) -> (Vec<i64>, Vec<String>) {
 }
 
 /// Constants that CHECK conditions compare with, by column.
-pub(super) fn of_columns(world: &World<'_>) -> BTreeMap<(TableId, ColumnIndex), Named> {
-    let mut named: BTreeMap<(TableId, ColumnIndex), Named> = BTreeMap::new();
+pub(super) fn of_columns(world: &World<'_>) -> BTreeMap<(TableId, ColumnIndex), NamedConstants> {
+    let mut named: BTreeMap<(TableId, ColumnIndex), NamedConstants> = BTreeMap::new();
     for table in &world.catalog().tables {
         for check in &table.checks {
             let text = check.expression.to_string();

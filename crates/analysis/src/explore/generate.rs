@@ -15,7 +15,7 @@ use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value
 
 use super::call::{Call, Side};
 use super::case::{Case, run};
-use super::constants::{self, Named};
+use super::constants::{self, NamedConstants};
 use super::state::{self, Attempt, Log, State};
 use super::validity::violated;
 use super::{Effort, World};
@@ -83,13 +83,13 @@ pub(super) struct Source<'w> {
     integers: Vec<i64>,
     texts: Vec<String>,
     /// The constants that CHECK conditions name, by column.
-    named: BTreeMap<(TableId, ColumnIndex), Named>,
+    named: BTreeMap<(TableId, ColumnIndex), NamedConstants>,
     /// The array lengths that are tried.
     pub(super) lengths: Vec<usize>,
     /// Whether states grow row by row if no other is found, and calls choose numbers that identity columns assign.
     thorough: bool,
     /// Whether there are identity columns whose numbers calls then choose.
-    gives_numbers: bool,
+    draws_numbers: bool,
     /// Ancestor states, by the tables that have rows; `None` where no state was found that satisfies everything.
     ancestors: RefCell<BTreeMap<Vec<TableId>, Vec<Option<State>>>>,
 }
@@ -107,7 +107,7 @@ impl<'w> Source<'w> {
             named: BTreeMap::new(),
             lengths: Vec::new(),
             thorough: false,
-            gives_numbers: false,
+            draws_numbers: false,
             ancestors: RefCell::default(),
         }
     }
@@ -125,7 +125,7 @@ impl<'w> Source<'w> {
             .collect();
         self.lengths = lengths.into_iter().collect();
         let catalog = self.world.catalog();
-        self.gives_numbers = catalog.tables.iter().any(|table| {
+        self.draws_numbers = catalog.tables.iter().any(|table| {
             let mut defaults = table.defaults.iter();
             defaults.any(|default| matches!(default, ColumnDefault::Generated { .. }))
         });
@@ -133,7 +133,7 @@ impl<'w> Source<'w> {
     }
 
     /// One of the states that have rows in these tables: the same for every caller.
-    fn ancestor(&self, reach: &Reach, number: usize) -> Option<State> {
+    fn ancestor(&self, reach: &RelevantTables, number: usize) -> Option<State> {
         let mut all = self.ancestors.borrow_mut();
         let made = all.entry(reach.tables.clone()).or_default();
         while made.len() <= number {
@@ -157,7 +157,7 @@ impl<'w> Source<'w> {
 
 /// The tables that matter to some transaction types.
 #[derive(Clone, Debug)]
-struct Reach {
+struct RelevantTables {
     /// All of them, in order.
     tables: Vec<TableId>,
     /// How they are filled, parents before children: the loader, and whether a row is required because others refer
@@ -165,10 +165,10 @@ struct Reach {
     loaders: Vec<(usize, bool)>,
 }
 
-impl Reach {
+impl RelevantTables {
     /// Computes the tables: those that these types name, those that assertions relate to them or require rows of,
     /// and all that these refer to.
-    fn of(source: &Source<'_>, types: &[usize]) -> Reach {
+    fn of(source: &Source<'_>, types: &[usize]) -> RelevantTables {
         let world = source.world;
         let summaries = world.application.summaries();
         let accesses = types
@@ -194,7 +194,7 @@ impl Reach {
         }
         let loaders = source.loaders.iter().enumerate();
         let loaders = loaders.filter(|(_, loader)| tables.contains(&loader.table));
-        Reach {
+        RelevantTables {
             loaders: loaders
                 .map(|(place, loader)| (place, referred.contains(&loader.table)))
                 .collect(),
@@ -207,7 +207,7 @@ impl Reach {
 pub(super) struct Generator<'s> {
     pub(super) source: &'s Source<'s>,
     pub(super) random: Random,
-    reach: Reach,
+    reach: RelevantTables,
     /// How many cases were made.
     tried: usize,
     /// Whether most numbers of this case are 1, so that calls use the same keys.
@@ -219,7 +219,7 @@ pub(super) struct Generator<'s> {
 }
 
 /// A case in which every call has succeeded where it ran.
-pub(super) struct Tried {
+pub(super) struct ValidCase {
     /// The state before any call.
     start: State,
     before: Vec<Call>,
@@ -229,7 +229,7 @@ pub(super) struct Tried {
     pub(super) calls: Vec<(Call, Log)>,
 }
 
-impl Tried {
+impl ValidCase {
     /// Converts it to rows and calls.
     pub(super) fn case(&self, world: &World<'_>) -> Case {
         let calls = self.before.iter();
@@ -247,7 +247,7 @@ impl<'s> Generator<'s> {
         Generator {
             source,
             random: Random(SplitMix64::new(source.seed)),
-            reach: Reach::of(source, types),
+            reach: RelevantTables::of(source, types),
             tried: 0,
             narrow: false,
             makers: Vec::new(),
@@ -258,7 +258,7 @@ impl<'s> Generator<'s> {
     /// The same, where these types may also be called before replicas diverge.
     pub(super) fn after(mut self, types: &[usize], makers: Vec<usize>) -> Generator<'s> {
         let all: Vec<usize> = types.iter().chain(&makers).copied().collect();
-        self.reach = Reach::of(self.source, &all);
+        self.reach = RelevantTables::of(self.source, &all);
         self.makers = makers;
         self
     }
@@ -271,7 +271,12 @@ impl<'s> Generator<'s> {
     }
 
     /// A case of these types in which every call succeeds where it runs; `None` if none was found.
-    pub(super) fn case(&mut self, types: &[usize], planned: bool, effort: Effort) -> Option<Tried> {
+    pub(super) fn case(
+        &mut self,
+        types: &[usize],
+        planned: bool,
+        effort: Effort,
+    ) -> Option<ValidCase> {
         // A few states first: most violations appear soon, and a state costs more than a case.
         let known = ANCESTORS.min(ANCESTORS_FIRST + self.tried / CASES_A_STATE);
         self.tried += 1;
@@ -311,7 +316,7 @@ impl<'s> Generator<'s> {
             let from = if take_left { &mut left } else { &mut right };
             calls.extend(from.pop_front());
         }
-        Some(Tried {
+        Some(ValidCase {
             start,
             before,
             ancestor: state,
@@ -382,7 +387,7 @@ impl<'s> Generator<'s> {
     }
 
     fn integer(&mut self) -> i64 {
-        if self.source.gives_numbers && self.random.one_in(8) {
+        if self.source.draws_numbers && self.random.one_in(8) {
             return state::number_given(1 + self.random.below(CHOSEN_MAX));
         }
         if self.narrow && !self.random.one_in(4) {
@@ -527,13 +532,13 @@ impl<'s> Generator<'s> {
             if let Some(named) = used {
                 let integer = self.random.pick(&named.integers).copied();
                 let text = self.random.pick(&named.texts);
-                let told = match (&*value, integer, text) {
+                let fitting = match (&*value, integer, text) {
                     (Value::Int(_), Some(n), _) => Some(Value::Int(n)),
                     (Value::Numeric(_), Some(n), _) => Some(Value::Numeric(Decimal::from_i64(n))),
                     (Value::Text(_), _, Some(text)) => Some(Value::text(text.as_str())),
                     _ => None,
                 };
-                *value = told.unwrap_or_else(|| value.clone());
+                *value = fitting.unwrap_or_else(|| value.clone());
             }
             if let (Value::Numeric(n), DataType::Numeric(Some(bounds))) =
                 (&*value, &column.data_type)

@@ -2,15 +2,15 @@
 //!
 //! Safe plans may still order too much. So each guard is removed by itself, and the search looks for a case that
 //! the full plan orders and the reduced plan does not, in which an invariant breaks or an update is lost. The keys
-//! that two calls used where they ran decide whether a plan orders them ([`super::keys`]). What one call breaks by
+//! that two calls used where they ran decide whether a plan orders them ([`super::ordering`]). What one call breaks by
 //! itself does not count. A search without a result proves nothing.
 
 use anabranch_sql::summary::Role;
 
 use super::call::Call;
-use super::case::{Case, Lost, Met, are_ordered};
-use super::generate::{Generator, Source, Tried};
-use super::show::{self, Counterexample};
+use super::case::{Case, Lost, MergedCase, are_ordered};
+use super::counterexample::{self, Counterexample};
+use super::generate::{Generator, Source, ValidCase};
 use super::state::Log;
 use super::{Effort, Explorer, OTHERS_MAX, World, minimal};
 use crate::plan::{GuardKeeping, InvariantKind, Plan};
@@ -33,7 +33,7 @@ pub enum Purpose {
 }
 
 /// Returns the invariant that calls and their merge break, if any.
-type Breaks<'b> = dyn Fn(Met, &[&Call]) -> Option<String> + 'b;
+type Breaks<'b> = dyn Fn(MergedCase, &[&Call]) -> Option<String> + 'b;
 
 impl Explorer<'_> {
     /// Looks for what breaks if a type (`entry`) does without its guard with this number. The same seed examines
@@ -75,7 +75,7 @@ impl Explorer<'_> {
                     continue;
                 }
                 met.1 = true;
-                let merged = Met::new(&world, tried.ancestor.clone(), &logs, planned);
+                let merged = MergedCase::new(&world, tried.ancestor.clone(), &logs, planned);
                 if let Some(broken) = merged.and_then(|merged| breaks(merged, &calls))
                     && let Some(shown) = shown(whole, &world, &tried, &broken, planned)
                 {
@@ -127,7 +127,7 @@ impl Explorer<'_> {
 fn shown(
     whole: &World<'_>,
     less: &World<'_>,
-    tried: &Tried,
+    tried: &ValidCase,
     invariant: &str,
     planned: bool,
 ) -> Option<Counterexample> {
@@ -141,7 +141,7 @@ fn shown(
         return None;
     }
     let least = minimal::minimal(of, &case, planned, still);
-    show::counterexample(of, &least, invariant, planned)
+    counterexample::counterexample(of, &least, invariant, planned)
 }
 
 /// Whether the guard is a counter whose owner draws numbers at commit.

@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry;
 use anabranch_types::{ColumnIndex, ColumnSet, Effect, Key, Row, TableSchema, Value};
 
 use super::World;
-use super::state::{Done, Log, State, key_of, patched};
+use super::state::{Log, LoggedEffect, State, key_of, patched};
 use crate::plan::MergePolicy;
 
 /// The result of a merge.
@@ -42,7 +42,7 @@ pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merge
 fn apply(
     world: &World<'_>,
     state: &mut State,
-    done: &Done,
+    done: &LoggedEffect,
     slots: &mut [Value],
 ) -> Result<Option<String>, ()> {
     let table = world.schema().table(done.effect.table());
@@ -121,7 +121,7 @@ fn apply(
                 let policy = world.policy(table.id, column);
                 if policy == MergePolicy::OwnerOrder
                     && now != before
-                    && world.is_of_the_row_found(done, table.id, column)
+                    && world.is_computed_from_found_row(done, table.id, column)
                 {
                     return Err(());
                 }
@@ -129,7 +129,7 @@ fn apply(
                     // By the policy it never changes: readers see the inserted value.
                     (MergePolicy::Immutable, _) => now,
                     (MergePolicy::Counter, _) => {
-                        moved(table, column, &now, &before, &after).ok_or(())?
+                        with_difference(table, column, &now, &before, &after).ok_or(())?
                     }
                     _ if !owner(&column) => after,
                     (_, Some(applied)) => applied.row.get(&table.layout, column),
@@ -156,7 +156,7 @@ fn put(
 }
 
 /// The value changed by the difference between two other values; `None` beyond the type's domain.
-fn moved(
+fn with_difference(
     table: &TableSchema,
     column: ColumnIndex,
     now: &Value,

@@ -21,7 +21,7 @@ pub(super) fn minimal(
     still: impl Fn(&Case) -> bool + Copy,
 ) -> Case {
     let mut least = case.clone();
-    if let Some(settled) = case.settled(world, planned)
+    if let Some(settled) = case.with_ancestor_rows(world, planned)
         && still(&settled)
     {
         least = settled;

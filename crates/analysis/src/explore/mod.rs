@@ -19,18 +19,18 @@
 //! of one; and isolation is tested by outcomes alone (two calls that lead to a state that neither order of them
 //! leads to; if the plan does not order the two for it, in a column that both write).
 
+mod arguments;
 mod call;
 mod case;
 mod committed;
 mod concrete;
 mod constants;
+mod counterexample;
 mod generate;
 mod guards;
-mod keys;
 mod merge;
 mod minimal;
-mod naming;
-mod show;
+mod ordering;
 mod state;
 mod validity;
 
@@ -48,18 +48,18 @@ use anabranch_types::{
 use crate::assertion::read_assertion;
 use crate::footprint::Footprint;
 use crate::invariant::{self, Declared, not_null_name};
-use crate::plan::{Confluence, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers};
+use crate::plan::{Confluence, Invariant, InvariantKind, MergePolicy, Plan, draws_numbers};
 use crate::proof::{Check, invalid_merges};
 use call::Call;
-use case::{Case, Lost, Met, Outcome, are_ordered};
+use case::{Case, Lost, MergedCase, Outcome, are_ordered};
 use generate::{Generator, Source};
-use state::{Done, Log, State};
+use state::{Log, LoggedEffect, State};
 
 pub(crate) use generate::quoted;
 
 pub use committed::{Committed, MergedRows, StoredRow};
+pub use counterexample::{Counterexample, ReplicaCall};
 pub use guards::Purpose;
-pub use show::{Counterexample, ReplicaCall};
 
 /// The most cases tried for one application: with many verdicts, each gets fewer.
 const CASES_MAX: usize = 50_000;
@@ -84,7 +84,7 @@ pub struct Effort {
 impl Effort {
     /// The effort for the purpose of a guard: there are fewer guards than verdicts, and a reduced plan leaves less
     /// to find.
-    pub const OF_GUARDS: Effort = Effort {
+    pub const FOR_GUARDS: Effort = Effort {
         cases: 6_000,
         before_max: 2,
         calls_max: 2,
@@ -129,7 +129,8 @@ impl<'a> Explorer<'a> {
             if are_ordered(&self.world, &calls, &logs) {
                 continue;
             }
-            let Some(met) = Met::new(&self.world, tried.ancestor.clone(), &logs, true) else {
+            let Some(met) = MergedCase::new(&self.world, tried.ancestor.clone(), &logs, true)
+            else {
                 continue;
             };
             if met.violated(&self.world).is_empty() {
@@ -141,7 +142,7 @@ impl<'a> Explorer<'a> {
             {
                 let still = |case: &Case| case.breaks(&self.world, invariant, true);
                 let case = minimal::minimal(&self.world, &case, true, still);
-                return show::counterexample(&self.world, &case, invariant, true);
+                return counterexample::counterexample(&self.world, &case, invariant, true);
             }
         }
         None
@@ -284,7 +285,7 @@ impl<'a> Explorer<'a> {
                 let least =
                     minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
                 let shows = least.involves(owner).then_some(least)?;
-                show::counterexample(world, &shows, name, false)
+                counterexample::counterexample(world, &shows, name, false)
             });
             found.is_some()
         });
@@ -312,7 +313,7 @@ impl<'a> Explorer<'a> {
             if !calls.iter().any(|call| call.procedure == owner) {
                 continue;
             }
-            let Some(met) = Met::new(world, tried.ancestor.clone(), &logs, false) else {
+            let Some(met) = MergedCase::new(world, tried.ancestor.clone(), &logs, false) else {
                 continue;
             };
             let broken = match invariant.kind {
@@ -322,7 +323,7 @@ impl<'a> Explorer<'a> {
             if !broken {
                 continue;
             }
-            let case = tried.case(world).settled(world, false);
+            let case = tried.case(world).with_ancestor_rows(world, false);
             let Some(case) = case.filter(|case| case.breaks(world, name, false)) else {
                 continue;
             };
@@ -330,7 +331,7 @@ impl<'a> Explorer<'a> {
                 minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
             // The minimised case may do without the type under test.
             if least.involves(owner) {
-                return show::counterexample(world, &least, name, false);
+                return counterexample::counterexample(world, &least, name, false);
             }
         }
         None
@@ -360,7 +361,7 @@ pub(crate) struct World<'a> {
     plan: &'a Plan,
     programs: Arc<dyn RowPrograms>,
     policies: BTreeMap<(u16, u16), MergePolicy>,
-    statements: BTreeMap<StatementId, Site>,
+    statements: BTreeMap<StatementId, StatementFacts>,
     /// The coordination graph: two types, the lower first, and the invariant of the edge.
     edges: BTreeSet<(usize, usize, &'a str)>,
     /// The edges for isolation, of any table.
@@ -385,7 +386,7 @@ struct KnownAssertion {
 
 /// A statement.
 #[derive(Clone, Debug, Default)]
-struct Site {
+struct StatementFacts {
     deferred: bool,
     /// Whether its result is a number that an owner draws at commit.
     numbers: bool,
@@ -397,12 +398,12 @@ struct Site {
 
 impl<'a> World<'a> {
     fn new(application: &'a Application, plan: &'a Plan) -> World<'a> {
-        let mut statements: BTreeMap<StatementId, Site> = BTreeMap::new();
+        let mut statements: BTreeMap<StatementId, StatementFacts> = BTreeMap::new();
         for (entry, summary) in plan.entries.iter().zip(application.summaries()) {
             for statement in &summary.statements {
                 let site = statements.entry(statement.id).or_default();
                 site.deferred = entry.deferred.contains(&statement.id);
-                site.numbers = gives_numbers(statement);
+                site.numbers = draws_numbers(statement);
                 for update in statement.accesses.iter().filter(|a| a.role == Role::Update) {
                     let columns = update.writes.iter().map(|w| w.column);
                     site.updates.push((update.table, columns.collect()));
@@ -460,7 +461,7 @@ impl<'a> World<'a> {
     }
 
     /// Whether the plan orders calls of two types for this invariant.
-    fn joins(&self, one: usize, other: usize, invariant: &str) -> bool {
+    fn has_edge(&self, one: usize, other: usize, invariant: &str) -> bool {
         let ends = (one.min(other), one.max(other), invariant);
         self.edges.contains(&ends)
     }
@@ -488,7 +489,12 @@ impl<'a> World<'a> {
 
     /// Whether a statement computed a column from the row where it ran, so that the value fits that row alone: the
     /// update is not deferred, and a node refuses it once the row has changed.
-    fn is_of_the_row_found(&self, done: &Done, table: TableId, column: ColumnIndex) -> bool {
+    fn is_computed_from_found_row(
+        &self,
+        done: &LoggedEffect,
+        table: TableId,
+        column: ColumnIndex,
+    ) -> bool {
         self.statements
             .get(&done.statement)
             .is_some_and(|site| !site.deferred && site.computed.contains(&(table, column)))
@@ -513,7 +519,7 @@ impl<'a> World<'a> {
 
     /// Whether a call aborts that leaves a state that violates this: constraints are checked where rows are
     /// written, assertions if the plan says so.
-    fn is_looked_for(&self, procedure: usize, invariant: &str) -> bool {
+    fn is_checked(&self, procedure: usize, invariant: &str) -> bool {
         let mut assertions = self.application.assertions().iter();
         let checks = &self.plan.entries[procedure].checks;
         self.strict
@@ -524,7 +530,7 @@ impl<'a> World<'a> {
     }
 
     /// The columns that an effect has written.
-    fn written(&self, done: &Done, table: &TableSchema) -> Vec<ColumnIndex> {
+    fn written(&self, done: &LoggedEffect, table: &TableSchema) -> Vec<ColumnIndex> {
         let declared = self
             .statements
             .get(&done.statement)

@@ -183,7 +183,7 @@ pub(super) fn patched(
 
 /// One effect of a call, with the row before and after it where the call ran.
 #[derive(Clone, Debug)]
-pub(super) struct Done {
+pub(super) struct LoggedEffect {
     pub(super) statement: StatementId,
     pub(super) effect: Effect,
     pub(super) before: Option<Row>,
@@ -193,14 +193,14 @@ pub(super) struct Done {
 /// The log of a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
-    pub(super) effects: Vec<Done>,
-    pub(super) seen: Vec<Seen>,
+    pub(super) effects: Vec<LoggedEffect>,
+    pub(super) seen: Vec<RowsRead>,
     pub(super) slots: usize,
 }
 
 /// Rows of a table that a statement has read.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct RowsRead {
     pub(super) statement: StatementId,
     pub(super) table: TableId,
     pub(super) rows: Vec<Row>,
@@ -222,7 +222,7 @@ pub(super) struct Attempt<'w> {
 
 /// A part of each sequence from which no other call draws numbers.
 #[derive(Debug)]
-struct OwnPart {
+struct OwnSequencePart {
     first: i64,
     given: std::cell::Cell<i64>,
 }
@@ -232,7 +232,7 @@ pub(super) fn number_given(call: u64) -> i64 {
     100 * (call as i64 + 1) + 1
 }
 
-impl Sequences for OwnPart {
+impl Sequences for OwnSequencePart {
     fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
         self.given.set(self.given.get() + 1);
         Some(self.first + self.given.get())
@@ -270,7 +270,7 @@ impl<'w> Attempt<'w> {
             Some(row) => rows.insert(key, row.clone()),
             None => rows.remove(&key),
         };
-        self.log.effects.push(Done {
+        self.log.effects.push(LoggedEffect {
             statement,
             effect,
             before,
@@ -314,7 +314,7 @@ impl Transaction for Attempt<'_> {
                 Fetched::Recorded(_) => Vec::new(), // No state records.
             };
             if !rows.is_empty() {
-                self.log.seen.push(Seen {
+                self.log.seen.push(RowsRead {
                     statement,
                     table: read.table(),
                     rows,
@@ -399,7 +399,7 @@ impl Transaction for Attempt<'_> {
     }
 
     fn sequences(&self) -> Rc<dyn Sequences> {
-        Rc::new(OwnPart {
+        Rc::new(OwnSequencePart {
             first: number_given(self.number) - 1,
             given: std::cell::Cell::default(),
         })
@@ -411,12 +411,12 @@ impl Transaction for Attempt<'_> {
 }
 
 /// A read-only view of a state, to evaluate assertions.
-pub(super) struct Look<'w> {
+pub(super) struct StateReader<'w> {
     pub(super) schema: &'w Schema,
     pub(super) state: &'w State,
 }
 
-impl Transaction for Look<'_> {
+impl Transaction for StateReader<'_> {
     async fn read(
         &mut self,
         _: StatementId,

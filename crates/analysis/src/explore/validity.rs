@@ -7,7 +7,7 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, Key, Row, Schema, TableId, TableSchema, Value};
 
 use super::World;
-use super::state::{Look, Rows, State, entry_of};
+use super::state::{Rows, State, StateReader, entry_of};
 use crate::invariant::not_null_name;
 
 /// The names of the invariants that a state violates, in a fixed order.
@@ -89,7 +89,7 @@ fn by_itself(world: &World<'_>, table: &TableSchema, rows: &Rows, found: &mut Ve
 
 /// Whether a state satisfies an assertion.
 pub(super) fn holds(schema: &Schema, assertion: &CompiledAssertion, state: &State) -> bool {
-    let mut look = Look { schema, state };
+    let mut look = StateReader { schema, state };
     matches!(ready(assertion.holds(&mut look)), Ok(true))
 }
 

@@ -12,14 +12,14 @@ use anabranch_types::{ColumnIndex, TableId, Value};
 use super::condition::Demand;
 use crate::assertion::Atom;
 use crate::footprint::{Action, Footprint};
-use crate::guard::Held;
+use crate::guard::KeyedGuard;
 use crate::invariant::{Content, Declared};
 
 /// The part of its rows that an access concerns.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Touched {
+pub(super) enum AccessedPart {
     /// Columns of rows, whether rows exist, or both.
-    Of {
+    Row {
         columns: Vec<ColumnIndex>,
         rows: bool,
     },
@@ -39,7 +39,7 @@ pub(crate) struct Access {
     pub(super) writes: bool,
     /// Whether it inserts rows: two inserts meet on keys alone, which both look up.
     pub(super) inserts: bool,
-    pub(super) touched: Touched,
+    pub(super) part: AccessedPart,
     pub(super) demands: Vec<Demand>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn all(
 ) -> Vec<Access> {
     let mut found = Vec::new();
     for action in footprint.actions() {
-        let mut of_action = Of {
+        let mut of_action = Collector {
             footprint,
             action,
             found: Vec::new(),
@@ -78,7 +78,7 @@ pub(crate) fn all(
                 table: *table,
                 writes: false,
                 inserts: false,
-                touched: Touched::Of {
+                part: AccessedPart::Row {
                     columns: columns(footprint, *table),
                     rows: true,
                 },
@@ -101,16 +101,16 @@ pub(crate) fn all(
 }
 
 /// The guards of types as accesses that conflict if their names are equal.
-pub(crate) fn guards(held: &[Vec<Held>]) -> Vec<Access> {
-    let of = |(owner, held): (usize, &Vec<Held>)| {
-        let access = |held: &Held| Access {
+pub(crate) fn guards(held: &[Vec<KeyedGuard>]) -> Vec<Access> {
+    let of = |(owner, held): (usize, &Vec<KeyedGuard>)| {
+        let access = |held: &KeyedGuard| Access {
             owner,
             statement: None,
             found_by: None,
             table: held.guard.table,
             writes: true,
             inserts: false,
-            touched: Touched::Guard(held.guard.item.clone()),
+            part: AccessedPart::Guard(held.guard.item.clone()),
             demands: held
                 .guard
                 .key
@@ -134,15 +134,15 @@ fn columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
 }
 
 /// Collects the accesses of one action.
-struct Of<'a> {
+struct Collector<'a> {
     footprint: &'a Footprint<'a>,
     action: &'a Action,
     found: Vec<Access>,
 }
 
-impl Of<'_> {
+impl Collector<'_> {
     /// Adds an access to rows that satisfy these demands.
-    fn push(&mut self, table: TableId, writes: bool, touched: Touched, demands: Vec<Demand>) {
+    fn push(&mut self, table: TableId, writes: bool, part: AccessedPart, demands: Vec<Demand>) {
         let generates = demands.iter().any(|d| d.term == Term::Generated);
         self.found.push(Access {
             owner: self.action.owner,
@@ -151,13 +151,13 @@ impl Of<'_> {
             table,
             writes,
             inserts: writes && self.action.access.role == Role::Insert,
-            touched,
+            part,
             demands,
         });
     }
 
     /// Adds an access to the rows that the statement finds.
-    fn push_found(&mut self, writes: bool, touched: Touched) {
+    fn push_found(&mut self, writes: bool, part: AccessedPart) {
         let (statement, place) = (self.action.statement, self.action.place);
         let demands = self.found_by();
         // A row may be compared with a column of its own.
@@ -165,7 +165,7 @@ impl Of<'_> {
             matches!(demand.term, Term::Column { statement: s, access: a, .. }
                 if s == statement && a == place)
         });
-        self.push(self.action.access.table, writes, touched, demands);
+        self.push(self.action.access.table, writes, part, demands);
         if let Some(access) = self.found.last_mut() {
             access.found_by = (own && !self.action.cascaded).then_some((statement, place));
         }
@@ -194,22 +194,22 @@ impl Of<'_> {
     }
 
     fn read(&mut self) {
-        let touched = Touched::Of {
+        let part = AccessedPart::Row {
             columns: self.columns_read(),
             rows: true,
         };
-        self.push_found(false, touched);
+        self.push_found(false, part);
     }
 
     fn insert(&mut self) {
         let table = self.action.access.table;
         let all = columns(self.footprint, table);
         let demands = all.iter().filter_map(|c| self.stored(*c)).collect();
-        let touched = Touched::Of {
+        let part = AccessedPart::Row {
             columns: all.clone(),
             rows: true,
         };
-        self.push(table, true, touched, demands);
+        self.push(table, true, part, demands);
         self.keys(&all);
         self.parents(&all);
     }
@@ -219,18 +219,18 @@ impl Of<'_> {
         let table = self.action.access.table;
         let written: Vec<ColumnIndex> =
             self.action.access.writes.iter().map(|w| w.column).collect();
-        let touched = Touched::Of {
+        let part = AccessedPart::Row {
             columns: written.clone(),
             rows: false,
         };
-        self.push_found(true, touched);
+        self.push_found(true, part);
         let compared = compared_with(declared, table, &written);
         if !compared.is_empty() {
-            let touched = Touched::Of {
+            let part = AccessedPart::Row {
                 columns: compared,
                 rows: false,
             };
-            self.push_found(false, touched);
+            self.push_found(false, part);
         }
         self.keys(&written);
         self.parents(&written);
@@ -240,11 +240,11 @@ impl Of<'_> {
     fn delete(&mut self) {
         self.read();
         let table = self.action.access.table;
-        let touched = Touched::Of {
+        let part = AccessedPart::Row {
             columns: columns(self.footprint, table),
             rows: true,
         };
-        self.push_found(true, touched);
+        self.push_found(true, part);
         self.children(None);
     }
 
@@ -278,11 +278,11 @@ impl Of<'_> {
             .filter(|key| key.iter().any(|c| written.contains(c)));
         for key in keys.cloned().collect::<Vec<_>>() {
             let demands = key.iter().filter_map(|c| self.stored(*c)).collect();
-            let touched = Touched::Of {
+            let part = AccessedPart::Row {
                 columns: key,
                 rows: true,
             };
-            self.push(table, false, touched, demands);
+            self.push(table, false, part, demands);
         }
     }
 
@@ -303,19 +303,19 @@ impl Of<'_> {
             let demands = stored.into_iter().zip(&key.parent_columns);
             let demands = demands.filter_map(|(demand, column)| {
                 let term = demand?.term;
-                let told = term != Term::Generated; // Its own column says which one.
-                told.then_some(Demand {
+                let has_term = term != Term::Generated; // Its own column says which one.
+                has_term.then_some(Demand {
                     column: *column,
                     comparison: Some(Comparison::Equal),
                     term,
                 })
             });
-            let touched = Touched::Of {
+            let part = AccessedPart::Row {
                 columns: key.parent_columns.clone(),
                 rows: true,
             };
             let demands = demands.collect();
-            self.push(key.parent, false, touched, demands);
+            self.push(key.parent, false, part, demands);
         }
     }
 
@@ -350,11 +350,11 @@ impl Of<'_> {
                     })
                 });
                 let demands = demands.collect();
-                let touched = Touched::Of {
+                let part = AccessedPart::Row {
                     columns: key.columns.clone(),
                     rows: true,
                 };
-                self.push(child.id, false, touched, demands);
+                self.push(child.id, false, part, demands);
             }
         }
     }

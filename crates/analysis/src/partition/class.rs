@@ -14,14 +14,16 @@ use anabranch_types::{ColumnIndex, TableId};
 
 use super::access::Access;
 use super::conflict::Conflicts;
-use super::{Clause, Conflict, Held, Key, OperationClass, PartitionedType, Partitioning, keys};
+use super::{
+    Clause, Conflict, Distribution, Key, OperationClass, PartitionedType, Partitioning, keys,
+};
 use crate::footprint::{Action, Footprint};
 
 /// The most parameters that route one type.
 const PARAMETERS_MAX: usize = 4;
 
 /// The parameters that the search chose.
-pub(crate) struct Chosen<'a> {
+pub(crate) struct ChosenParameters<'a> {
     /// Per type, its parameter.
     pub(crate) parameters: Vec<Option<usize>>,
     pub(crate) weights: &'a [u64],
@@ -36,7 +38,7 @@ pub(crate) fn classify(
     footprint: &Footprint<'_>,
     accesses: &[Access],
     mut conflicts: Conflicts,
-    chosen: Chosen<'_>,
+    chosen: ChosenParameters<'_>,
 ) -> Partitioning {
     let count = footprint.types.len();
     let one = chosen
@@ -55,16 +57,18 @@ pub(crate) fn classify(
             mine.map(|(place, _)| place).collect()
         })
         .collect();
-    let judge = Judge {
+    let classifier = Classifier {
         pairs: &conflicts.pairs,
         of_types: &of_types,
         knowns: &knowns,
     };
-    judge.add_parameters(&mut parameters);
-    judge.drop_parameters(&mut parameters);
-    let classes: Vec<OperationClass> = (0..count).map(|t| judge.class(t, &parameters)).collect();
+    classifier.add_parameters(&mut parameters);
+    classifier.drop_parameters(&mut parameters);
+    let classes: Vec<OperationClass> = (0..count)
+        .map(|t| classifier.class(t, &parameters))
+        .collect();
     let generates: Vec<bool> = (0..count)
-        .map(|t| judge.generates(t, &parameters))
+        .map(|t| classifier.generates(t, &parameters))
         .collect();
     for pair in &mut conflicts.pairs {
         let (a, b) = pair.types;
@@ -91,7 +95,7 @@ pub(crate) fn classify(
         .collect();
     let tables = footprint.catalog.schema.tables.iter();
     let tables = tables
-        .map(|table| held(footprint, accesses, &types, table.id))
+        .map(|table| distribution(footprint, accesses, &types, table.id))
         .collect();
     Partitioning {
         types,
@@ -103,14 +107,14 @@ pub(crate) fn classify(
     }
 }
 
-struct Judge<'a> {
+struct Classifier<'a> {
     pairs: &'a [Conflict],
     of_types: &'a [Vec<usize>],
     /// Whether each type's accesses are known completely.
     knowns: &'a [bool],
 }
 
-impl Judge<'_> {
+impl Classifier<'_> {
     fn class(&self, owner: usize, parameters: &[Vec<usize>]) -> OperationClass {
         if !self.knowns[owner] {
             return OperationClass::Global;
@@ -261,12 +265,12 @@ impl Judge<'_> {
 }
 
 /// Which servers have a table's rows.
-fn held(
+fn distribution(
     footprint: &Footprint<'_>,
     accesses: &[Access],
     types: &[PartitionedType],
     table: TableId,
-) -> Held {
+) -> Distribution {
     let writing: Vec<&Access> = accesses
         .iter()
         .filter(|a| a.table == table && a.writes)
@@ -279,22 +283,22 @@ fn held(
         )
     };
     if writing.is_empty() {
-        return Held::Immutable;
+        return Distribution::Immutable;
     }
     let spread = writing.iter().filter(is_spread).count();
     if spread == writing.len() {
-        return Held::Everywhere;
+        return Distribution::Everywhere;
     }
     if spread > 0 {
-        return Held::Mixed;
+        return Distribution::Mixed;
     }
     if writing
         .iter()
         .all(|a| class(&a) == OperationClass::Commutative)
     {
-        return Held::Anywhere;
+        return Distribution::Anywhere;
     }
-    let told = |column: ColumnIndex| {
+    let source = |column: ColumnIndex| {
         let mut actions = footprint
             .on_table(table)
             .filter(|a| a.access.role != Role::Read);
@@ -313,7 +317,7 @@ fn held(
     };
     let columns = 0..footprint.table(table).columns.len();
     let columns: Vec<ColumnIndex> = columns.map(|c| ColumnIndex(c as u16)).collect();
-    let by = |parameter: bool| columns.iter().find(|c| told(**c) == Some(parameter));
+    let by = |parameter: bool| columns.iter().find(|c| source(**c) == Some(parameter));
     let column = by(true).or_else(|| by(false));
-    column.map_or(Held::Apart, |column| Held::By(*column))
+    column.map_or(Distribution::Scattered, |column| Distribution::By(*column))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_types::{ColumnIndex, TableId};
 
-use super::access::{Access, Touched};
+use super::access::{Access, AccessedPart};
 use super::condition::{Caller, Condition, Side};
 use super::{Clause, Conflict, ConflictKind, Key};
 use crate::footprint::Footprint;
@@ -70,16 +70,16 @@ fn meet(footprint: &Footprint<'_>, accesses: &[&Access], gathered: &mut Gathered
         accesses.iter().copied().partition(|a| a.writes);
     for (place, one) in writing.iter().enumerate() {
         for other in &writing[place..] {
-            together(footprint, one, other, gathered);
+            add_clause(footprint, one, other, gathered);
         }
         for other in &reading {
-            together(footprint, one, other, gathered);
+            add_clause(footprint, one, other, gathered);
         }
     }
 }
 
 /// Adds the clause of two accesses, if two calls may meet by them.
-fn together(footprint: &Footprint<'_>, one: &Access, other: &Access, gathered: &mut Gathered) {
+fn add_clause(footprint: &Footprint<'_>, one: &Access, other: &Access, gathered: &mut Gathered) {
     let (one, other) = match one.owner <= other.owner {
         true => (one, other),
         false => (other, one),
@@ -87,14 +87,14 @@ fn together(footprint: &Footprint<'_>, one: &Access, other: &Access, gathered: &
     if one.inserts && other.inserts {
         return;
     }
-    let Some(columns) = common(&one.touched, &other.touched) else {
+    let Some(columns) = common(&one.part, &other.part) else {
         return;
     };
     let Some(equal) = equal(footprint, one, other) else {
         return;
     };
-    let kind = match (&one.touched, one.writes, other.writes) {
-        (Touched::Guard(_), ..) => ConflictKind::Guard,
+    let kind = match (&one.part, one.writes, other.writes) {
+        (AccessedPart::Guard(_), ..) => ConflictKind::Guard,
         (_, true, true) => ConflictKind::BothWrite,
         (_, true, false) => ConflictKind::IsReadBy,
         _ => ConflictKind::ReadsFrom,
@@ -142,15 +142,15 @@ fn note(
 
 /// The columns that both accesses concern, empty if they concern which rows exist; `None` if they have nothing in
 /// common.
-fn common(one: &Touched, other: &Touched) -> Option<Vec<ColumnIndex>> {
+fn common(one: &AccessedPart, other: &AccessedPart) -> Option<Vec<ColumnIndex>> {
     match (one, other) {
-        (Touched::Guard(one), Touched::Guard(other)) => (one == other).then(Vec::new),
+        (AccessedPart::Guard(one), AccessedPart::Guard(other)) => (one == other).then(Vec::new),
         (
-            Touched::Of {
+            AccessedPart::Row {
                 columns: a,
                 rows: of_a,
             },
-            Touched::Of {
+            AccessedPart::Row {
                 columns: b,
                 rows: of_b,
             },
@@ -176,7 +176,7 @@ fn equal(footprint: &Footprint<'_>, one: &Access, other: &Access) -> Option<Vec<
             table: access.table,
             statement: access.statement,
             found_by: access.found_by,
-            is_name: matches!(access.touched, Touched::Guard(_)),
+            is_name: matches!(access.part, AccessedPart::Guard(_)),
         };
         for demand in &access.demands {
             condition.demand(caller, demand);

@@ -36,8 +36,9 @@ mod weights;
 
 pub(crate) use crate::plan::partitioning::keys;
 pub use crate::plan::partitioning::{
-    Clause, Conflict, ConflictKind, Held, Key, OperationClass, PartitionedType, Partitioning,
+    Clause, Conflict, ConflictKind, Distribution, Key, OperationClass, PartitionedType,
+    Partitioning,
 };
-pub(crate) use class::{Chosen, classify};
+pub(crate) use class::{ChosenParameters, classify};
 pub use sites::Sites;
 pub use weights::weights;

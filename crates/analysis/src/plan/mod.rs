@@ -66,7 +66,7 @@ impl Plan {
             entry.deferred.retain(|id| {
                 let statements = summary.into_iter().flat_map(|summary| &summary.statements);
                 let mut of_it = statements.filter(|statement| statement.id == *id);
-                !of_it.any(gives_numbers)
+                !of_it.any(draws_numbers)
             });
         }
         plan
@@ -106,7 +106,7 @@ impl Plan {
             let numbers = |id| {
                 let mut of_it = statements.iter().filter(|statement| statement.id == id);
                 of_it.any(|statement| {
-                    gives_numbers(statement)
+                    draws_numbers(statement)
                         && statement.accesses.iter().any(|a| a.table == taken.table)
                 })
             };
@@ -169,7 +169,7 @@ impl Plan {
 }
 
 /// Whether the result of a deferred UPDATE is known only at commit: a number that the row's owner draws.
-pub(crate) fn gives_numbers(statement: &StatementSummary) -> bool {
+pub(crate) fn draws_numbers(statement: &StatementSummary) -> bool {
     statement.result != ResultUse::Unused && statement.deferral != Deferral::AfterReading
 }
 

@@ -95,14 +95,14 @@ pub struct Partitioning {
     /// because they cannot be better.
     pub is_exhaustive: bool,
     /// Which servers have each table's rows, indexed by table.
-    pub tables: Vec<Held>,
+    pub tables: Vec<Distribution>,
     /// The number of servers that reports estimate for, if requested.
     pub sites: Option<u32>,
 }
 
 /// Which servers have a table's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Distribution {
     /// No type writes it: every server has it.
     Immutable,
     /// Only types write it that conflict with none: each server has what was written there.
@@ -110,7 +110,7 @@ pub enum Held {
     /// Each server has the rows whose column is routed to it: local operations write them there.
     By(ColumnIndex),
     /// Each server has the rows that its operations wrote, and no single column determines which.
-    Apart,
+    Scattered,
     /// Every server has it: global operations write it, and their writes are applied everywhere.
     Everywhere,
     /// Local operations write some of its columns or rows and global ones others: writes of the global ones are

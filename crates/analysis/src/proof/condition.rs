@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use anabranch_types::{ColumnIndex, DataType, Decimal, TableSchema};
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
 
-use super::Stop;
+use super::NotProved;
 use crate::assertion::{RowScope, columns_of, simple_column};
 use crate::solve::{Formula, Linear, Problem, Rational, Relation};
 
@@ -27,7 +27,7 @@ pub(super) struct Cell {
 
 impl Cell {
     /// Both are NULL, or neither is and they are equal.
-    pub(super) fn equals(&self, other: &Cell) -> Result<Formula, Stop> {
+    pub(super) fn equals(&self, other: &Cell) -> Result<Formula, NotProved> {
         let values = Formula::equal(&self.value, &other.value)?;
         let both = Formula::all([self.null.clone(), other.null.clone()]);
         let neither = [&self.null, &other.null].map(|null| null.clone().negated());
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         problem: &mut Problem,
         condition: &Expr,
         row: &Cells,
-    ) -> Result<Truth, Stop> {
+    ) -> Result<Truth, NotProved> {
         let found = match condition {
             Expr::Nested(inner) => return self.truth(problem, inner, row),
             Expr::UnaryOp {
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
         op: &BinaryOperator,
         right: &Expr,
         row: &Cells,
-    ) -> Result<Option<Truth>, Stop> {
+    ) -> Result<Option<Truth>, NotProved> {
         let is_equality = matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq);
         if is_equality && self.is_condition(left) && self.is_condition(right) {
             let left = self.truth(problem, left, row)?;
@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
         problem: &mut Problem,
         of: &Expr,
         row: &Cells,
-    ) -> Result<Option<Truth>, Stop> {
+    ) -> Result<Option<Truth>, NotProved> {
         if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = of
             && let Some(column) = simple_column(&self.scope, of)
         {
@@ -350,7 +350,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A column that is a condition itself.
-    fn flag(&mut self, expression: &Expr, row: &Cells) -> Result<Option<Truth>, Stop> {
+    fn flag(&mut self, expression: &Expr, row: &Cells) -> Result<Option<Truth>, NotProved> {
         let Some(column) = simple_column(&self.scope, expression) else {
             return Ok(None);
         };
@@ -366,7 +366,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn scalar(&mut self, expression: &Expr, row: &Cells) -> Result<Option<Scalar>, Stop> {
+    fn scalar(&mut self, expression: &Expr, row: &Cells) -> Result<Option<Scalar>, NotProved> {
         let constant = |kind, number| Scalar {
             kind,
             cell: Cell {
@@ -446,15 +446,17 @@ impl<'a> Reader<'a> {
         problem: &mut Problem,
         condition: &Expr,
         row: &Cells,
-    ) -> Result<Truth, Stop> {
+    ) -> Result<Truth, NotProved> {
         let Some(columns) = columns_of(&self.scope, condition) else {
-            return Err(Stop::new(format!("{condition} is not analysed")));
+            return Err(NotProved::new(format!("{condition} is not analysed")));
         };
         for column in &columns {
             cell(row, *column)?;
             if self.kind(*column) == (Kind::Number { whole: false }) {
-                // 1.0 and 1.00 are equal, yet not in every respect.
-                return Err(Stop::new(format!("{condition} is opaque to the solver")));
+                // 1.0 and 1.00 are equal, but not in every respect.
+                return Err(NotProved::new(format!(
+                    "{condition} is opaque to the solver"
+                )));
             }
         }
         let name = condition.to_string();
@@ -492,18 +494,18 @@ fn turned_if(negated: bool, truth: Truth) -> Truth {
     if negated { truth.negated() } else { truth }
 }
 
-fn cell(row: &Cells, column: ColumnIndex) -> Result<&Cell, Stop> {
+fn cell(row: &Cells, column: ColumnIndex) -> Result<&Cell, NotProved> {
     row.get(&column)
-        .ok_or_else(|| Stop::new("it names a column that was not expected"))
+        .ok_or_else(|| NotProved::new("it names a column that was not expected"))
 }
 
 /// Converts a decimal number exactly.
-pub(super) fn number(decimal: Decimal) -> Result<Rational, Stop> {
+pub(super) fn number(decimal: Decimal) -> Result<Rational, NotProved> {
     let mut denominator: i128 = 1;
     for _ in 0..decimal.scale() {
         denominator = denominator
             .checked_mul(10)
-            .ok_or_else(|| Stop::new("a number has too many digits"))?;
+            .ok_or_else(|| NotProved::new("a number has too many digits"))?;
     }
     Ok(Rational::new(decimal.mantissa(), denominator)?)
 }

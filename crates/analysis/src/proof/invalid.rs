@@ -14,8 +14,8 @@ use anabranch_sql::summary::{Comparison, Term, WriteClass};
 use anabranch_types::{ColumnIndex, DataType, Decimal, TableId, Value};
 
 use super::condition::{Cell, Cells, Kind, kind};
-use super::merge::{Deed, Step};
-use super::{Check, Proof, Question, Stop};
+use super::merge::{StatementEffect, Step};
+use super::{Check, NotProved, Proof, Question};
 use crate::footprint::{Action, Footprint};
 use crate::solve::{Answer, Assigned, Formula, Linear, Rational, Relation, Solver, Sort};
 
@@ -54,18 +54,18 @@ pub(crate) struct ModelCall {
 
 /// Further requirements on a model.
 #[derive(Clone, Copy, Debug)]
-struct Wish {
+struct ModelRequirement {
     /// Whether fractions are whole numbers.
     whole: bool,
     /// Whether a parameter that is added in two places is one number there.
     tied: bool,
     /// Which numbers exceed a bound.
-    beyond: Option<(Beyond, i64)>,
+    exceeding: Option<(Numbers, i64)>,
 }
 
 /// Which numbers of a model exceed a bound, or stay below it.
 #[derive(Clone, Copy, Debug)]
-enum Beyond {
+enum Numbers {
     /// Every amount that is added, if any.
     Added,
     /// The numbers of the row before replicas diverge.
@@ -96,8 +96,8 @@ pub(crate) fn invalid_merges<'a>(
         return false;
     }
     let mut found: Vec<InvalidMerge> = Vec::new();
-    for wish in wishes(numbers) {
-        let Ok(Some(merge)) = proof.invalid_merge(&is_owner, wish) else {
+    for wanted in model_requirements(numbers) {
+        let Ok(Some(merge)) = proof.invalid_merge(&is_owner, wanted) else {
             continue;
         };
         if found.contains(&merge) {
@@ -112,31 +112,31 @@ pub(crate) fn invalid_merges<'a>(
 }
 
 /// The requirements that models are asked for, one after the other: those that are easiest to run first.
-fn wishes(numbers: &[i64]) -> Vec<Wish> {
-    let easy = Wish {
+fn model_requirements(numbers: &[i64]) -> Vec<ModelRequirement> {
+    let easy = ModelRequirement {
         whole: true,
         tied: true,
-        beyond: None,
+        exceeding: None,
     };
-    let untied = Wish {
+    let untied = ModelRequirement {
         whole: false,
         tied: false,
-        beyond: None,
+        exceeding: None,
     };
-    let mut wishes = vec![easy, untied];
+    let mut model_requirements = vec![easy, untied];
     for number in numbers.iter().take(NUMBERS_MAX) {
-        let beyond = [
-            Beyond::Added,
-            Beyond::Ancestor,
-            Beyond::Replicas,
-            Beyond::ReplicasAtMost,
+        let exceeding = [
+            Numbers::Added,
+            Numbers::Ancestor,
+            Numbers::Replicas,
+            Numbers::ReplicasAtMost,
         ];
-        wishes.extend(beyond.map(|of| Wish {
-            beyond: Some((of, *number)),
+        model_requirements.extend(exceeding.map(|of| ModelRequirement {
+            exceeding: Some((of, *number)),
             ..easy
         }));
     }
-    wishes
+    model_requirements
 }
 
 impl<'a> Proof<'a, '_> {
@@ -144,12 +144,12 @@ impl<'a> Proof<'a, '_> {
     fn invalid_merge(
         &self,
         free: &dyn Fn(usize) -> bool,
-        wish: Wish,
-    ) -> Result<Option<InvalidMerge>, Stop> {
+        wanted: ModelRequirement,
+    ) -> Result<Option<InvalidMerge>, NotProved> {
         let mut question = self.put(free)?;
-        self.ask_for(&mut question, wish)?;
+        self.ask_for(&mut question, wanted)?;
         match self.solver.decide(&question.problem) {
-            Answer::Satisfiable(Some(model)) => Ok(Some(self.told(&question, &model)?)),
+            Answer::Satisfiable(Some(model)) => Ok(Some(self.from_model(&question, &model)?)),
             _ => Ok(None),
         }
     }
@@ -160,7 +160,11 @@ impl<'a> Proof<'a, '_> {
 
     // --- Further requirements ----------------------------------------------------------------
 
-    fn ask_for(&self, question: &mut Question<'_>, wish: Wish) -> Result<(), Stop> {
+    fn ask_for(
+        &self,
+        question: &mut Question<'_>,
+        wanted: ModelRequirement,
+    ) -> Result<(), NotProved> {
         let rows = &question.rows;
         let [left, right] = &rows.replicas;
         let mut numbers: Vec<(ColumnIndex, Linear)> = Vec::new();
@@ -175,12 +179,12 @@ impl<'a> Proof<'a, '_> {
         let mut sums: Vec<(usize, usize, &Term, Linear)> = Vec::new();
         for step in &rows.steps {
             let action = self.updates[step.update];
-            match &step.deed {
-                Deed::Ran(times) => {
+            match &step.effect {
+                StatementEffect::Ran(times) => {
                     let once = Linear::constant(Rational::ONE);
                     asked.push(Formula::compare(times, Relation::AtMost, &once)?);
                 }
-                Deed::Added { column, sum } => {
+                StatementEffect::Added { column, sum } => {
                     numbers.push((*column, sum.clone()));
                     let Some(WriteClass::Add { term, .. }) =
                         action.write(*column).map(|w| &w.class)
@@ -191,28 +195,28 @@ impl<'a> Proof<'a, '_> {
                         (*side, *owner) == (step.side, action.owner) && *of == term
                     });
                     match other {
-                        Some((.., other)) if wish.tied => asked.push(Formula::equal(sum, other)?),
+                        Some((.., other)) if wanted.tied => asked.push(Formula::equal(sum, other)?),
                         _ => sums.push((step.side, action.owner, term, sum.clone())),
                     }
                 }
-                Deed::Assigned { last, .. } => {
+                StatementEffect::Assigned { last, .. } => {
                     let runs = rows
                         .steps
                         .iter()
                         .filter(|other| (other.side, other.update) == (step.side, step.update));
                     for run in runs {
-                        if let Deed::Ran(times) = &run.deed {
+                        if let StatementEffect::Ran(times) = &run.effect {
                             let one = Linear::constant(Rational::ONE);
                             let some = Formula::compare(&one, Relation::AtMost, times)?;
                             asked.push(last.clone().implies(some));
                         }
                     }
                 }
-                Deed::Computed(_) => {}
+                StatementEffect::Computed(_) => {}
             }
         }
-        if let Some((beyond, number)) = wish.beyond {
-            asked.extend(self.beyond(question, beyond, number)?);
+        if let Some((which, number)) = wanted.exceeding {
+            asked.extend(self.exceeding(question, which, number)?);
         }
         for (column, value) in numbers {
             let data_type = self.data_type(column);
@@ -222,7 +226,7 @@ impl<'a> Proof<'a, '_> {
                     asked.push(Formula::compare(&one, Relation::AtMost, &most)?);
                 }
             }
-            if wish.whole && kind(data_type) == (Kind::Number { whole: false }) {
+            if wanted.whole && kind(data_type) == (Kind::Number { whole: false }) {
                 let whole = question.problem.variable("a whole number", Sort::Whole);
                 asked.push(Formula::equal(&value, &Linear::variable(whole))?);
             }
@@ -233,18 +237,18 @@ impl<'a> Proof<'a, '_> {
         Ok(())
     }
 
-    fn beyond(
+    fn exceeding(
         &self,
         question: &Question<'_>,
-        beyond: Beyond,
+        which: Numbers,
         number: i64,
-    ) -> Result<Vec<Formula>, Stop> {
+    ) -> Result<Vec<Formula>, NotProved> {
         let limit = Linear::constant(Rational::whole(i128::from(number)));
         let rows = &question.rows;
         let mut asked = Vec::new();
-        if let Beyond::Added = beyond {
+        if let Numbers::Added = which {
             for step in &rows.steps {
-                let Deed::Added { sum, .. } = &step.deed else {
+                let StatementEffect::Added { sum, .. } = &step.effect else {
                     continue;
                 };
                 let negated = sum.times(Rational::whole(-1))?;
@@ -257,16 +261,16 @@ impl<'a> Proof<'a, '_> {
             return Ok(asked);
         }
         let [left, right] = &rows.replicas;
-        let those: &[&Cells] = match beyond {
-            Beyond::Ancestor => &[&rows.ancestor],
+        let those: &[&Cells] = match which {
+            Numbers::Ancestor => &[&rows.ancestor],
             _ => &[left, right],
         };
         for (column, cell) in those.iter().copied().flatten() {
             if !matches!(kind(self.data_type(*column)), Kind::Number { .. }) {
                 continue;
             }
-            let bound = match beyond {
-                Beyond::ReplicasAtMost => Formula::compare(&cell.value, Relation::AtMost, &limit)?,
+            let bound = match which {
+                Numbers::ReplicasAtMost => Formula::compare(&cell.value, Relation::AtMost, &limit)?,
                 _ => Formula::compare(&limit, Relation::AtMost, &cell.value)?,
             };
             asked.push(Formula::any([cell.null.clone(), bound]));
@@ -276,7 +280,11 @@ impl<'a> Proof<'a, '_> {
 
     // --- Reading a model ---------------------------------------------------------------------
 
-    fn told(&self, question: &Question<'_>, model: &[Assigned]) -> Result<InvalidMerge, Stop> {
+    fn from_model(
+        &self,
+        question: &Question<'_>,
+        model: &[Assigned],
+    ) -> Result<InvalidMerge, NotProved> {
         let rows = &question.rows;
         let mut row = Vec::new();
         for (column, cell) in &rows.ancestor {
@@ -319,7 +327,7 @@ impl<'a> Proof<'a, '_> {
         question: &Question<'_>,
         model: &[Assigned],
         steps: &[&Step],
-    ) -> Result<Option<ModelCall>, Stop> {
+    ) -> Result<Option<ModelCall>, NotProved> {
         let before = &question.rows.ancestor;
         let (mut surely, mut perhaps) = (false, false);
         let mut arguments: Vec<(usize, Value)> = Vec::new();
@@ -328,39 +336,41 @@ impl<'a> Proof<'a, '_> {
         for step in steps {
             let action = self.updates[step.update];
             let after = &question.rows.replicas[step.side];
-            let mut told: Vec<(ColumnIndex, Cell)> = Vec::new();
-            let runs = match &step.deed {
-                Deed::Ran(times) => times.value(model)?.is_some_and(Rational::is_positive),
-                Deed::Added { column, sum } => {
+            let mut values: Vec<(ColumnIndex, Cell)> = Vec::new();
+            let runs = match &step.effect {
+                StatementEffect::Ran(times) => {
+                    times.value(model)?.is_some_and(Rational::is_positive)
+                }
+                StatementEffect::Added { column, sum } => {
                     let cell = Cell {
                         value: sum.clone(),
                         null: Formula::Constant(false),
                     };
-                    told.push((*column, cell));
+                    values.push((*column, cell));
                     sum.value(model)?.is_some_and(|sum| !sum.is_zero())
                 }
-                Deed::Assigned { columns, last } => {
-                    told.extend(
+                StatementEffect::Assigned { columns, last } => {
+                    values.extend(
                         columns
                             .iter()
                             .map(|column| (*column, after[column].clone())),
                     );
                     last.is_true(model)?
                 }
-                Deed::Computed(column) => {
-                    told.push((*column, computed(action, *column, before, after)?));
+                StatementEffect::Computed(column) => {
+                    values.push((*column, computed(action, *column, before, after)?));
                     !before[column].equals(&after[column])?.is_true(model)?
                 }
             };
             if !runs {
                 continue;
             }
-            match step.deed {
-                Deed::Computed(_) => perhaps = true,
+            match step.effect {
+                StatementEffect::Computed(_) => perhaps = true,
                 _ => surely = true,
             }
             of_row.extend(places(action));
-            for (column, cell) in told {
+            for (column, cell) in values {
                 let parameter = self.parameter(action, column);
                 let data_type = parameter.map_or(self.data_type(column), |(_, of)| of);
                 let Some(value) = value_of(question, model, &cell, data_type)? else {
@@ -410,7 +420,7 @@ fn computed(
     column: ColumnIndex,
     before: &Cells,
     after: &Cells,
-) -> Result<Cell, Stop> {
+) -> Result<Cell, NotProved> {
     let mut cell = after[&column].clone();
     if let Some(WriteClass::Add { negated, .. }) = action.write(column).map(|w| &w.class) {
         let (new, old) = (&cell.value, &before[&column].value);
@@ -453,7 +463,7 @@ fn value_of(
     model: &[Assigned],
     cell: &Cell,
     data_type: &DataType,
-) -> Result<Option<Value>, Stop> {
+) -> Result<Option<Value>, NotProved> {
     if let DataType::Array(of) = data_type {
         let value = value_of(question, model, cell, of)?;
         return Ok(value.map(|value| Value::Array(vec![value].into())));

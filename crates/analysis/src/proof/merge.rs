@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use anabranch_sql::summary::{Role, StatementSummary, Term, WriteClass};
 use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema, Value};
 
-use super::Stop;
+use super::NotProved;
 use super::condition::{Cell, Cells, Kind, Reader, kind, number};
 use crate::footprint::{Action, Footprint};
 use crate::sign::Sign;
@@ -47,12 +47,12 @@ pub(super) struct Step {
     /// The index of the update.
     pub(super) update: usize,
     /// What it has done.
-    pub(super) deed: Deed,
+    pub(super) effect: StatementEffect,
 }
 
 /// What a statement may have done, in the problem's variables.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(super) enum StatementEffect {
     /// It has run so many times, adding constants.
     Ran(Linear),
     /// The sum of what it has added to a column, before negation.
@@ -68,7 +68,7 @@ pub(super) enum Deed {
 
 /// How a column is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum WriteKind {
     /// Not at all.
     Kept,
     /// By adding to it.
@@ -80,7 +80,11 @@ pub(super) enum Way {
 }
 
 /// Returns how these updates write a column.
-pub(super) fn way(table: &TableSchema, updates: &[&Action], column: ColumnIndex) -> Way {
+pub(super) fn write_kind(
+    table: &TableSchema,
+    updates: &[&Action],
+    column: ColumnIndex,
+) -> WriteKind {
     let classes: Vec<&WriteClass> = updates
         .iter()
         .filter_map(|a| a.write(column).map(|w| &w.class))
@@ -90,13 +94,13 @@ pub(super) fn way(table: &TableSchema, updates: &[&Action], column: ColumnIndex)
         Kind::Number { .. }
     );
     if classes.is_empty() {
-        Way::Kept
+        WriteKind::Kept
     } else if classes.iter().all(|c| matches!(c, WriteClass::Add { .. })) && number {
-        Way::Added
+        WriteKind::Added
     } else if classes.iter().all(|c| matches!(c, WriteClass::Assign(_))) {
-        Way::Assigned
+        WriteKind::Assigned
     } else {
-        Way::Computed
+        WriteKind::Computed
     }
 }
 
@@ -140,7 +144,7 @@ impl<'a, 'r> Merge<'a, 'r> {
     }
 
     /// The rows, restricted to these columns.
-    pub(super) fn rows(mut self, columns: &[ColumnIndex]) -> Result<Rows, Stop> {
+    pub(super) fn rows(mut self, columns: &[ColumnIndex]) -> Result<Rows, NotProved> {
         let mut rows = Rows {
             ancestor: Cells::new(),
             replicas: [Cells::new(), Cells::new()],
@@ -151,19 +155,19 @@ impl<'a, 'r> Merge<'a, 'r> {
         let mut added = Vec::new();
         for column in columns {
             let before = self.cell(*column, "before")?;
-            match way(self.table, &self.updates, *column) {
-                Way::Kept => {
+            match write_kind(self.table, &self.updates, *column) {
+                WriteKind::Kept => {
                     for row in rows.replicas.iter_mut().chain([&mut rows.merged]) {
                         row.insert(*column, before.clone());
                     }
                 }
-                Way::Added => added.push(*column),
-                Way::Assigned => {
+                WriteKind::Added => added.push(*column),
+                WriteKind::Assigned => {
                     let writers = (0..self.updates.len())
                         .filter(|update| self.updates[*update].write(*column).is_some());
                     groups.entry(writers.collect()).or_default().push(*column);
                 }
-                Way::Computed => {
+                WriteKind::Computed => {
                     for (side, name) in SIDES.iter().enumerate() {
                         let cell = self.cell(*column, name)?;
                         rows.replicas[side].insert(*column, cell);
@@ -174,7 +178,7 @@ impl<'a, 'r> Merge<'a, 'r> {
                         rows.steps.extend(writers.map(|update| Step {
                             side,
                             update,
-                            deed: Deed::Computed(*column),
+                            effect: StatementEffect::Computed(*column),
                         }));
                     }
                     let cell = self.cell(*column, "merged")?;
@@ -195,7 +199,7 @@ impl<'a, 'r> Merge<'a, 'r> {
     }
 
     /// A cell of which only the type is known.
-    fn cell(&mut self, column: ColumnIndex, name: &str) -> Result<Cell, Stop> {
+    fn cell(&mut self, column: ColumnIndex, name: &str) -> Result<Cell, NotProved> {
         let declared = &self.table.columns[column.index()];
         let name = format!("{} {name}", declared.name);
         let kind = kind(&declared.data_type);
@@ -219,7 +223,7 @@ impl<'a, 'r> Merge<'a, 'r> {
 
     // --- Additions ---------------------------------------------------------------------------
 
-    fn add(&mut self, columns: &[ColumnIndex], rows: &mut Rows) -> Result<(), Stop> {
+    fn add(&mut self, columns: &[ColumnIndex], rows: &mut Rows) -> Result<(), NotProved> {
         for column in columns {
             let cell = rows.ancestor[column].clone();
             rows.merged.insert(*column, cell);
@@ -246,7 +250,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         side: usize,
         name: &str,
         rows: &mut Rows,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NotProved> {
         let action = self.updates[update];
         let mut times = None;
         // The sum that was added of one value, if columns store it without rounding.
@@ -269,7 +273,7 @@ impl<'a, 'r> Merge<'a, 'r> {
                         rows.steps.push(Step {
                             side,
                             update,
-                            deed: Deed::Ran(variable.clone()),
+                            effect: StatementEffect::Ran(variable.clone()),
                         });
                         times = Some(variable);
                     }
@@ -296,7 +300,7 @@ impl<'a, 'r> Merge<'a, 'r> {
                             rows.steps.push(Step {
                                 side,
                                 update,
-                                deed: Deed::Added {
+                                effect: StatementEffect::Added {
                                     column: *column,
                                     sum: sum.clone(),
                                 },
@@ -329,7 +333,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         Ok(())
     }
 
-    fn demand_sign(&mut self, sum: &Linear, sign: Sign) -> Result<(), Stop> {
+    fn demand_sign(&mut self, sum: &Linear, sign: Sign) -> Result<(), NotProved> {
         let none = Linear::constant(Rational::ZERO);
         let known = match sign {
             Sign::Positive => Formula::compare(&none, Relation::AtMost, sum)?,
@@ -341,7 +345,7 @@ impl<'a, 'r> Merge<'a, 'r> {
     }
 
     /// The number that a term is, if it is one.
-    fn constant(&self, term: &Term) -> Result<Option<Rational>, Stop> {
+    fn constant(&self, term: &Term) -> Result<Option<Rational>, NotProved> {
         Ok(match term {
             Term::Constant(Value::Int(n)) => Some(Rational::whole(i128::from(*n))),
             Term::Constant(Value::Numeric(decimal)) => Some(number(*decimal)?),
@@ -395,7 +399,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         writers: &[usize],
         columns: &[ColumnIndex],
         rows: &mut Rows,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), NotProved> {
         let mut assigned = [Formula::Constant(false), Formula::Constant(false)];
         for (side, name) in SIDES.iter().enumerate() {
             let running: Vec<usize> = writers
@@ -424,19 +428,19 @@ impl<'a, 'r> Merge<'a, 'r> {
                 rows.steps.push(Step {
                     side,
                     update,
-                    deed: Deed::Assigned {
+                    effect: StatementEffect::Assigned {
                         columns: columns.to_vec(),
                         last: it.clone(),
                     },
                 });
                 last.push(it);
             }
-            let nobody = Formula::any(last.clone()).negated();
+            let unassigned = Formula::any(last.clone()).negated();
             let mut same = Vec::new();
             for column in columns {
                 same.push(rows.ancestor[column].equals(&rows.replicas[side][column])?);
             }
-            self.problem.assert(nobody.implies(Formula::all(same)));
+            self.problem.assert(unassigned.implies(Formula::all(same)));
             assigned[side] = Formula::any(last);
         }
         if assigned[1] == Formula::Constant(false) {
@@ -473,7 +477,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         update: usize,
         columns: &[ColumnIndex],
         row: &Cells,
-    ) -> Result<Formula, Stop> {
+    ) -> Result<Formula, NotProved> {
         let action = self.updates[update];
         let mut known = Vec::new();
         let mut seen: Vec<(&Term, &DataType, ColumnIndex)> = Vec::new();
@@ -527,7 +531,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         action: &Action,
         term: &Term,
         column: ColumnIndex,
-    ) -> Result<Option<Rational>, Stop> {
+    ) -> Result<Option<Rational>, NotProved> {
         Ok(match (value, kind(self.data_type(column))) {
             (Value::Int(_) | Value::Numeric(_), Kind::Number { .. })
                 if self.is_exact(action, term, column) =>

@@ -47,33 +47,33 @@ use crate::rule::{Finding, Need};
 use crate::sign::Sign;
 use crate::solve::{Answer, Overflow, Problem, Solver};
 use condition::Reader;
-use merge::{Merge, Rows, Way, updates, way};
+use merge::{Merge, Rows, WriteKind, updates, write_kind};
 
 /// The most types among which the search looks for those that can be free though others cannot.
 const TYPES_MAX: usize = 16;
 
 /// Rules that find what may go wrong, without knowing a case in which it must.
-const SUSPICIONS: [&str; 3] = ["row-mixed", "eq-counter", "bound-computed"];
+const SUSPECTING_RULES: [&str; 3] = ["row-mixed", "eq-counter", "bound-computed"];
 
 /// Why nothing is proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stop(String);
+struct NotProved(String);
 
-impl Stop {
-    fn new(reason: impl Into<String>) -> Stop {
-        Stop(reason.into())
+impl NotProved {
+    fn new(reason: impl Into<String>) -> NotProved {
+        NotProved(reason.into())
     }
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for NotProved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<Overflow> for Stop {
-    fn from(overflow: Overflow) -> Stop {
-        Stop(overflow.to_string())
+impl From<Overflow> for NotProved {
+    fn from(overflow: Overflow) -> NotProved {
+        NotProved(overflow.to_string())
     }
 }
 
@@ -130,15 +130,17 @@ pub(crate) fn judge<'a>(
         Err(stop) => return undecided(findings, &stop.0),
     };
     let guarded: Vec<usize> = needing.difference(&free).copied().collect();
-    let said = proof.describe();
+    let described = proof.describe();
     for finding in &mut findings {
         if free.contains(&finding.owner) {
             let why = match guarded.is_empty() {
                 true => {
-                    format!("proved for all states: no merge of valid rows violates it ({said})")
+                    format!(
+                        "proved for all states: no merge of valid rows violates it ({described})"
+                    )
                 }
                 false => format!(
-                    "proved for all states, where the others are ordered: no merge of valid rows violates it ({said})"
+                    "proved for all states, where the others are ordered: no merge of valid rows violates it ({described})"
                 ),
             };
             let mut proved = Finding::yes(finding.owner, "solver", why).because(guarded.clone());
@@ -158,7 +160,10 @@ pub(crate) fn judge<'a>(
 
 /// The findings, with the reason why the solver does not decide what rules only suspect.
 fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
-    for finding in findings.iter_mut().filter(|f| SUSPICIONS.contains(&f.rule)) {
+    for finding in findings
+        .iter_mut()
+        .filter(|f| SUSPECTING_RULES.contains(&f.rule))
+    {
         finding.explanation += &format!("; the solver does not decide this ({reason})");
     }
     findings
@@ -186,25 +191,25 @@ impl<'a, 's> Proof<'a, 's> {
         footprint: &'a Footprint<'a>,
         solver: &'s Solver,
         check: &Check<'a>,
-    ) -> Result<Proof<'a, 's>, Stop> {
+    ) -> Result<Proof<'a, 's>, NotProved> {
         let Check { table, condition } = *check;
         let scope = RowScope {
             table: footprint.table(table),
         };
         let columns = columns_of(&scope, condition)
-            .ok_or_else(|| Stop::new("part of the condition was not analysed"))?;
+            .ok_or_else(|| NotProved::new("part of the condition was not analysed"))?;
         let unknown = |a: &Action| footprint.types[a.owner].summary.unknown.is_some();
         if footprint.on_table(table).any(unknown) {
-            return Err(Stop::new("some transaction type was not analysed"));
+            return Err(NotProved::new("some transaction type was not analysed"));
         }
         if footprint.on_table(table).any(|a| footprint.may_replace(a)) {
-            return Err(Stop::new(
+            return Err(NotProved::new(
                 "rows may be deleted and inserted again under the same key",
             ));
         }
         let key = &footprint.table(table).primary_key;
         if key.iter().any(|c| !footprint.is_settled(table, *c)) {
-            return Err(Stop::new("rows change their keys"));
+            return Err(NotProved::new("rows change their keys"));
         }
         Ok(Proof {
             footprint,
@@ -217,12 +222,12 @@ impl<'a, 's> Proof<'a, 's> {
     }
 
     /// Whether there is an invalid merge in which the right replica runs only calls of free types.
-    fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, Stop> {
+    fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, NotProved> {
         Ok(self.solver.decide(&self.put(free)?.problem))
     }
 
     /// Builds the question.
-    fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, Stop> {
+    fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, NotProved> {
         let mut problem = Problem::default();
         let mut reader = Reader::new(self.footprint.table(self.table));
         let merge = Merge::new(
@@ -292,11 +297,11 @@ impl<'a, 's> Proof<'a, 's> {
             .iter()
             .map(|column| {
                 let name = &table.columns[column.index()].name;
-                let how = match way(table, &self.updates, *column) {
-                    Way::Kept => "stays".to_owned(),
-                    Way::Added => self.direction(*column).to_owned(),
-                    Way::Assigned => self.values(*column),
-                    Way::Computed => "is computed".to_owned(),
+                let how = match write_kind(table, &self.updates, *column) {
+                    WriteKind::Kept => "stays".to_owned(),
+                    WriteKind::Added => self.direction(*column).to_owned(),
+                    WriteKind::Assigned => self.values(*column),
+                    WriteKind::Computed => "is computed".to_owned(),
                 };
                 format!("{name} {how}")
             })

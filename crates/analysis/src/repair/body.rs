@@ -11,7 +11,7 @@ use anabranch_sql::summary::{Role, StatementSummary};
 use anabranch_types::{ColumnIndex, DataType, TableId};
 
 use super::edit::Edit;
-use super::words::{find, parts};
+use super::tokens::{find, parts};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
@@ -208,7 +208,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Records that a statement which may not run exactly once sets a variable.
-    fn blur(&mut self, name: &'a str) {
+    fn mark_unclear(&mut self, name: &'a str) {
         if let Some(variable) = self.variables.get_mut(name) {
             variable.is_unclear = true;
         }
@@ -234,7 +234,9 @@ impl<'a> Gathered<'a> {
                 index: None,
                 ..
             } => sets(self, target),
-            Statement::Assign { target, .. } | Statement::RowCount(target) => self.blur(target),
+            Statement::Assign { target, .. } | Statement::RowCount(target) => {
+                self.mark_unclear(target)
+            }
             Statement::If {
                 branches,
                 otherwise,
@@ -246,15 +248,15 @@ impl<'a> Gathered<'a> {
             }
             Statement::ForRange { variable, body, .. } => {
                 // The loop has a variable of its own, which may hide another.
-                self.blur(variable);
+                self.mark_unclear(variable);
                 self.within(body, path, true);
             }
             Statement::ForQuery { targets, body, .. } => {
-                targets.iter().for_each(|name| self.blur(name));
+                targets.iter().for_each(|name| self.mark_unclear(name));
                 self.within(body, path, true);
             }
             Statement::ForEach { target, body, .. } => {
-                self.blur(target);
+                self.mark_unclear(target);
                 self.within(body, path, true);
             }
             Statement::While { body, .. } => self.within(body, path, true),
@@ -273,12 +275,12 @@ impl<'a> Body<'a> {
     }
 
     /// Whether it has variables that can hold a result.
-    pub(super) fn speaks_plpgsql(&self) -> bool {
+    pub(super) fn is_plpgsql(&self) -> bool {
         self.is_routine() && self.words != self.header
     }
 
     /// Whether a statement runs in every call.
-    pub(super) fn runs_first(&self, node: usize) -> bool {
+    pub(super) fn always_runs(&self, node: usize) -> bool {
         self.nodes[node].path.is_empty()
     }
 
@@ -303,7 +305,7 @@ impl<'a> Body<'a> {
     }
 
     /// The only table access of a statement, if it has one.
-    pub(super) fn only(&self, node: usize, role: Role) -> Option<&'a Action> {
+    pub(super) fn only_access(&self, node: usize, role: Role) -> Option<&'a Action> {
         match self.actions(node).as_slice() {
             [action] if action.access.role == role => Some(action),
             _ => None,
@@ -428,7 +430,7 @@ impl<'a> Body<'a> {
         node: usize,
         part: std::ops::Range<usize>,
     ) -> Option<(ColumnIndex, &Lexeme)> {
-        let table = self.only(node, Role::Read)?.access.table;
+        let table = self.only_access(node, Role::Read)?.access.table;
         let word = match &self.nodes[node].words[part] {
             [name] => name,
             [_, dot, name] if dot.is_sign(".") => name,
@@ -451,7 +453,7 @@ impl<'a> Body<'a> {
 
     /// The source text of tokens.
     pub(super) fn text(&self, words: &[Lexeme]) -> &'a str {
-        super::words::span(words).map_or("", |span| self.file.slice(span))
+        super::tokens::span(words).map_or("", |span| self.file.slice(span))
     }
 
     /// Whether a variable is named outside of these places.
@@ -512,7 +514,7 @@ impl<'a> Body<'a> {
         let selected = self.selected(node)?;
         let columns: Option<Vec<Span>> = selected
             .iter()
-            .map(|part| super::words::span(&words[part.clone()]))
+            .map(|part| super::tokens::span(&words[part.clone()]))
             .collect();
         let mut edits = Vec::new();
         for list in [columns?, self.targets(node)?] {

@@ -21,7 +21,7 @@ use anabranch_types::{ColumnIndex, TableId};
 use super::body::Body;
 use super::edit::Edit;
 use super::increment::{COMPUTED_ONCE, Rewriting, assignments, without_unneeded};
-use super::words::find;
+use super::tokens::find;
 use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 use crate::plan::{Confluence, Plan};
@@ -33,7 +33,7 @@ pub(super) fn candidates(
     bodies: &[Body<'_>],
     plan: &Plan,
 ) -> Vec<Candidate> {
-    let mut all: Vec<Decided> = Vec::new();
+    let mut all: Vec<ConditionalUpdate> = Vec::new();
     for body in bodies.iter().filter(|body| !body.asks_for_outcome()) {
         let nodes = 0..body.nodes.len();
         all.extend(nodes.filter_map(|node| decided(footprint, body, node)));
@@ -48,7 +48,7 @@ pub(super) fn candidates(
 }
 
 /// An IF that can become an UPDATE.
-struct Decided {
+struct ConditionalUpdate {
     routine: String,
     table: TableId,
     at: Span,
@@ -102,7 +102,7 @@ fn branches<'b, 'a>(
         };
         done = at.end;
         let update_at = (node + 1..body.nodes.len()).find(|n| body.nodes[*n].span == *at)?;
-        let update = body.only(update_at, Role::Update)?;
+        let update = body.only_access(update_at, Role::Update)?;
         if !is_by_key_alone(footprint, update)
             || body.summary(update_at)?.result != ResultUse::Unused
         {
@@ -136,7 +136,7 @@ struct Arm {
 }
 
 /// The IF at `node` as one UPDATE, if its conditions concern the row that it changes.
-fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<Decided> {
+fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<ConditionalUpdate> {
     let branches = branches(footprint, body, node)?;
     let first = branches.first()?;
     let table = first.update.access.table;
@@ -162,7 +162,7 @@ fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<De
     let mut edits = vec![Edit::replace(at, format!("{opening} {assigned} {closing}"))];
     edits.extend(without_unneeded(body, &rewritten.reads, &gone));
     edits.extend(body.declares_nothing(&edits));
-    Some(Decided {
+    Some(ConditionalUpdate {
         routine: body.procedure.name.clone(),
         table,
         at,
@@ -170,7 +170,7 @@ fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<De
     })
 }
 
-fn candidate(footprint: &Footprint<'_>, of: &[&Decided]) -> Candidate {
+fn candidate(footprint: &Footprint<'_>, of: &[&ConditionalUpdate]) -> Candidate {
     let mut names: Vec<&str> = of.iter().map(|of| of.routine.as_str()).collect();
     names.dedup();
     let name = of.first().map(|of| &footprint.table(of.table).name);
@@ -243,8 +243,8 @@ impl Rewritten {
         }
         let writes = branch.update.access.writes.iter();
         let written: BTreeSet<ColumnIndex> = writes.map(|write| write.column).collect();
-        let told = values.iter().map(|(column, _)| *column).collect();
-        (written == told).then_some(Arm { condition, values })
+        let assigned_columns = values.iter().map(|(column, _)| *column).collect();
+        (written == assigned_columns).then_some(Arm { condition, values })
     }
 
     fn keep(&mut self, mut rewriting: Rewriting<'_, '_>) {
@@ -289,7 +289,7 @@ fn locked(bodies: &[Body<'_>], plan: &Plan) -> Option<Candidate> {
         let before = at.len();
         for node in 0..body.nodes.len() {
             let words = &body.nodes[node].words;
-            let Some(read) = body.only(node, Role::Read) else {
+            let Some(read) = body.only_access(node, Role::Read) else {
                 continue;
             };
             let is_select = words.first().is_some_and(|word| word.is_word("select"));

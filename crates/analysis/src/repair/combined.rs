@@ -12,8 +12,10 @@ use std::mem::take;
 use anabranch_sql::script::Script;
 
 use super::change::{Planned, change};
-use super::edit::{Edit, joined, traced, unified};
-use super::{Better, Candidate, Found, Kind, Repair, Subject, candidates, kind, place_of, search};
+use super::edit::{Edit, joined, mapped_back, unified};
+use super::{
+    Candidate, Improvement, Kind, Repair, SearchResult, Subject, candidates, kind, place_of, search,
+};
 use crate::analyze_with;
 use crate::plan::Plan;
 
@@ -43,7 +45,7 @@ struct Repaired {
 
 /// Returns the best repair with the best one after it, as one; or the best pair if none helps by itself. `None` if
 /// a single change is best. `found` are the results of each change by itself.
-pub(super) fn combined(subject: Subject<'_>, found: &Found) -> Option<Repair> {
+pub(super) fn combined(subject: Subject<'_>, found: &SearchResult) -> Option<Repair> {
     let mut left = TRIED_AFTER_MAX;
     let mut repaired = next(subject, None, found, &mut left)?;
     while repaired.repair.steps.len() < STEPS_MAX && repaired.plan.needs_coordination() {
@@ -83,10 +85,10 @@ pub(super) fn combined(subject: Subject<'_>, found: &Found) -> Option<Repair> {
 fn next(
     subject: Subject<'_>,
     from: Option<&Repaired>,
-    found: &Found,
+    found: &SearchResult,
     left: &mut usize,
 ) -> Option<Repaired> {
-    if let Some(Better {
+    if let Some(Improvement {
         candidate, repair, ..
     }) = found.better.first()
     {
@@ -96,15 +98,15 @@ fn next(
     if steps + 2 > STEPS_MAX {
         return None;
     }
-    let mut even = found.even.iter();
-    even.find_map(|(of, repair)| {
+    let mut neutral = found.neutral.iter();
+    neutral.find_map(|(of, repair)| {
         let (candidate, _) = &found.rest[*of];
         if *left == 0 || matches!(candidate.kind.code, "repair-lock-read" | "repair-cascade") {
             return None;
         }
         let first = made(subject, from, candidate, repair)?;
         let found = first.found(subject, left);
-        let Better {
+        let Improvement {
             candidate, repair, ..
         } = found.better.first()?;
         made(subject, Some(&first), candidate, repair)
@@ -145,7 +147,7 @@ fn made(
     repair.steps.push(step);
     repair.places.clone_from(&from.repair.places);
     for span in &candidate.at {
-        let place = place_of(own, traced(&from.edits, *span));
+        let place = place_of(own, mapped_back(&from.edits, *span));
         let is_new = |place: &(String, u32)| !repair.places.contains(place);
         let place = place.filter(is_new);
         repair.places.extend(place);
@@ -167,7 +169,7 @@ fn made(
 
 impl Repaired {
     /// Tries each further change, as long as tries are left.
-    fn found(&self, subject: Subject<'_>, left: &mut usize) -> Found {
+    fn found(&self, subject: Subject<'_>, left: &mut usize) -> SearchResult {
         let now = Subject {
             catalog: self.script.application.catalog(),
             summaries: &self.script.summaries,

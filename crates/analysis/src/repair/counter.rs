@@ -15,12 +15,12 @@ use anabranch_types::{ColumnIndex, TableId};
 use super::body::{Body, Origin};
 use super::edit::Edit;
 use super::increment::assignments;
-use super::words::span;
+use super::tokens::span;
 use super::{Candidate, kind};
 use crate::footprint::Footprint;
 
 /// A number that a body takes from a counter.
-struct Taken {
+struct TakenNumber {
     counter: (TableId, ColumnIndex),
     at: Span,
     edits: Vec<Edit>,
@@ -28,10 +28,10 @@ struct Taken {
 
 /// One candidate for each counter, in all bodies that take numbers from it in this way.
 pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<Candidate> {
-    let mut counters: BTreeMap<(TableId, ColumnIndex), Vec<Taken>> = BTreeMap::new();
+    let mut counters: BTreeMap<(TableId, ColumnIndex), Vec<TakenNumber>> = BTreeMap::new();
     for body in bodies.iter().filter(|body| !body.asks_for_outcome()) {
         for update in 0..body.nodes.len() {
-            if let Some(taken) = taken(body, update) {
+            if let Some(taken) = taken_number(body, update) {
                 counters.entry(taken.counter).or_default().push(taken);
             }
         }
@@ -56,8 +56,8 @@ pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<
 }
 
 /// `SELECT c INTO v …; UPDATE … SET c = v + 1 …` in `body`, whose UPDATE is `update`.
-fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
-    let action = body.only(update, Role::Update)?;
+fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
+    let action = body.only_access(update, Role::Update)?;
     if body.summary(update)?.result != ResultUse::Unused {
         return None;
     }
@@ -79,7 +79,7 @@ fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
     };
     let from = from.name()?;
     let same = |node: usize| {
-        let read = body.only(node, Role::Read);
+        let read = body.only_access(node, Role::Read);
         read.is_some_and(|read| body.same_row(read, action))
             && body.runs_with(node, update)
             && !body.touched_between(table, node, update, true)
@@ -157,7 +157,7 @@ fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
             .collect();
         edits.push(Edit::behind(at, format!(";\n{indent}{taking}")));
     }
-    Some(Taken {
+    Some(TakenNumber {
         counter: (table, *column),
         at,
         edits,

@@ -16,7 +16,7 @@ use anabranch_types::TableId;
 use super::body::Body;
 use super::edit::Edit;
 use super::generated::column_declaration;
-use super::words::{alias, at, demand, depths, find};
+use super::tokens::{alias, at, demand, depths, find};
 use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 use crate::invariant::{Content, Declared};

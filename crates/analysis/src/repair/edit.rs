@@ -152,7 +152,7 @@ pub(super) fn joined(
 }
 
 /// Maps a place in changed files back to the unchanged ones: to the place of the edit if an edit inserted it.
-pub(super) fn traced(edits: &[Edit], at: Span) -> Span {
+pub(super) fn mapped_back(edits: &[Edit], at: Span) -> Span {
     let place = at.start as usize;
     let mut before = place;
     for replaced in replaced(edits, usize::from(at.file)) {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_shows_whole_lines_with_those_around_them() {
+    fn a_diff_has_whole_lines_with_context() {
         let text = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
         // A line is removed, a word changes, and a line is added far behind.
         let edits = [
@@ -379,7 +379,7 @@ mod tests {
     /// Composes two edits in all arrangements: adjacent, one inside the other's text, one that removes the other's
     /// text, and one behind a text that has become longer.
     #[test]
-    fn changes_of_what_was_changed_are_one_change() {
+    fn successive_edits_compose() {
         let files = [SourceFile::new("a.sql", "0123456789abcdef")];
         let first = [
             Edit::replace(span(1, 3), "onetwo"),
@@ -406,12 +406,12 @@ mod tests {
         );
         let made = applied(&files, &both).expect("they are in the file");
         assert_eq!(made[0].text, after[0].text);
-        let starts = [0, 2, 8, 11, 17].map(|at| traced(&first, span(at, at + 1)).start);
+        let starts = [0, 2, 8, 11, 17].map(|at| mapped_back(&first, span(at, at + 1)).start);
         assert_eq!(starts, [0, 1, 4, 6, 13]);
     }
 
     #[test]
-    fn a_last_line_without_an_end_is_told() {
+    fn a_missing_final_newline_is_marked() {
         assert_eq!(
             diff("a\nb", &[Edit::replace(span(3, 3), "c")]),
             "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+bc\n\
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_the_same_twice_is_refused() {
+    fn overlapping_edits_are_refused() {
         let one = Edit::replace(span(0, 3), "x");
         assert!(ordered(&[one.clone(), one.clone()]).is_some_and(|e| e.len() == 1));
         assert!(ordered(&[one.clone(), Edit::replace(span(2, 4), "y")]).is_none());

@@ -12,13 +12,13 @@ use anabranch_types::{ColumnIndex, DataType, TableId};
 
 use super::body::{Body, Origin};
 use super::edit::Edit;
-use super::words::{closing, depths, find, parts, span};
+use super::tokens::{closing, depths, find, parts, span};
 use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 
 /// How a body obtains a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chosen {
+enum KeySource {
     /// Computes it from existing rows.
     Computed,
     /// Gets it from the caller.
@@ -26,8 +26,8 @@ enum Chosen {
 }
 
 /// A body that inserts with an explicit key.
-struct Inserting {
-    chosen: Chosen,
+struct InsertWithKey {
+    chosen: KeySource,
     at: Span,
     edits: Vec<Edit>,
     /// The parameter that callers no longer pass.
@@ -47,14 +47,14 @@ pub(super) fn candidates(
             let Some(declared) = declared(footprint, table.id, column, files) else {
                 continue;
             };
-            let mut found: Vec<Inserting> = Vec::new();
+            let mut found: Vec<InsertWithKey> = Vec::new();
             for body in bodies {
                 found.extend(inserting(footprint, body, table.id, column));
             }
             let name = footprint.column_name(table.id, column);
             for given_too in [false, true] {
-                let kinds = |i: &&Inserting| given_too || i.chosen == Chosen::Computed;
-                let of: Vec<&Inserting> = found.iter().filter(kinds).collect();
+                let kinds = |i: &&InsertWithKey| given_too || i.chosen == KeySource::Computed;
+                let of: Vec<&InsertWithKey> = found.iter().filter(kinds).collect();
                 if !of.is_empty() {
                     candidates.push(candidate(&name, &of, &declared));
                 }
@@ -64,7 +64,7 @@ pub(super) fn candidates(
     candidates
 }
 
-fn candidate(name: &str, of: &[&Inserting], declared: &[Edit]) -> Candidate {
+fn candidate(name: &str, of: &[&InsertWithKey], declared: &[Edit]) -> Candidate {
     let mut accepts = vec![
         "keys are unique, but have gaps, and are not in the order in which rows are inserted"
             .to_owned(),
@@ -172,25 +172,25 @@ fn inserting(
     body: &Body<'_>,
     table: TableId,
     column: ColumnIndex,
-) -> Vec<Inserting> {
+) -> Vec<InsertWithKey> {
     let inserts = (0..body.nodes.len()).filter_map(|node| {
         let actions = body.actions(node);
         let insert = actions.iter().find(|a| a.access.role == Role::Insert)?;
         (insert.access.table == table).then_some((node, *insert))
     });
     inserts
-        .filter_map(|(node, insert)| one(footprint, body, node, insert, column))
+        .filter_map(|(node, insert)| without_key(footprint, body, node, insert, column))
         .collect()
 }
 
 /// One INSERT of one row, without its key.
-fn one(
+fn without_key(
     footprint: &Footprint<'_>,
     body: &Body<'_>,
     node: usize,
     insert: &Action,
     column: ColumnIndex,
-) -> Option<Inserting> {
+) -> Option<InsertWithKey> {
     let Statement::Sql { into, .. } = body.nodes[node].statement else {
         return None;
     };
@@ -231,8 +231,8 @@ fn one(
     let Some(variable) = variable else {
         // The value is computed inside the INSERT.
         let computes = computes(&words[value], body, node, table, column);
-        return computes.then_some(Inserting {
-            chosen: Chosen::Computed,
+        return computes.then_some(InsertWithKey {
+            chosen: KeySource::Computed,
             at,
             edits,
             parameter: None,
@@ -276,8 +276,8 @@ fn one(
                 }
             }
             edits.extend(body.declares_nothing(&edits));
-            Some(Inserting {
-                chosen: Chosen::Computed,
+            Some(InsertWithKey {
+                chosen: KeySource::Computed,
                 at,
                 edits,
                 parameter: None,
@@ -295,17 +295,17 @@ fn one(
                         let mut words = body.nodes[n].words.iter();
                         words.any(|word| word.name() == Some(variable))
                     });
-                    if before || !body.speaks_plpgsql() || !body.runs_first(node) {
+                    if before || !body.is_plpgsql() || !body.always_runs(node) {
                         return None;
                     }
                     let text = format!(" RETURNING {column_text} INTO {text}");
                     edits.push(Edit::behind(words[words.len() - 1].span, text));
-                    told_parameter(body, variable)?
+                    as_output_parameter(body, variable)?
                 }
             };
             edits.push(header);
-            Some(Inserting {
-                chosen: Chosen::Given,
+            Some(InsertWithKey {
+                chosen: KeySource::Given,
                 at,
                 edits,
                 parameter: Some(format!("{} of {}", variable, body.procedure.name)),
@@ -455,7 +455,7 @@ fn without_parameter(body: &Body<'_>, name: &str) -> Option<Edit> {
 }
 
 /// Makes an input parameter an output.
-fn told_parameter(body: &Body<'_>, name: &str) -> Option<Edit> {
+fn as_output_parameter(body: &Body<'_>, name: &str) -> Option<Edit> {
     let list = parameters(body)?;
     let place = body
         .procedure

@@ -16,7 +16,7 @@ use anabranch_types::{ColumnIndex, TableId};
 
 use super::body::{Body, Origin};
 use super::edit::Edit;
-use super::words::{find, parts};
+use super::tokens::{find, parts};
 use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 use crate::rule::isolation::is_computed;
@@ -89,7 +89,7 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
     };
     let (mut reads, mut gone) = (BTreeSet::new(), Vec::new());
     for node in 0..body.nodes.len() {
-        let Some(update) = body.only(node, Role::Update) else {
+        let Some(update) = body.only_access(node, Role::Update) else {
             continue;
         };
         for (column, value) in assignments(body, node, update) {
@@ -98,7 +98,7 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
             let mut rewriting = Rewriting::new(body, update, node);
             if let (true, Some(text)) = (computed, rewriting.rewritten(words, 0))
                 && !rewriting.reads.is_empty()
-                && let Some(span) = super::words::span(words)
+                && let Some(span) = super::tokens::span(words)
             {
                 if done.columns.is_empty() {
                     done.at = body.nodes[node].span;
@@ -355,7 +355,7 @@ impl<'b, 'a> Rewriting<'b, 'a> {
     /// Whether the row that is updated is unchanged since this SELECT read it.
     fn still_holds(&self, set: usize) -> bool {
         let body = self.body;
-        let read = body.only(set, Role::Read);
+        let read = body.only_access(set, Role::Read);
         read.is_some_and(|read| body.same_row(read, self.update))
             && body.runs_before(set, self.node)
             && !body.touched_between(self.update.access.table, set, self.node, false)

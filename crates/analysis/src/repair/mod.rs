@@ -26,7 +26,7 @@ mod generated;
 mod increment;
 mod routing;
 mod shares;
-mod words;
+mod tokens;
 
 use std::collections::BTreeSet;
 
@@ -39,10 +39,10 @@ pub use catalogue::{KINDS, Kind, kind_by_code};
 pub use change::{Classes, PlanChange, TypeChange, TypePlan};
 pub use combined::{STEPS_MAX, Step, TRIED_AFTER_MAX};
 
-use crate::anything::stood_for;
 use crate::footprint::Footprint;
 use crate::invariant;
 use crate::plan::Plan;
+use crate::unanalysed::with_representative;
 use crate::{Guarantee, Options, analyze_with};
 use change::{Cost, Planned, change};
 use edit::{Edit, applied, ordered, unified};
@@ -147,14 +147,14 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
     candidates.truncate(TRIED_MAX);
     let found = search(subject, candidates);
     repairs.offered.extend(combined::combined(subject, &found));
-    let Found { better, rest, .. } = found;
+    let SearchResult { better, rest, .. } = found;
     // Another repair of the same kind does better, or as well with less, in the same place.
     let mut done: Vec<(&'static str, Span)> = Vec::new();
     let overlaps = |done: &[(&'static str, Span)], candidate: &Candidate| {
         let mut at = candidate.at.iter();
         at.any(|span| done.contains(&(candidate.kind.code, *span)))
     };
-    for Better {
+    for Improvement {
         candidate, repair, ..
     } in better
     {
@@ -163,8 +163,8 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
             repairs.offered.push(repair);
         }
     }
-    let told = rest.into_iter().filter(|(c, _)| !overlaps(&done, c));
-    repairs.considered = told
+    let useless = rest.into_iter().filter(|(c, _)| !overlaps(&done, c));
+    repairs.considered = useless
         .map(|(candidate, reason)| Considered {
             kind: candidate.kind,
             title: candidate.title,
@@ -188,32 +188,32 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
 }
 
 /// A change that saves something.
-struct Better {
+struct Improvement {
     cost: Cost,
     candidate: Candidate,
     repair: Repair,
 }
 
 /// The results of trying each change by itself.
-struct Found {
+struct SearchResult {
     /// The best first.
-    better: Vec<Better>,
+    better: Vec<Improvement>,
     /// Changes that save nothing, with the reason.
     rest: Vec<(Candidate, String)>,
     /// Indexes of those of the rest that cost nothing either, the best first, with the repair: with another change
     /// they may save something.
-    even: Vec<(usize, Repair)>,
+    neutral: Vec<(usize, Repair)>,
 }
 
 /// Tries each change by itself.
-fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
+fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> SearchResult {
     let cost = Cost::of(subject.plan);
-    let (mut better, mut rest, mut even) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut better, mut rest, mut neutral) = (Vec::new(), Vec::new(), Vec::new());
     for candidate in candidates {
         match tried(subject, &candidate) {
             // A change that no plan shows is not offered.
             Ok((now, repair)) if now < cost && !repair.change.types.is_empty() => {
-                better.push(Better {
+                better.push(Improvement {
                     cost: now,
                     candidate,
                     repair,
@@ -221,7 +221,7 @@ fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
             }
             Ok((now, repair)) => {
                 if now == cost {
-                    even.push((rest.len(), repair));
+                    neutral.push((rest.len(), repair));
                 }
                 let reason = "tried: it needs no less coordination".to_owned();
                 rest.push((candidate, reason));
@@ -230,8 +230,12 @@ fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
         }
     }
     better.sort_by_key(|of| order(of.cost, &of.candidate));
-    even.sort_by_key(|(of, _)| order(cost, &rest[*of].0));
-    Found { better, rest, even }
+    neutral.sort_by_key(|(of, _)| order(cost, &rest[*of].0));
+    SearchResult {
+        better,
+        rest,
+        neutral,
+    }
 }
 
 /// The key by which changes are ranked: the least is the best.
@@ -250,7 +254,7 @@ fn place_of(files: &[SourceFile], at: Span) -> Option<(String, u32)> {
 
 /// All candidates, each once.
 fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
-    let seen = stood_for(subject.catalog, subject.summaries);
+    let seen = with_representative(subject.catalog, subject.summaries);
     let footprint = Footprint::new(subject.catalog, &seen);
     let bodies = body::bodies(&footprint, subject.files);
     let declared = invariant::collect(&footprint);

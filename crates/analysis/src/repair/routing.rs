@@ -12,7 +12,7 @@ use anabranch_types::ColumnIndex;
 use super::body::Body;
 use super::edit::Edit;
 use super::generated::parameters;
-use super::words::{alias, at, demand, span};
+use super::tokens::{alias, at, demand, span};
 use super::{Candidate, kind};
 use crate::footprint::Footprint;
 use crate::plan::{CoordinationClass, Plan};

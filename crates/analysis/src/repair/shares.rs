@@ -22,7 +22,7 @@ use super::body::Body;
 use super::check::is_by_key_alone;
 use super::edit::Edit;
 use super::routing::one_more;
-use super::words::{alias, at, demand, find, span};
+use super::tokens::{alias, at, demand, find, span};
 use super::{Candidate, Considered, kind};
 use crate::assertion::Atom;
 use crate::footprint::{Action, Footprint};
@@ -286,7 +286,7 @@ impl<'s, 'a> Shares<'s, 'a> {
             [write] => matches!(write.class, WriteClass::Add { .. }),
             _ => false,
         };
-        let is_alone = body.only(node, Role::Update).is_some()
+        let is_alone = body.only_access(node, Role::Update).is_some()
             && body.summary(node)?.result == ResultUse::Unused
             && into.is_empty()
             && !body.asks_for_outcome()
@@ -304,7 +304,7 @@ impl<'s, 'a> Shares<'s, 'a> {
     /// A SELECT that lists the number: it lists the sum.
     fn summed(&self, body: &Body<'_>, node: usize) -> Option<Vec<Edit>> {
         let of = &body.nodes[node];
-        let read = body.only(node, Role::Read)?;
+        let read = body.only_access(node, Role::Read)?;
         let words = &of.words;
         let place = at(words, read.access.span)?;
         let row = body.file.slice(words[alias(words, place)].span);

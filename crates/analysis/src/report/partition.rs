@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::notes::count;
 use super::text::{hanging, heading, paragraph};
 use crate::partition::{
-    Clause, Conflict, ConflictKind, Held, Key, OperationClass, PartitionedType, Partitioning,
+    Clause, Conflict, ConflictKind, Distribution, Key, OperationClass, PartitionedType,
+    Partitioning,
 };
 
 /// A type's conflicts beyond this many are only counted.
@@ -241,17 +242,19 @@ impl PartitioningView<'_> {
     /// The servers that have a table's rows, in words.
     fn held(&self, table: TableId) -> String {
         match &self.found.tables[table.index()] {
-            Held::Immutable => "on every server; no operation writes it".into(),
-            Held::Anywhere => {
+            Distribution::Immutable => "on every server; no operation writes it".into(),
+            Distribution::Anywhere => {
                 "each server has its own writes, which operations elsewhere do not need".into()
             }
-            Held::By(column) => format!(
+            Distribution::By(column) => format!(
                 "each row on the server that its {} is routed to",
                 self.column(table, *column)
             ),
-            Held::Apart => "each row on the server of the operations that wrote it".into(),
-            Held::Everywhere => "on every server; writes are applied on all".into(),
-            Held::Mixed => {
+            Distribution::Scattered => {
+                "each row on the server of the operations that wrote it".into()
+            }
+            Distribution::Everywhere => "on every server; writes are applied on all".into(),
+            Distribution::Mixed => {
                 "on every server, except writes of local operations, which stay on their server"
                     .into()
             }
@@ -616,12 +619,12 @@ pub(super) fn report<'a>(view: &'a PartitioningView<'a>) -> Report<'a> {
             .iter()
             .map(|table| {
                 let (held, column) = match &view.found.tables[table.id.index()] {
-                    Held::Immutable => ("immutable", None),
-                    Held::Anywhere => ("own-writes", None),
-                    Held::By(column) => ("by-column", Some(view.column(table.id, *column))),
-                    Held::Apart => ("by-writer", None),
-                    Held::Everywhere => ("everywhere", None),
-                    Held::Mixed => ("mixed", None),
+                    Distribution::Immutable => ("immutable", None),
+                    Distribution::Anywhere => ("own-writes", None),
+                    Distribution::By(column) => ("by-column", Some(view.column(table.id, *column))),
+                    Distribution::Scattered => ("by-writer", None),
+                    Distribution::Everywhere => ("everywhere", None),
+                    Distribution::Mixed => ("mixed", None),
                 };
                 TableReport {
                     table: &table.name,

@@ -12,22 +12,22 @@ use crate::term::surely_equal;
 
 /// How an action changes a side of an equivalence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum SideChange {
     /// The row that carries the side is new.
     New,
     /// The direction that can be taken once: a NULL is filled, a row is deleted.
-    Forth,
+    OneWay,
     /// The other direction, or an unknown one.
-    Back,
+    Other,
 }
 
 /// For each group all of these hold, or none does.
 pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]) -> Vec<Finding> {
     let footprint = context.footprint;
-    let mut turns: Vec<Vec<(usize, &Action, Turn)>> = vec![Vec::new(); footprint.types.len()];
+    let mut turns: Vec<Vec<(usize, &Action, SideChange)>> = vec![Vec::new(); footprint.types.len()];
     for action in footprint.actions().filter(|a| a.is_write()) {
         for (place, facet) in facets.iter().enumerate() {
-            if let Some(turn) = turn(footprint, clause, action, facet) {
+            if let Some(turn) = side_change(footprint, clause, action, facet) {
                 turns[action.owner].push((place, action, turn));
             }
         }
@@ -39,10 +39,13 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         tables
     };
     for mine in &mut turns {
-        settle_new(footprint, clause, mine, &tables);
+        settle_new_rows(footprint, clause, mine, &tables);
     }
     let touching: Vec<usize> = (0..turns.len()).filter(|t| !turns[*t].is_empty()).collect();
-    let goes_back = turns.iter().flatten().any(|(_, _, t)| *t == Turn::Back);
+    let goes_back = turns
+        .iter()
+        .flatten()
+        .any(|(_, _, t)| *t == SideChange::Other);
     let changes = turns
         .iter()
         .flatten()
@@ -82,12 +85,12 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
     worst(findings)
 }
 
-fn turn(
+fn side_change(
     footprint: &Footprint<'_>,
     clause: &Clause,
     action: &Action,
     facet: &Facet,
-) -> Option<Turn> {
+) -> Option<SideChange> {
     if action.access.table != facet.table() {
         return None;
     }
@@ -95,27 +98,27 @@ fn turn(
     let links = clause.links.columns_of(action.access.table);
     if action.access.role == Role::Update && links.iter().any(regroups) {
         // The column changes with its new group, whatever is written to it.
-        return Some(Turn::Back);
+        return Some(SideChange::Other);
     }
     if let Facet::Null((_, column)) | Facet::True((_, column)) = facet
         && footprint.feeds(action, *column)
     {
-        return Some(Turn::Back);
+        return Some(SideChange::Other);
     }
     match (facet, action.access.role) {
         (_, Role::Read) => None,
-        (_, Role::Insert) => Some(Turn::New),
+        (_, Role::Insert) => Some(SideChange::New),
         // Deleting one of several rows leaves the others: it does not change the side, and deleting the last one
         // does.
         (Facet::Row(_), Role::Delete) => Some(match takes_all(footprint, clause, action) {
-            true => Turn::Forth,
-            false => Turn::Back,
+            true => SideChange::OneWay,
+            false => SideChange::Other,
         }),
         // The row that carries the column is deleted, and the condition with it.
-        (Facet::Null(_) | Facet::True(_), Role::Delete) => Some(Turn::Back),
+        (Facet::Null(_) | Facet::True(_), Role::Delete) => Some(SideChange::Other),
         (Facet::Row(_), Role::Update) => None,
         (Facet::Null((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
-            WriteClass::Assign(Term::Constant(Value::Null)) => Turn::Back,
+            WriteClass::Assign(Term::Constant(Value::Null)) => SideChange::Other,
             WriteClass::Assign(
                 Term::Constant(_)
                 | Term::Parameter(_)
@@ -124,12 +127,12 @@ fn turn(
                 | Term::Generated
                 | Term::Pure
                 | Term::Incremented { .. },
-            ) => Turn::Forth,
-            _ => Turn::Back,
+            ) => SideChange::OneWay,
+            _ => SideChange::Other,
         }),
         (Facet::True((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
-            WriteClass::Assign(Term::Constant(Value::Bool(true))) => Turn::Forth,
-            _ => Turn::Back,
+            WriteClass::Assign(Term::Constant(Value::Bool(true))) => SideChange::OneWay,
+            _ => SideChange::Other,
         }),
     }
 }
@@ -160,15 +163,15 @@ fn refers(footprint: &Footprint<'_>, clause: &Clause, a: TableId, b: TableId) ->
 
 /// Rows are new together only if the type inserts on every side, with keys that are surely the same, and the group
 /// cannot have rows before. A row inserted into an existing group changes that side.
-fn settle_new(
+fn settle_new_rows(
     footprint: &Footprint<'_>,
     clause: &Clause,
-    mine: &mut [(usize, &Action, Turn)],
+    mine: &mut [(usize, &Action, SideChange)],
     tables: &[TableId],
 ) {
     let new: Vec<&Action> = mine
         .iter()
-        .filter(|(_, _, turn)| *turn == Turn::New)
+        .filter(|(_, _, turn)| *turn == SideChange::New)
         .map(|(_, a, _)| *a)
         .collect();
     let together = tables
@@ -180,8 +183,11 @@ fn settle_new(
         })
         && (tables.len() < 2 || new.iter().any(|a| founds(footprint, clause, a, tables)));
     if !together {
-        for (_, _, turn) in mine.iter_mut().filter(|(_, _, turn)| *turn == Turn::New) {
-            *turn = Turn::Back;
+        for (_, _, turn) in mine
+            .iter_mut()
+            .filter(|(_, _, turn)| *turn == SideChange::New)
+        {
+            *turn = SideChange::Other;
         }
     }
 }
@@ -222,7 +228,7 @@ fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
 }
 
 /// Why the type visibly changes one side only; `None` if it may change all.
-fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'static str> {
+fn one_sided(clause: &Clause, mine: &[(usize, &Action, SideChange)]) -> Option<&'static str> {
     let turned: Vec<_> = mine
         .iter()
         .filter(|(_, a, _)| a.access.role != Role::Insert)
@@ -239,7 +245,8 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
     }
     let first = turned.first()?;
     // A row inserted into an existing group changes its side, too.
-    let put = |(p, _, turn): &&(usize, &Action, Turn)| *p != first.0 && *turn == Turn::Back;
+    let put =
+        |(p, _, turn): &&(usize, &Action, SideChange)| *p != first.0 && *turn == SideChange::Other;
     let one = turned.iter().all(|(p, _, _)| *p == first.0) && !mine.iter().any(|m| put(&m));
     one.then_some("it turns one side only: it breaks the equivalence even when it runs alone")
 }
@@ -286,16 +293,16 @@ pub(crate) fn judge_inclusion(
         .collect();
     let owners = |actions: &[&Action]| actions.iter().map(|a| a.owner).collect::<Vec<_>>();
     // No transaction that changed columns of a row may have seen the combination that merging makes of them.
-    let told = |table: TableId, filters: &[Filter]| -> Vec<ColumnIndex> {
+    let identifying = |table: TableId, filters: &[Filter]| -> Vec<ColumnIndex> {
         let of_table = filters.iter().filter(|f| f.column.0 == table);
-        let mut told = clause.links.columns_of(table);
-        told.extend(of_table.map(|f| f.column.1));
-        told
+        let mut identifying = clause.links.columns_of(table);
+        identifying.extend(of_table.map(|f| f.column.1));
+        identifying
     };
     let unseen = |action: &Action, among: &[&Action], filters: &[Filter]| {
         let table = action.access.table;
         let updates = |a: &&&Action| a.access.role == Role::Update && a.access.table == table;
-        let mut columns = told(table, filters);
+        let mut columns = identifying(table, filters);
         columns.retain(|c| among.iter().filter(updates).any(|a| a.write(*c).is_some()));
         let assigns = |c: &ColumnIndex| {
             let write = action.write(*c);

@@ -70,19 +70,22 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
         });
     }
     let mut findings = worst(findings);
-    tell_apart(footprint, table, &mut findings);
+    use_common_keys(footprint, table, &mut findings);
     findings
 }
 
 /// Keys the guards by columns that all ordered types know: those of the primary key if they know it whole, else
 /// also columns that no type changes. Two types that access one row have the same values there.
-fn tell_apart(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding]) {
+fn use_common_keys(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding]) {
     let needs = || findings.iter().flat_map(|f| &f.needs);
     let known = |c: &ColumnIndex| needs().all(|n| n.key.iter().any(|(k, _)| k == c));
     let primary = &footprint.table(table).primary_key;
     let named: Vec<ColumnIndex> = match primary.iter().all(known) {
         true => primary.clone(),
-        false => naming(footprint, table).into_iter().filter(known).collect(),
+        false => identifying_columns(footprint, table)
+            .into_iter()
+            .filter(known)
+            .collect(),
     };
     for need in findings.iter_mut().flat_map(|f| &mut f.needs) {
         need.key.retain(|(column, _)| named.contains(column));
@@ -90,11 +93,11 @@ fn tell_apart(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding
 }
 
 /// The columns that can identify rows: those of the primary key, and those that no type changes.
-fn naming(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
+fn identifying_columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     let schema = footprint.table(table);
     let mut columns = schema.primary_key.clone();
     let others = (0..schema.columns.len()).map(|c| ColumnIndex(c as u16));
-    let others = others.filter(|c| !footprint.may_be_another(table, *c));
+    let others = others.filter(|c| !footprint.may_change(table, *c));
     columns.extend(others.filter(|c| !schema.primary_key.contains(c)));
     columns
 }
@@ -354,7 +357,7 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
             format!("it changes rows of {name} that other transactions read, act on and change"),
         ),
     };
-    let key = naming(footprint, action.access.table);
+    let key = identifying_columns(footprint, action.access.table);
     let mut needs = vec![Need::keyed(action, &key)];
     if let Some(own) = own {
         let settled = stays_least(footprint, own, action.access.table);

@@ -6,12 +6,12 @@
 //! which rule, because of which types, and what would have to be ordered. It reasons about the effect of each
 //! statement on the merged state, so about any number of calls on either side, never about single pairs of calls.
 
-pub(crate) mod alone;
 mod catalogue;
 mod contribution;
 pub(crate) mod existence;
 pub(crate) mod foreign_key;
 pub(crate) mod isolation;
+pub(crate) mod maintained;
 pub(crate) mod row;
 pub(crate) mod sequence;
 pub(crate) mod unique;

@@ -32,7 +32,7 @@ pub(crate) fn judge_not_null(
         .collect();
     for column in columns {
         // Columns that no type updates are decided once and for all.
-        let moving = |c: &ColumnIndex| footprint.may_be_another(table, *c);
+        let moving = |c: &ColumnIndex| footprint.may_change(table, *c);
         let computes = |a: &Action| {
             a.write(*column)
                 .is_some_and(|w| w.null_by.iter().any(moving))
@@ -296,7 +296,7 @@ pub(super) fn several(
     let moving: Vec<ColumnIndex> = columns
         .iter()
         .copied()
-        .filter(|c| footprint.may_be_another(table, *c))
+        .filter(|c| footprint.may_change(table, *c))
         .collect();
     let together = updates.iter().all(|a| {
         moving.iter().all(|c| {

@@ -11,7 +11,7 @@ use anabranch_types::{ColumnIndex, TableId};
 
 use super::contribution::Groups;
 use super::unique::counter_of;
-use super::view::named;
+use super::view::group_table;
 use super::{Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Part, Source, TableColumn};
 use crate::footprint::{Action, Footprint};
@@ -153,7 +153,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
     }
     let loose = roles.loose(footprint, &sequence);
     // If anything may be inserted or deleted anywhere, all types that access a group name it alike.
-    let named = named(parts);
+    let named = group_table(parts);
     let mut findings = Vec::new();
     for action in &roles.inserts {
         let mut finding = appended(footprint, &sequence, &roles, loose, action);

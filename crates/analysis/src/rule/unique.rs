@@ -231,9 +231,9 @@ pub(crate) fn judge(
 /// the value of its condition. One changed column gets the assigned value; of several, each might come from another
 /// UPDATE. If a row's primary key may change, too, two UPDATEs make two rows of one, and then all are ordered.
 fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) -> Need {
-    let is_settled = |column: ColumnIndex| !footprint.may_be_another(action.access.table, column);
+    let is_settled = |column: ColumnIndex| !footprint.may_change(action.access.table, column);
     let changing = columns.iter().filter(|c| !is_settled(**c)).count();
-    let told = |column: ColumnIndex| -> Option<&Term> {
+    let new_value = |column: ColumnIndex| -> Option<&Term> {
         if is_settled(column) {
             return action.fixed(column);
         }
@@ -247,8 +247,10 @@ fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) 
     if !primary.all(|c| is_settled(*c)) {
         return need;
     }
-    let told = columns.iter().filter_map(|c| Some((*c, told(*c)?.clone())));
-    need.key = told.collect();
+    let key = columns
+        .iter()
+        .filter_map(|c| Some((*c, new_value(*c)?.clone())));
+    need.key = key.collect();
     need
 }
 

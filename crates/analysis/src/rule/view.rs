@@ -6,15 +6,15 @@
 //! and if two transactions can move one row into or out of a sum concurrently (it moves once, and what goes with it
 //! is added twice). Any guard that orders those who move the same row repairs the latter.
 //!
-//! That a type keeps the equation when it runs alone is shown ([`super::alone`]) or checked before it commits. If
+//! That a type keeps the equation when it runs alone is shown ([`super::maintained`]) or checked before it commits. If
 //! it visibly does not, because it changes one side only or amounts that differ, the verdict is unknown
 //! (`mv-unmaintained`): coordination does not help.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
 
-use super::alone::keeps_sum;
 use super::contribution::{Contribution, Kind, contributions, in_different_groups};
+use super::maintained::keeps_sum;
 use super::{Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Links, Part, Source, TableColumn};
 use crate::footprint::{Action, Footprint};
@@ -63,7 +63,7 @@ pub(crate) fn judge_balance(
     }
     let overwriting = with(&|c| c.kind == Kind::Overwrites);
     let founding = with(&|c| c.kind == Kind::Founds);
-    let named = named(parts);
+    let named = group_table(parts);
     let group_needs = |mine: &[Contribution<'_>]| -> Vec<Need> {
         mine.iter()
             .map(|c| Need::of_group(clause, named, c.action))
@@ -85,7 +85,7 @@ pub(crate) fn judge_balance(
             Finding::unknown(owner, "mv-unmaintained", why)
                 .because(vec![owner])
                 .needing(group_needs(mine))
-        } else if mine.iter().any(|c| is_late(c, parts)) {
+        } else if mine.iter().any(|c| is_decided_at_commit(c, parts)) {
             Finding::unknown(
                 owner,
                 "mv-unmaintained",
@@ -93,9 +93,9 @@ pub(crate) fn judge_balance(
             )
             .because(touching.clone())
             .needing(group_needs(mine))
-        } else if let Some(mut others) = regrouped(&all, mine) {
+        } else if let Some(mut others) = regrouping_types(&all, mine) {
             // Two calls may also move one row concurrently.
-            others.extend(moved(footprint, owner, mine, &moving, &existing).because);
+            others.extend(moved_rows(footprint, owner, mine, &moving, &existing).because);
             Finding::no(
                 owner,
                 "mv-transition",
@@ -104,7 +104,7 @@ pub(crate) fn judge_balance(
             .because(others)
             .needing(group_needs(mine))
         } else {
-            moved(footprint, owner, mine, &moving, &existing)
+            moved_rows(footprint, owner, mine, &moving, &existing)
         }
     };
     let mut findings = Vec::new();
@@ -146,8 +146,8 @@ pub(crate) fn judge_balance(
             own
         });
     }
-    findings.extend(counting(footprint, &all, parts, |owner| {
-        Finding::unknown(owner, "mv-unmaintained", LATE)
+    findings.extend(decided_at_commit(footprint, &all, parts, |owner| {
+        Finding::unknown(owner, "mv-unmaintained", DECIDED_AT_COMMIT)
     }));
     let mut findings = worst(findings);
     for finding in &mut findings {
@@ -166,18 +166,21 @@ pub(crate) fn judge_balance(
 }
 
 /// Why types that increment such an amount are ordered.
-const LATE: &str = "it increments a number that is an amount and is deferred to commit: it may differ from the number that was checked";
+const DECIDED_AT_COMMIT: &str = "it increments a number that is an amount and is deferred to commit: it may differ from the number that was checked";
 
 /// Findings for types that change a column of which a call checks an amount that the row's owner decides at commit:
 /// the amount is the checked one only if they are ordered on that row.
-fn counting(
+fn decided_at_commit(
     footprint: &Footprint<'_>,
     all: &[Vec<Contribution<'_>>],
     parts: &[Part],
     finding: impl Fn(usize) -> Finding,
 ) -> Vec<Finding> {
     let mut counted: Vec<(TableId, ColumnIndex)> = Vec::new();
-    let late = all.iter().flatten().filter(|c| is_late(c, parts));
+    let late = all
+        .iter()
+        .flatten()
+        .filter(|c| is_decided_at_commit(c, parts));
     let amounts = late.flat_map(|c| c.action.access.writes.iter().map(move |write| (c, write)));
     for (contribution, write) in amounts {
         if let WriteClass::Assign(term) | WriteClass::Add { term, .. } = &write.class
@@ -208,7 +211,7 @@ fn counting(
 }
 
 /// Whether an amount is the result of an UPDATE of the same call, which the row's owner decides.
-fn is_late(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
+fn is_decided_at_commit(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
     let is_summed = |column: ColumnIndex| {
         let of = (contribution.action.access.table, column);
         match &parts[contribution.part].source {
@@ -226,7 +229,7 @@ fn is_late(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
 }
 
 /// The table that names a group: that of the group's own row, or the summed one.
-pub(crate) fn named(parts: &[Part]) -> TableId {
+pub(crate) fn group_table(parts: &[Part]) -> TableId {
     let columns = parts.iter().filter_map(|p| match &p.source {
         Source::Column((table, _)) => Some(*table),
         Source::Aggregate { .. } => None,
@@ -240,7 +243,10 @@ pub(crate) fn named(parts: &[Part]) -> TableId {
 
 /// The types that move rows of one of these parts by changing a joined table, if this type accesses the part by
 /// another table; `None` if there are none. The two never access one row, so no guard on a row orders them.
-fn regrouped(all: &[Vec<Contribution<'_>>], mine: &[Contribution<'_>]) -> Option<Vec<usize>> {
+fn regrouping_types(
+    all: &[Vec<Contribution<'_>>],
+    mine: &[Contribution<'_>],
+) -> Option<Vec<usize>> {
     let mut others = Vec::new();
     for contribution in mine {
         for other in all.iter().flatten() {
@@ -263,7 +269,7 @@ fn is_column(parts: &[Part], contribution: &Contribution<'_>) -> bool {
 }
 
 /// The finding for a type that adds, and perhaps moves rows.
-fn moved(
+fn moved_rows(
     footprint: &Footprint<'_>,
     owner: usize,
     mine: &[Contribution<'_>],
@@ -447,7 +453,7 @@ pub(crate) fn judge_bound(
                 Finding::yes(owner, safe, "it inserts a new group, which no transaction can have added rows to")
             } else if is_first && sign != dangerous {
                 Finding::no(owner, unsafe_, "an empty group has no bound: if concurrent transactions remove all other rows, the inserted row has to satisfy the bound by itself")
-                    .needing(vec![Need::of_group(clause, named(parts), c.action)])
+                    .needing(vec![Need::of_group(clause, group_table(parts), c.action)])
             } else if sign != Sign::Either && sign != dangerous {
                 let finding = Finding::yes(owner, safe, "it only moves the sum away from its bound");
                 // An inserted row may be the first of its group: then a sum that was NULL gets a value, and that
@@ -458,12 +464,12 @@ pub(crate) fn judge_bound(
                 }
             } else {
                 Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect the bound may break it together")
-                    .needing(vec![Need::of_group(clause, named(parts), c.action)])
+                    .needing(vec![Need::of_group(clause, group_table(parts), c.action)])
             });
         }
     }
-    findings.extend(counting(footprint, &all, parts, |owner| {
-        Finding::no(owner, unsafe_, LATE)
+    findings.extend(decided_at_commit(footprint, &all, parts, |owner| {
+        Finding::no(owner, unsafe_, DECIDED_AT_COMMIT)
     }));
     let mut findings = worst(findings);
     let opposed: Vec<usize> = findings

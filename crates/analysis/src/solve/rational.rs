@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_add_up_as_they_should() {
+    fn fractions_are_added_exactly() {
         let half = fraction(1, 2);
         assert_eq!(half.plus(fraction(1, 3)).unwrap(), fraction(5, 6));
         assert_eq!(half.minus(fraction(1, 2)).unwrap(), Rational::ZERO);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_ordered_like_their_cross_products() {
+    fn fractions_are_ordered_like_their_cross_products() {
         for a in -6..=6 {
             for b in 1..=6 {
                 for c in -6..=6 {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn overflow_is_an_error() {
         let large = Rational::whole(i128::MAX);
         assert_eq!(large.plus(Rational::ONE), Err(Overflow));
         assert_eq!(large.times(fraction(3, 2)), Err(Overflow));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::formula::{Assigned, Formula, Linear, Problem, Relation, Sort, Variable};
 use super::rational::{Overflow, Rational, common_divisor};
-use super::simplex::{End, Found, Near, Simplex};
+use super::simplex::{DeltaRational, End, Found, Simplex};
 use super::{Answer, Effort};
 
 /// A literal: twice the number of its proposition, and one more where it is negated.
@@ -35,9 +35,9 @@ enum Node {
 struct Atom {
     variable: usize,
     /// The upper bound where it is true.
-    most: Near,
+    most: DeltaRational,
     /// The lower bound where it is false.
-    least: Near,
+    least: DeltaRational,
 }
 
 /// Decides a problem.
@@ -69,7 +69,7 @@ struct Search<'p> {
     sums: BTreeMap<Vec<(Variable, Rational)>, usize>,
     atoms: BTreeMap<usize, Atom>,
     /// Propositions by the bound that they state.
-    bounded: BTreeMap<(usize, Near), usize>,
+    bounded: BTreeMap<(usize, DeltaRational), usize>,
     clauses: Vec<Vec<Literal>>,
     /// By literal: the clauses that watch it.
     watches: Vec<Vec<usize>>,
@@ -264,11 +264,14 @@ impl<'p> Search<'p> {
                 true => limit.negated().floor().negated().minus(Rational::ONE)?,
                 false => limit.floor(),
             };
-            (Near::at(most), Near::at(most.plus(Rational::ONE)?))
+            (
+                DeltaRational::at(most),
+                DeltaRational::at(most.plus(Rational::ONE)?),
+            )
         } else if strict {
-            (Near::beside(limit, -1), Near::at(limit))
+            (DeltaRational::beside(limit, -1), DeltaRational::at(limit))
         } else {
-            (Near::at(limit), Near::beside(limit, 1))
+            (DeltaRational::at(limit), DeltaRational::beside(limit, 1))
         };
         let variable = self.sum(scaled.terms(), all_whole);
         let (most, least) = atom;

@@ -20,44 +20,44 @@ const SPLITS: Reason = 1 << 31;
 
 /// A number with an infinitesimal part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Near {
+pub(super) struct DeltaRational {
     pub(super) number: Rational,
     /// The factor of the infinitesimal.
-    pub(super) small: Rational,
+    pub(super) delta: Rational,
 }
 
-impl Near {
+impl DeltaRational {
     /// The number itself.
-    pub(super) fn at(number: Rational) -> Near {
-        Near {
+    pub(super) fn at(number: Rational) -> DeltaRational {
+        DeltaRational {
             number,
-            small: Rational::ZERO,
+            delta: Rational::ZERO,
         }
     }
 
     /// The number plus (1) or minus (-1) an infinitesimal.
-    pub(super) fn beside(number: Rational, side: i128) -> Near {
-        Near {
+    pub(super) fn beside(number: Rational, side: i128) -> DeltaRational {
+        DeltaRational {
             number,
-            small: Rational::whole(side),
+            delta: Rational::whole(side),
         }
     }
 
-    fn plus(self, other: Near) -> Result<Near, Overflow> {
-        Ok(Near {
+    fn plus(self, other: DeltaRational) -> Result<DeltaRational, Overflow> {
+        Ok(DeltaRational {
             number: self.number.plus(other.number)?,
-            small: self.small.plus(other.small)?,
+            delta: self.delta.plus(other.delta)?,
         })
     }
 
-    fn minus(self, other: Near) -> Result<Near, Overflow> {
+    fn minus(self, other: DeltaRational) -> Result<DeltaRational, Overflow> {
         self.plus(other.times(Rational::whole(-1))?)
     }
 
-    fn times(self, factor: Rational) -> Result<Near, Overflow> {
-        Ok(Near {
+    fn times(self, factor: Rational) -> Result<DeltaRational, Overflow> {
+        Ok(DeltaRational {
             number: self.number.times(factor)?,
-            small: self.small.times(factor)?,
+            delta: self.delta.times(factor)?,
         })
     }
 }
@@ -69,7 +69,7 @@ pub(super) enum End {
     Upper,
 }
 
-type Bound = Option<(Near, Reason)>;
+type Bound = Option<(DeltaRational, Reason)>;
 
 /// The result of a search for numbers.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) enum Found {
 /// Variables, the rows that define some of them, and bounds.
 #[derive(Debug, Default)]
 pub(super) struct Simplex {
-    values: Vec<Near>,
+    values: Vec<DeltaRational>,
     lower: Vec<Bound>,
     upper: Vec<Bound>,
     whole: Vec<bool>,
@@ -97,7 +97,7 @@ pub(super) struct Simplex {
 impl Simplex {
     /// A new variable.
     pub(super) fn variable(&mut self, whole: bool) -> usize {
-        self.values.push(Near::at(Rational::ZERO));
+        self.values.push(DeltaRational::at(Rational::ZERO));
         self.lower.push(None);
         self.upper.push(None);
         self.whole.push(whole);
@@ -133,14 +133,14 @@ impl Simplex {
         &mut self,
         variable: usize,
         end: End,
-        bound: Near,
+        bound: DeltaRational,
         reason: Reason,
     ) -> Result<Option<Vec<Reason>>, Overflow> {
         let (mine, other) = match end {
             End::Lower => (self.lower[variable], self.upper[variable]),
             End::Upper => (self.upper[variable], self.lower[variable]),
         };
-        let beyond = |than: Near| match end {
+        let beyond = |than: DeltaRational| match end {
             End::Lower => bound > than,
             End::Upper => bound < than,
         };
@@ -164,7 +164,7 @@ impl Simplex {
     }
 
     /// Sets the value of a variable without a row, and updates those that depend on it.
-    fn change(&mut self, variable: usize, value: Near) -> Result<(), Overflow> {
+    fn change(&mut self, variable: usize, value: DeltaRational) -> Result<(), Overflow> {
         let moved = value.minus(self.values[variable])?;
         for (of, row) in &self.rows {
             if let Some(factor) = row.get(&variable) {
@@ -265,7 +265,7 @@ impl Simplex {
         }
         let broken = (0..self.values.len()).find(|variable| {
             let value = self.values[*variable];
-            self.whole[*variable] && !(value.number.is_whole() && value.small.is_zero())
+            self.whole[*variable] && !(value.number.is_whole() && value.delta.is_zero())
         });
         let Some(variable) = broken else {
             return Ok(Found::Numbers);
@@ -277,7 +277,7 @@ impl Simplex {
         let split = SPLITS + *splits;
         let value = self.values[variable];
         let mut below = value.number.floor();
-        if value.number.is_whole() && value.small.is_negative() {
+        if value.number.is_whole() && value.delta.is_negative() {
             below = below.minus(Rational::ONE)?;
         }
         let above = below.plus(Rational::ONE)?;
@@ -285,7 +285,7 @@ impl Simplex {
         let mut gave_up = false;
         for (end, bound) in [(End::Upper, below), (End::Lower, above)] {
             let mark = self.mark();
-            let found = match self.bound(variable, end, Near::at(bound), split)? {
+            let found = match self.bound(variable, end, DeltaRational::at(bound), split)? {
                 Some(reasons) => Found::Conflict(reasons),
                 None => self.check_whole(splits)?,
             };
@@ -315,19 +315,19 @@ impl Simplex {
 
     /// The numbers that were found, with a small number for the infinitesimal.
     pub(super) fn numbers(&self) -> Result<Vec<Rational>, Overflow> {
-        let mut small = Rational::ONE;
+        let mut delta = Rational::ONE;
         for (variable, value) in self.values.iter().enumerate() {
             let lower = self.lower[variable].map(|(bound, _)| (bound, *value));
             let upper = self.upper[variable].map(|(bound, _)| (*value, bound));
             for (less, more) in lower.into_iter().chain(upper) {
-                if less.number < more.number && less.small > more.small {
+                if less.number < more.number && less.delta > more.delta {
                     let room = more.number.minus(less.number)?;
-                    let most = room.over(less.small.minus(more.small)?)?;
-                    small = small.min(most);
+                    let most = room.over(less.delta.minus(more.delta)?)?;
+                    delta = delta.min(most);
                 }
             }
         }
-        let number = |value: &Near| value.number.plus(value.small.times(small)?);
+        let number = |value: &DeltaRational| value.number.plus(value.delta.times(delta)?);
         self.values.iter().map(number).collect()
     }
 }

@@ -60,7 +60,7 @@ fn sums_are_found_in_every_way_of_writing() {
 }
 
 #[test]
-fn kinds_are_told_apart() {
+fn kinds_are_distinguished() {
     use InvariantKind::*;
     for (condition, expected) in [
         (
@@ -169,7 +169,7 @@ fn both_ways_of_an_equivalence_need_order() {
 }
 
 #[test]
-fn a_row_put_beside_what_is_closed_meanwhile_breaks_an_equivalence() {
+fn a_row_inserted_during_a_closing_breaks_an_equivalence() {
     let condition = "NOT EXISTS (SELECT 1 FROM a JOIN b ON b.a = a.id \
                      WHERE (state IS NULL) <> (done IS NULL))";
     let mut app = app(condition);
@@ -188,7 +188,7 @@ fn a_row_put_beside_what_is_closed_meanwhile_breaks_an_equivalence() {
 }
 
 #[test]
-fn one_side_of_an_equivalence_turned_alone_is_unmaintained() {
+fn one_side_of_an_equivalence_changed_alone_is_unmaintained() {
     let condition = "NOT EXISTS (SELECT 1 FROM a WHERE (state IS NULL) <> EXISTS (\
                      SELECT * FROM b WHERE b.a = a.id))";
     let mut app = app(condition);

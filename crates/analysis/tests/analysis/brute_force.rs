@@ -402,7 +402,7 @@ fn subsets() -> Vec<Vec<&'static Template>> {
 }
 
 #[test]
-fn what_is_free_cannot_be_broken_and_what_is_not_can() {
+fn free_sets_cannot_be_broken_and_others_can() {
     let mut free = 0;
     let mut proved = 0;
     let mut broken_by_rule: BTreeSet<&'static str> = BTreeSet::new();

@@ -468,7 +468,7 @@ const TRAPS: [&[&str]; 5] = [
 ];
 
 #[test]
-fn nobody_falls_into_the_traps() {
+fn traps_are_not_classified_as_local() {
     let mut seen = Seen::default();
     for (number, bodies) in (0..).zip(TRAPS) {
         let bodies: Vec<String> = bodies.iter().map(|b| (*b).to_owned()).collect();
@@ -482,7 +482,7 @@ fn nobody_falls_into_the_traps() {
 }
 
 #[test]
-fn whoever_is_local_is_missed_by_nobody() {
+fn no_operation_misses_a_local_write() {
     let mut seen = Seen::default();
     for seed in seeds() {
         let world = world(&made_up(seed));

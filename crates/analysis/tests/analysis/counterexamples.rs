@@ -128,7 +128,7 @@ fn no_row_and_no_call_can_be_left_out() {
 /// A value that a row's owner computes is computed again when two replicas merge, also if its writer is ordered for
 /// another invariant (seed 936 of the random applications): nothing is lost.
 #[test]
-fn what_an_owner_computes_is_no_register() {
+fn a_column_that_an_owner_computes_is_no_register() {
     let sql = "CREATE TABLE grp (id integer PRIMARY KEY, a integer NOT NULL);
         CREATE PROCEDURE raise(p integer) LANGUAGE SQL BEGIN ATOMIC
             UPDATE grp SET a = greatest(a + 1, 3) WHERE id = p;
@@ -153,7 +153,7 @@ fn what_an_owner_computes_is_no_register() {
 /// If there are too many verdicts, every invariant gets a turn as far as the limit allows, and the search lists
 /// those that get none.
 #[test]
-fn what_was_not_looked_for_is_told() {
+fn invariants_without_a_search_are_reported() {
     let mut sql = String::new();
     for number in 0..1_010 {
         sql += &format!(

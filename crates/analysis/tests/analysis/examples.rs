@@ -210,14 +210,14 @@ fn no_transaction_of_tpcc_has_to_evaluate_a_condition() {
 }
 
 #[test]
-fn what_is_moved_between_branches_keeps_the_funds_of_both() {
+fn transfers_between_branches_keep_the_funds() {
     let plan = Application::example("bank").plan();
     expect(&plan, "transfer", "funds_add_up", Yes, "mv-update");
     assert!(entry(&plan, "transfer").checks.is_empty());
 }
 
 #[test]
-fn who_dismisses_without_looking_has_it_looked_for() {
+fn a_blind_dismissal_is_checked() {
     let plan = Application::example("payroll").plan();
     let name = |of: usize| plan.invariants[of].name.as_str();
     for of in &plan.entries {

@@ -183,7 +183,7 @@ fn invalid_merges_become_calls() {
 
 /// The solver ignores the conditions of statements: no calls make its merge.
 #[test]
-fn what_no_calls_make_is_told_and_not_shown() {
+fn an_invalid_merge_without_calls_is_reported_as_unconfirmed() {
     let tables = "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL,
         CONSTRAINT it CHECK (a >= 0 AND a + b <= 1000));";
     let types = [

@@ -74,7 +74,7 @@ fn so_does_one_written_from_data_that_the_statement_reads() {
 }
 
 #[test]
-fn what_is_checked_and_changed_is_ordered_and_so_is_who_else_changes_it() {
+fn a_read_check_write_is_ordered_with_every_other_change() {
     let mut app = app();
     app.transaction("withdraw", &["p_id", "p_x"])
         .select("t", &["n"], &ROW)
@@ -115,7 +115,7 @@ fn a_claim_by_compare_and_set_is_ordered() {
 }
 
 #[test]
-fn two_cannot_take_the_same_from_a_queue() {
+fn two_calls_cannot_take_the_same_row_from_a_queue() {
     let mut app = Application::new(
         "CREATE TABLE queue (shop integer, n integer, PRIMARY KEY (shop, n));
          CREATE TABLE done (id uuid PRIMARY KEY, n integer);",
@@ -147,7 +147,7 @@ fn two_cannot_take_the_same_from_a_queue() {
 }
 
 #[test]
-fn a_delete_whose_result_nobody_asks_for_is_idempotent() {
+fn a_delete_whose_result_is_unused_is_idempotent() {
     let mut app = app();
     app.transaction("drop", &["p_id"]).delete("t", &ROW).done();
     assert_eq!(entry(&app.plan(), "drop").class, CoordinationClass::Free);
@@ -221,7 +221,7 @@ END $$;";
 /// An UPDATE relies on the columns that it returns, not on all that it reads: an increment whose row's team is
 /// returned needs no guard, and is deferred to the row's owner.
 #[test]
-fn what_is_returned_is_what_is_used() {
+fn an_update_relies_on_the_columns_that_it_returns() {
     let compiled = |more: &str| {
         let file = SourceFile::new("raises.sql", format!("{RAISES}{more}"));
         Application::compiled(vec![file]).plan()

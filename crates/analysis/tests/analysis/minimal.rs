@@ -116,7 +116,7 @@ fn every_guard_is_there_for_something() {
         let explorer = Explorer::new(&application, &plan);
         for (place, entry) in plan.entries.iter().enumerate() {
             for (number, guard) in entry.guards.iter().enumerate() {
-                let why = explorer.purpose(place, number, SEED, Effort::OF_GUARDS);
+                let why = explorer.purpose(place, number, SEED, Effort::FOR_GUARDS);
                 if let Purpose::Keeps(shown) = &why {
                     // No guard is for what one replica breaks by itself.
                     let both = [0, 1].map(|of| shown.calls.iter().any(|c| c.replica == of));
@@ -167,13 +167,13 @@ fn purpose(sql: &str, id: &str) -> Purpose {
     let Some((entry, guard, _)) = places.iter().find(|(.., known)| known == id) else {
         panic!("{id} is none of {places:?}");
     };
-    Explorer::new(&application, &plan).purpose(*entry, *guard, SEED, Effort::OF_GUARDS)
+    Explorer::new(&application, &plan).purpose(*entry, *guard, SEED, Effort::FOR_GUARDS)
 }
 
 /// A key that not even the call's log determines may have any value: a guard with such a key may be ordered with
 /// any.
 #[test]
-fn a_guard_whose_key_is_not_known_orders_everybody() {
+fn a_guard_whose_key_is_not_known_orders_all_calls() {
     let sql = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer UNIQUE, b integer UNIQUE);
          CREATE PROCEDURE put(p integer, q integer) LANGUAGE plpgsql AS $$
          BEGIN INSERT INTO t (a, b) VALUES (p, COMPUTED); END $$;";
@@ -187,7 +187,7 @@ fn a_guard_whose_key_is_not_known_orders_everybody() {
 
 /// A key that a call reads is what the log of its run says: two such keys may differ.
 #[test]
-fn a_key_that_a_call_finds_out_is_known_once_it_has_run() {
+fn a_key_that_a_call_reads_is_known_once_it_has_run() {
     let sql = "CREATE TABLE name (name text PRIMARY KEY, id integer NOT NULL UNIQUE);
          CREATE TABLE t (id integer PRIMARY KEY REFERENCES name (id), n integer NOT NULL);
          CREATE PROCEDURE exchange(p text, q text) LANGUAGE plpgsql AS $$

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_analysis::partition::{
-    Clause, ConflictKind, Held, Key, OperationClass, Partitioning,
+    Clause, ConflictKind, Distribution, Key, OperationClass, Partitioning,
 };
 use anabranch_analysis::{Guarantee, Limits, Options, analyze_with};
 use anabranch_sql::source::SourceFile;
@@ -148,12 +148,12 @@ fn tpcw_is_global_where_the_paper_says() {
     let create = &found.types[create.expect("there")];
     assert!(create.parameters.is_empty() && create.generates && create.class == Local);
     let table = |name: &str| &found.tables[app.table(name).index()];
-    assert_eq!(*table("country"), Held::Immutable);
-    assert_eq!(*table("item"), Held::Everywhere);
+    assert_eq!(*table("country"), Distribution::Immutable);
+    assert_eq!(*table("item"), Distribution::Everywhere);
     let carts = app.table("shopping_cart");
     assert_eq!(
         *table("shopping_cart"),
-        Held::By(app.column(carts, "sc_id"))
+        Distribution::By(app.column(carts, "sc_id"))
     );
 }
 
@@ -168,7 +168,7 @@ fn rubis_bids_are_local_where_user_and_item_agree() {
     );
     let buys = app.table("buy_now");
     let buyer = app.column(buys, "buyer_id");
-    assert_eq!(found.tables[buys.index()], Held::By(buyer));
+    assert_eq!(found.tables[buys.index()], Distribution::By(buyer));
 }
 
 const ONE: &str =
@@ -189,7 +189,7 @@ fn clauses(one: &str, other: &str) -> Vec<Clause> {
 }
 
 #[test]
-fn what_cannot_be_satisfied_is_no_conflict() {
+fn unsatisfiable_conditions_are_no_conflicts() {
     let apart = [
         (
             "UPDATE t SET n = 1 WHERE k = 1;",
@@ -246,7 +246,7 @@ fn what_cannot_be_satisfied_is_no_conflict() {
 }
 
 #[test]
-fn what_can_be_satisfied_is() {
+fn satisfiable_conditions_are_conflicts() {
     let meet = [
         (
             "UPDATE t SET n = 1 WHERE k <= 5;",
@@ -292,7 +292,7 @@ fn what_can_be_satisfied_is() {
 }
 
 #[test]
-fn what_must_be_equal_is_found_however_it_is_said() {
+fn implied_equalities_are_found_in_every_form() {
     let (p, q) = (Key::Parameter(0), Key::Parameter(1));
     let written = |one: &str, other: &str| {
         let found = clauses(one, other).into_iter();
@@ -390,7 +390,7 @@ fn two_loggers_conflict_by_their_key_alone() {
     assert_eq!(names(&app, &found, Local), ["chosen"]);
     assert_eq!(names(&app, &found, Commutative), ["keyless", "generated"]);
     assert_eq!(found.types[0].parameters, [0]);
-    assert_eq!(found.tables[1], Held::Anywhere);
+    assert_eq!(found.tables[1], Distribution::Anywhere);
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn least(app: &Application, found: &Partitioning) -> u64 {
 }
 
 #[test]
-fn the_search_finds_what_trying_everything_finds() {
+fn the_search_agrees_with_exhaustive_search() {
     let mut searched = 0;
     for name in [
         "smallbank",
@@ -539,7 +539,7 @@ impl Classes for Vec<anabranch_analysis::partition::PartitionedType> {
 }
 
 #[test]
-fn beyond_its_limits_the_search_says_so_and_what_is_not_looked_at_is_global() {
+fn beyond_the_limits_unexamined_types_are_global() {
     let app = Application::example("rubis");
     let all = partitioned(&app, &serializable());
     let mut options = serializable();
@@ -604,7 +604,7 @@ fn weights_are_read_or_refused() {
 }
 
 #[test]
-fn reports_tell_it() {
+fn reports_show_the_partitioning() {
     use anabranch_analysis::report::{json, text};
     let app = Application::example("rubis");
     let plan = app.plan_for(Guarantee::Serializable);
@@ -637,7 +637,7 @@ fn reports_tell_it() {
 
 /// The share of local calls on several servers: one in three of those with two parameters, none of the global ones.
 #[test]
-fn what_calls_come_to_on_several_servers() {
+fn estimates_for_several_servers() {
     let rubis = Application::example("rubis");
     let weights = [
         ("store_bid", 3),

@@ -95,7 +95,7 @@ fn a_unique_index_without_the_key_keeps_a_table_whole() {
 }
 
 #[test]
-fn a_table_that_nobody_writes_is_everywhere() {
+fn a_table_that_no_type_writes_is_everywhere() {
     let mut app = Application::new(BANK);
     app.transaction("look", &["p_b"])
         .select("account", &["balance"], &[("branch", "p_b")])

@@ -424,7 +424,7 @@ fn verdicts(plan: &Plan) -> (Vec<&str>, bool) {
 }
 
 #[test]
-fn what_is_proved_holds_and_what_is_not_breaks() {
+fn proved_types_are_safe_and_others_break() {
     let effort = Effort {
         cases: 4_000,
         before_max: 1,
@@ -456,7 +456,7 @@ fn what_is_proved_holds_and_what_is_not_breaks() {
 /// For assertions a rule may decide as much as the solver: the test compares which types are free, and explores the
 /// plan.
 #[test]
-fn of_an_assertion_the_same_is_proved() {
+fn assertions_are_proved_like_checks() {
     let effort = Effort {
         cases: 4_000,
         before_max: 1,
@@ -513,7 +513,7 @@ fn an_assertion_forbids_what_is_true() {
 /// A query that looks like a condition on each row but says more, or less, is left to the rules; of several clauses
 /// each counts. Each assertion has the types that are proved to need no order.
 #[test]
-fn what_is_no_condition_on_each_row_is_not_taken_for_one() {
+fn conditions_not_on_each_row_are_not_proved() {
     let mut wrong = Vec::new();
     for (assertion, proved) in [
         (
@@ -596,7 +596,7 @@ fn z3_proves_the_same() {
 }
 
 #[test]
-fn a_proof_is_told_in_short() {
+fn a_proof_is_reported_briefly() {
     let told = |name: &str, of: &str| {
         let case = CASES.iter().find(|case| case.name == name).unwrap();
         let plan = plan(&application(case), Solver::default());
@@ -632,7 +632,7 @@ fn a_proof_is_told_in_short() {
 }
 
 #[test]
-fn rows_that_come_again_are_not_looked_into() {
+fn reinserted_rows_are_not_proved() {
     let text = "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL, CONSTRAINT it CHECK (a + b <= 10));
         CREATE PROCEDURE put(p_id integer, p_a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t (id, a, b) VALUES (p_id, p_a, 0); END $$;
         CREATE PROCEDURE use_a(p_id integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET a = a - 1 WHERE id = p_id; END $$;

@@ -213,7 +213,7 @@ fn analysed(files: Vec<SourceFile>, options: &Options) -> String {
 /// Every offered repair of every example, and of the applications here, is what its diff says, and has the plan
 /// that it promises: the report of the changed files has each type with the promised class, routing and guards.
 #[test]
-fn what_is_offered_is_what_analysing_the_changed_files_says() {
+fn an_offered_plan_is_the_analysis_of_the_changed_files() {
     let mut applications: Vec<(String, Vec<SourceFile>)> = EXAMPLES
         .iter()
         .chain(&["tpcc", "tpcw", "rubis"])
@@ -289,7 +289,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
 }
 
 #[test]
-fn a_value_that_is_computed_from_what_was_read_becomes_a_function_of_the_row() {
+fn a_value_computed_from_a_read_becomes_a_function_of_the_row() {
     let found = of(BANK);
     golden("bank", &found);
     let repair = offered(&found, "repair-increment");
@@ -319,7 +319,7 @@ fn payroll_can_mark_departments_as_closed() {
 }
 
 #[test]
-fn small_banks_callers_can_say_whose_accounts_they_mean() {
+fn small_banks_callers_can_pass_the_customers() {
     let found = repairs(&example_files("smallbank"), Guarantee::Invariants);
     let repair = offered(&found, "repair-routing-parameter");
     let of = &repair.change.types[0];
@@ -333,7 +333,7 @@ fn small_banks_callers_can_say_whose_accounts_they_mean() {
 }
 
 #[test]
-fn what_is_serializable_can_ask_for_less() {
+fn a_serializable_application_can_use_the_weaker_guarantee() {
     let found = repairs(&example_files("tatp"), Guarantee::Serializable);
     let repair = offered(&found, "repair-guarantee");
     assert_eq!(repair.diff, "");
@@ -368,7 +368,7 @@ fn left_by(
 
 /// Called one after another, the changed procedures do what the original ones did: also if a row does not exist.
 #[test]
-fn who_runs_alone_does_what_it_did() {
+fn run_serially_a_repaired_application_gives_the_same_rows() {
     let int = |n: i64| Value::Int(n);
     let rows = [
         "INSERT INTO account VALUES (1, 7, 10.50)",
@@ -451,7 +451,7 @@ fn a_wrong_value_finds_nothing() {
 
 /// A change that would alter a transaction that runs alone is no repair.
 #[test]
-fn what_is_not_the_same_is_left_alone() {
+fn a_change_that_is_not_equivalent_is_not_offered() {
     for (what, from, to) in [
         // Another statement may have changed the row in between.
         (
@@ -494,7 +494,7 @@ fn what_is_not_the_same_is_left_alone() {
 /// A number that decides something cannot wait for the commit, and the repair does not claim so; a read of the
 /// counter in between prevents the move.
 #[test]
-fn a_number_that_is_computed_with_is_not_told_to_come_at_commit() {
+fn a_number_that_is_used_is_not_announced_for_commit() {
     let with = |statement: &str| {
         let sql = ORDERS.replacen(
             "    INSERT INTO orders",

@@ -40,7 +40,7 @@ fn subset(procedures: &[&str], name: &str) -> Option<ReadSubset> {
 }
 
 #[test]
-fn whoever_reads_what_is_written_together_is_serializable() {
+fn reading_what_is_written_together_is_serializable() {
     let procedures = [BEFRIEND, ARE_FRIENDS];
     assert_eq!(
         subset(&procedures, "are_friends"),
@@ -61,7 +61,7 @@ fn whoever_reads_what_is_written_together_is_serializable() {
 
 /// History (7): a reader of two writers may see the one without the other.
 #[test]
-fn whoever_reads_of_two_writers_is_not() {
+fn reading_of_two_writers_is_not() {
     let two = "
         CREATE FUNCTION two(x integer, y integer, z integer, OUT one bigint, OUT other bigint)
         LANGUAGE plpgsql STABLE AS $$
@@ -77,7 +77,7 @@ fn whoever_reads_of_two_writers_is_not() {
 
 /// Each writer that omits a row, may omit one, or reads removes the property.
 #[test]
-fn a_writer_that_may_leave_something_out_takes_it_away() {
+fn a_writer_that_may_omit_a_row_removes_the_property() {
     let writers = [
         // One of two.
         "CREATE PROCEDURE w(p integer, q integer, t bigint) LANGUAGE SQL BEGIN ATOMIC
@@ -148,7 +148,7 @@ fn rows_that_are_inserted_together_are_read_together() {
 
 /// A writer that reads somewhere does not satisfy the theorem, and ranges are no items.
 #[test]
-fn whoever_reads_and_writes_takes_it_away() {
+fn a_type_that_reads_and_writes_removes_the_property() {
     let reads = "
         CREATE PROCEDURE w(p integer, q integer) LANGUAGE plpgsql AS $$
         DECLARE v bigint;
@@ -175,7 +175,7 @@ fn whoever_reads_and_writes_takes_it_away() {
 }
 
 #[test]
-fn it_is_told() {
+fn reports_say_so() {
     let text = format!("{SCHEMA}{BEFRIEND}{ARE_FRIENDS}");
     let application = Application::compiled(vec![SourceFile::new("friends.sql", text)]);
     let plan = application.plan();

@@ -174,7 +174,7 @@ fn problems() -> u64 {
 }
 
 #[test]
-fn whole_numbers_are_decided_as_by_trying_all() {
+fn whole_numbers_are_decided_as_by_exhaustive_search() {
     let domain: Vec<Rational> = (-3..=3).map(Rational::whole).collect();
     let mut told = [0, 0];
     for seed in 0..problems() {

@@ -3,7 +3,7 @@
 //!
 //! A thousand applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST` tries others,
 //! `ANABRANCH_ANALYSIS_CASES=N` so many cases of each instead of 60. What a seed has found is a named test in
-//! `found.rs`.
+//! `regressions.rs`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -694,7 +694,7 @@ pub(crate) fn attacked_as_usual(usual: Range<u64>, made_up: fn(u64) -> String) -
 /// does not keep either (118208), or that a call deletes from (194048), also if others move its rows by joined rows
 /// (7077584).
 #[test]
-fn what_is_shown_without_guards_is_what_edges_are_for() {
+fn counterexamples_without_guards_have_edges() {
     let seeds = [
         101_696, 111_392, 115_056, 115_568, 118_208, 172_720, 175_816, 194_048, 7_077_584,
     ];

@@ -78,7 +78,7 @@ fn row_4_a_generated_key_is_free() {
 }
 
 #[test]
-fn one_type_that_chooses_takes_confluence_from_all() {
+fn one_type_that_chooses_keys_makes_all_non_confluent() {
     let mut app = Application::new(USERS);
     app.transaction("hire", &["p_name"])
         .insert("users", &[("id", "fresh")])
@@ -156,7 +156,7 @@ fn row_5_a_number_of_another_counter_is_chosen() {
 }
 
 #[test]
-fn row_5_a_counter_that_goes_back_gives_numbers_twice() {
+fn row_5_a_counter_that_decreases_gives_numbers_twice() {
     let mut app = Application::new(NUMBERED);
     app.transaction("append", &["p_s"])
         .update("series", &[("next", "+=1")], &[("s", "p_s")])
@@ -215,7 +215,7 @@ fn departments(action: &str) -> Application {
 }
 
 #[test]
-fn rows_6_and_7_references_are_free_until_somebody_deletes() {
+fn rows_6_and_7_references_are_free_unless_parents_are_deleted() {
     let mut app = departments("");
     app.transaction("hire", &["p_dept"])
         .insert("emp", &[("id", "fresh"), ("dept", "p_dept")])
@@ -241,7 +241,7 @@ fn rows_6_and_7_references_are_free_until_somebody_deletes() {
 }
 
 #[test]
-fn row_7_deleting_is_free_where_nobody_refers() {
+fn row_7_deleting_is_free_without_references() {
     let mut app = departments("");
     app.transaction("close", &["p_dept"])
         .delete("dept", &[("id", "p_dept")])
@@ -369,7 +369,7 @@ fn row_10_amounts_and_groups_must_agree() {
 }
 
 #[test]
-fn row_10_two_dismissals_of_one_employee_take_the_pay_twice() {
+fn row_10_two_dismissals_of_one_employee_subtract_the_pay_twice() {
     let mut app = Application::new(TOTALS);
     hiring(&mut app);
     app.transaction("dismiss", &["p_emp", "p_dept"])
@@ -383,7 +383,7 @@ fn row_10_two_dismissals_of_one_employee_take_the_pay_twice() {
 }
 
 #[test]
-fn row_10_a_dismissal_that_asks_who_was_there_is_ordered_already() {
+fn row_10_a_dismissal_that_uses_what_it_deletes_is_ordered_already() {
     let mut app = Application::new(TOTALS);
     app.transaction("dismiss", &["p_emp", "p_dept"])
         .delete("emp", &[("id", "p_emp")])
@@ -462,7 +462,7 @@ fn rows_12_and_14_below_a_bound() {
 }
 
 #[test]
-fn bounds_on_both_sides_take_the_worse() {
+fn bounds_on_both_sides_get_the_worse_verdict() {
     let mut app = account("balance BETWEEN 0 AND 100");
     changes(&mut app);
     expect(
@@ -581,7 +581,7 @@ fn columns_that_must_fit_together() {
 }
 
 #[test]
-fn an_invariant_that_is_not_recognised_orders_everything() {
+fn an_unrecognised_invariant_orders_everything() {
     let mut app = Application::new(&format!(
         "{USERS} CREATE ASSERTION odd CHECK (NOT EXISTS (
              SELECT * FROM users AS a JOIN users AS b ON a.n = b.n WHERE a.kind <> b.kind));"
@@ -596,7 +596,7 @@ fn an_invariant_that_is_not_recognised_orders_everything() {
 
 /// The formula may read what its text names, and nothing else, unless it selects all.
 #[test]
-fn an_invariant_that_is_not_recognised_looks_at_what_it_names() {
+fn an_unrecognised_invariant_orders_only_columns_that_it_names() {
     for (columns, sees) in [
         ("lower(a.kind) = lower(b.kind) AND a.id < b.id", false),
         ("lower(a.kind) = lower(b.kind) AND a.n < b.id", true),
@@ -622,7 +622,7 @@ fn an_invariant_that_is_not_recognised_looks_at_what_it_names() {
 }
 
 #[test]
-fn every_rule_is_told_apart_and_explained() {
+fn every_rule_is_distinct_and_explained() {
     for (i, rule) in RULES.iter().enumerate() {
         assert!(
             RULES[..i].iter().all(|r| r.code != rule.code),
@@ -641,7 +641,7 @@ fn every_rule_is_told_apart_and_explained() {
 }
 
 #[test]
-fn a_row_that_goes_takes_its_equation_along() {
+fn a_deleted_row_needs_no_equation() {
     let mut app = Application::new(TOTALS);
     app.transaction("close", &["p_id"])
         .delete("dept", &[("id", "p_id")])

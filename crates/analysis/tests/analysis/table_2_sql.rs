@@ -282,7 +282,7 @@ fn counterexample(row: &Row) -> Option<Counterexample> {
 }
 
 #[test]
-fn every_row_is_as_the_paper_says_and_shows_it() {
+fn every_row_agrees_with_the_paper_and_has_a_counterexample() {
     for row in ROWS {
         let found = counterexample(row);
         assert_eq!(

@@ -7,7 +7,7 @@ use anabranch_sql::summary::Role;
 use anabranch_types::Placement;
 
 #[test]
-fn table_3_comes_out() {
+fn table_3_of_the_paper() {
     let plan = Application::example("tpcc").plan();
     // Which types each condition concerns, and whether they are confluent.
     let expected: [(u32, &[&str], bool); 12] = [
@@ -46,7 +46,7 @@ fn table_3_comes_out() {
 }
 
 #[test]
-fn the_plan_coordinates_only_what_must_be() {
+fn the_plan_coordinates_only_where_needed() {
     let tpcc = Application::example("tpcc");
     let plan = tpcc.plan();
     let class = |name: &str| entry(&plan, name).class;

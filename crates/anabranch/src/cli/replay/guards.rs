@@ -73,7 +73,7 @@ pub(super) fn run(
         let GuardIndex { entry, guard } = index;
         let (purpose, less, replayed) = progress::steps("replay", |step| {
             step(&id);
-            let purpose = replayer.purpose(entry, guard, SEED, Effort::OF_GUARDS);
+            let purpose = replayer.purpose(entry, guard, SEED, Effort::FOR_GUARDS);
             let Purpose::Keeps(shown) = &purpose else {
                 return (purpose, replayer, None);
             };

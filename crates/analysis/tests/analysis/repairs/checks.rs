@@ -45,7 +45,7 @@ $$;
 ";
 
 #[test]
-fn what_is_checked_is_checked_by_the_update() {
+fn the_update_makes_the_check() {
     let found = of(STOCK);
     golden("stock", &found);
     let repair = offered(&found, "repair-check-in-update");
@@ -54,7 +54,7 @@ fn what_is_checked_is_checked_by_the_update() {
 
 /// Called one after another, on rows that pass, on rows that fail, and on one that does not exist.
 #[test]
-fn checked_alone_the_same_is_left() {
+fn run_serially_the_checked_update_gives_the_same_rows() {
     let rows = [
         "INSERT INTO stock VALUES (1, 30, 0, 'many')",
         "INSERT INTO stock VALUES (2, 4, 7, 'few')",
@@ -84,7 +84,7 @@ fn checked_alone_the_same_is_left() {
 
 /// An IF that is not one UPDATE of the row that was read, or that tests something else, stays.
 #[test]
-fn what_decides_more_than_the_row_stays() {
+fn a_check_that_decides_more_than_the_row_stays() {
     let update = "UPDATE stock SET quantity = quantity - p_amount, taken = taken + p_amount WHERE id = p_id;";
     for (what, from, to) in [
         ("an error", update, "RAISE EXCEPTION 'few';"),
@@ -161,7 +161,7 @@ fn a_variable_named_like_a_column_stays() {
 
 /// Locking what is read gains nothing: what is read and changed is guarded anyway.
 #[test]
-fn locking_reads_is_tried_and_of_no_use() {
+fn locking_reads_is_tried_and_does_not_help() {
     let sql = STOCK.replace("        UPDATE stock SET quantity = quantity - p_amount, taken = taken + p_amount WHERE id = p_id;", "        RAISE EXCEPTION 'too many';");
     let sql = sql.replacen(
         "    END IF;\nEND;",

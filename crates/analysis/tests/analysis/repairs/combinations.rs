@@ -14,7 +14,7 @@ use crate::support::example_files;
 
 /// A repair that helps by itself goes further with the next: numbers drawn at commit and generated keys.
 #[test]
-fn what_is_left_is_taken_away_next() {
+fn the_next_step_removes_what_the_first_has_left() {
     let found = of(ORDERS);
     let first = &found.offered[0];
     assert_eq!(first.kind.code, "repair-combination", "{}", shown(&found));
@@ -44,7 +44,7 @@ fn what_is_left_is_taken_away_next() {
 
 /// For every example: the combination is better than each change by itself, and has few steps.
 #[test]
-fn what_is_combined_is_better_than_each() {
+fn a_combination_is_better_than_each_step() {
     let mut combined = 0;
     for name in ["payroll", "smallbank", "tpcc", "rubis", "tatp"] {
         for guarantee in [Guarantee::Invariants, Guarantee::Serializable] {
@@ -135,7 +135,7 @@ fn two_that_save_nothing_apart_may_save_something_together() {
 
 /// Each report names the steps: the text by its golden file, the others here.
 #[test]
-fn every_report_tells_the_steps() {
+fn every_report_lists_the_steps() {
     let files = vec![SourceFile::new("app.sql", ORDERS)];
     let script = read(files).unwrap_or_else(|error| panic!("{error}"));
     let (plan, found) = repairs_of(&script, 1, Guarantee::Invariants);
@@ -186,7 +186,7 @@ fn one_change_is_no_combination() {
 
 /// Combined changes keep what the application does when its transactions run one after another.
 #[test]
-fn who_runs_alone_does_what_it_did_with_all_changes() {
+fn run_serially_the_combined_changes_give_the_same_rows() {
     let rows = [
         "INSERT INTO district VALUES (1, 1, 0.1, 3001)",
         "INSERT INTO district VALUES (1, 2, 0.2, 7)",

@@ -45,7 +45,7 @@ $$;
 ";
 
 #[test]
-fn who_takes_from_two_rows_takes_at_one_site() {
+fn a_call_that_takes_from_two_rows_takes_at_one_site() {
     let found = of(CART);
     golden("cart", &found);
     let repair = offered(&found, "repair-escrow");
@@ -59,7 +59,7 @@ fn who_takes_from_two_rows_takes_at_one_site() {
 /// If one site has all that is left above the bound, its calls are accepted and refused as before, and the results
 /// and the total of the share and the row are the same.
 #[test]
-fn who_has_all_shares_does_what_it_did() {
+fn a_site_with_all_shares_does_what_the_original_did() {
     let found = of(CART);
     let changed = offered(&found, "repair-escrow").files.clone();
     let looked = "INSERT INTO looked VALUES (1, NULL)";
@@ -149,7 +149,7 @@ fn a_site_takes_from_its_own_share_alone() {
 
 /// A number of uncertain shape is named, and not changed.
 #[test]
-fn what_else_becomes_of_the_number_keeps_it_whole() {
+fn other_uses_of_the_number_prevent_shares() {
     let read =
         "SELECT quantity INTO there FROM stock WHERE warehouse = p_warehouse AND item = p_item;";
     for (what, from, to) in [

@@ -11,15 +11,15 @@ use anabranch_sql::summary::{StatementId, Term};
 use anabranch_types::{ColumnIndex, Effect, Row, TableId, Value};
 
 use super::World;
-use super::call::Ran;
+use super::call::LoggedCall;
 use super::state::Log;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
 
 impl World<'_> {
     /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys that are equal
     /// or not known.
-    pub(super) fn orders(&self, a: Ran<'_>, b: Ran<'_>) -> bool {
-        let guards = |ran: Ran<'_>| {
+    pub(super) fn orders(&self, a: LoggedCall<'_>, b: LoggedCall<'_>) -> bool {
+        let guards = |ran: LoggedCall<'_>| {
             let entry = &self.plan.entries[ran.call.procedure];
             entry
                 .guards
@@ -38,7 +38,7 @@ impl World<'_> {
         })
     }
 
-    fn may_meet(&self, (x, a): (&Guard, Ran<'_>), (y, b): (&Guard, Ran<'_>)) -> bool {
+    fn may_meet(&self, (x, a): (&Guard, LoggedCall<'_>), (y, b): (&Guard, LoggedCall<'_>)) -> bool {
         x.key.iter().all(|kx| {
             let Some(ky) = y.key.iter().find(|k| k.column == kx.column) else {
                 return true;
@@ -56,7 +56,7 @@ impl World<'_> {
     }
 
     /// All values that a column of a guard's key may have in a call; `None` if they are not known.
-    fn known(&self, guard: &Guard, key: &GuardKey, ran: Ran<'_>) -> Option<Vec<Value>> {
+    fn known(&self, guard: &Guard, key: &GuardKey, ran: LoggedCall<'_>) -> Option<Vec<Value>> {
         let argument = |p: &usize| ran.call.arguments.get(*p);
         match &key.term {
             Term::Constant(value) => Some(vec![value.clone()]),

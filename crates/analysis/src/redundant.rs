@@ -3,7 +3,7 @@
 //! Guards on one item, for one invariant, order pairs of calls that name the item by the same key. Suppose that
 //! both types of each such pair hold another item, too, and that naming the first alike implies naming the second
 //! alike. Then the second orders every pair that the first does, and all guards on the first item leave the plan
-//! together.
+//! conflict_groups.
 //!
 //! A guard is more than an order: what was read for it is validated, and what is written for it is a write intent.
 //! So its statements and its invariants move to the guard that covers it, and nodes do what they did before. That
@@ -19,21 +19,21 @@ use std::rc::Rc;
 use anabranch_sql::summary::Term;
 use anabranch_types::{TableId, Value};
 
-use crate::guard::Held;
+use crate::guard::KeyedGuard;
 use crate::plan::{CoordinationClass, GuardKeeping};
 
 /// A guard: its type, and its index among the type's guards.
 type Place = (usize, usize);
 
 /// Removes the guards that others cover. `class` returns how far a type with some guards must coordinate.
-pub(crate) fn leave_out(
-    held: &mut [Vec<Held>],
-    class: impl Fn(usize, &[Held]) -> CoordinationClass,
+pub(crate) fn remove_redundant(
+    held: &mut [Vec<KeyedGuard>],
+    class: impl Fn(usize, &[KeyedGuard]) -> CoordinationClass,
 ) {
     while let Some((covered, covers)) = find(held, &class) {
         for (place, cover) in covered.iter().zip(&covers) {
             let taken = held[place.0][place.1].clone();
-            held[cover.0][cover.1].take_over(&taken);
+            held[cover.0][cover.1].take_needs_of(&taken);
         }
         for (owner, place) in covered.into_iter().rev() {
             held[owner].remove(place);
@@ -44,15 +44,15 @@ pub(crate) fn leave_out(
 /// Finds a set of guards that conflict with each other and with no others, in order, and what covers each of them.
 /// Those with the longest keys go first.
 fn find(
-    held: &[Vec<Held>],
-    class: &impl Fn(usize, &[Held]) -> CoordinationClass,
+    held: &[Vec<KeyedGuard>],
+    class: &impl Fn(usize, &[KeyedGuard]) -> CoordinationClass,
 ) -> Option<(Vec<Place>, Vec<Place>)> {
     let owners = held.iter().enumerate();
     let mut candidates: Vec<Place> = owners
         .flat_map(|(owner, guards)| (0..guards.len()).map(move |place| (owner, place)))
         .collect();
     candidates.sort_by_key(|(owner, place)| std::cmp::Reverse(held[*owner][*place].terms.len()));
-    let groups = together(held);
+    let groups = conflict_groups(held);
     let mut looked_at = BTreeSet::new();
     candidates.into_iter().find_map(|candidate| {
         // Each type of a group has what covers the group's guards, so any of them can be examined.
@@ -65,7 +65,7 @@ fn find(
         let stays_in_class = |owner: usize| {
             let left = held[owner].iter().enumerate();
             let left = left.filter(|(place, _)| covered.binary_search(&(owner, *place)).is_err());
-            let left: Vec<Held> = left.map(|(_, guard)| guard.clone()).collect();
+            let left: Vec<KeyedGuard> = left.map(|(_, guard)| guard.clone()).collect();
             class(owner, &left) == class(owner, &held[owner])
         };
         if !owners.into_iter().all(stays_in_class) {
@@ -81,7 +81,7 @@ fn find(
 }
 
 /// Maps each guard to its group: those that it conflicts with, those that these conflict with, and so on; in order.
-fn together(held: &[Vec<Held>]) -> BTreeMap<Place, Rc<[Place]>> {
+fn conflict_groups(held: &[Vec<KeyedGuard>]) -> BTreeMap<Place, Rc<[Place]>> {
     // By invariant and table: there a guard conflicts with those on its item, and one on rows with all.
     let mut beside: BTreeMap<(usize, TableId), Vec<Place>> = BTreeMap::new();
     for (owner, guards) in held.iter().enumerate() {
@@ -123,7 +123,7 @@ fn together(held: &[Vec<Held>]) -> BTreeMap<Place, Rc<[Place]>> {
 }
 
 /// Whether two guards order calls against each other if they name their items alike.
-fn conflict(one: &Held, other: &Held) -> bool {
+fn conflict(one: &KeyedGuard, other: &KeyedGuard) -> bool {
     let (a, b) = (&one.guard, &other.guard);
     let same = a.item == b.item || a.table == b.table && (is_whole(&a.item) || is_whole(&b.item));
     // Both are sorted.
@@ -138,13 +138,13 @@ fn is_whole(item: &str) -> bool {
 
 /// What covers each of some guards: the guards on the item of `cover` that exist for one invariant.
 fn covers(
-    held: &[Vec<Held>],
+    held: &[Vec<KeyedGuard>],
     covered: &[Place],
     cover: Place,
     invariant: usize,
 ) -> Option<Vec<Place>> {
     let item = &held[cover.0][cover.1].guard.item;
-    let is_validated = |guard: &Held| guard.guard.keeping == GuardKeeping::Validated;
+    let is_validated = |guard: &KeyedGuard| guard.guard.keeping == GuardKeeping::Validated;
     let of_type = |(owner, _): &Place| -> Option<Place> {
         let mut guards = held[*owner]
             .iter()
@@ -172,9 +172,9 @@ fn covers(
 }
 
 /// Whether naming the items of one pair alike implies naming those of the other pair alike.
-fn implied(covered: [&Held; 2], covers: [&Held; 2]) -> bool {
+fn implied(covered: [&KeyedGuard; 2], covers: [&KeyedGuard; 2]) -> bool {
     // The values that two guards give to the key columns they share.
-    let shared = |[a, b]: [&Held; 2]| -> Vec<[Term; 2]> {
+    let shared = |[a, b]: [&KeyedGuard; 2]| -> Vec<[Term; 2]> {
         let of_a = a.guard.key.iter();
         of_a.filter_map(|key| {
             let of_b = b.guard.key.iter().find(|k| k.column == key.column)?;
@@ -192,11 +192,11 @@ fn implied(covered: [&Held; 2], covers: [&Held; 2]) -> bool {
 }
 
 /// Whether guards would conflict with more guards than before, had they the invariants of those that they cover.
-fn joins_more(held: &[Vec<Held>], covered: &[Place], covers: &[Place]) -> bool {
+fn joins_more(held: &[Vec<KeyedGuard>], covered: &[Place], covers: &[Place]) -> bool {
     let more = covered.iter().zip(covers).map(|(place, cover)| {
         let before = &held[cover.0][cover.1];
         let mut after = before.clone();
-        after.take_over(&held[place.0][place.1]);
+        after.take_needs_of(&held[place.0][place.1]);
         (before, after)
     });
     more.into_iter().any(|(before, after)| {

@@ -30,7 +30,7 @@ use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
 /// What a statement surely adds to one part of an equation, if it finds its row.
-struct Deed<'f> {
+struct SureEffect<'f> {
     statement: &'f StatementSummary,
     access: &'f TableAccess,
     part: usize,
@@ -48,42 +48,42 @@ pub(crate) fn keeps_sum(
     owner: usize,
     mine: &[Contribution<'_>],
 ) -> bool {
-    if !is_followed(footprint, clause, parts) {
+    if !is_supported(footprint, clause, parts) {
         return false;
     }
     // All parts of a new group are zero.
     let opens = |c: &&Contribution<'_>| c.kind == Kind::Opens && !clause.constants;
-    let deeds: Option<Vec<Deed<'_>>> = mine
+    let effects: Option<Vec<SureEffect<'_>>> = mine
         .iter()
         .filter(|c| !opens(c))
-        .map(|c| deed(footprint, clause, parts, c))
+        .map(|c| sure_effect(footprint, clause, parts, c))
         .collect();
-    let Some(deeds) = deeds else {
+    let Some(effects) = effects else {
         return false;
     };
     let ends_early = footprint.types[owner].summary.may_end_early;
-    let mut together: Vec<Vec<&Deed<'_>>> = Vec::new();
-    for deed in &deeds {
-        let with = |others: &&mut Vec<&Deed<'_>>| {
+    let mut together: Vec<Vec<&SureEffect<'_>>> = Vec::new();
+    for effect in &effects {
+        let with = |others: &&mut Vec<&SureEffect<'_>>| {
             let first = others[0];
-            first.statement.id == deed.statement.id && first.access.span == deed.access.span
+            first.statement.id == effect.statement.id && first.access.span == effect.access.span
                 || !ends_early
-                    && first.statement.path == deed.statement.path
-                    && same(&first.group, &deed.group)
+                    && first.statement.path == effect.statement.path
+                    && same(&first.group, &effect.group)
         };
         match together.iter_mut().find(with) {
-            Some(others) => others.push(deed),
-            None => together.push(vec![deed]),
+            Some(others) => others.push(effect),
+            None => together.push(vec![effect]),
         }
     }
     together
         .iter()
-        .all(|deeds| cancel_out(deeds) && are_found(footprint, parts, owner, deeds))
+        .all(|effects| cancel_out(effects) && all_found(footprint, parts, owner, effects))
 }
 
 /// Whether an equation is of the supported kind: aggregates over single tables, and groups with one row each of the
 /// table whose columns stand beside them.
-fn is_followed(footprint: &Footprint<'_>, clause: &Clause, parts: &[Part]) -> bool {
+fn is_supported(footprint: &Footprint<'_>, clause: &Clause, parts: &[Part]) -> bool {
     let mut tables: Vec<TableId> = Vec::new();
     let mut scales = Vec::new();
     for part in parts {
@@ -128,12 +128,12 @@ fn is_followed(footprint: &Footprint<'_>, clause: &Clause, parts: &[Part]) -> bo
 }
 
 /// What a contribution surely adds; `None` if that depends on more than whether its row exists.
-fn deed<'f>(
+fn sure_effect<'f>(
     footprint: &'f Footprint<'_>,
     clause: &Clause,
     parts: &[Part],
     contribution: &Contribution<'_>,
-) -> Option<Deed<'f>> {
+) -> Option<SureEffect<'f>> {
     let action = contribution.action;
     let statement = footprint.statement(action.owner, action.statement)?;
     let [access] = statement.accesses.as_slice() else {
@@ -222,7 +222,7 @@ fn deed<'f>(
         Term::Constant(Value::Numeric(n)) => (factor * n.to_f64(), Term::Constant(Value::Int(1))),
         other => (factor, other),
     };
-    Some(Deed {
+    Some(SureEffect {
         statement,
         access,
         part: contribution.part,
@@ -333,31 +333,41 @@ fn surely_passes(access: &TableAccess, filter: &Filter, nullable: bool) -> bool 
     }
 }
 
-fn cancel_out(deeds: &[&Deed<'_>]) -> bool {
-    deeds.iter().all(|deed| {
-        let alike = deeds.iter().filter(|d| surely_equal(&d.term, &deed.term));
-        deed.factor == 0.0
-            || surely_equal(&deed.term, &deed.term) && alike.map(|d| d.factor).sum::<f64>() == 0.0
+fn cancel_out(effects: &[&SureEffect<'_>]) -> bool {
+    effects.iter().all(|effect| {
+        let alike = effects
+            .iter()
+            .filter(|d| surely_equal(&d.term, &effect.term));
+        effect.factor == 0.0
+            || surely_equal(&effect.term, &effect.term)
+                && alike.map(|d| d.factor).sum::<f64>() == 0.0
     })
 }
 
 /// Whether all rows that must be found together are found.
-fn are_found(footprint: &Footprint<'_>, parts: &[Part], owner: usize, deeds: &[&Deed<'_>]) -> bool {
-    let is_total = |d: &Deed<'_>| matches!(parts[d.part].source, Source::Column(_));
-    let finds = |d: &Deed<'_>| d.access.role != Role::Insert && !is_total(d);
-    let Some(anchor) = deeds.iter().find(|d| finds(d)) else {
+fn all_found(
+    footprint: &Footprint<'_>,
+    parts: &[Part],
+    owner: usize,
+    effects: &[&SureEffect<'_>],
+) -> bool {
+    let is_total = |d: &SureEffect<'_>| matches!(parts[d.part].source, Source::Column(_));
+    let finds = |d: &SureEffect<'_>| d.access.role != Role::Insert && !is_total(d);
+    let Some(anchor) = effects.iter().find(|d| finds(d)) else {
         return true;
     };
-    let alone = deeds.iter().all(|d| d.statement.id == anchor.statement.id);
+    let alone = effects
+        .iter()
+        .all(|d| d.statement.id == anchor.statement.id);
     if alone {
         return true;
     }
-    let one = deeds
+    let one = effects
         .iter()
         .all(|d| !finds(d) || d.statement.id == anchor.statement.id);
     // If the row is not found, RETURNING gives NULL, and no total is found by NULL.
     let followed = one
-        && deeds.iter().all(|d| {
+        && effects.iter().all(|d| {
             d.statement.id == anchor.statement.id
                 || is_total(d) && d.access.role == Role::Update
         })
@@ -365,20 +375,20 @@ fn are_found(footprint: &Footprint<'_>, parts: &[Part], owner: usize, deeds: &[&
             matches!(term, Term::Column { statement, .. } if *statement == anchor.statement.id)
         });
     followed
-        || deeds
+        || effects
             .iter()
             .filter(|d| finds(d))
-            .all(|d| is_there(footprint, owner, d))
+            .all(|d| surely_exists(footprint, owner, d))
 }
 
 /// Whether a call surely finds the row that it updates: it inserts a row that must refer to it.
-fn is_there(footprint: &Footprint<'_>, owner: usize, deed: &Deed<'_>) -> bool {
+fn surely_exists(footprint: &Footprint<'_>, owner: usize, effect: &SureEffect<'_>) -> bool {
     let (table, summary) = (
-        footprint.table(deed.access.table),
+        footprint.table(effect.access.table),
         footprint.types[owner].summary,
     );
-    let by_key_alone = !deed.access.filtered_otherwise
-        && deed
+    let by_key_alone = !effect.access.filtered_otherwise
+        && effect
             .access
             .conditions
             .iter()
@@ -390,21 +400,22 @@ fn is_there(footprint: &Footprint<'_>, owner: usize, deed: &Deed<'_>) -> bool {
                 .iter()
                 .all(|c| a.write(*c).is_none() || a.access.role == Role::Insert)
     });
-    if deed.access.role != Role::Update || !by_key_alone || !stays || summary.may_end_early {
+    if effect.access.role != Role::Update || !by_key_alone || !stays || summary.may_end_early {
         return false;
     }
     summary.statements.iter().any(|insert| {
         let [access] = insert.accesses.as_slice() else {
             return false;
         };
-        let runs =
-            insert.inserts_one && !insert.in_loop && deed.statement.path.starts_with(&insert.path);
+        let runs = insert.inserts_one
+            && !insert.in_loop
+            && effect.statement.path.starts_with(&insert.path);
         let keys = &footprint.catalog.tables[access.table.index()].foreign_keys;
         let columns = &footprint.table(access.table).columns;
         runs && keys.iter().any(|key| {
             let refers = |(column, of_parent): (&ColumnIndex, &ColumnIndex)| {
                 let write = access.writes.iter().find(|w| w.column == *column);
-                let known = equals(deed.access, *of_parent).next();
+                let known = equals(effect.access, *of_parent).next();
                 !columns[column.index()].nullable
                     && matches!(
                         (write.map(|w| &w.class), known),

@@ -31,7 +31,7 @@ impl Generator<'_> {
             let any = if in_step { one_element(any) } else { any };
             let seen = self.random.one_in(3).then(|| self.seen(data_type));
             let value = seen.flatten().or(named);
-            match (value.unwrap_or_else(|| self.moved(any)), length) {
+            match (value.unwrap_or_else(|| self.sometimes_negated(any)), length) {
                 (Value::Array(values), Some(length)) => {
                     Value::Array(values.iter().cycle().take(length).cloned().collect())
                 }
@@ -113,7 +113,7 @@ impl Generator<'_> {
     }
 
     /// An amount, sometimes negated.
-    fn moved(&mut self, value: Value) -> Value {
+    fn sometimes_negated(&mut self, value: Value) -> Value {
         match value {
             Value::Int(n) if self.random.one_in(8) => Value::Int(-n),
             Value::Numeric(n) if self.random.one_in(3) => {

@@ -82,7 +82,7 @@ fn one_stands_for_all() {
 }
 
 #[test]
-fn where_everything_is_ordered_they_are_ordered_with_all() {
+fn under_serializability_they_are_ordered_with_all() {
     let script = read(3);
     let plan = plan(&script, Guarantee::Serializable);
     let found = plan.partitioning.as_ref().expect("it is asked for");
@@ -136,7 +136,7 @@ fn each_is_a_finding_and_all_are_one_in_reports() {
 
 /// A page with many pairs lists them by what they are ordered for, and draws none.
 #[test]
-fn many_pairs_are_told_by_their_invariants() {
+fn many_pairs_are_listed_by_their_invariants() {
     let page = |types: usize| {
         let queries: String = (0..types)
             .map(|name| format!("-- name: Take{name} :exec\nUPDATE shop SET n = n - 1;\n"))

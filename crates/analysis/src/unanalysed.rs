@@ -12,7 +12,7 @@ use anabranch_sql::summary::{StatementId, TransactionSummary};
 
 /// Returns the summaries as the analysis uses them: the first type that may do anything accesses every table, and
 /// the others of its kind do nothing.
-pub(crate) fn stood_for<'a>(
+pub(crate) fn with_representative<'a>(
     catalog: &Catalog,
     summaries: &'a [TransactionSummary],
 ) -> Cow<'a, [TransactionSummary]> {

@@ -71,7 +71,7 @@ fn rows_of_one_flight_are_ordered_by_their_flight() {
 }
 
 #[test]
-fn who_does_not_know_the_flight_keeps_the_guard_of_all() {
+fn a_type_that_does_not_know_the_flight_keeps_all_guards() {
     let plan = planned(
         "CREATE PROCEDURE seat(p_flight integer, p_seat integer) LANGUAGE SQL BEGIN ATOMIC
              INSERT INTO booking (flight, seat) VALUES (p_flight, p_seat); END;",
@@ -110,7 +110,7 @@ fn a_flight_that_is_looked_up_may_be_any() {
 
 /// Two NULLs are not equal, so a guard keyed by such a column orders nothing.
 #[test]
-fn no_value_is_alike() {
+fn nulls_are_not_equal() {
     let plan = planned(
         "CREATE TABLE note (id integer PRIMARY KEY, tag integer UNIQUE);
          CREATE PROCEDURE write(p_id integer) LANGUAGE SQL BEGIN ATOMIC
@@ -137,7 +137,7 @@ fn a_seat_that_is_changed_is_one_of_its_flight() {
 
 /// Two UPDATEs that each change a part of a key may make a key that neither has named.
 #[test]
-fn a_key_that_changes_in_parts_is_not_told_apart_by_them() {
+fn parts_of_a_changed_key_do_not_identify_it() {
     let plan = planned(
         "CREATE TABLE place (id integer PRIMARY KEY, x integer NOT NULL, y integer NOT NULL, UNIQUE (x, y));
          CREATE PROCEDURE across(p_id integer, p_x integer) LANGUAGE SQL BEGIN ATOMIC
@@ -153,7 +153,7 @@ fn a_key_that_changes_in_parts_is_not_told_apart_by_them() {
 
 /// Two ways to one row, through a join, are one guard.
 #[test]
-fn what_is_equal_is_told_alike() {
+fn equal_terms_resolve_alike() {
     let plan = planned(
         "CREATE TABLE person (name text PRIMARY KEY, id integer NOT NULL UNIQUE);
          CREATE TABLE saved (id integer PRIMARY KEY, n integer NOT NULL);

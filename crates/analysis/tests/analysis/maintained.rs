@@ -54,7 +54,7 @@ fn plpgsql(parameters: &str, body: &str) -> String {
 }
 
 #[test]
-fn what_goes_together_keeps_a_sum() {
+fn statements_that_run_together_keep_a_sum() {
     for body in [
         // A group without its own total is not compared.
         "INSERT INTO account (id, branch, balance) VALUES (a, b, n);
@@ -78,7 +78,7 @@ fn what_goes_together_keeps_a_sum() {
 }
 
 #[test]
-fn what_may_not_run_or_not_be_found_is_looked_at() {
+fn statements_that_may_not_run_or_find_nothing_are_checked() {
     for body in [
         // An account that may not exist.
         "UPDATE account SET balance = balance + n WHERE id = a AND branch = b;
@@ -114,7 +114,7 @@ fn what_may_not_run_or_not_be_found_is_looked_at() {
 }
 
 #[test]
-fn a_row_that_must_be_referred_to_is_there() {
+fn a_row_that_an_insert_refers_to_exists() {
     let of_entries = BANK.replace("funds_add_up", "of_branches")
         + "CREATE ASSERTION of_entries CHECK (NOT EXISTS (SELECT * FROM account WHERE balance <>
                (SELECT coalesce(sum(amount), 0) FROM entry WHERE entry.account = account.id)));";
@@ -138,7 +138,7 @@ fn a_row_that_must_be_referred_to_is_there() {
 }
 
 #[test]
-fn steps_from_a_bound_are_kept_and_first_rows_are_looked_at() {
+fn steps_away_from_a_bound_are_kept_and_first_rows_are_checked() {
     let table = "CREATE TABLE part (id integer PRIMARY KEY, n integer NOT NULL CHECK (n >= 0));";
     let insert = "CREATE PROCEDURE t(p integer, k integer) LANGUAGE SQL BEGIN ATOMIC
         INSERT INTO part (id, n) VALUES (p, 1); END;";
@@ -157,7 +157,7 @@ fn steps_from_a_bound_are_kept_and_first_rows_are_looked_at() {
 }
 
 #[test]
-fn an_author_may_say_so() {
+fn an_author_may_declare_an_assertion_kept() {
     let body = "UPDATE account SET balance = balance + n WHERE id = a AND branch = b;
         UPDATE branch SET funds = funds + n WHERE id = b;";
     let procedure = plpgsql("a integer, b integer, n integer", body);

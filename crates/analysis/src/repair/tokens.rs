@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_stands_beside_the_others() {
+    fn a_condition_is_added_to_the_others() {
         for (before, after) in [
             ("SELECT a FROM t", "SELECT a FROM t WHERE NOT gone"),
             (
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_goes_by_its_other_name() {
+    fn a_table_is_named_by_its_alias() {
         for (text, name) in [
             ("FROM t WHERE", "t"),
             ("FROM t AS a", "a"),
