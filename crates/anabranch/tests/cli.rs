@@ -90,7 +90,10 @@ fn a_plan_with_guards_is_refused_for_what_takes_none() {
 fn what_only_ramp_can_do_is_refused_of_others() {
     for option in ["--causal", "--one-phase"] {
         let sim = ["sim", "register", "--protocol", "locking", option];
-        refused_in_one_line(&sim, &[option, "locking is no RAMP", "ramp-small"]);
+        refused_in_one_line(
+            &sim,
+            &[option, "locking is not a RAMP protocol", "ramp-small"],
+        );
         let bench = ["bench", "ycsb", "--protocol", "locking,nwnr", option];
         refused_in_one_line(&bench, &[option, "no RAMP is among"]);
     }
@@ -694,7 +697,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
     let cases = [
         (
             HISTORY_4.replace("{\"end\":{\"transactions\":3}}\n", ""),
-            "line 5: the history is cut short",
+            "line 5: the history is truncated",
         ),
         (
             HISTORY_4.replace("history\":1", "history\":2"),
@@ -865,7 +868,7 @@ fn simulated(name: &str, arguments: &[&str]) -> (i32, String, Value) {
 }
 
 #[test]
-fn sim_writes_what_it_tells_and_its_schema_says() {
+fn the_json_report_of_sim_agrees_with_its_text_and_its_schema() {
     let number = |sum: &Value| sum.as_u64().expect("a count").to_string();
     let storm = ["counter", "--faults", "storm", "--transactions", "60"];
     let one = [&storm[..], &["--seed", "7"]].concat();
@@ -882,10 +885,10 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
     let committed = format!("{} committed", number(&sum["transactions"]));
     assert_eq!(told("transactions"), committed);
     let sent = format!(
-        "{} in {} packets; {} sent again",
+        "{} in {} packets; {} resent",
         number(&sum["messages"]["sent"]),
         number(&sum["messages"]["packets"]),
-        number(&sum["messages"]["sent_again"])
+        number(&sum["messages"]["resent"])
     );
     assert_eq!(told("messages"), sent);
     for name in ["faults", "aborts", "sometimes"] {
@@ -904,7 +907,7 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
         assert!(told("checked").contains(&each), "{each}");
     }
     assert_eq!(
-        sum["asked"]["seeds"],
+        sum["parameters"]["seeds"],
         serde_json::json!({ "from": 7, "to": 8 })
     );
     assert_eq!(sum["calibration"], Value::Null);

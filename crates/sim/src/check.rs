@@ -1,4 +1,4 @@
-//! What is checked when a run has come to rest, and what a good run has seen.
+//! The checks of a run at rest, and the situations that a good run reaches.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -8,25 +8,27 @@ use anabranch_engine::view::{self, StoresView};
 use anabranch_storage::Store;
 use anabranch_types::{Placement, TableId, access::whole_table};
 
-use crate::case::{Case, Prepared};
+use crate::case::Case;
 use crate::cluster::{Cluster, Watch};
 use crate::constraints;
+use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Simulated};
-use crate::report::{Checked, Happenings, TRIED_AGAIN};
+use crate::report::{Checked, RETRIED, RunStatistics};
+use crate::rows::rows_of;
 
-/// What has been checked while a cluster ran.
+/// The checks that were made during the run.
 pub(crate) fn on_the_way<P: Simulated>(cluster: &Cluster<P>, watch: Watch) -> Checked {
     let mut checked = Checked::default();
     if let Some(every) = NonZero::new(watch.invariants_every) {
-        let looks = cluster.hosts.iter().map(|host| host.steps / every);
-        let looks = looks.map(u64::from).sum();
-        checked.add("looks at a node's invariants after a step", looks);
+        let checks = cluster.hosts.iter().map(|host| host.steps / every);
+        let checks = checks.map(u64::from).sum();
+        checked.add("checks of a node's invariants after a step", checks);
     }
-    checked.add("answers", cluster.happened.answers);
+    checked.add("answers", cluster.statistics.answers);
     checked
 }
 
-/// Checks a cluster at rest; what is wrong joins its violations, and what was checked the rest of it.
+/// Checks a cluster at rest. Adds what it finds to the cluster's violations, and counts the checks in `checked`.
 pub(crate) fn at_rest<P: Simulated>(
     cluster: &mut Cluster<P>,
     planned: &Arc<PlannedApplication>,
@@ -52,11 +54,11 @@ pub(crate) fn at_rest<P: Simulated>(
                 .map(|broken| format!("n{node} at rest: {broken}")),
         );
     }
-    if cluster.revival.is_durable() {
+    if cluster.node_builder.is_durable() {
         found.extend(cluster.missing_commits());
         let acknowledged = cluster.acknowledged.len() as u64;
-        checked.add("acknowledged commits looked for", acknowledged);
-        checked.add("stores that came back", cluster.compared);
+        checked.add("acknowledged commits last_checked for", acknowledged);
+        checked.add("stores that were recovered", cluster.compared);
     }
     checked.add("nodes with nothing left prepared or locked", nodes);
     checked.add("stores' invariants", nodes);
@@ -65,7 +67,7 @@ pub(crate) fn at_rest<P: Simulated>(
         found.extend(differ);
         checked.add("replicas with their primary's rows", compared);
     }
-    let clusters = (0..cluster.clusters).map(|one| cluster.stores_of(one));
+    let clusters = (0..cluster.clusters).map(|one| stores_of(cluster, one));
     let Some(clusters) = clusters.collect::<Option<Vec<Vec<&Store>>>>() else {
         cluster.violations.extend(found);
         return;
@@ -74,14 +76,49 @@ pub(crate) fn at_rest<P: Simulated>(
         found.extend(check_stores(planned, stores, checked));
     }
     if clusters.len() > 1 {
-        let (differ, compared) = cluster.clusters_that_differ();
+        let (differ, compared) = clusters_that_differ(cluster);
         found.extend(differ);
         checked.add("partitions with the same rows in other clusters", compared);
     }
     cluster.violations.extend(found);
 }
 
-/// Checks what is declared of the merged state of one cluster; what is wrong with it.
+/// The stores of one cluster, by partition; `None` if a node of it is down.
+fn stores_of<P: Simulated>(cluster: &Cluster<P>, number: u16) -> Option<Vec<&Store>> {
+    let nodes = (number..cluster.placement.nodes()).step_by(usize::from(cluster.clusters));
+    nodes
+        .map(|node| Some(cluster.node(node)?.protocol().store()))
+        .collect()
+}
+
+/// At rest: the partitions whose rows differ between clusters, and how many were compared.
+fn clusters_that_differ<P: Simulated>(cluster: &Cluster<P>) -> (Vec<String>, u64) {
+    let (mut found, mut compared) = (Vec::new(), 0);
+    let Some(first) = stores_of(cluster, 0) else {
+        return (found, compared);
+    };
+    let extensions = cluster.node_builder.shared.extensions;
+    let invariant = match (extensions.prepare_f, extensions.quorum) {
+        (Some(_), _) => "PREPF-I3",
+        (None, Some(_)) => "QUORUM-I5",
+        (None, None) => "STICKY-I2",
+    };
+    for number in 1..cluster.clusters {
+        let others = stores_of(cluster, number).into_iter().flatten();
+        for (partition, (one, other)) in first.iter().zip(others).enumerate() {
+            compared += 1;
+            if rows_of(one) != rows_of(other) {
+                found.push(format!(
+                    "{invariant}: partition {partition} has other rows in cluster {number} than in \
+                     cluster 0"
+                ));
+            }
+        }
+    }
+    (found, compared)
+}
+
+/// Checks assertions and constraints on the merged state of one cluster; returns the violations.
 fn check_stores(
     planned: &Arc<PlannedApplication>,
     stores: &[&Store],
@@ -108,11 +145,11 @@ fn check_stores(
     );
     let (differ, copied) = copies_that_differ(planned, stores);
     found.extend(differ);
-    checked.add("tables with copies alike on all nodes", copied);
+    checked.add("replicated tables that agree on all nodes", copied);
     found
 }
 
-/// Tables that are on every partition and differ, and how many are on every partition.
+/// Replicated tables whose copies differ, and the number of replicated tables.
 fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<String>, u64) {
     let router = &planned.execution.router;
     let tables = (0..planned.schema().tables.len() as u16).map(TableId);
@@ -138,10 +175,10 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<S
     (found.collect(), copied.len() as u64)
 }
 
-/// What this case's faults should have made a run see, and have not.
-pub(crate) fn missing(case: &Case, happened: &Happenings) -> Vec<&'static str> {
+/// Situations that this case's faults should have caused in a run, and did not.
+pub(crate) fn missing(case: &Case, statistics: &RunStatistics) -> Vec<&'static str> {
     let mut expected = Vec::new();
-    if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.takes_server()) {
+    if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.loses_server()) {
         expected.push("a replica became the primary");
     }
     for fault in &case.plan.faults {
@@ -149,25 +186,46 @@ pub(crate) fn missing(case: &Case, happened: &Happenings) -> Vec<&'static str> {
     }
     expected.sort_unstable();
     expected.dedup();
-    expected.retain(|name| !happened.sometimes.contains_key(name));
+    expected.retain(|name| !statistics.sometimes.contains_key(name));
     expected
 }
 
-/// A reader met a race, and its protocol saw it, in one of two ways: a version of a row is asked for by
-/// its name, and what ranges cover is read again as a whole.
-const RACE: &str = "a reader met a race, which was repaired or tried again";
+/// A reader met a race, and its protocol noticed. It repairs a point read by a request for the missing version; for
+/// a range the transaction is retried.
+const RACE: &str = "a reader met a race, which was repaired or retried";
 
-/// Of Prepare-F.
+/// RAMP's second round found a missing sibling.
+pub(crate) const REPAIRED: &str = "a second round of reads repaired a race";
+
+/// E-PCI's commit check.
+pub(crate) const COMMIT_CHECK: &str = "an owner made a commit check";
+
+/// Locking.
+pub(crate) const LOCK_WAIT: &str = "a request waited for another transaction";
+
+/// Sticky clusters.
+pub(crate) const APPLIED_REMOTE: &str = "a cluster applied a transaction of another";
+
+/// Prepare-F.
 pub(crate) const PREPARED_EARLY: &str = "a client was answered before every cluster had prepared";
 
-/// Of quorum operation: what is gained, and what is given up.
-pub(crate) const SHOWN_EARLY: &str = "a client was answered before every copy showed its commit";
-pub(crate) const OTHER_COPY: &str = "a read went to another copy than the near one";
-pub(crate) const STALE: &str = "a read missed what had been acknowledged";
+/// Quorum operation: an earlier answer.
+pub(crate) const VISIBLE_EARLY: &str =
+    "a client was answered before every copy had installed its commit";
 
-/// What runs of this case's protocol and workload see now and then, and this one has not.
-pub(crate) fn unseen(case: &Case, prepared: &Prepared, happened: &Happenings) -> Vec<&'static str> {
-    let has_seen = |name| happened.sometimes.contains_key(name);
+/// Quorum operation: a read that did not wait for the nearest copy.
+pub(crate) const OTHER_COPY: &str = "a read used another copy than the nearest";
+
+/// Quorum operation: a stale read.
+pub(crate) const STALE: &str = "a read missed an acknowledged write";
+
+/// Situations that runs of this protocol and workload reach sometimes, and this run did not.
+pub(crate) fn unseen(
+    case: &Case,
+    prepared: &Prepared,
+    statistics: &RunStatistics,
+) -> Vec<&'static str> {
+    let has_seen = |name| statistics.sometimes.contains_key(name);
     let may_fracture = prepared.nodes > 1 && prepared.workload.may_fracture();
     let clusters = case.clusters;
     let early = |failures| failures + 1 < clusters;
@@ -175,32 +233,32 @@ pub(crate) fn unseen(case: &Case, prepared: &Prepared, happened: &Happenings) ->
         (
             RACE,
             may_fracture && case.protocol.is_ramp(),
-            has_seen("a second round of reads repaired a race") || has_seen(TRIED_AGAIN),
+            has_seen(REPAIRED) || has_seen(RETRIED),
         ),
         (
-            "an owner made a commit check",
+            COMMIT_CHECK,
             may_fracture && case.protocol == ProtocolName::EPci,
-            has_seen("an owner made a commit check"),
+            has_seen(COMMIT_CHECK),
         ),
         (
-            "a request waited for another transaction",
+            LOCK_WAIT,
             case.protocol == ProtocolName::Locking,
-            has_seen("a request waited for another transaction"),
+            has_seen(LOCK_WAIT),
         ),
         (
             PREPARED_EARLY,
-            case.extras.prepare_f.is_some_and(early),
+            case.extensions.prepare_f.is_some_and(early),
             has_seen(PREPARED_EARLY),
         ),
         (
-            SHOWN_EARLY,
-            case.extras.quorum.is_some(),
-            has_seen(SHOWN_EARLY),
+            VISIBLE_EARLY,
+            case.extensions.quorum.is_some(),
+            has_seen(VISIBLE_EARLY),
         ),
         (
-            "a cluster took over what another had committed",
-            clusters > 1 && case.extras.prepare_f.is_none() && case.extras.quorum.is_none(),
-            has_seen("a cluster took over what another had committed"),
+            APPLIED_REMOTE,
+            clusters > 1 && case.extensions.prepare_f.is_none() && case.extensions.quorum.is_none(),
+            has_seen(APPLIED_REMOTE),
         ),
     ];
     let unseen = expected.into_iter().filter(|(_, can, seen)| *can && !seen);

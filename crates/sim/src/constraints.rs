@@ -1,9 +1,9 @@
-//! Declared constraints on the merged state: CHECK, UNIQUE, primary and foreign keys. (NOT NULL is
-//! kept by the encoding of rows.)
+//! The schema's constraints on the merged state: CHECK, UNIQUE, primary and foreign keys. (The encoding
+//! of rows enforces NOT NULL.)
 //!
-//! Every write is checked where it is applied. What is looked at here is whether all of them
-//! together, merged from all partitions, are what the schema declares: a row whose columns several
-//! transactions changed, a key that two partitions gave out, a child whose parent went.
+//! Nodes check every write where it is installed. This module checks the final rows of all partitions
+//! together: a row whose columns several transactions changed, a key that two partitions generated, a
+//! child whose parent was deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,28 +12,29 @@ use anabranch_storage::Store;
 use anabranch_types::access::whole_table;
 use anabranch_types::{ColumnIndex, Fetched, Key, Placement, Row, TableId, TableSchema};
 
-/// How many violations of one constraint are told.
-const TOLD_MAX: usize = 3;
+/// The number of rows that the report of one violated constraint lists.
+const LISTED_MAX: usize = 3;
 
-/// What is violated, and how many constraints were looked at.
+/// The violated constraints, and the number of constraints that were checked.
 pub(crate) fn violated(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<String>, usize) {
     Merged::new(planned, stores).violated()
 }
 
-struct Look {
-    wrong: Vec<String>,
+struct Findings {
+    violated: Vec<String>,
     constraints: usize,
 }
 
-impl Look {
-    fn at<'k>(&mut self, constraint: &str, what: &str, rows: impl Iterator<Item = &'k Key>) {
+impl Findings {
+    /// Counts a constraint, and reports it if rows violate it.
+    fn check<'k>(&mut self, constraint: &str, what: &str, rows: impl Iterator<Item = &'k Key>) {
         self.constraints += 1;
         let rows: Vec<String> = rows.map(|key| format!("{key:?}")).collect();
         if !rows.is_empty() {
             let count = rows.len();
-            let told = rows[..count.min(TOLD_MAX)].join(", ");
-            self.wrong.push(format!(
-                "constraint {constraint}: {what}: {count} rows, {told}"
+            let listed = rows[..count.min(LISTED_MAX)].join(", ");
+            self.violated.push(format!(
+                "constraint {constraint}: {what}: {count} rows, {listed}"
             ));
         }
     }
@@ -69,22 +70,22 @@ impl<'p> Merged<'p> {
     }
 
     fn violated(&self) -> (Vec<String>, usize) {
-        let mut look = Look {
-            wrong: Vec::new(),
+        let mut findings = Findings {
+            violated: Vec::new(),
             constraints: 0,
         };
         for table in &self.planned.application.catalog().tables {
-            self.rows_by_themselves(table.id, &mut look);
-            self.keys(table.id, &mut look);
+            self.rows_by_themselves(table.id, &mut findings);
+            self.keys(table.id, &mut findings);
             for foreign in &table.foreign_keys {
                 let known = self.values(foreign.parent, &foreign.parent_columns);
                 let known: BTreeSet<&Vec<String>> = known.iter().map(|(of, _)| of).collect();
                 let children = self.values(table.id, &foreign.columns);
                 let orphans = children.iter().filter(|(of, _)| !known.contains(of));
-                look.at(&foreign.name, "has no parent", orphans.map(|(_, key)| key));
+                findings.check(&foreign.name, "has no parent", orphans.map(|(_, key)| key));
             }
         }
-        (look.wrong, look.constraints)
+        (findings.violated, findings.constraints)
     }
 
     fn schema(&self, table: TableId) -> &TableSchema {
@@ -92,7 +93,7 @@ impl<'p> Merged<'p> {
     }
 
     /// CHECK.
-    fn rows_by_themselves(&self, table: TableId, look: &mut Look) {
+    fn rows_by_themselves(&self, table: TableId, findings: &mut Findings) {
         let rows = &self.tables[table.index()];
         let mut violating: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
         for (key, row) in rows {
@@ -102,12 +103,12 @@ impl<'p> Merged<'p> {
         }
         for check in &self.planned.application.catalog().table(table).checks {
             let rows = violating.get(check.name.as_str()).into_iter().flatten();
-            look.at(&check.name, "is violated", rows.copied());
+            findings.check(&check.name, "is violated", rows.copied());
         }
     }
 
     /// The primary key and UNIQUE.
-    fn keys(&self, table: TableId, look: &mut Look) {
+    fn keys(&self, table: TableId, findings: &mut Findings) {
         let schema = self.schema(table);
         let unique = schema.indexes.iter().filter(|index| index.unique);
         let unique = unique.map(|index| (index.name.as_str(), &index.columns));
@@ -121,11 +122,11 @@ impl<'p> Merged<'p> {
             let twice = values.iter().filter(|(values, _)| !seen.insert(values));
             let twice: Vec<&Key> = twice.map(|(_, key)| key).collect();
             let name = format!("\"{}\", {name}", schema.name);
-            look.at(&name, "is there twice", twice.into_iter());
+            findings.check(&name, "is there twice", twice.into_iter());
         }
     }
 
-    /// What rows have in these columns; not those with a NULL among them.
+    /// The values of rows in some columns, without rows that have a NULL there.
     fn values(&self, table: TableId, columns: &[ColumnIndex]) -> Vec<(Vec<String>, Key)> {
         let layout = &self.schema(table).layout;
         let rows = self.tables[table.index()].iter();
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::{Network, Prepared};
 
-    /// What is violated once the first row of a table has this in a column.
+    /// The violations after a change of one column in the first row of a table.
     fn damaged(workload: &str, damage: Option<(&str, &str, Value)>) -> Vec<String> {
         let prepared = Prepared::new(workload, 2).expect("it compiles");
         let stores = prepared
@@ -163,9 +164,9 @@ mod tests {
             let (_, row) = &mut merged.tables[schema.id.index()][0];
             *row = row.with(&schema.layout, &[(at, value)]).expect("it fits");
         }
-        let (wrong, looked) = merged.violated();
-        assert!(looked > 0);
-        wrong
+        let (violated, checked) = merged.violated();
+        assert!(checked > 0);
+        violated
     }
 
     #[test]

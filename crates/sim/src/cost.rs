@@ -1,52 +1,46 @@
-//! What processing costs: each node is a queue of inputs before a number of cores.
+//! The cost model of processing: each node is a queue of inputs before a number of cores.
 //!
-//! Without costs a node takes an input at the moment it arrives, and a run tells latency and order.
-//! With them an input waits until a core is free, occupies it for as long as the real code took on
-//! average over a step of its kind ([`StepKind`]) when [`Costs`] were calibrated, and what follows
-//! from it leaves when it is done. So a run tells throughput too. Every number that comes from it
-//! is *simulated*, and names the calibration.
+//! Without costs a node processes an input when it arrives, and a run gives latencies and order. With
+//! costs an input waits for a free core. It occupies the core for the mean time that the real code took
+//! for a step of its kind ([`StepKind`]) when [`Costs`] were calibrated, and its output leaves at the
+//! end of that time. So a run also gives throughput. Every number that comes from it is *simulated*,
+//! and names the calibration.
 //!
-//! What is modelled, and how:
+//! The model:
 //!
-//! * A step's logic runs at once, at the moment when a core takes it; messages, answers and the core
-//!   come free after its cost. Steps of one node overlap, as if its store could be shared by all its
-//!   cores. (In the embedded cluster a thread owns its shards: there a node has one core.)
-//! * Whoever sends or receives a message, a call or an answer pays for its transport.
-//! * A *span*: what a step locks and releases within itself keeps other steps out for its whole
-//!   duration under locking, and for the duration of the guarded increment under the others. Later
-//!   steps that change the same rows in the same way wait. Under locking they wait as a blocked
-//!   thread does, off the core; for a guard they spin. Locks that are held over several steps are
-//!   the protocol's own and need no model.
+//! * A step's logic runs when a core takes it. Messages, answers and the core follow after its cost.
+//!   Steps of one node overlap, as if all its cores shared its store. (In the embedded cluster a thread
+//!   owns its shards: there a node has one core.)
+//! * The sender and the receiver of a message, a call or an answer each pay for its transport.
+//! * A *span*: rows that a step locks and releases are closed to other steps for the whole step under
+//!   locking, and for the guarded increment under the other protocols. Later steps that change the same
+//!   rows in the same way wait: under locking off the core, as a blocked thread does; for a guard they
+//!   spin. Locks over several steps belong to the protocol and need no model.
 //!
-//! Not modelled: memory bandwidth and caches that cores share, so that they scale better than real
-//! ones; a locked row that is only read; a transaction over several nodes that arrives during
-//! another's span (it is let in at once, to the advantage of locking).
+//! Not modelled: memory bandwidth and shared caches, so cores scale better than real ones; a locked row
+//! that is only read; a transaction over several nodes that arrives during another's span (it is
+//! admitted at once, which favours locking).
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher;
 
-use anabranch_engine::{AttemptOutcome, AttemptRecord, NodeInput, NodeOutbox, Outcome};
+use anabranch_engine::{AttemptOutcome, AttemptRecord};
 use anabranch_types::{Effect, PartitionId, Ticks};
 use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, Event, local};
-use crate::host::Seat;
-use crate::protocols::Simulated;
-
-/// What a step was, as far as its cost depends on it.
+/// A kind of step: the properties on which its cost depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepKind {
     /// What the node was given.
     pub input: InputKind,
-    /// How many calls ended with it: what lets go of a lock may run whoever waited for it, too.
+    /// The number of calls that it answered. A step that releases a lock also runs the transactions that waited for it.
     pub answers: u16,
     /// Whether it sent messages.
     pub sends: bool,
 }
 
-/// What a node was given.
+/// A kind of input to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InputKind {
     /// A call of the workload's procedure of this name.
@@ -77,15 +71,15 @@ impl StepKind {
     }
 }
 
-/// Looks at a clock around each step of a node. The clock is above this crate.
+/// Measures each step of a node with a clock, which the caller provides.
 pub trait Meter {
     /// A step begins.
     fn begin(&mut self);
-    /// It has ended, and was of this kind.
+    /// The step has ended, and was of this kind.
     fn end(&mut self, kind: StepKind);
 }
 
-/// What one kind of step costs.
+/// The cost of one kind of step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepCost {
@@ -93,21 +87,21 @@ pub struct StepCost {
     pub step: String,
     /// Nanoseconds of one core.
     pub nanos: f64,
-    /// Over how many steps that is the mean.
+    /// The number of measured steps, of which that is the mean.
     pub steps: u64,
 }
 
-/// What the steps of one protocol cost in one workload.
+/// The costs of one protocol's steps in one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Names the calibration in everything that is printed from it.
+    /// The name of the calibration, for all reports that use it.
     pub calibration: String,
     /// Nanoseconds to send, and again to receive, one message between nodes.
     pub message_nanos: f64,
     /// Nanoseconds to receive a client's call, and again to send its answer.
     pub client_nanos: f64,
-    /// Nanoseconds for which a guard's row is held while it is incremented.
+    /// Nanoseconds that the guarded increment of a row takes.
     pub guard_nanos: f64,
     /// By kind of step.
     pub steps: Vec<StepCost>,
@@ -116,31 +110,31 @@ pub struct Costs {
 /// A node's processor.
 #[derive(Clone, Debug)]
 pub struct Processor {
-    /// How many steps may run at a time.
+    /// The number of steps that run at a time.
     pub cores: u16,
-    /// What they cost.
+    /// The costs of steps.
     pub costs: Costs,
 }
 
-/// What costs amount to over a run.
+/// The usage of all cores in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Nanoseconds of cores that were busy, in all nodes.
+    /// Busy time of all nodes' cores, in nanoseconds.
     pub busy: u64,
-    /// Of them: for messages, calls and answers.
+    /// The part of it for messages, calls and answers.
     pub transport: u64,
-    /// Of them: spinning for a guard.
+    /// The part of it that spun for guards.
     pub spinning: u64,
-    /// Nanoseconds for which blocked steps waited for others' locks.
+    /// Nanoseconds that blocked steps waited for locks of others.
     pub blocked: u64,
-    /// Steps whose kind the calibration has not met, and for which the nearest was taken.
+    /// Steps of kinds that the calibration lacks, charged as the nearest kind.
     pub guessed: u64,
-    /// Steps.
+    /// The number of steps.
     pub steps: u64,
 }
 
 impl Usage {
-    /// What has come to an earlier count.
+    /// The usage since an earlier one.
     #[must_use]
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
@@ -161,24 +155,24 @@ pub(crate) struct Model {
     message: u64,
     client: u64,
     guard: u64,
-    /// Whether a step's locks are held for all of it, and not for the guard alone.
+    /// Whether a span is the whole step (locking), or the guarded increment only.
     whole_steps: bool,
     named: BTreeMap<String, u64>,
     known: FxHashMap<StepKind, (u64, bool)>,
     pub(crate) usage: Usage,
 }
 
-/// What a node's cores do.
+/// The state of a node's cores.
 #[derive(Debug)]
 pub(crate) struct Cores<I> {
-    /// How many run a step.
+    /// The number of busy cores.
     pub(crate) busy: u16,
-    /// What waits for one.
+    /// Inputs that wait for a core.
     pub(crate) waiting: VecDeque<I>,
-    /// Whether a timer is among what waits.
+    /// Whether a timer is among them.
     pub(crate) timer_waits: bool,
-    /// Until when a row that a step changes within itself keeps others out; rows by their hashes,
-    /// so that two of them wait for each other needlessly once in 2^64.
+    /// The end of the last span of each row, by the row's hash. Two rows share a hash once in 2^64; then steps wait
+    /// needlessly.
     held: FxHashMap<u64, Ticks>,
 }
 
@@ -193,24 +187,24 @@ impl<I> Default for Cores<I> {
     }
 }
 
-/// When a step is over.
+/// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// When its core is free.
+    /// When its core becomes free.
     pub(crate) core: Ticks,
-    /// When what follows from it leaves.
+    /// When its output leaves.
     pub(crate) results: Ticks,
 }
 
-/// A step as the model sees it.
+/// A step in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) kind: StepKind,
-    /// Messages that go with it.
+    /// The number of messages that it sends.
     pub(crate) sent: usize,
 }
 
-/// Rows are forgotten, when so many are held, if their time is over.
+/// Spans that have ended are removed when there are more than this.
 const HELD_MAX: usize = 1 << 14;
 
 impl Model {
@@ -231,7 +225,7 @@ impl Model {
         }
     }
 
-    /// What a step of this kind costs by itself.
+    /// The cost of a step of this kind, without transport.
     fn step(&mut self, kind: StepKind) -> u64 {
         let (nanos, exact) = match self.known.get(&kind) {
             Some(known) => *known,
@@ -245,8 +239,8 @@ impl Model {
         nanos
     }
 
-    /// The kind's own cost; else that of the nearest kind with the same input, with what a call costs
-    /// for each call that it has answered less; else the mean.
+    /// The kind's own cost, and whether it is exact. If the calibration lacks the kind: the cost of the nearest kind
+    /// with the same input, plus a call's cost for each answer that it lacks. If there is none: the mean.
     fn look_up(&self, kind: StepKind) -> (u64, bool) {
         if let Some(nanos) = self.named.get(&kind.name()) {
             return (*nanos, true);
@@ -278,8 +272,7 @@ impl Model {
         (self.named.values().sum::<u64>() / count, false)
     }
 
-    /// When a step is over that began `now` at the node that owns `home`; `attempts` are what it has
-    /// brought to an end.
+    /// The end of a step that begins `now` at the owner of `home`. `attempts` are the attempts that it ended.
     pub(crate) fn end<I>(
         &mut self,
         now: Ticks,
@@ -313,7 +306,7 @@ impl Model {
             cores.held.insert(key, results);
         }
         if cores.held.len() > HELD_MAX {
-            // tidy: order-free because each is judged by itself.
+            // tidy: order-free because each entry is tested by itself.
             cores.held.retain(|_, until| *until > now);
         }
         let waited = results.since(done).0;
@@ -332,7 +325,7 @@ impl Model {
         }
     }
 
-    /// What a call costs that runs by itself: the dearest of those that a step took and answered.
+    /// The cost of a call alone: the most expensive kind of step that takes a call and answers it.
     fn call_nanos(&self) -> u64 {
         let alone = |name: &str| {
             name.starts_with("call ") && name.ends_with(", answers") && !name.contains(", sends")
@@ -342,7 +335,7 @@ impl Model {
     }
 }
 
-/// The rows at home that committed attempts have changed: all updates, or guards alone.
+/// The hashes of rows of `home` that committed attempts changed: by any update, or by guards only.
 fn keys(
     home: PartitionId,
     attempts: &[AttemptRecord],
@@ -367,129 +360,6 @@ fn keys(
             hash.finish()
         })
     })
-}
-
-impl<P: Simulated> Cluster<P> {
-    /// Whether an input has to wait for a core; then it does.
-    pub(crate) fn waits_for_core(
-        &mut self,
-        node: u16,
-        input: NodeInput<P::Message>,
-    ) -> Option<NodeInput<P::Message>> {
-        let cores = &mut self.hosts[usize::from(node)].cores;
-        match &self.model {
-            Some(model) if cores.busy >= model.cores => {
-                cores.timer_waits |= matches!(input, NodeInput::Tick);
-                cores.waiting.push_back(input);
-                None
-            }
-            _ => Some(input),
-        }
-    }
-
-    /// What a step is given, as costs know it.
-    pub(crate) fn input_kind(&self, input: &NodeInput<P::Message>) -> InputKind {
-        match input {
-            NodeInput::Call(call) => InputKind::Call(self.clients.procedure_name(&call.work)),
-            NodeInput::Message { message, .. } => InputKind::Message(P::kind(message)),
-            _ => InputKind::Tick,
-        }
-    }
-
-    /// Lets a node without a log take an input, under the eyes of a meter and at the costs of the
-    /// model; then messages have left, and answers will.
-    pub(crate) fn drive_timed(
-        &mut self,
-        node: u16,
-        input: NodeInput<P::Message>,
-        out: &mut NodeOutbox<P::Message>,
-    ) {
-        let kind = self.input_kind(&input);
-        if let Some(meter) = &mut self.meter {
-            meter.begin();
-        }
-        let host = &mut self.hosts[usize::from(node)];
-        let local = local(self.now, host.skew);
-        if let Seat::Plain(plain) = &mut host.seat {
-            plain.step(local, input, out);
-        }
-        if let Some(meter) = &mut self.meter {
-            meter.end(StepKind {
-                input: kind,
-                answers: out.outcomes.len() as u16,
-                sends: !out.messages.is_empty(),
-            });
-        }
-        // Messages leave when the step is done.
-        let now = self.now;
-        self.now = self.charge(node, kind, out);
-        for (to, message) in out.messages.drain(..) {
-            self.send(node, to.0, message);
-        }
-        self.now = now;
-    }
-
-    /// Charges a step that has run, and says when what follows from it leaves. Without costs that
-    /// is now.
-    pub(crate) fn charge(
-        &mut self,
-        node: u16,
-        input: InputKind,
-        out: &mut NodeOutbox<P::Message>,
-    ) -> Ticks {
-        let Some(model) = &mut self.model else {
-            return self.now;
-        };
-        let kind = StepKind {
-            input,
-            answers: out.outcomes.len() as u16,
-            sends: !out.messages.is_empty(),
-        };
-        let step = Step {
-            kind,
-            sent: out.messages.len(),
-        };
-        let cores = &mut self.hosts[usize::from(node)].cores;
-        let end = model.end(self.now, PartitionId(node), step, &out.attempts, cores);
-        out.attempts.clear();
-        cores.busy += 1;
-        let outcomes = std::mem::take(&mut out.outcomes);
-        if end.core < end.results || outcomes.is_empty() {
-            self.queue.push(end.core, Event::CoreFree { node });
-        }
-        if !outcomes.is_empty() {
-            let frees = end.core == end.results;
-            let answers = Event::Answers {
-                node,
-                outcomes,
-                frees,
-            };
-            self.queue.push(end.results, answers);
-        }
-        end.results
-    }
-
-    /// Answers leave a node, and perhaps the core that has made them is free.
-    pub(crate) fn answers_leave(&mut self, node: u16, outcomes: Vec<Outcome>, frees: bool) {
-        for outcome in outcomes {
-            self.client_answered(node, outcome);
-        }
-        if frees {
-            self.core_is_free(node);
-        }
-    }
-
-    /// A core takes the next input that waits for one.
-    pub(crate) fn core_is_free(&mut self, node: u16) {
-        let cores = &mut self.hosts[usize::from(node)].cores;
-        cores.busy -= 1;
-        if let Some(input) = cores.waiting.pop_front() {
-            if matches!(input, NodeInput::Tick) {
-                cores.timer_waits = false;
-            }
-            self.step(node, input);
-        }
-    }
 }
 
 #[cfg(test)]

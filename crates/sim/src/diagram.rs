@@ -1,14 +1,13 @@
-//! Space-time diagrams of a window of a run: a line a site, an arrow a message.
+//! Space-time diagrams of a window of a run: a line for each site, an arrow for each message.
 //!
-//! Drawn as the papers draw by hand (ramp.txt, Figure 2): time goes to the right, and what a message
-//! says stands along its arrow. Transactions have short names, T1, T2 and so on in the order in which
-//! the window meets them; a list below says what each was. Bars above a site's line are calls that
-//! clients wait for, dots on it are transactions whose versions are shown there from then on. Faults
-//! that are on have bars of their own: those of a site on its line, those of the network at the top.
+//! They look like the diagrams of the papers (ramp.txt, Figure 2): time goes to the right, and an arrow
+//! has its message's label. Transactions have short names, T1, T2 and so on in the order in which they
+//! occur in the window; a list below describes them. Bars above a site's line are running calls. Dots on
+//! it are installations: the transaction is visible there from then on. Bars of another colour are
+//! faults: those of a site on its line, those of the network at the top.
 //!
-//! The window is where it is asked for. Where it is not: around what was found wrong first; else the first
-//! race, from the first messages of both to the answer to the read that demands what the race would hide;
-//! else the first calls.
+//! Without an explicit window the diagram shows the first violation; else the first race, from the first
+//! messages of both transactions to the answer to the second-round read; else the first calls.
 
 mod label;
 mod layout;
@@ -24,60 +23,60 @@ use anabranch_types::{Fetched, Schema, Ticks, Timestamp};
 
 use crate::fault::Fault;
 pub use label::Label;
-use label::Sense;
+use label::MessageKind;
 
-/// Messages that are kept, and calls, and attempts; what comes later is not drawn.
+/// The number of messages, of calls and of attempts that are recorded. Later ones are not drawn.
 const KEPT_MAX: usize = 200_000;
 
-/// Messages that a window shows that was not asked for; of a race that is more crowded, its own alone.
-const SHOWN_MAX: usize = 40;
+/// The number of messages in a window that is not explicit. If a race has more in its window, only its own messages are
+/// drawn.
+const MESSAGES_MAX: usize = 40;
 
-/// Calls that are shown where nothing else says what to show.
+/// The number of calls in a window without a violation or a race.
 const CALLS_SHOWN: usize = 8;
 
-/// How much longer than from a demand to its answer the time before it is that is shown.
+/// The time before a race's second-round read is at most so many times the time to its answer.
 const BEFORE_MAX: u64 = 4;
 
-/// Looks on while a run goes, for a diagram.
+/// Records a run for a diagram.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     messages: Vec<Message>,
-    /// By link: messages that have not arrived, oldest first.
-    travelling: BTreeMap<(u16, u16), VecDeque<usize>>,
+    /// The messages in flight of each link, oldest first.
+    in_flight: BTreeMap<(u16, u16), VecDeque<usize>>,
     calls: Vec<Call>,
     attempts: BTreeMap<TransactionId, Attempt>,
-    /// Which transaction a timestamp stands for: of those that were prepared, and of those that have
-    /// committed.
-    owners: BTreeMap<Timestamp, TransactionId>,
-    shown: Vec<Shown>,
-    /// By host: how much of what its store has installed was seen.
-    seen: BTreeMap<u16, usize>,
-    /// When something was found wrong first.
-    wrong: Option<Ticks>,
+    /// The transactions of prepare and commit timestamps.
+    transactions: BTreeMap<Timestamp, TransactionId>,
+    installations: Vec<Installation>,
+    /// The number of installations that were recorded of each host's store.
+    recorded: BTreeMap<u16, usize>,
+    /// The time of the first violation.
+    violation: Option<Ticks>,
 }
 
-/// The part of a run that a picture shows.
+/// The part of a run that a diagram shows.
 #[derive(Clone, Debug)]
-struct View {
+struct Window {
     from: Ticks,
     to: Ticks,
-    /// Messages of these alone.
+    /// If present: only messages of these transactions.
     only: Option<BTreeSet<TransactionId>>,
 }
 
-impl View {
-    /// With some room on both sides.
-    fn around(from: Ticks, to: Ticks) -> View {
+impl Window {
+    /// A window with a margin on both sides.
+    fn around(from: Ticks, to: Ticks) -> Window {
         let margin = to.since(from).0 / 20 + 1_000;
-        View {
+        Window {
             from: Ticks(from.0.saturating_sub(margin)),
             to: Ticks(to.0 + margin),
             only: None,
         }
     }
 
-    /// Whether something that lasts so long is in it.
-    fn has(&self, began: Ticks, ended: Option<Ticks>) -> bool {
+    /// Whether it contains a part of this time.
+    fn overlaps(&self, began: Ticks, ended: Option<Ticks>) -> bool {
         began <= self.to && ended.is_none_or(|ended| ended >= self.from)
     }
 }
@@ -88,7 +87,7 @@ struct Message {
     to: u16,
     sent: Ticks,
     received: Option<Ticks>,
-    /// Whether its sender or receiver has died meanwhile.
+    /// Whether its sender or receiver crashed meanwhile.
     lost: bool,
     label: Label,
 }
@@ -103,36 +102,36 @@ struct Call {
     name: &'static str,
 }
 
-/// What is known of an attempt that has ended.
+/// An attempt that has ended.
 #[derive(Clone, Debug)]
 struct Attempt {
     call: CallId,
     number: u32,
-    /// Its commit timestamp, or why it has none.
+    /// Its commit timestamp, or the reason why it has none.
     outcome: Result<Timestamp, String>,
     /// The versions that it has read, oldest first.
     read: Vec<Timestamp>,
 }
 
-/// A transaction's versions at a site, from when they are shown.
+/// The installation of a transaction's versions at a site.
 #[derive(Clone, Debug)]
-struct Shown {
+struct Installation {
     node: u16,
     at: Ticks,
     timestamp: Timestamp,
     items: Vec<String>,
 }
 
-/// What a diagram is to show, beside what a recorder has seen.
+/// The settings of a diagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What stands above it.
+    /// Its title.
     pub title: &'a str,
-    /// How many sites there are.
+    /// The number of sites.
     pub nodes: u16,
     /// The run's faults.
     pub faults: &'a [Fault],
-    /// From when to when, if that is asked for.
+    /// The window, if it is explicit.
     pub window: Option<(Ticks, Ticks)>,
 }
 
@@ -142,9 +141,9 @@ impl Recorder {
             return;
         }
         if let (Some(prepared), Some(transaction)) = (label.prepared, label.transaction) {
-            self.owners.entry(prepared).or_insert(transaction);
+            self.transactions.entry(prepared).or_insert(transaction);
         }
-        let waiting = self.travelling.entry((from, to)).or_default();
+        let waiting = self.in_flight.entry((from, to)).or_default();
         waiting.push_back(self.messages.len());
         self.messages.push(Message {
             from,
@@ -157,21 +156,21 @@ impl Recorder {
     }
 
     pub(crate) fn received(&mut self, from: u16, to: u16, at: Ticks) {
-        let waiting = self.travelling.get_mut(&(from, to));
+        let waiting = self.in_flight.get_mut(&(from, to));
         if let Some(oldest) = waiting.and_then(VecDeque::pop_front) {
             self.messages[oldest].received = Some(at);
         }
     }
 
-    /// A node has died: what travelled from it and to it may never arrive.
-    pub(crate) fn died(&mut self, node: u16) {
+    /// A node has crashed: messages in flight from it and to it are lost.
+    pub(crate) fn crashed(&mut self, node: u16) {
         let of_it = |(from, to): &(u16, u16)| *from == node || *to == node;
-        for (_, lost) in self.travelling.iter().filter(|(link, _)| of_it(link)) {
+        for (_, lost) in self.in_flight.iter().filter(|(link, _)| of_it(link)) {
             for message in lost {
                 self.messages[*message].lost = true;
             }
         }
-        self.travelling.retain(|link, _| !of_it(link));
+        self.in_flight.retain(|link, _| !of_it(link));
     }
 
     pub(crate) fn called(&mut self, node: u16, began: Ticks, id: CallId, name: &'static str) {
@@ -201,7 +200,7 @@ impl Recorder {
         }
         let outcome = match &record.outcome {
             AttemptOutcome::Committed(timestamp) => {
-                self.owners.insert(*timestamp, record.transaction);
+                self.transactions.insert(*timestamp, record.transaction);
                 Ok(*timestamp)
             }
             AttemptOutcome::Aborted(reason) => {
@@ -228,7 +227,7 @@ impl Recorder {
         self.attempts.insert(record.transaction, attempt);
     }
 
-    /// What a host's store has installed so far, in this life of its node.
+    /// Records the new installations of a host's store. `installed` has all of this incarnation.
     pub(crate) fn installed(
         &mut self,
         host: u16,
@@ -237,15 +236,15 @@ impl Recorder {
         installed: &[Installed],
         schema: &Schema,
     ) {
-        let seen = self.seen.entry(host).or_insert(0);
-        // What a node that has come back begins with was shown before.
-        let new = installed.get(*seen..).unwrap_or_default();
-        *seen = installed.len();
-        if self.shown.len() >= KEPT_MAX {
+        let recorded = self.recorded.entry(host).or_insert(0);
+        // A restarted node begins with installations that were recorded before.
+        let new = installed.get(*recorded..).unwrap_or_default();
+        *recorded = installed.len();
+        if self.installations.len() >= KEPT_MAX {
             return;
         }
-        self.shown.extend(new.iter().map(|one| {
-            Shown {
+        self.installations.extend(new.iter().map(|one| {
+            Installation {
                 node,
                 at,
                 timestamp: one.timestamp,
@@ -271,111 +270,116 @@ impl Recorder {
         }));
     }
 
-    /// Which transaction a message is of, if that can be told.
-    fn whose(&self, message: &Message) -> Option<TransactionId> {
+    /// A message's transaction, if it is known.
+    fn transaction_of(&self, message: &Message) -> Option<TransactionId> {
         let prepared = message.label.prepared;
-        let owner = prepared.and_then(|prepared| self.owners.get(&prepared).copied());
+        let owner = prepared.and_then(|prepared| self.transactions.get(&prepared).copied());
         message.label.transaction.or(owner)
     }
 
-    /// Something was found wrong.
-    pub(crate) fn found_wrong(&mut self, at: Ticks) {
-        self.wrong.get_or_insert(at);
+    /// A violation was found.
+    pub(crate) fn violated(&mut self, at: Ticks) {
+        self.violation.get_or_insert(at);
     }
 
-    /// What to draw where nothing is asked for.
-    fn view(&self) -> View {
-        let demand = (self.messages.iter()).position(|m| m.label.sense == Sense::Demand);
-        match (self.wrong, demand) {
-            (Some(at), _) => self.before(at),
+    /// The window of a diagram without an explicit one.
+    fn default_window(&self) -> Window {
+        let demand = (self.messages.iter()).position(|m| m.label.kind == MessageKind::Demand);
+        match (self.violation, demand) {
+            (Some(at), _) => self.before_violation(at),
             (None, Some(demand)) => self.race(demand),
-            (None, None) => self.beginning(),
+            (None, None) => self.first_calls(),
         }
     }
 
-    /// What led to something that is wrong.
-    fn before(&self, at: Ticks) -> View {
+    /// The messages before a violation.
+    fn before_violation(&self, at: Ticks) -> Window {
         let sent = self.messages.partition_point(|message| message.sent <= at);
-        let first = self.messages.get(sent.saturating_sub(SHOWN_MAX));
-        View::around(first.map_or(Ticks(0), |message| message.sent.min(at)), at)
+        let first = self.messages.get(sent.saturating_sub(MESSAGES_MAX));
+        Window::around(first.map_or(Ticks(0), |message| message.sent.min(at)), at)
     }
 
-    /// From the first messages of a read that demands a transaction, and of that one, to the answer.
-    fn race(&self, demand: usize) -> View {
+    /// A race: from the first message of the reader and of the transaction that it demands, to the answer.
+    fn race(&self, demand: usize) -> Window {
         let rest = &self.messages[demand..];
         let demand = &rest[0];
-        let demanded = (demand.label.demands).and_then(|stamp| self.owners.get(&stamp).copied());
-        let both: BTreeSet<TransactionId> = [self.whose(demand), demanded]
+        let demanded =
+            (demand.label.demands).and_then(|stamp| self.transactions.get(&stamp).copied());
+        let both: BTreeSet<TransactionId> = [self.transaction_of(demand), demanded]
             .into_iter()
             .flatten()
             .collect();
         let is_answer = |m: &&Message| {
             (m.from, m.to) == (demand.to, demand.from)
                 && demand.received.is_some_and(|received| m.sent >= received)
-                && self.whose(m) == self.whose(demand)
+                && self.transaction_of(m) == self.transaction_of(demand)
         };
         let answer = rest.iter().find(is_answer).and_then(|m| m.received);
         let to = answer.or(demand.received).unwrap_or(demand.sent);
-        let of_both = |m: &&Message| self.whose(m).is_some_and(|whose| both.contains(&whose));
+        let of_both = |m: &&Message| self.transaction_of(m).is_some_and(|of| both.contains(&of));
         let first = self.messages.iter().find(of_both);
         let long = to.since(demand.sent).0.saturating_mul(BEFORE_MAX);
         let from = first.map_or(demand.sent, |m| m.sent.min(demand.sent));
         let from = from.max(Ticks(demand.sent.0.saturating_sub(long)));
-        let mut view = View::around(from, to);
-        let shown = (self.messages.iter()).filter(|m| view.has(m.sent, m.received));
-        if shown.count() > SHOWN_MAX {
-            view.only = Some(both);
+        let mut window = Window::around(from, to);
+        let inside = (self.messages.iter()).filter(|m| window.overlaps(m.sent, m.received));
+        if inside.count() > MESSAGES_MAX {
+            window.only = Some(both);
         }
-        view
+        window
     }
 
-    /// The first calls, as many as can be shown well.
-    fn beginning(&self) -> View {
+    /// The first calls, with not too many messages.
+    fn first_calls(&self) -> Window {
         let mut calls: Vec<&Call> = self.calls.iter().collect();
         calls.sort_by_key(|call| call.began);
         let Some(first) = calls.first() else {
             let sent = |message: Option<&Message>| message.map_or(Ticks(0), |m| m.sent);
-            let last = self.messages.get(SHOWN_MAX).or(self.messages.last());
-            return View::around(sent(self.messages.first()), sent(last));
+            let last = self.messages.get(MESSAGES_MAX).or(self.messages.last());
+            return Window::around(sent(self.messages.first()), sent(last));
         };
         let views = (1..=calls.len().min(CALLS_SHOWN)).rev().map(|count| {
             let ends = calls[..count]
                 .iter()
                 .map(|call| call.ended.unwrap_or(call.began));
-            View::around(first.began, ends.max().unwrap_or(first.began))
+            Window::around(first.began, ends.max().unwrap_or(first.began))
         });
         let mut views = views.peekable();
         let mut view = views.peek().cloned();
         for smaller in views {
-            let shown = (self.messages.iter()).filter(|m| smaller.has(m.sent, m.received));
-            let enough = shown.count() <= SHOWN_MAX;
+            let inside = (self.messages.iter()).filter(|m| smaller.overlaps(m.sent, m.received));
+            let enough = inside.count() <= MESSAGES_MAX;
             view = Some(smaller);
             if enough {
                 break;
             }
         }
-        view.unwrap_or_else(|| View::around(first.began, first.began))
+        view.unwrap_or_else(|| Window::around(first.began, first.began))
     }
 
-    /// The diagram.
+    /// Draws the diagram.
     pub fn draw(&self, frame: &Frame<'_>) -> Diagram {
-        let asked = frame.window.map(|(from, to)| View {
+        let explicit = frame.window.map(|(from, to)| Window {
             from,
             to,
             only: None,
         });
-        picture::draw(self, frame, &asked.unwrap_or_else(|| self.view()))
+        picture::draw(
+            self,
+            frame,
+            &explicit.unwrap_or_else(|| self.default_window()),
+        )
     }
 }
 
-/// A diagram that was drawn.
+/// A drawn diagram.
 #[derive(Clone, Debug)]
 pub struct Diagram {
     /// An SVG file's text.
     pub svg: String,
-    /// From when to when.
+    /// Its window.
     pub window: (Ticks, Ticks),
-    /// Whether nothing at all happened then.
+    /// Whether nothing happened in the window.
     pub is_empty: bool,
 }
 

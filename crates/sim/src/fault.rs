@@ -1,7 +1,7 @@
-//! What goes wrong, when, and for how long: the fault plan.
+//! Fault plans: which faults occur, when, and for how long.
 //!
-//! A plan is drawn from the seed before the run and then only read, so it can be written to a file,
-//! made smaller, and replayed. The file holds one JSON object a line:
+//! A plan is drawn from the seed before the run and does not change afterwards. So it can be written
+//! to a file, made smaller and replayed. The file has one JSON object a line:
 //!
 //! ```text
 //! {"at_us":1200,"for_us":5000,"kind":"slow_link","from":0,"to":1,"extra_us":900}
@@ -9,8 +9,8 @@
 //! {"at_us":9000,"for_us":2000,"kind":"pause","node":2}
 //! ```
 //!
-//! Every fault ends by itself, `for_us` after it began; when the last has ended the cluster is
-//! *healed*, and from then on it must make progress.
+//! Every fault ends `for_us` after it begins. After the end of the last fault the cluster is *healed*
+//! and has to make progress.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,21 +20,22 @@ use anabranch_types::{SplitMix64, Ticks};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cluster::EPOCH;
+use crate::clock::EPOCH;
+use crate::report::NODE_RESTARTED;
 
-/// One thing that goes wrong for a while.
+/// A fault of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// When it begins, in microseconds of virtual time.
     pub at_us: u64,
-    /// For how long, in microseconds.
+    /// How long it lasts, in microseconds.
     pub for_us: u64,
-    /// What.
+    /// Its kind.
     #[serde(flatten)]
     pub kind: FaultKind,
 }
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -46,17 +47,17 @@ pub enum FaultKind {
     },
     /// Packets are lost.
     Loss {
-        /// How many of 100, below 100.
+        /// Their share, in percent: below 100.
         percent: u64,
     },
-    /// Packets arrive twice, the second time whenever.
+    /// Packets arrive twice; the second time is drawn independently.
     Duplication {
-        /// How many of 100.
+        /// Their share, in percent.
         percent: u64,
     },
-    /// Packets come late, and those behind them first.
+    /// Packets arrive late, after packets that were sent later.
     Reordering {
-        /// How many of 100.
+        /// Their share, in percent.
         percent: u64,
     },
     /// Messages from one node to another take longer.
@@ -65,82 +66,82 @@ pub enum FaultKind {
         from: u16,
         /// The receiver.
         to: u16,
-        /// By how much, in microseconds.
+        /// The additional latency, in microseconds.
         extra_us: u64,
     },
-    /// What these nodes send to those does not arrive until the partition heals.
+    /// Packets between two sides are lost until the partition heals.
     Partition {
         /// The one side.
         from: Vec<u16>,
-        /// The other side. Nodes on neither side reach everybody: the partition is partial.
+        /// The other side. Nodes on neither side reach both: the partition is partial.
         to: Vec<u16>,
-        /// Whether messages the other way arrive.
+        /// Whether packets from `to` to `from` arrive.
         one_way: bool,
     },
-    /// A node does nothing and then goes on, with all that has come meanwhile.
+    /// A node stops, then continues and takes all inputs that arrived meanwhile.
     Pause {
-        /// Which.
+        /// The node.
         node: u16,
     },
-    /// A node's clock is off, and then right again: it jumps twice.
+    /// A node's clock jumps, and jumps back when the fault ends.
     ClockSkew {
-        /// Which node's.
+        /// The node.
         node: u16,
-        /// By how much, in microseconds; negative is behind.
+        /// The jump, in microseconds; negative sets it back.
         by_us: i64,
     },
-    /// A node loses power, and comes back when the fault ends, with what was durable.
+    /// A node loses power, and restarts from its durable state when the fault ends.
     Crash {
-        /// Which.
+        /// The node.
         node: u16,
-        /// How far its clock is off from then on, in microseconds, beside what it was before.
+        /// A jump of its clock at the restart, in microseconds, which stays.
         clock_us: i64,
     },
-    /// A server dies and never comes back; its fault's end is of no account. Only where nodes have
-    /// replicas, and a majority of each node's is left.
-    Death {
-        /// Which.
+    /// A server crashes and never restarts; the fault's duration is ignored. Permitted only if a majority of each
+    /// node's replicas remains.
+    PermanentLoss {
+        /// The server.
         node: u16,
     },
-    /// A node's disk fails; the node stops when it notices, and comes back when the disk is well.
+    /// A node's disk fails. The node stops when it notices, and restarts when the fault ends.
     Disk {
-        /// Which node's.
+        /// The node.
         node: u16,
-        /// How.
-        trouble: DiskTrouble,
+        /// The failure.
+        failure: DiskFailure,
     },
     /// Every sync of a node's disk takes `percent` of its usual time.
     SlowDisk {
-        /// Which node's.
+        /// The node.
         node: u16,
         /// From 100 to 100000.
         percent: u64,
     },
-    /// A client dies in the middle of its transaction, or of its next one, and never learns what
-    /// became of it; another takes its place.
-    ClientDeath {
-        /// Which.
+    /// A client crashes in the middle of its transaction, or of its next one, and never learns the outcome. Another
+    /// client replaces it.
+    ClientCrash {
+        /// The client.
         client: u32,
     },
 }
 
-/// How a disk fails.
+/// A failure of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum DiskTrouble {
-    /// It takes no more bytes.
+pub enum DiskFailure {
+    /// The disk is full: writes fail.
     Full,
-    /// Every read fails: a node that comes back cannot.
+    /// Every read fails, so that a node cannot restart.
     ReadsFail,
     /// Every sync fails.
     SyncsFail,
-    /// Every sync says that it has made durable what it has not. No log survives that, and it is
-    /// never drawn: it is there to show that the checks see what is lost.
+    /// Every sync reports success without making anything durable. No log survives that. It is never drawn; tests use
+    /// it to show that the checks detect the loss.
     SyncsLie,
 }
 
-/// In a few words, without the node that it is about.
+/// A short description, without the node.
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |nodes: &[u16]| {
@@ -150,8 +151,8 @@ impl fmt::Display for FaultKind {
         match self {
             FaultKind::LatencySpike { percent } => write!(f, "messages take {percent}%"),
             FaultKind::Loss { percent } => write!(f, "{percent}% lost"),
-            FaultKind::Duplication { percent } => write!(f, "{percent}% doubled"),
-            FaultKind::Reordering { percent } => write!(f, "{percent}% overtaken"),
+            FaultKind::Duplication { percent } => write!(f, "{percent}% duplicated"),
+            FaultKind::Reordering { percent } => write!(f, "{percent}% reordered"),
             FaultKind::SlowLink { from, to, extra_us } => {
                 write!(f, "n{from} to n{to}: {extra_us} us more")
             }
@@ -162,15 +163,15 @@ impl fmt::Display for FaultKind {
             FaultKind::Pause { .. } => f.write_str("paused"),
             FaultKind::ClockSkew { by_us, .. } => write!(f, "clock off by {by_us} us"),
             FaultKind::Crash { .. } => f.write_str("down"),
-            FaultKind::Death { .. } => f.write_str("dead"),
-            FaultKind::Disk { trouble, .. } => f.write_str(match trouble {
-                DiskTrouble::Full => "disk full",
-                DiskTrouble::ReadsFail => "disk: reads fail",
-                DiskTrouble::SyncsFail => "disk: syncs fail",
-                DiskTrouble::SyncsLie => "disk: syncs lie",
+            FaultKind::PermanentLoss { .. } => f.write_str("lost"),
+            FaultKind::Disk { failure, .. } => f.write_str(match failure {
+                DiskFailure::Full => "disk full",
+                DiskFailure::ReadsFail => "disk: reads fail",
+                DiskFailure::SyncsFail => "disk: syncs fail",
+                DiskFailure::SyncsLie => "disk: syncs lie",
             }),
             FaultKind::SlowDisk { percent, .. } => write!(f, "syncs take {percent}%"),
-            FaultKind::ClientDeath { client } => write!(f, "client {client} dies"),
+            FaultKind::ClientCrash { client } => write!(f, "client {client} crashes"),
         }
     }
 }
@@ -187,79 +188,81 @@ impl FaultKind {
             FaultKind::Partition { .. } => "partition",
             FaultKind::Pause { .. } => "pause",
             FaultKind::ClockSkew { .. } => "clock_skew",
-            FaultKind::ClientDeath { .. } => "client_death",
+            FaultKind::ClientCrash { .. } => "client_crash",
             FaultKind::Crash { .. } => "crash",
-            FaultKind::Death { .. } => "death",
+            FaultKind::PermanentLoss { .. } => "permanent_loss",
             FaultKind::Disk { .. } => "disk",
             FaultKind::SlowDisk { .. } => "slow_disk",
         }
     }
 
-    /// The node that it is about, if it is about one.
+    /// The node that it affects, if it affects a single one.
     pub(crate) fn site(&self) -> Option<u16> {
         match self {
             FaultKind::Pause { node }
             | FaultKind::ClockSkew { node, .. }
             | FaultKind::Crash { node, .. }
-            | FaultKind::Death { node }
+            | FaultKind::PermanentLoss { node }
             | FaultKind::Disk { node, .. }
             | FaultKind::SlowDisk { node, .. } => Some(*node),
             _ => None,
         }
     }
 
-    /// Whether its end is of no account.
-    pub(crate) fn lasts_for_ever(&self) -> bool {
-        matches!(self, FaultKind::Death { .. })
+    /// Whether it never ends.
+    pub(crate) fn is_permanent(&self) -> bool {
+        matches!(self, FaultKind::PermanentLoss { .. })
     }
 
-    /// What a run with this fault should see sometimes, if the fault is to have shown anything.
+    /// The situation that this fault should cause; otherwise it has tested nothing.
     pub(crate) fn expects(&self) -> Option<&'static str> {
         match self {
-            FaultKind::Partition { .. } => Some("a partition cut something off"),
+            FaultKind::Partition { .. } => Some("a partition dropped a packet"),
             FaultKind::Loss { .. } => Some("the network lost a packet"),
-            FaultKind::Duplication { .. } => Some("the network doubled a packet"),
-            FaultKind::Reordering { .. } => Some("the network let a packet be overtaken"),
-            FaultKind::Pause { .. } => Some("a paused node missed something"),
-            FaultKind::ClientDeath { .. } => Some("a client died in the middle of a transaction"),
-            FaultKind::Crash { .. } => Some("a node came back"),
+            FaultKind::Duplication { .. } => Some("the network duplicated a packet"),
+            FaultKind::Reordering { .. } => Some("the network reordered a packet"),
+            FaultKind::Pause { .. } => Some("an input reached a paused node"),
+            FaultKind::ClientCrash { .. } => {
+                Some("a client crashed in the middle of a transaction")
+            }
+            FaultKind::Crash { .. } => Some(NODE_RESTARTED),
             _ => None,
         }
     }
 
-    /// Whether it takes away what a node has not made durable.
+    /// Whether it destroys or delays state that is not durable, so that every node needs a log.
     pub(crate) fn needs_logs(&self) -> bool {
         matches!(
             self,
             FaultKind::Crash { .. }
-                | FaultKind::Death { .. }
+                | FaultKind::PermanentLoss { .. }
                 | FaultKind::Disk { .. }
                 | FaultKind::SlowDisk { .. }
         )
     }
 
-    /// Whether it takes a server away, for a time that others notice or for ever.
-    pub(crate) fn takes_server(&self) -> bool {
-        matches!(self, FaultKind::Death { .. })
+    /// Whether it takes a server away so long that its replicas elect another primary.
+    pub(crate) fn loses_server(&self) -> bool {
+        matches!(self, FaultKind::PermanentLoss { .. })
     }
 
-    /// Whether all that it names exists in a cluster of this size.
+    /// Whether its nodes and clients exist in a cluster of this size.
     fn fits(&self, nodes: u16, clients: u32) -> bool {
         self.check_names(nodes, clients).is_ok()
     }
 
-    /// What it names that a cluster of this size has not.
+    /// Checks that its nodes and clients exist in a cluster of this size.
     fn check_names(&self, nodes: u16, clients: u32) -> Result<(), String> {
         let named: &[(&str, &[u16])] = match self {
             FaultKind::SlowLink { from, to, .. } => &[("from", &[*from]), ("to", &[*to])],
             FaultKind::Partition { from, to, .. } => &[("from", from), ("to", to)],
             FaultKind::Pause { node }
-            | FaultKind::Death { node }
+            | FaultKind::PermanentLoss { node }
             | FaultKind::ClockSkew { node, .. }
             | FaultKind::Crash { node, .. }
             | FaultKind::Disk { node, .. }
             | FaultKind::SlowDisk { node, .. } => &[("node", &[*node])],
-            FaultKind::ClientDeath { client } => {
+            FaultKind::ClientCrash { client } => {
                 let last = u64::from(clients).saturating_sub(1);
                 return within("client", *client, 0..=last);
             }
@@ -276,7 +279,7 @@ impl FaultKind {
         })
     }
 
-    /// What no cluster can make anything of.
+    /// Checks that its numbers are in range for every cluster.
     fn check_numbers(&self) -> Result<(), String> {
         match self {
             FaultKind::LatencySpike { percent } | FaultKind::SlowDisk { percent, .. } => {
@@ -310,13 +313,13 @@ impl FaultKind {
             FaultKind::ClockSkew { by_us, .. } => within_clock("by_us", *by_us),
             FaultKind::Crash { clock_us, .. } => within_clock("clock_us", *clock_us),
             FaultKind::Pause { .. }
-            | FaultKind::Death { .. }
+            | FaultKind::PermanentLoss { .. }
             | FaultKind::Disk { .. }
-            | FaultKind::ClientDeath { .. } => Ok(()),
+            | FaultKind::ClientCrash { .. } => Ok(()),
         }
     }
 
-    /// Whose clock it sets, and by how many microseconds at most.
+    /// The node whose clock it sets, and by how many microseconds.
     fn sets_clock(&self) -> Option<(u16, i64)> {
         match self {
             FaultKind::ClockSkew { node, by_us } => Some((*node, *by_us)),
@@ -352,17 +355,16 @@ fn within_clock(field: &str, by_us: i64) -> Result<(), String> {
 }
 
 impl Fault {
-    /// What no cluster can make anything of.
+    /// Checks what does not depend on the cluster's size.
     fn check(&self) -> Result<(), String> {
-        // A death has no end.
-        let least = u64::from(!matches!(self.kind, FaultKind::Death { .. }));
+        // A permanent loss has no end.
+        let least = u64::from(!matches!(self.kind, FaultKind::PermanentLoss { .. }));
         within("at_us", self.at_us, 0..=LONGEST_US)?;
         within("for_us", self.for_us, least..=LONGEST_US)?;
         self.kind.check_numbers()
     }
 
-    /// Reads one fault. A field that it has not is refused: it may be a slip of the pen, and the fault
-    /// another than was meant.
+    /// Parses one fault. Unknown fields are refused: a misspelt field would silently change the fault.
     fn from_line(line: &str) -> Result<Fault, String> {
         let fault: Fault = serde_json::from_str(line).map_err(|error| in_line(&error))?;
         let (given, known) = (fields(serde_json::from_str(line)), fields(fault.as_json()));
@@ -390,8 +392,7 @@ fn fields(object: serde_json::Result<Value>) -> BTreeSet<String> {
     }
 }
 
-/// What is wrong with a line that is no JSON, or not the right one. Which line it is of the file is
-/// said elsewhere.
+/// The reason why a line cannot be parsed, without the line's number, which the caller adds.
 pub(crate) fn in_line(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
@@ -402,38 +403,38 @@ pub(crate) fn in_line(error: &serde_json::Error) -> String {
     }
 }
 
-/// How much goes wrong.
+/// The fault profiles from which plans are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultLevel {
-    /// Nothing.
+    /// No faults.
     None,
-    /// A fault now and then; most of the time the cluster is whole.
+    /// One to three faults; most of the time the cluster is whole.
     Mild,
-    /// Several at a time, all the time.
+    /// Several faults at any time.
     Storm,
-    /// A storm in which one node goes, and comes back when everything else has long been over.
-    Absence,
-    /// A storm in which one server dies and never comes back. Only where nodes have replicas.
-    Death,
+    /// A storm in which one node is down for much longer than all other faults.
+    LongOutage,
+    /// A storm in which one server crashes and never restarts. Only for replicated nodes.
+    PermanentLoss,
 }
 
 impl FaultLevel {
-    /// All levels, calmest first.
+    /// All profiles, calmest first.
     pub const ALL: [FaultLevel; 5] = [
         FaultLevel::None,
         FaultLevel::Mild,
         FaultLevel::Storm,
-        FaultLevel::Absence,
-        FaultLevel::Death,
+        FaultLevel::LongOutage,
+        FaultLevel::PermanentLoss,
     ];
 
-    /// Those that a cluster outlives whose nodes have one replica each.
+    /// The profiles that a cluster without replicas survives.
     pub const ONE_REPLICA: [FaultLevel; 4] = [
         FaultLevel::None,
         FaultLevel::Mild,
         FaultLevel::Storm,
-        FaultLevel::Absence,
+        FaultLevel::LongOutage,
     ];
 
     /// Its name on the command line.
@@ -442,20 +443,20 @@ impl FaultLevel {
             FaultLevel::None => "none",
             FaultLevel::Mild => "mild",
             FaultLevel::Storm => "storm",
-            FaultLevel::Absence => "absence",
-            FaultLevel::Death => "death",
+            FaultLevel::LongOutage => "long_outage",
+            FaultLevel::PermanentLoss => "permanent_loss",
         }
     }
 }
 
-/// Every fault of a run.
+/// All faults of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// In any order.
     pub faults: Vec<Fault>,
 }
 
-/// Why a file holds no fault plan.
+/// The reason why a file is not a fault plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
     /// The line, counted from 1.
@@ -472,14 +473,14 @@ impl std::fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// Why a plan cannot be carried out.
+/// The reason why a cluster cannot run a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultError {
-    /// Which fault of the plan, counted from 1.
+    /// The number of the fault in the plan, counted from 1.
     pub number: usize,
     /// Its kind.
     pub kind: &'static str,
-    /// Which field of it, what it is, and what it may be.
+    /// The field, its value, and its permitted range.
     pub reason: String,
 }
 
@@ -504,14 +505,14 @@ impl FaultPlan {
         let count = match level {
             FaultLevel::None => 0,
             FaultLevel::Mild => random.between(1, 3),
-            FaultLevel::Storm | FaultLevel::Absence | FaultLevel::Death => {
+            FaultLevel::Storm | FaultLevel::LongOutage | FaultLevel::PermanentLoss => {
                 random.between(6, 16) + u64::from(nodes)
             }
         };
         let horizon_us = horizon.as_micros().max(10);
-        // How long a fault lasts beside the whole.
+        // A fault lasts at most this fraction of the horizon.
         let share = match level {
-            FaultLevel::Storm | FaultLevel::Absence | FaultLevel::Death => 3,
+            FaultLevel::Storm | FaultLevel::LongOutage | FaultLevel::PermanentLoss => 3,
             _ => 8,
         };
         let faults = (0..count).map(|_| Fault {
@@ -522,21 +523,21 @@ impl FaultPlan {
         let mut plan = FaultPlan {
             faults: faults.collect(),
         };
-        if level == FaultLevel::Absence {
+        if level == FaultLevel::LongOutage {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
-                for_us: horizon_us.saturating_mul(ABSENT),
+                for_us: horizon_us.saturating_mul(LONG_OUTAGE_FACTOR),
                 kind: FaultKind::Crash {
                     node: random.below(u64::from(nodes)) as u16,
                     clock_us: 0,
                 },
             });
         }
-        if level == FaultLevel::Death {
+        if level == FaultLevel::PermanentLoss {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
                 for_us: 0,
-                kind: FaultKind::Death {
+                kind: FaultKind::PermanentLoss {
                     node: random.below(u64::from(nodes)) as u16,
                 },
             });
@@ -545,16 +546,16 @@ impl FaultPlan {
         plan
     }
 
-    /// The servers that die for good.
-    pub fn deaths(&self) -> BTreeSet<u16> {
-        let dead = self.faults.iter().filter_map(|fault| match fault.kind {
-            FaultKind::Death { node } => Some(node),
+    /// The servers that are lost permanently.
+    pub fn permanent_losses(&self) -> BTreeSet<u16> {
+        let lost = self.faults.iter().filter_map(|fault| match fault.kind {
+            FaultKind::PermanentLoss { node } => Some(node),
             _ => None,
         });
-        dead.collect()
+        lost.collect()
     }
 
-    /// The same plan for runs in which everything takes so many times as long.
+    /// The plan with all times multiplied, for runs that take so many times as long.
     #[must_use]
     pub fn stretched(&self, times: u64) -> FaultPlan {
         let stretch = |fault: &Fault| Fault {
@@ -567,12 +568,12 @@ impl FaultPlan {
         }
     }
 
-    /// Whether some fault takes away what a node has not made durable: then every node keeps a log.
+    /// Whether some fault needs logs: then every node keeps one.
     pub fn needs_logs(&self) -> bool {
         self.faults.iter().any(|fault| fault.kind.needs_logs())
     }
 
-    /// The plan without what takes a node's memory: for a protocol that makes nothing durable.
+    /// The plan without crashes and disk faults, for a protocol that writes no log records.
     #[must_use]
     pub fn without_crashes(&self) -> FaultPlan {
         let kept = self.faults.iter().filter(|fault| !fault.kind.needs_logs());
@@ -581,7 +582,7 @@ impl FaultPlan {
         }
     }
 
-    /// When the last fault has ended.
+    /// The end of the last fault.
     pub fn healed_at(&self) -> Ticks {
         let ends = self.faults.iter().map(|f| f.at_us.saturating_add(f.for_us));
         Ticks::from_micros(ends.max().unwrap_or(0))
@@ -596,10 +597,10 @@ impl FaultPlan {
         self.faults.iter().map(line).collect()
     }
 
-    /// Reads what [`FaultPlan::to_lines`] writes; empty lines are passed over.
+    /// Parses the output of [`FaultPlan::to_lines`]. Empty lines are skipped.
     ///
     /// # Errors
-    /// The first line that is no fault.
+    /// The first line that is not a fault.
     pub fn from_lines(text: &str) -> Result<FaultPlan, PlanError> {
         let mut faults = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -615,10 +616,10 @@ impl FaultPlan {
         Ok(FaultPlan { faults })
     }
 
-    /// Whether the plan can be carried out in a cluster of this size.
+    /// Checks that a cluster of this size can run the plan.
     ///
     /// # Errors
-    /// The first fault that cannot.
+    /// The first fault that it cannot run.
     pub fn check(&self, nodes: u16, clients: u32) -> Result<(), FaultError> {
         let mut clocks = vec![0u64; usize::from(nodes)];
         for (fault, number) in self.faults.iter().zip(1..) {
@@ -644,7 +645,7 @@ impl FaultPlan {
         Ok(())
     }
 
-    /// The plan without what a smaller cluster has not.
+    /// The plan without faults of nodes and clients that a smaller cluster lacks.
     #[must_use]
     pub fn within(&self, nodes: u16, clients: u32) -> FaultPlan {
         let faults = self.faults.iter();
@@ -655,18 +656,18 @@ impl FaultPlan {
     }
 }
 
-/// How much longer than all other faults take a node is absent.
-const ABSENT: u64 = 8;
+/// A long outage lasts so many times the horizon.
+const LONG_OUTAGE_FACTOR: u64 = 8;
 
-/// The latest that a fault may begin, and the longest that it may last: an hour, in microseconds. Nodes
-/// and clients try again all the while, and a run may take only so many events.
+/// The latest beginning and the longest duration of a fault, in microseconds: an hour. Nodes and clients retry
+/// meanwhile, and the number of events of a run is limited.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// The farthest that a clock may jump at once, in microseconds.
+/// The largest jump of a clock, in microseconds.
 const CLOCK_US_MAX: u64 = 1_000_000;
 
-/// By how much a node's clock may be set in all, in microseconds: less than it shows when a run
-/// begins, so that it is never before its beginning.
+/// The largest sum of a node's clock jumps, in microseconds. It is below the clock's initial reading, so that a clock
+/// never reads below 0.
 const CLOCK_US_ALL: u64 = EPOCH as u64 / 1_000 - CLOCK_US_MAX;
 
 fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
@@ -685,7 +686,7 @@ fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64)
             random.shuffle(&mut all);
             let cut = random.between(1, u64::from(nodes).max(2) - 1) as usize;
             let to = all.split_off(cut.min(all.len()));
-            // Some see both sides.
+            // Bridging nodes reach both sides.
             let bridging = if to.len() > 1 && random.percent(30) {
                 1
             } else {
@@ -717,22 +718,22 @@ fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64)
         },
         18 => FaultKind::Disk {
             node: node(random),
-            trouble: match random.below(3) {
-                0 => DiskTrouble::Full,
-                1 => DiskTrouble::ReadsFail,
-                _ => DiskTrouble::SyncsFail,
+            failure: match random.below(3) {
+                0 => DiskFailure::Full,
+                1 => DiskFailure::ReadsFail,
+                _ => DiskFailure::SyncsFail,
             },
         },
         19 => FaultKind::SlowDisk {
             node: node(random),
             percent: random.between(200, 10_000),
         },
-        _ => FaultKind::ClientDeath {
+        _ => FaultKind::ClientCrash {
             client: random.below(u64::from(clients)) as u32,
         },
     };
     match drawn {
-        // A single node has no network, and no node is slow to reach itself.
+        // A single node has no links, and no link leads to its own node.
         FaultKind::SlowLink { .. } | FaultKind::Partition { .. } if nodes == 1 => {
             FaultKind::Pause { node: 0 }
         }
@@ -750,7 +751,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_the_seeds_and_survives_its_file() {
+    fn a_plan_depends_on_the_seed_and_survives_its_file() {
         let horizon = Ticks::from_millis(20);
         let draw = |seed| FaultPlan::draw(FaultLevel::Storm, seed, 3, 6, horizon);
         for seed in 0..200 {
@@ -766,7 +767,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_refused_by_line() {
+    fn a_malformed_plan_is_refused_by_line() {
         let good = r#"{"at_us":1,"for_us":2,"kind":"pause","node":0}"#;
         assert!(FaultPlan::from_lines(good).is_ok());
         for bad in [

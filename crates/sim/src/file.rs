@@ -1,16 +1,16 @@
-//! A case as a file: one JSON object that says what ran, then the fault plan, one fault a line, and a
-//! line that ends it: a file that was cut short would be another case, which may well pass.
+//! A case as a file: a JSON object with the inputs, the fault plan with one fault a line, and a last
+//! line with the number of faults. A truncated file is refused: it would be another case, which might pass.
 //!
 //! ```text
-//! {"anabranch_case":2,"workload":"register","protocol":"ramp-fast","nodes":2,"seed":7,…}
+//! {"anabranch_case":3,"workload":"register","protocol":"ramp-fast","nodes":2,"seed":7,…}
 //! {"at_us":1200,"for_us":5000,"kind":"pause","node":1}
 //! {"end":{"faults":1}}
 //! ```
 //!
-//! A matrix of latencies travels with the case, so that the file is enough to replay it.
+//! The file includes the matrix of latencies, so that it suffices for a replay.
 //!
-//! A fault plan alone begins with `{"anabranch_plan":1}` and ends alike. One that somebody writes by hand may have
-//! neither: then it is what its lines say.
+//! A fault plan alone begins with `{"anabranch_plan":1}` and ends with the same last line. In a plan written by hand
+//! both may be missing.
 
 use anabranch_protocol::ramp::FilterSize;
 use serde::{Deserialize, Serialize};
@@ -19,44 +19,44 @@ use crate::case::Case;
 use crate::cluster::Watch;
 use crate::fault::{FaultPlan, PlanError, in_line};
 use crate::latency::Network;
-use crate::protocols::{Extras, ProtocolName, Termination};
+use crate::protocols::{ProtocolName, RampExtensions, Termination};
 
-/// The version of a case's form that this program reads and writes.
-const VERSION: u32 = 2;
+/// The version of the case format that this program reads and writes.
+const VERSION: u32 = 3;
 
-/// The version of a plan's form.
+/// The version of the plan format.
 const PLAN_VERSION: u32 = 1;
 
-/// What the first line of a plan says.
+/// The first line of a plan.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanHeader {
     anabranch_plan: u32,
 }
 
-/// What the first line says.
+/// The first line of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     anabranch_case: u32,
     workload: String,
     protocol: ProtocolName,
-    /// The default if it is not there.
+    /// The default size if it is missing.
     #[serde(default, skip_serializing_if = "is_default")]
     filter_bits: FilterSize,
     #[serde(default, skip_serializing_if = "is_default")]
     termination: Termination,
     #[serde(default, skip_serializing_if = "is_default")]
-    extras: Extras,
+    extensions: RampExtensions,
     nodes: u16,
     seed: u64,
     clients: u32,
     #[serde(default, skip_serializing_if = "is_default")]
-    roaming: bool,
-    /// One if it is not there.
+    clients_switch_nodes: bool,
+    /// 1 if it is missing.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     replicas: u16,
-    /// One if it is not there.
+    /// 1 if it is missing.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     clusters: u16,
     transactions: u64,
@@ -76,7 +76,7 @@ fn is_one(count: &u16) -> bool {
     *count == 1
 }
 
-/// The last line.
+/// The last line of a case or plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ending {
@@ -96,14 +96,14 @@ struct Matrix {
     text: String,
 }
 
-/// A case and the workload and size of cluster that it is for.
+/// A case, with its workload and the size of its cluster.
 #[derive(Clone, Debug)]
 pub struct CaseFile {
     /// The workload's name.
     pub workload: String,
-    /// How many nodes.
+    /// The number of nodes of each cluster.
     pub nodes: u16,
-    /// The rest.
+    /// The case.
     pub case: Case,
 }
 
@@ -118,11 +118,11 @@ impl CaseFile {
             protocol: case.protocol,
             filter_bits: case.filter,
             termination: case.termination,
-            extras: case.extras,
+            extensions: case.extensions,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
-            roaming: case.roaming,
+            clients_switch_nodes: case.clients_switch_nodes,
             replicas: case.replicas,
             clusters: case.clusters,
             transactions: case.transactions,
@@ -135,16 +135,16 @@ impl CaseFile {
         format!("{header}\n{}", with_end(&case.plan))
     }
 
-    /// Reads what [`CaseFile::to_text`] writes.
+    /// Parses the output of [`CaseFile::to_text`].
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn from_text(text: &str) -> Result<CaseFile, PlanError> {
         let at = |line, reason: String| PlanError { line, reason };
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let header: Header = serde_json::from_str(first).map_err(|error| at(1, in_line(&error)))?;
-        known(header.anabranch_case, VERSION)?;
-        let plan = ended(text, rest, "case")?;
+        check_version(header.anabranch_case, VERSION)?;
+        let plan = parse_faults(text, rest, "case")?;
         let network = match &header.network {
             None => Network::lan(),
             Some(matrix) => Network::matrix(&matrix.name, &matrix.text)
@@ -157,10 +157,10 @@ impl CaseFile {
                 protocol: header.protocol,
                 filter: header.filter_bits,
                 termination: header.termination,
-                extras: header.extras,
+                extensions: header.extensions,
                 seed: header.seed,
                 clients: header.clients,
-                roaming: header.roaming,
+                clients_switch_nodes: header.clients_switch_nodes,
                 replicas: header.replicas,
                 clusters: header.clusters,
                 transactions: header.transactions,
@@ -180,10 +180,10 @@ impl CaseFile {
         format!("{header}\n{}", with_end(plan))
     }
 
-    /// The fault plan of a file of any form: a case, a plan alone, or nothing but faults, one a line.
+    /// Parses the fault plan of a file: a case, a plan alone, or only lines with faults.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn plan_from_text(text: &str) -> Result<FaultPlan, PlanError> {
         if text.trim_start().starts_with("{\"anabranch_case\"") {
             CaseFile::from_text(text).map(|file| file.case.plan)
@@ -193,26 +193,26 @@ impl CaseFile {
                 line: 1,
                 reason: in_line(&error),
             })?;
-            known(header.anabranch_plan, PLAN_VERSION)?;
-            ended(text, rest, "plan")
+            check_version(header.anabranch_plan, PLAN_VERSION)?;
+            parse_faults(text, rest, "plan")
         } else {
             FaultPlan::from_lines(text)
         }
     }
 }
 
-/// Refuses another version of a form than this.
-fn known(version: u32, read: u32) -> Result<(), PlanError> {
+/// Refuses a format version that this program does not read.
+fn check_version(version: u32, read: u32) -> Result<(), PlanError> {
     if version == read {
         return Ok(());
     }
     Err(PlanError {
         line: 1,
-        reason: format!("version {version} of the form; this program reads version {read}"),
+        reason: format!("the file has format version {version}; this program reads version {read}"),
     })
 }
 
-/// Faults, and the line that ends them.
+/// The faults of a plan, and the last line.
 fn with_end(plan: &FaultPlan) -> String {
     let faults = plan.faults.len();
     let end = Ending {
@@ -222,8 +222,8 @@ fn with_end(plan: &FaultPlan) -> String {
     format!("{}{end}\n", plan.to_lines())
 }
 
-/// The faults of a text whose second line is the first of `rest`, up to the line that ends them.
-fn ended(text: &str, rest: &str, what: &str) -> Result<FaultPlan, PlanError> {
+/// Parses the faults of a text and its last line. `rest` is the text without its first line.
+fn parse_faults(text: &str, rest: &str, what: &str) -> Result<FaultPlan, PlanError> {
     let line = text.trim_end().lines().count();
     let wrong = |reason| Err(PlanError { line, reason });
     let (faults, last) = match rest.trim_end().rsplit_once('\n') {
@@ -231,15 +231,15 @@ fn ended(text: &str, rest: &str, what: &str) -> Result<FaultPlan, PlanError> {
         None => ("", rest.trim_end()),
     };
     let Ok(ending) = serde_json::from_str::<Ending>(last) else {
-        return wrong(format!("the {what} is cut short: it does not end here"));
+        return wrong(format!("the {what} is truncated: its last line is missing"));
     };
     let plan = FaultPlan::from_lines(faults).map_err(|error| PlanError {
         line: error.line + 1,
         reason: error.reason,
     })?;
-    let (found, told) = (plan.faults.len(), ending.end.faults);
-    if found != told {
-        return wrong(format!("the {what} has {found} of its {told} faults"));
+    let (found, expected) = (plan.faults.len(), ending.end.faults);
+    if found != expected {
+        return wrong(format!("the {what} has {found} of its {expected} faults"));
     }
     Ok(plan)
 }
@@ -256,8 +256,8 @@ mod tests {
             let storm = FaultLevel::Storm;
             let mut case = Case::new(ProtocolName::RampHybrid, 5, 3, 4, 50, network, storm);
             case.filter = FilterSize::try_from(64).unwrap();
-            case.extras.one_phase = true;
-            case.extras.causal = true;
+            case.extensions.one_phase = true;
+            case.extensions.causal = true;
             let file = CaseFile {
                 workload: "bank".to_owned(),
                 nodes: 3,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_case_is_refused_by_line() {
+    fn a_malformed_case_is_refused_by_line() {
         let case = Case::new(
             ProtocolName::RampFast,
             5,
@@ -287,7 +287,7 @@ mod tests {
             case,
         };
         let text = file.to_text();
-        let newer = text.replace("\"anabranch_case\":2", "\"anabranch_case\":3");
+        let newer = text.replace("\"anabranch_case\":3", "\"anabranch_case\":4");
         assert_eq!(CaseFile::from_text(&newer).unwrap_err().line, 1);
         let empty = text.replace("\"nodes\"", "\"filter_bits\":0,\"nodes\"");
         let error = CaseFile::from_text(&empty).unwrap_err();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_was_cut_short_is_no_other_case() {
+    fn a_truncated_case_is_refused() {
         let case = Case::new(
             ProtocolName::RampFast,
             5,
@@ -320,20 +320,20 @@ mod tests {
         for kept in 1..lines.len() {
             let short = lines[..kept].join("\n") + "\n";
             let error = CaseFile::from_text(&short).unwrap_err();
-            assert!(error.reason.contains("cut short"), "{kept}: {error}");
+            assert!(error.reason.contains("truncated"), "{kept}: {error}");
         }
-        // Nor is a plan that was.
+        // The same holds for a plan.
         let plan = CaseFile::plan_to_text(&file.case.plan);
         assert_eq!(CaseFile::plan_from_text(&plan).unwrap(), file.case.plan);
         let of_plan: Vec<&str> = plan.lines().collect();
         for kept in 1..of_plan.len() {
             let error = CaseFile::plan_from_text(&of_plan[..kept].join("\n")).unwrap_err();
-            assert!(error.reason.contains("cut short"), "{kept}: {error}");
+            assert!(error.reason.contains("truncated"), "{kept}: {error}");
         }
         let newer = plan.replace("\"anabranch_plan\":1", "\"anabranch_plan\":2");
         let error = CaseFile::plan_from_text(&newer).unwrap_err();
         assert_eq!(error.line, 1, "{error}");
-        // A line that is missing in the middle is missed as well.
+        // A line that is missing in the middle is noticed, too.
         let mut torn = lines.clone();
         torn.remove(2);
         let error = CaseFile::from_text(&torn.join("\n")).unwrap_err();

@@ -1,18 +1,17 @@
-//! A run's history: what nodes and stores tell of each attempt, as the checkers want it.
+//! A run's history, assembled from the records of nodes and stores, in the form that the checkers read.
 //!
-//! Nodes leave an [`AttemptRecord`] of each attempt, stores what they [installed](Installed); a
-//! driver (the simulator, or an embedded cluster) gathers both here and says when clients called
-//! and were answered. The two are joined by the commit timestamp, which names versions:
+//! Nodes leave an [`AttemptRecord`] of each attempt, and stores what they [installed](Installed). A
+//! driver (the simulator, or an embedded cluster) collects both here, with the times of calls and
+//! answers. The commit timestamp, which names versions, joins attempts with installations:
 //!
-//! * What was written is told by the stores alone, since a deferred effect knows its row only where
-//!   it is installed. A row that was there and has changed was *applied*: what it was stays visible
-//!   in it as far as it was not overwritten; or *assigned*, if every column was: then the highest
-//!   commit timestamp stands, whichever was installed first ([`ASSIGNMENTS`]).
-//! * A point that has no row is the version of whoever deleted it last, in the state that was read;
-//!   else the initial one.
-//! * A range covers what the protocol was asked for; one that stopped at its limit covers what it
-//!   has passed.
-//! * Copies of a table on every partition are never written, and left out.
+//! * Writes come from the stores alone, since a deferred effect knows its row only where it is
+//!   installed. An existing row that has changed was *applied*: columns that were not overwritten keep
+//!   their values. If every column was overwritten it was *assigned*: then the highest commit timestamp
+//!   wins, in whatever order they were installed ([`ASSIGNMENTS`]).
+//! * A point read without a row has read the version of the last deletion in that state, or else the
+//!   initial version.
+//! * A range read covers the requested range; one that stopped at its limit covers the range up to there.
+//! * Replicated tables are never written, and are not in the history.
 
 use std::io::{self, Write as Sink};
 
@@ -34,40 +33,37 @@ use anabranch_types::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cluster::Cluster;
-use crate::protocols::Simulated;
-
-/// What decides between two assignments in a recorded history: the stores let the last writer win.
+/// The order of assignments in a recorded history: in the stores the last writer wins.
 pub const ASSIGNMENTS: AssignmentOrder = AssignmentOrder::Stamp;
 
-/// Gathers what a run leaves.
+/// Collects the records of a run.
 #[derive(Debug, Default)]
 pub struct Recording {
-    calls: FxHashMap<CallId, Asked>,
+    calls: FxHashMap<CallId, CallStart>,
     attempts: Vec<Attempt>,
-    /// Whether a node was lost, and with it what it had not told.
+    /// Whether a node was lost, with attempts that it had not reported.
     has_lost: bool,
-    clusters: Clusters,
+    scope: VersionScope,
     /// With the cluster.
     installed: Vec<(u16, PartitionId, Installed)>,
 }
 
-/// Whose versions there are.
+/// How clusters name versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Clusters {
+enum VersionScope {
     /// There is one cluster.
     #[default]
-    One,
-    /// Of several, all of which show the same versions of a row, one tells what was installed; reads in the
-    /// others have no place in its order.
-    Alike,
-    /// So many, each of which makes versions of its own from what all have done. So each has items of its
-    /// own, and what it takes over is a transaction of its own.
-    Apart(u16),
+    OneCluster,
+    /// Several clusters have the same versions of a row. The installations of one cluster are recorded; reads in
+    /// the other clusters have no place in its order.
+    Shared,
+    /// Each of so many clusters makes its own versions, by merging the effects of all. So each cluster has its own
+    /// items in the history, and a transaction that it replicates is a transaction of its own.
+    PerCluster(u16),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct CallStart {
     session: u64,
     at: Ticks,
 }
@@ -75,78 +71,78 @@ struct Asked {
 #[derive(Debug)]
 struct Attempt {
     record: AttemptRecord,
-    asked: Option<Asked>,
+    call: Option<CallStart>,
     ended: Ticks,
     answered: Option<Ticks>,
 }
 
 impl Recording {
-    /// Of a run with so many clusters, each of which has everything; `apart` if their versions differ.
-    pub(crate) fn of_clusters(clusters: u16, apart: bool) -> Recording {
+    /// A recording of a run with so many clusters. `per_cluster` is whether each makes its own versions.
+    pub(crate) fn of_clusters(clusters: u16, per_cluster: bool) -> Recording {
         Recording {
-            clusters: match (clusters, apart) {
-                (1, _) => Clusters::One,
-                (_, false) => Clusters::Alike,
-                (clusters, true) => Clusters::Apart(clusters),
+            scope: match (clusters, per_cluster) {
+                (1, _) => VersionScope::OneCluster,
+                (_, false) => VersionScope::Shared,
+                (clusters, true) => VersionScope::PerCluster(clusters),
             },
             ..Recording::default()
         }
     }
 
-    /// A client makes a call.
+    /// Records a client's call.
     pub fn called(&mut self, call: CallId, session: u64, at: Ticks) {
-        self.calls.insert(call, Asked { session, at });
+        self.calls.insert(call, CallStart { session, at });
     }
 
-    /// An attempt has ended, `at` the run's time rather than the node's.
+    /// Records the end of an attempt. `at` is the run's time, not the node's.
     pub fn ended(&mut self, record: AttemptRecord, at: Ticks) {
-        let asked = self.calls.get_mut(&record.call);
-        let before = asked.as_deref().copied();
-        // What is tried again was asked for again.
-        if let Some(asked) = asked {
-            asked.at = at;
+        let start = self.calls.get_mut(&record.call);
+        let call = start.as_deref().copied();
+        // A retry starts when the attempt before it ends.
+        if let Some(start) = start {
+            start.at = at;
         }
         self.attempts.push(Attempt {
             record,
-            asked: before,
+            call,
             ended: at,
             answered: Some(at),
         });
     }
 
-    /// A node is gone, and with it what these attempts, and others, might have told.
+    /// Records the loss of a node with these open attempts. It may have ended others without reporting them.
     pub fn lost(&mut self, records: Vec<AttemptRecord>, at: Ticks) {
         self.has_lost = true;
         for record in records {
-            let asked = self.calls.get(&record.call).copied();
+            let call = self.calls.get(&record.call).copied();
             self.attempts.push(Attempt {
                 record,
-                asked,
+                call,
                 ended: at,
                 answered: None,
             });
         }
     }
 
-    /// What a store has installed, where there is one cluster.
+    /// Records what a store has installed, in a run with one cluster.
     pub fn installed(&mut self, partition: PartitionId, installed: Vec<Installed>) {
         self.installed_in(0, partition, installed);
     }
 
-    /// What a store of a cluster has installed.
+    /// Records what a store of a cluster has installed.
     pub(crate) fn installed_in(
         &mut self,
         cluster: u16,
         partition: PartitionId,
         installed: Vec<Installed>,
     ) {
-        if cluster == 0 || matches!(self.clusters, Clusters::Apart(_)) {
+        if cluster == 0 || matches!(self.scope, VersionScope::PerCluster(_)) {
             let each = installed.into_iter().map(|one| (cluster, partition, one));
             self.installed.extend(each);
         }
     }
 
-    /// Everything as a history.
+    /// The whole history.
     pub fn finish(self, planned: &PlannedApplication, header: Header) -> RunHistory {
         let mut transactions = Vec::with_capacity(self.attempts.len());
         let violations = self.each(planned, |transaction| transactions.push(transaction));
@@ -157,47 +153,46 @@ impl Recording {
         }
     }
 
-    /// Gives everything to `take` as transactions of a history, in the order in which they ended.
-    /// What nobody answers for, an effect without a transaction or the other way round, is returned:
-    /// a violation, each in words.
+    /// Passes the transactions of the history to `take`, in the order in which they ended. Returns the violations:
+    /// installations without a transaction, and transactions that were not installed.
     pub fn each(
         mut self,
         planned: &PlannedApplication,
         mut take: impl FnMut(Transaction),
     ) -> Vec<String> {
         self.attempts.sort_by_key(|attempt| attempt.ended);
-        let apart = match self.clusters {
-            Clusters::Apart(clusters) => clusters,
+        let clusters = match self.scope {
+            VersionScope::PerCluster(clusters) => clusters,
             _ => 1,
         };
-        let joinings: Vec<Joining<'_>> = (0..apart)
-            .map(|cluster| Joining::new(planned, &self.installed, self.clusters, cluster))
+        let indexes: Vec<InstalledIndex<'_>> = (0..clusters)
+            .map(|cluster| InstalledIndex::new(planned, &self.installed, self.scope, cluster))
             .collect();
         let mut violations = Vec::new();
         let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
         for attempt in &self.attempts {
             if let AttemptOutcome::Committed(timestamp) = attempt.record.outcome {
                 committed.insert(timestamp);
-                for joining in &joinings {
-                    violations.extend(joining.not_installed(&attempt.record, timestamp));
+                for index in &indexes {
+                    violations.extend(index.not_installed(&attempt.record, timestamp));
                 }
             }
-            let cluster = usize::from(attempt.record.transaction.node.0 % apart);
-            take(joinings[cluster].transaction(attempt));
+            let cluster = usize::from(attempt.record.transaction.node.0 % clusters);
+            take(indexes[cluster].transaction(attempt));
         }
-        for joining in &joinings {
-            violations.extend(joining.installed_again());
-            for timestamp in &joining.order {
-                let is_own = timestamp.node().0 % apart == joining.cluster;
+        for index in &indexes {
+            violations.extend(index.installed_again());
+            for timestamp in &index.order {
+                let is_own = timestamp.node().0 % clusters == index.cluster;
                 let is_known = committed.contains(timestamp);
-                // Who is lost may have committed without having told anybody.
+                // A node that was lost may have committed without reporting it.
                 if !is_known && !self.has_lost {
                     violations.push(format!(
                         "{timestamp} was installed, and no transaction has committed as it"
                     ));
                 }
                 if !is_known || !is_own {
-                    take(joining.orphan(*timestamp));
+                    take(index.orphan(*timestamp));
                 }
             }
         }
@@ -208,20 +203,19 @@ impl Recording {
 /// A run's history.
 #[derive(Debug)]
 pub struct RunHistory {
-    /// What ran, and what it promised.
+    /// The run, and the models that it has to satisfy.
     pub header: Header,
-    /// Each attempt, in the order in which they ended.
+    /// All attempts, in the order in which they ended.
     pub transactions: Vec<Transaction>,
-    /// What cannot be: a transaction that has committed and was not installed, or the other way
-    /// round.
+    /// Transactions that committed and were not installed, or were installed and did not commit.
     pub violations: Vec<String>,
 }
 
 impl RunHistory {
-    /// Writes it as a file (docs/histories.md).
+    /// Writes the history as a file (docs/histories.md).
     ///
     /// # Errors
-    /// What the sink says.
+    /// The errors of the sink.
     pub fn write<W: Sink>(&self, sink: W) -> io::Result<W> {
         let mut writer = HistoryWriter::new(sink, &self.header)?;
         for transaction in &self.transactions {
@@ -230,8 +224,7 @@ impl RunHistory {
         writer.finish()
     }
 
-    /// What is wrong with it, each in one line: what does not fit together, and what violates the
-    /// models that the run promised.
+    /// Checks the history against its models. Returns all contradictions and violations, each in one line.
     pub fn judge(&self) -> Vec<String> {
         let mut wrong = self.violations.clone();
         match self.verdicts() {
@@ -240,8 +233,9 @@ impl RunHistory {
                 for verdict in verdicts.into_iter().flatten() {
                     let model = verdict.model;
                     let each = verdict.anomalies.iter();
-                    wrong
-                        .extend(each.map(|anomaly| format!("not {model}: {}", in_a_line(anomaly))));
+                    wrong.extend(
+                        each.map(|anomaly| format!("not {model}: {}", in_one_line(anomaly))),
+                    );
                 }
             }
         }
@@ -254,10 +248,10 @@ impl RunHistory {
         Ok(models.iter().map(|model| check(&history, *model)).collect())
     }
 
-    /// The history, to be checked; lines are those of the file.
+    /// The history for the checkers, with the line numbers of its file.
     ///
     /// # Errors
-    /// When it contradicts itself.
+    /// If the history contradicts itself.
     pub fn history(&self) -> Result<History, HistoryError> {
         let mut builder = HistoryBuilder::new(self.header.clone());
         for (line, transaction) in (2..).zip(&self.transactions) {
@@ -267,32 +261,7 @@ impl RunHistory {
     }
 }
 
-impl<P: Simulated> Cluster<P> {
-    /// Takes what has been recorded, if anything was.
-    pub(crate) fn take_history(
-        &mut self,
-        planned: &PlannedApplication,
-        header: Header,
-    ) -> Option<RunHistory> {
-        let mut recording = self.recording.take()?;
-        for (number, lives) in (0u16..).zip(&self.lives) {
-            if let Some(node) = self.node(number) {
-                let installed = node.protocol().store().installed().iter();
-                // What was found again in a log has been told by the life that installed it.
-                let new = installed.filter(|one| one.sequence > lives.found_until());
-                let (cluster, partition) = (number % self.clusters, number / self.clusters);
-                recording.installed_in(cluster, PartitionId(partition), new.cloned().collect());
-                let open = node.open_attempts();
-                if !open.is_empty() {
-                    recording.lost(open, self.now);
-                }
-            }
-        }
-        Some(recording.finish(planned, header))
-    }
-}
-
-fn in_a_line(anomaly: &Anomaly) -> String {
+fn in_one_line(anomaly: &Anomaly) -> String {
     let steps: Vec<&str> = anomaly
         .steps
         .iter()
@@ -304,77 +273,74 @@ fn in_a_line(anomaly: &Anomaly) -> String {
 /// A row, by partition.
 type Item = (PartitionId, TableId, Key);
 
-/// What joins attempts with what was installed.
-struct Joining<'r> {
+/// Installations by commit timestamp, to join attempts with them.
+struct InstalledIndex<'r> {
     planned: &'r PlannedApplication,
-    clusters: Clusters,
-    /// Whose installations these are, where each cluster has its own.
+    scope: VersionScope,
+    /// The cluster of these installations, where each cluster has its own.
     cluster: u16,
     /// By commit timestamp, with the partition.
     written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
     /// The timestamps, in order of first installation.
     order: Vec<Timestamp>,
-    /// Deletions of each row: the sequence, and who.
+    /// The deletions of each row: sequence and timestamp.
     deleted: FxHashMap<Item, Vec<(u64, Timestamp)>>,
 }
 
-impl<'r> Joining<'r> {
+impl<'r> InstalledIndex<'r> {
     fn new(
         planned: &'r PlannedApplication,
         installed: &'r [(u16, PartitionId, Installed)],
-        clusters: Clusters,
+        scope: VersionScope,
         cluster: u16,
-    ) -> Joining<'r> {
-        let mut joining = Joining {
+    ) -> InstalledIndex<'r> {
+        let mut index = InstalledIndex {
             planned,
-            clusters,
+            scope,
             cluster,
             written: FxHashMap::default(),
             order: Vec::new(),
             deleted: FxHashMap::default(),
         };
         for (_, partition, one) in installed.iter().filter(|(of, ..)| *of == cluster) {
-            let written = joining.written.entry(one.timestamp).or_default();
+            let written = index.written.entry(one.timestamp).or_default();
             if written.is_empty() {
-                joining.order.push(one.timestamp);
+                index.order.push(one.timestamp);
             }
             written.push((*partition, one));
             for change in &one.changes {
                 if change.kind == InstalledKind::Delete {
                     let item = (*partition, change.table, change.key.clone());
-                    let deletions = joining.deleted.entry(item).or_default();
+                    let deletions = index.deleted.entry(item).or_default();
                     deletions.push((one.sequence.0, one.timestamp));
                 }
             }
         }
-        joining
+        index
     }
 
-    /// Partitions that a committed transaction had effects for and that never installed it.
+    /// Partitions that never installed a committed transaction with effects there.
     fn not_installed(&self, record: &AttemptRecord, timestamp: Timestamp) -> Vec<String> {
         let installed = self.written.get(&timestamp);
         let lacks = |partition: PartitionId| {
             !installed.is_some_and(|all| all.iter().any(|(at, _)| *at == partition))
         };
-        let asked = record
-            .effects
-            .iter()
-            .filter(|asked| !asked.effects.is_empty());
-        asked
-            .filter(|asked| lacks(asked.partition))
-            .map(|asked| {
+        let with_effects = record.effects.iter().filter(|on| !on.effects.is_empty());
+        with_effects
+            .filter(|on| lacks(on.partition))
+            .map(|on| {
                 format!(
                     "{} has committed as {timestamp}, and {} has never installed it",
                     name(record),
-                    asked.partition
+                    on.partition
                 )
             })
             .collect()
     }
 
-    /// What was taken over more than once.
+    /// Transactions that a cluster installed more than once (STICKY-I5).
     fn installed_again(&self) -> Vec<String> {
-        let Clusters::Apart(_) = self.clusters else {
+        let VersionScope::PerCluster(_) = self.scope else {
             return Vec::new();
         };
         let again = |timestamp: &&Timestamp| {
@@ -396,9 +362,9 @@ impl<'r> Joining<'r> {
     fn transaction(&self, attempt: &Attempt) -> Transaction {
         let record = &attempt.record;
         let mut operations: Vec<Operation> = Vec::new();
-        // What a node read that was lost in the middle nobody has seen; it may be lost as well.
-        let seen = record.outcome != AttemptOutcome::Open;
-        for read in record.reads.iter().filter(|_| seen) {
+        // Reads of an attempt that was lost with its node reached no client; what they read may be lost, too.
+        let has_ended = record.outcome != AttemptOutcome::Open;
+        for read in record.reads.iter().filter(|_| has_ended) {
             if let Fetched::Recorded(recorded) = &read.fetched {
                 operations.extend(self.read(read.partition, &read.read, recorded));
             }
@@ -416,9 +382,9 @@ impl<'r> Joining<'r> {
             id: name(record),
             version,
             stamp,
-            session: attempt.asked.map(|asked| format!("c{}", asked.session)),
+            session: attempt.call.map(|call| format!("c{}", call.session)),
             node: Some(record.transaction.node.0),
-            invoked: attempt.asked.map(|asked| asked.at.0),
+            invoked: attempt.call.map(|call| call.at.0),
             completed: attempt.answered.map(|at| at.0),
             procedure: match &record.work {
                 Work::Procedure(number) => {
@@ -437,10 +403,10 @@ impl<'r> Joining<'r> {
         }
     }
 
-    /// What was installed and no attempt answers for.
+    /// A transaction that was installed and has no attempt.
     fn orphan(&self, timestamp: Timestamp) -> Transaction {
-        let id = match self.clusters {
-            Clusters::Apart(_) => format!("installed {timestamp} in {}", self.cluster),
+        let id = match self.scope {
+            VersionScope::PerCluster(_) => format!("installed {timestamp} in {}", self.cluster),
             _ => format!("installed {timestamp}"),
         };
         Transaction {
@@ -486,14 +452,14 @@ impl<'r> Joining<'r> {
             .collect()
     }
 
-    /// The operation of one read; nothing where it is a copy's.
+    /// The operation of one read; `None` for a replicated table.
     fn read(&self, partition: PartitionId, read: &Read, recorded: &Recorded) -> Option<Operation> {
         let table = read.table();
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
         }
-        let alone = self.clusters == Clusters::One;
-        let sequence = recorded.state.sequence().filter(|_| alone);
+        let is_single = self.scope == VersionScope::OneCluster;
+        let sequence = recorded.state.sequence().filter(|_| is_single);
         let at = sequence.map(|sequence| Place {
             partition: self.place_of(partition),
             sequence,
@@ -540,7 +506,7 @@ impl<'r> Joining<'r> {
                     return None;
                 }
                 let last = rows.last().filter(|_| stopped);
-                let last = last.map(|(key, row)| self.place(table, *index, key, row));
+                let last = last.map(|(key, row)| self.position(table, *index, key, row));
                 let (lower, upper) = match range.start() {
                     Some(start) => bounds(&start, range, last, *reverse),
                     None => return None,
@@ -557,8 +523,8 @@ impl<'r> Joining<'r> {
         }
     }
 
-    /// Where an index has a row.
-    fn place(&self, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> String {
+    /// A row's position in an index.
+    fn position(&self, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> String {
         let schema = self.planned.schema().table(table);
         match index {
             None => record::position(key.as_bytes()),
@@ -573,18 +539,18 @@ impl<'r> Joining<'r> {
         record::item_name(&self.space(table, None), key.as_bytes())
     }
 
-    /// Where a partition's order of installation is told from those of others: by its node's number.
+    /// The name of a partition's order of installation: its node's number.
     fn place_of(&self, partition: PartitionId) -> u16 {
-        match self.clusters {
-            Clusters::Apart(clusters) => partition.0 * clusters + self.cluster,
+        match self.scope {
+            VersionScope::PerCluster(clusters) => partition.0 * clusters + self.cluster,
             _ => partition.0,
         }
     }
 
     fn version_name(&self, version: Timestamp) -> String {
         let name = record::version_name(version);
-        match self.clusters {
-            Clusters::Apart(_) => format!("{name} in {}", self.cluster),
+        match self.scope {
+            VersionScope::PerCluster(_) => format!("{name} in {}", self.cluster),
             _ => name,
         }
     }
@@ -593,11 +559,11 @@ impl<'r> Joining<'r> {
         (version != Timestamp::ZERO).then(|| VersionName::of(self.version_name(version)))
     }
 
-    /// A table's own space, or that of an index of it.
+    /// The space of a table, or of one of its indexes.
     fn space(&self, table: TableId, index: Option<IndexId>) -> String {
         let schema = self.planned.schema().table(table);
-        let name = match self.clusters {
-            Clusters::Apart(_) => format!("{} in {}", schema.name, self.cluster),
+        let name = match self.scope {
+            VersionScope::PerCluster(_) => format!("{} in {}", schema.name, self.cluster),
             _ => schema.name.clone(),
         };
         match index {
@@ -607,7 +573,7 @@ impl<'r> Joining<'r> {
     }
 }
 
-/// What a range has covered: all, or up to the row that it stopped at.
+/// The bounds that a range read has covered: all of it, or up to the row at its limit.
 fn bounds(
     start: &Key,
     range: &KeyRange,
@@ -618,7 +584,7 @@ fn bounds(
     let upper = range.end().map(|end| record::position(end.as_bytes()));
     match (last, reverse) {
         (None, _) => (lower, upper),
-        // Every position behind the last one is at or behind this.
+        // The smallest position after the last row.
         (Some(last), false) => (lower, Some(last + "00")),
         (Some(last), true) => (last, upper),
     }

@@ -1,8 +1,8 @@
-//! How long a message travels.
+//! The latencies of messages.
 //!
-//! A latency is a base (by the pair of sites) times a spread. The spread has the shape that
-//! measured networks have, a lognormal with a heavier tail, and is kept as a table of quantiles: a
-//! table gives the same number on every machine, where `exp` and `ln` need not.
+//! A latency is the median of a pair of sites times a random spread. The spread has the shape of measured
+//! networks, a lognormal with a heavier tail. It is a table of quantiles, which gives the same numbers
+//! on every machine; `exp` and `ln` need not.
 
 use std::collections::BTreeSet;
 
@@ -25,19 +25,19 @@ const LAN_NANOS: u64 = 50_000;
 /// A network: the median one-way latency between each pair of nodes.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// What it is called in reports.
+    /// Its name in reports.
     name: String,
-    /// Sites by name; node `n` stands at site `n` modulo their number.
+    /// The sites' names. Node `n` is at site `n` mod their number.
     sites: Vec<String>,
     /// In nanoseconds, from site to site.
     one_way: Vec<Vec<u64>>,
-    /// The matrix as it was written, if there was one.
+    /// The text of the matrix, if there is one.
     source: Option<String>,
-    /// What is sent on one wire within so long takes equally long; none: each message has its own latency.
-    spell: Option<Ticks>,
+    /// How long a link keeps its latency; `None`: each message draws its own.
+    latency_period: Option<Ticks>,
 }
 
-/// Why a matrix of latencies cannot be used.
+/// The reason why a matrix of latencies is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatrixError {
     /// The line, counted from 1.
@@ -62,24 +62,24 @@ impl Network {
             sites: vec!["lan".to_owned()],
             one_way: vec![vec![LAN_NANOS]],
             source: None,
-            spell: None,
+            latency_period: None,
         }
     }
 
     /// Sites far from each other, from a matrix of round-trip times in milliseconds:
     ///
     /// ```text
-    /// # what stands behind a number sign is for people
+    /// # a comment
     /// sites     virginia  oregon
     /// virginia  0.5       70
     /// oregon    70        0.5
     /// ```
     ///
-    /// A message takes half of the time in the row of its sender: where two measurements of one pair
-    /// differ, each direction has its own.
+    /// A message takes half of the round-trip time in its sender's row. Where two measurements of a pair differ, each
+    /// direction has its own.
     ///
     /// # Errors
-    /// The first line that does not fit.
+    /// The first malformed line.
     pub fn matrix(name: &str, text: &str) -> Result<Network, MatrixError> {
         let mut sites: Vec<String> = Vec::new();
         let mut one_way: Vec<Vec<u64>> = Vec::new();
@@ -146,44 +146,44 @@ impl Network {
             sites,
             one_way,
             source: Some(text.to_owned()),
-            spell: None,
+            latency_period: None,
         })
     }
 
-    /// The same network, each of whose wires is as fast or as slow for a while: what is sent on it within `spell`
-    /// takes equally long. Without it each message has a latency of its own. That is the harder test of a protocol,
-    /// and no network under load: since a wire keeps the order, the more it carries the longer all of it
-    /// takes, until every message is as late as the latest.
+    /// The same network with latencies that stay constant on each link for a period of this length.
     ///
-    /// What makes some messages of a cloud's networks slow lasts: a queue in a switch, or a virtual machine that waits
-    /// for its processor. A hypervisor leaves that to another for a millisecond at least before it is taken away again
-    /// (Xen's `sched_ratelimit_us`, 1,000 by default).
-    pub fn in_spells(mut self, spell: Ticks) -> Network {
-        self.spell = (spell > Ticks(0)).then_some(spell);
+    /// Without periods each message draws its own latency. That is the harder test of a protocol, but it is not a
+    /// network under load: a link keeps the order, so on a busy link every message is as late as the latest before it.
+    ///
+    /// In a cloud's network the causes of high latency last: a queue in a switch, or a virtual machine that waits for
+    /// its processor. A hypervisor runs another virtual machine for at least a millisecond (Xen's
+    /// `sched_ratelimit_us`, 1,000 by default).
+    pub fn with_latency_periods(mut self, latency_period: Ticks) -> Network {
+        self.latency_period = (latency_period > Ticks(0)).then_some(latency_period);
         self
     }
 
-    /// For how long a wire is as fast or as slow, if it is.
-    pub(crate) fn spell(&self) -> Option<Ticks> {
-        self.spell
+    /// The length of the periods with constant latency, if there are any.
+    pub(crate) fn latency_period(&self) -> Option<Ticks> {
+        self.latency_period
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The matrix as it was written; none for a local network.
+    /// The text of the matrix; `None` for a local network.
     pub fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
 
-    /// Its sites by name.
+    /// The names of its sites.
     pub fn sites(&self) -> &[String] {
         &self.sites
     }
 
-    /// The site at which a node stands.
+    /// A node's site.
     pub fn site(&self, node: u16) -> &str {
         &self.sites[usize::from(node) % self.sites.len()]
     }
@@ -194,7 +194,7 @@ impl Network {
         Ticks(self.one_way[usize::from(from) % sites][usize::from(to) % sites])
     }
 
-    /// The longest median among `nodes` nodes.
+    /// The longest median one-way latency among `nodes` nodes.
     pub fn longest(&self, nodes: u16) -> Ticks {
         let each = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
         let longest = each.filter(|(from, to)| from != to || nodes == 1);
@@ -205,13 +205,13 @@ impl Network {
     }
 }
 
-/// A round-trip time in milliseconds as a one-way latency in nanoseconds.
+/// Parses a round-trip time in milliseconds as a one-way latency in nanoseconds.
 fn round_trip(word: &str) -> Option<u64> {
     let millis: f64 = word.parse().ok()?;
     (millis > 0.0 && millis < 100_000.0).then_some((millis * 500_000.0) as u64)
 }
 
-/// One latency, given the median.
+/// Draws a latency, given the median.
 #[inline]
 pub fn sample(median: Ticks, random: &mut SplitMix64) -> Ticks {
     let drawn = random.bits();
@@ -238,9 +238,9 @@ mod tests {
         assert!(drawn[9_900] > 120_000, "{}", drawn[9_900]);
     }
 
-    /// Numbers of each file, where they stand, and that there and back is the same.
+    /// Some numbers of each file; and both directions of a pair are equal.
     #[test]
-    fn the_examples_say_what_their_sources_say() {
+    fn the_examples_agree_with_their_sources() {
         for (name, text, sites, some) in [
             (
                 "conveyor-belt",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_is_read_and_what_does_not_fit_is_named() {
+    fn a_matrix_is_parsed_and_errors_name_the_line() {
         let text = "# rtt\nsites a b\na 1 80\nb 80 0.5\n";
         let network = Network::matrix("two", text).unwrap();
         assert_eq!(network.median(0, 1), Ticks::from_millis(40));

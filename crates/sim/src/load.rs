@@ -1,8 +1,8 @@
-//! Closed loops for a given virtual time, and the throughput that comes of it.
+//! Closed loops for a given virtual time, and their throughput.
 //!
-//! Unlike a [`crate::Case`] a load has no faults and no end: it is cut off in the middle, and what is
-//! checked at rest is not. With a [`Processor`] its numbers are simulated throughput; without one they
-//! say what messages alone would permit.
+//! Unlike a [`crate::Case`] a load has no faults and no end: it is cut off in the middle, and the checks
+//! at rest are not made. With a [`Processor`] its numbers are simulated throughput; without one they are
+//! the throughput that messages alone would permit.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 
-use crate::case::{CaseError, Prepared, check_guards};
-use crate::clients::{Clients, Settings};
+use crate::cluster::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
+use crate::error::CaseError;
 use crate::fault::FaultPlan;
 use crate::latency::Network;
-use crate::protocols::{Extras, ProtocolName, Shared, Simulated, Termination};
-use crate::report::Happenings;
+use crate::prepared::Prepared;
+use crate::protocols::{ProtocolName, RampExtensions, Shared, Simulated, Termination};
+use crate::report::RunStatistics;
 
 /// Closed loops over a cluster.
 #[derive(Clone, Debug)]
@@ -31,65 +32,64 @@ pub struct Load {
     pub protocol: ProtocolName,
     /// The seed.
     pub seed: u64,
-    /// Clients, each with one call under way. Calls go where the plan routes them; clients are spread over the
-    /// nodes, and what any node may run goes to its client's.
+    /// The number of clients, each with one running call. Calls go where the plan routes them. Clients are spread over
+    /// the nodes, and a call that any node may run goes to its client's node.
     pub clients: u32,
-    /// How RAMP's participants find out what has become of a transaction.
+    /// Cooperative termination in RAMP.
     pub termination: Termination,
-    /// The median time from an answer to the next call: the way to the client and back.
+    /// The median time from an answer to the next call: the round trip to the client.
     pub think: Ticks,
     /// The network between the nodes.
     pub network: Network,
-    /// What the nodes' work costs.
+    /// The nodes' processors; `None` if processing takes no time.
     pub processor: Option<Processor>,
-    /// Virtual time before anything is counted.
+    /// Virtual time before the measurement.
     pub warmup: Ticks,
-    /// Virtual time during which it is.
+    /// Virtual time of the measurement.
     pub measured: Ticks,
-    /// Transactions after which counting ends before its time; and half as many end the time before
-    /// it.
+    /// The measurement ends early after so many transactions, and the warm-up after half as many.
     pub transactions_max: u64,
 }
 
-/// What came of a [`Load`].
+/// The results of a [`Load`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throughput {
-    /// Transactions that committed while it was counted.
+    /// Transactions that committed during the measurement.
     pub committed: u64,
-    /// The same a second of virtual time.
+    /// Committed transactions per second of virtual time.
     pub per_second: f64,
-    /// Attempts that were made again, a committed transaction.
+    /// Retries per committed transaction.
     pub retries: f64,
-    /// Messages between nodes, a committed transaction.
+    /// Messages between nodes per committed transaction.
     pub messages: f64,
-    /// The mean time from call to answer, as the node sees it, in milliseconds.
+    /// The mean latency of committed calls at the node, in milliseconds.
     pub mean_ms: f64,
-    /// The time that 99 of 100 calls take at most, in milliseconds.
+    /// The 99th percentile of these latencies, in milliseconds.
     pub p99_ms: f64,
-    /// The share of the cores that was busy; none without a [`Processor`].
+    /// The share of the cores' time that was busy; `None` without a [`Processor`].
     pub utilization: Option<f64>,
-    /// What the cores did; nothing without a [`Processor`].
+    /// The usage of the cores; zero without a [`Processor`].
     pub usage: Usage,
-    /// Nanoseconds for which requests waited in lock tables, a committed transaction.
+    /// Nanoseconds that requests waited in lock tables, per committed transaction.
     pub lock_wait_nanos: f64,
-    /// Events, from the beginning.
+    /// The number of events since the beginning.
     pub events: u64,
-    /// A hash of all that happened, from the beginning.
+    /// The hash of all events since the beginning.
     pub trace: u64,
 }
 
-/// What has been counted up to a moment.
+/// Counts up to a moment.
 struct Counted {
-    happened: Happenings,
+    statistics: RunStatistics,
     counters: Counters,
     usage: Usage,
 }
 
 impl Load {
-    /// Runs it over filled stores ([`Prepared::stores`], calm).
+    /// Runs the load over stores with their initial rows ([`Prepared::stores`], calm).
     ///
     /// # Errors
-    /// When a number is out of range, or an answer was wrong under a protocol that promises better.
+    /// If a number is out of range, or an answer is wrong under a protocol that is read atomic.
     pub fn run(
         &self,
         prepared: &Prepared,
@@ -106,7 +106,7 @@ impl Load {
             }
         }
         self.termination.check()?;
-        check_guards(self.protocol, prepared)?;
+        prepared.check_guards(self.protocol)?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
                 self.run_as::<RampNode>(prepared, stores, meter)
@@ -134,8 +134,8 @@ impl Load {
             protocol: self.protocol,
             filter: FilterSize::default(),
             termination: self.termination,
-            extras: Extras::default(),
-            kept: prepared.kept(&self.network, true),
+            extensions: RampExtensions::default(),
+            retention: prepared.retention(&self.network, true),
             processor: self.processor.clone(),
         };
         let settings = Settings {
@@ -146,7 +146,7 @@ impl Load {
             transactions: u64::MAX,
             think: self.think,
             healed_at: Ticks(0),
-            roaming: false,
+            clients_switch_nodes: false,
             routed: true,
         };
         let clients = Clients::new(prepared, settings);
@@ -175,11 +175,12 @@ impl Load {
         Ok(self.sum(prepared.nodes, elapsed, &mut cluster, &before))
     }
 
-    /// Lets things happen for a time, or until so many transactions have committed.
+    /// Processes events for a time, or until so many transactions have committed.
     fn advance<P: Simulated>(&self, cluster: &mut Cluster<P>, time: Ticks, transactions: u64) {
         let until = cluster.now() + time;
-        let enough = cluster.happened.committed.saturating_add(transactions);
-        while cluster.now() < until && cluster.happened.committed < enough && !cluster.is_quiet() {
+        let enough = cluster.statistics.committed.saturating_add(transactions);
+        while cluster.now() < until && cluster.statistics.committed < enough && !cluster.is_quiet()
+        {
             cluster.advance();
         }
     }
@@ -192,11 +193,11 @@ impl Load {
         before: &Counted,
     ) -> Throughput {
         let after = counted(cluster);
-        let committed = after.happened.committed - before.happened.committed;
+        let committed = after.statistics.committed - before.statistics.committed;
         let each = |count: u64| count as f64 / committed.max(1) as f64;
-        let retried = |happened: &Happenings| -> u64 {
-            let again = happened.aborts.iter();
-            let again = again.filter(|(reason, _)| reason.ends_with("tried again"));
+        let retried = |statistics: &RunStatistics| -> u64 {
+            let again = statistics.aborts.iter();
+            let again = again.filter(|(reason, _)| reason.ends_with("retried"));
             again.map(|(_, count)| count).sum()
         };
         let usage = after.usage.since(&before.usage);
@@ -209,8 +210,8 @@ impl Load {
         Throughput {
             committed,
             per_second: committed as f64 * 1e9 / elapsed.0 as f64,
-            retries: each(retried(&after.happened) - retried(&before.happened)),
-            messages: each(after.happened.messages - before.happened.messages),
+            retries: each(retried(&after.statistics) - retried(&before.statistics)),
+            messages: each(after.statistics.messages - before.statistics.messages),
             mean_ms: total as f64 / 1e6 / latencies.len().max(1) as f64,
             p99_ms: latencies
                 .get(latencies.len() * 99 / 100)
@@ -227,7 +228,7 @@ impl Load {
 fn counted<P: Simulated>(cluster: &Cluster<P>) -> Counted {
     let model = cluster.model.as_ref();
     Counted {
-        happened: cluster.happened.clone(),
+        statistics: cluster.statistics.clone(),
         counters: cluster.counters(),
         usage: model.map(|model| model.usage).unwrap_or_default(),
     }

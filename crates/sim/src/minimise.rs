@@ -1,34 +1,35 @@
-//! A failing case made smaller while it still fails.
+//! Makes a failing case smaller while it still fails.
 //!
 //! First fewer faults, by delta debugging (Zeller and Hildebrandt: Simplifying and Isolating
 //! Failure-Inducing Input, TSE 2002); then fewer transactions, clients and nodes, by halves and
-//! then by one; then shorter faults; and so on until nothing more can be taken away or the runs
-//! are used up. A case counts as failing if its verdict is of the same kind: a case that crashes
-//! is not the same finding as one that gives a wrong answer.
+//! then by one; then shorter faults. This repeats until nothing more can be removed or the runs are
+//! used up. A smaller case counts as failing if its verdict is of the same kind: a crash is another
+//! finding than a wrong answer.
 
-use crate::case::{CaseError, Prepared};
+use crate::error::CaseError;
 use crate::fault::Fault;
 use crate::file::CaseFile;
+use crate::prepared::Prepared;
 use crate::report::Verdict;
 
-/// What came of making a case smaller.
+/// A minimised case.
 #[derive(Clone, Debug)]
 pub struct Minimised {
-    /// The smallest that still fails.
+    /// The smallest case that still fails.
     pub file: CaseFile,
-    /// How it fails.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// How many runs it took.
+    /// The number of runs that it took.
     pub runs: u32,
 }
 
-/// Makes a failing case smaller in at most `runs_max` runs; `progress` is told after each.
+/// Minimises a failing case in at most `runs_max` runs. Calls `progress` with their number after each.
 ///
 /// # Errors
-/// When the case cannot be run at all.
+/// If the case cannot be run at all.
 ///
 /// # Panics
-/// When the case does not fail.
+/// If the case does not fail.
 pub fn minimise(
     file: &CaseFile,
     runs_max: u32,
@@ -67,7 +68,7 @@ pub fn minimise(
     })
 }
 
-/// The nodes of all clusters.
+/// The number of nodes of all clusters.
 fn servers(file: &CaseFile) -> u16 {
     file.nodes * file.case.clusters
 }
@@ -82,7 +83,7 @@ struct Search<'p> {
 }
 
 impl Search<'_> {
-    /// Whether a smaller case fails as well; then it is the best one from now on.
+    /// Whether a smaller case fails, too. If so, it becomes the best one.
     fn fails(&mut self, candidate: CaseFile) -> Result<bool, CaseError> {
         if self.runs >= self.runs_max {
             return Ok(false);
@@ -95,7 +96,7 @@ impl Search<'_> {
         let prepared = other_size.as_ref().unwrap_or(&self.prepared);
         let verdict = match candidate.case.run(prepared) {
             Ok(report) => report.verdict,
-            // On fewer servers too many of them die.
+            // Of fewer servers the plan loses too many.
             Err(CaseError::NoMajority { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -116,7 +117,7 @@ impl Search<'_> {
         candidate
     }
 
-    /// Takes away parts of the plan, from halves down to single faults.
+    /// Removes parts of the plan, from halves down to single faults.
     fn fewer_faults(&mut self) -> Result<(), CaseError> {
         let mut parts = 1;
         loop {
@@ -144,7 +145,7 @@ impl Search<'_> {
         }
     }
 
-    /// Makes a number smaller: by halves, then by one.
+    /// Reduces a number: by halves, then by one.
     fn fewer(
         &mut self,
         least: u64,

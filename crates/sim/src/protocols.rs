@@ -1,4 +1,4 @@
-//! The protocols that can be simulated, and what the simulator must know of each.
+//! The simulated protocols, and what the simulator needs to know of each.
 
 use std::sync::Arc;
 
@@ -16,38 +16,38 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
-use crate::case::CaseError;
 use crate::cost::Processor;
 use crate::diagram::Label;
+use crate::error::CaseError;
 
-/// What messages are called that have no name of their own in a calibration.
+/// The name that rare messages share in a calibration.
 const OTHER: &str = "other";
 
-/// A protocol by its name.
+/// The name of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ProtocolName {
-    /// Read atomic, without coordination where none is needed.
+    /// RAMP-Fast: read atomic isolation; metadata are lists of siblings.
     RampFast,
-    /// The same, whose metadata are names of transactions.
+    /// RAMP-Small: read atomic isolation; metadata are timestamps.
     RampSmall,
-    /// The same, whose metadata are Bloom filters.
+    /// RAMP-Hybrid: read atomic isolation; metadata are Bloom filters.
     RampHybrid,
-    /// No concurrency control at all: it must be found out.
+    /// No concurrency control. The checks have to find its anomalies.
     Nwnr,
     /// Two-phase locking, serializable.
     Locking,
     /// Two-phase locking with short read locks, read committed.
     LockingShort,
-    /// Locks for writes alone, read committed.
+    /// Write locks only, read committed.
     Lwnr,
-    /// Commit checks at coordinators: read atomic, for what needs no guard.
+    /// E-PCI, commit checks at coordinators: read atomic, without guards.
     EPci,
 }
 
 impl ProtocolName {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [ProtocolName; 8] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
@@ -78,7 +78,7 @@ impl ProtocolName {
         ProtocolName::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Which RAMP it is, if it is one.
+    /// RAMP's metadata, if it is a RAMP protocol.
     pub fn ramp(self, filter: FilterSize) -> Option<Metadata> {
         match self {
             ProtocolName::RampFast => Some(Metadata::Fast),
@@ -88,12 +88,12 @@ impl ProtocolName {
         }
     }
 
-    /// Whether it is one of the three RAMPs.
+    /// Whether it is one of the three RAMP protocols.
     pub fn is_ramp(self) -> bool {
         self.ramp(FilterSize::default()).is_some()
     }
 
-    /// For how long reads are locked, if it is one of the three that lock writes.
+    /// The duration of its read locks, if it is a locking protocol.
     pub fn read_locks(self) -> Option<ReadLocks> {
         match self {
             ProtocolName::Locking => Some(ReadLocks::Long),
@@ -103,18 +103,18 @@ impl ProtocolName {
         }
     }
 
-    /// Whether it wants to know a transaction's accesses before it runs.
+    /// Whether transactions declare their accesses before they run.
     pub(crate) fn declares(self) -> bool {
         self.read_locks().is_some()
     }
 
-    /// Whether its nodes keep records, so that they may crash and come back.
+    /// Whether its nodes write log records, so that they may crash and restart.
     pub fn is_durable(self) -> bool {
         !matches!(self, ProtocolName::Nwnr | ProtocolName::EPci)
     }
 
-    /// What a run's history is held against. `nwnr` promises nothing; that it is no read atomic
-    /// isolation has to be found.
+    /// The models that a run's history has to satisfy. `nwnr` guarantees nothing; the checks have to find that it is
+    /// not read atomic.
     pub fn models(self) -> &'static [Model] {
         match self {
             ProtocolName::RampFast
@@ -127,33 +127,32 @@ impl ProtocolName {
         }
     }
 
-    /// Whether what it promises makes every answer of every workload right: all of a transaction's
-    /// effects or none. Of a protocol that promises less, wrong answers are counted, and a run
-    /// that has some is reported as what it is.
+    /// Whether it guarantees read atomic isolation, which makes every answer of every workload right. Under weaker
+    /// protocols answers may be wrong; a run with wrong answers goes on, and reports them.
     pub fn is_read_atomic(self) -> bool {
         self.is_ramp() || matches!(self, ProtocolName::Locking | ProtocolName::EPci)
     }
 
-    /// Whether it keeps guards, or needs none since it orders everything. One that does not refuses
-    /// transactions that have some.
+    /// Whether it supports guards, or needs none because it orders all transactions. Other protocols refuse
+    /// transactions with guards.
     pub fn takes_guards(self) -> bool {
         self != ProtocolName::EPci
     }
 }
 
-/// How RAMP's participants find out what has become of a transaction whose end stays away.
+/// Cooperative termination in RAMP: how participants end a transaction whose decision does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Termination {
-    /// For how long they wait before they ask, in microseconds; at least one.
+    /// How long they wait before they inquire, in microseconds; at least 1.
     pub after_us: u64,
-    /// For the experiment with blocked writes (ramp.txt §5.3): of a million transactions over several
-    /// partitions, how many are decided without telling the participants. At most a million.
+    /// For the experiment with blocked writes (ramp.txt §5.3): of a million transactions over several partitions, how
+    /// many are decided without a `Commit` to the participants. At most a million.
     pub lost_commits: u32,
 }
 
 impl Default for Termination {
-    /// As RAMP's options have it: after 5 s, and every commit is sent.
+    /// The defaults of RAMP's options: after 5 s, and every commit is sent.
     fn default() -> Self {
         Termination {
             after_us: 5_000_000,
@@ -164,11 +163,11 @@ impl Default for Termination {
 
 impl Termination {
     /// # Errors
-    /// What a number may be that is out of range.
+    /// If a number is out of range.
     pub(crate) fn check(self) -> Result<(), CaseError> {
         let (what, permitted) = match (self.after_us, self.lost_commits) {
             (0, _) => ("microseconds before termination", "at least 1"),
-            (_, 1_000_001..) => ("unsent commits", "at most 1000000, of a million"),
+            (_, 1_000_001..) => ("lost commits", "at most 1000000, of a million"),
             _ => return Ok(()),
         };
         let permitted = permitted.to_owned();
@@ -176,39 +175,39 @@ impl Termination {
     }
 }
 
-/// What clients give up for a round less, or ask for beyond read atomic isolation. RAMP's alone.
+/// Extensions of RAMP: weaker guarantees for one round less, or stronger ones than read atomic isolation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Extras {
+pub struct RampExtensions {
     /// One-phase writes (ramp.txt §4.8): a client is answered when its transaction is decided.
     #[serde(default)]
     pub one_phase: bool,
-    /// Causal RAMP (ramp.txt §6.3): whoever sees a transaction sees what its writer had seen.
+    /// Causal RAMP (ramp.txt §6.3): a reader of a transaction also sees what that transaction depends on.
     #[serde(default)]
     pub causal: bool,
-    /// Prepare-F (ramp.txt §6.1), over several clusters: a client is answered when what it writes
-    /// survives the loss of so many of them, and it is shown when all have it.
+    /// Prepare-F (ramp.txt §6.1), over several clusters: a client is answered when its writes survive the loss of so
+    /// many clusters. They become visible when all clusters have prepared them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare_f: Option<u16>,
-    /// Quorum operation (ramp.txt §6.2), over several clusters: their copies prepare by majorities, and any is
-    /// read. After how many microseconds of silence another copy is asked as well.
+    /// Quorum operation (ramp.txt §6.2), over several clusters: a majority of the copies prepares, and a read goes to
+    /// any copy. After so many microseconds without an answer it goes to another copy as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u64>,
 }
 
-impl Extras {
+impl RampExtensions {
     /// # Errors
-    /// When something is asked for that only RAMP has, of another protocol.
+    /// If an extension is enabled under a protocol that is not RAMP.
     pub(crate) fn check(self, protocol: ProtocolName) -> Result<(), CaseError> {
         let option = match self {
-            Extras {
+            RampExtensions {
                 prepare_f: Some(_), ..
             } => "Prepare-F (--prepare-f)",
-            Extras {
+            RampExtensions {
                 quorum: Some(_), ..
             } => "quorum operation (--quorum)",
-            Extras { causal: true, .. } => "causal consistency (--causal)",
-            Extras {
+            RampExtensions { causal: true, .. } => "causal consistency (--causal)",
+            RampExtensions {
                 one_phase: true, ..
             } => "one-phase writes (--one-phase)",
             _ => return Ok(()),
@@ -223,52 +222,51 @@ impl Extras {
     }
 }
 
-/// How soon a transaction that not everybody has acknowledged is set aside.
-const ASIDE_AFTER: Ticks = Ticks::from_micros(500);
+/// How soon a transaction that some participant has not acknowledged becomes an exception of the stable vector.
+const EXCEPTION_AFTER: Ticks = Ticks::from_micros(500);
 
-/// What nodes of one cluster share.
+/// What all nodes of a simulation share.
 #[derive(Clone)]
 pub struct Shared {
     /// The application.
     pub planned: Arc<PlannedApplication>,
-    /// Who owns what.
+    /// The owners of the partitions.
     pub topology: Arc<Topology>,
-    /// How many clusters there are, each with all partitions: node *n* is in cluster *n* modulo that.
+    /// The number of clusters, each with all partitions. Node *n* is in cluster *n* mod `clusters`.
     pub clusters: u16,
-    /// Whether procedures do more than assign: then a version is what a cluster has made of a row, and each
-    /// has its own.
+    /// Whether procedures update columns other than by assignment. Then each cluster has its own versions of a row.
     pub commutes: bool,
-    /// Where replicas are.
+    /// The servers of replicas.
     pub placement: ReplicaPlacement,
-    /// Which protocol, for those that come in several forms.
+    /// The protocol, for node types that implement several.
     pub protocol: ProtocolName,
-    /// How large RAMP-Hybrid's filters are.
+    /// The size of RAMP-Hybrid's Bloom filters.
     pub filter: FilterSize,
-    /// How RAMP's participants find out what has become of a transaction.
+    /// Cooperative termination in RAMP.
     pub termination: Termination,
-    /// What clients give up or ask for, of RAMP.
-    pub extras: Extras,
-    /// For how long what has been overwritten is kept, and what tells of it.
-    pub kept: Ticks,
-    /// What the nodes' work costs; nothing if there is none.
+    /// Extensions of RAMP.
+    pub extensions: RampExtensions,
+    /// How long overwritten versions and sibling metadata are retained.
+    pub retention: Ticks,
+    /// The nodes' processors; `None` if processing takes no time.
     pub processor: Option<Processor>,
 }
 
-/// A protocol's node, as the simulator needs it beyond its protocol.
+/// A protocol's node, with what the simulator needs beyond the protocol's contract.
 pub trait Simulated: Durable + Sized + 'static {
-    /// A node that owns what `store` holds.
+    /// Makes a node that owns the rows in `store`.
     fn make(node: NodeId, shared: &Shared, store: Store) -> Self;
 
-    /// Its partition's rows.
+    /// The store of its partition.
     fn store(&self) -> &Store;
 
-    /// What it still holds of transactions when none should be left; nothing if all is well.
+    /// Describes transactions that are left although none should be; `None` if there are none.
     fn leftovers(&self) -> Option<String>;
 
-    /// A message's name. Those that are rare, and cost little, share one.
+    /// A message's name in a calibration. Rare and cheap messages share one.
     fn kind(message: &Self::Message) -> &'static str;
 
-    /// What a diagram says of a message.
+    /// A message's label in a diagram.
     fn label(message: &Self::Message) -> Label;
 }
 
@@ -276,25 +274,25 @@ impl Simulated for RampNode {
     fn make(node: NodeId, shared: &Shared, store: Store) -> RampNode {
         let programs = shared.planned.application.programs();
         let usual = RampOptions::default();
-        // Where speed is simulated, as a cluster has it; else soon, so that it happens in runs of few calls.
+        // The defaults where throughput is simulated. Otherwise early, so that it happens in runs of few calls.
         let (except_after, except_behind) = match shared.processor {
             Some(_) => (usual.except_after, usual.except_behind),
-            None => (ASIDE_AFTER, 0),
+            None => (EXCEPTION_AFTER, 0),
         };
         let options = RampOptions {
             except_after,
             except_behind,
-            retain: shared.kept,
+            retain: shared.retention,
             metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
             terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
             lost_commits: shared.termination.lost_commits,
-            one_phase: shared.extras.one_phase,
-            causal: shared.extras.causal,
-            prepare_f: shared.extras.prepare_f,
+            one_phase: shared.extensions.one_phase,
+            causal: shared.extensions.causal,
+            prepare_f: shared.extensions.prepare_f,
             sticky: shared.clusters > 1
-                && shared.extras.prepare_f.is_none()
-                && shared.extras.quorum.is_none(),
-            quorum: shared.extras.quorum.map(Ticks::from_micros),
+                && shared.extensions.prepare_f.is_none()
+                && shared.extensions.quorum.is_none(),
+            quorum: shared.extensions.quorum.map(Ticks::from_micros),
             ..usual
         };
         let topology = match shared.clusters {
@@ -355,7 +353,7 @@ impl Simulated for RampNode {
                 result,
             } => match result {
                 Ok(_) => Label::read("Got", *transaction),
-                Err(_) => Label::refusal("Got nothing", Some(*transaction)),
+                Err(_) => Label::refusal("Get refused", Some(*transaction)),
             },
             Message::LookUp { transaction, .. } => Label::read("Look up", *transaction),
             Message::LookedUp { transaction, .. } => Label::read("Looked up", *transaction),

@@ -1,9 +1,9 @@
-//! The event queue: by time, ties broken by the seed.
+//! The event queue, ordered by time; the seed breaks ties.
 //!
-//! Time does not go back, so events can be sorted no further than needed (a radix heap: R. K. Ahuja,
+//! Time does not go back, so a radix heap sorts events no further than needed ( R. K. Ahuja,
 //! K. Mehlhorn, J. B. Orlin, R. E. Tarjan, "Faster algorithms for the shortest path problem", JACM
-//! 37(2), 1990): what comes later lies in a bucket by the highest bit in which its time differs
-//! from now, and only the first bucket is looked through when its turn comes.
+//! 37(2), 1990). A later event is in the bucket of the highest bit in which its time differs from
+//! the current time, and only the first bucket is searched when its turn comes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,27 +11,27 @@ use std::collections::BinaryHeap;
 use anabranch_types::Ticks;
 use anabranch_types::random::mix;
 
-/// Events in the order of their times. What is due at the same time comes in an order that the
-/// seed gives, not in the order in which it was put in.
+/// Events in the order of their times. The seed, and not the order of insertion, decides the order of events with the
+/// same time.
 #[derive(Debug)]
 pub struct Queue<E> {
-    /// The time of the event that was taken out last, or later.
+    /// The time of the last event that was removed, or later.
     now: u64,
-    /// Of each event that is due by then its time, its tie-break and its place, from the highest
-    /// bits to the lowest: one number is compared faster than three.
+    /// The keys of events that are due by then: time, tie-break and slot, from the highest bits to the lowest. One
+    /// number is compared faster than three.
     due: BinaryHeap<Reverse<u128>>,
-    /// The same of later events, by the highest bit in which their times differ from `now`.
+    /// The keys of later events, by the highest bit in which their times differ from `now`.
     later: [Vec<u128>; BUCKETS],
-    /// Which buckets hold some: a bit for each.
+    /// The buckets that are not empty, one bit each.
     filled: u64,
-    /// Events by place; all else holds places alone, so that it moves little.
+    /// Events by slot. Keys refer to slots, so that events do not move.
     events: Vec<Option<E>>,
     free: Vec<u32>,
     seed: u64,
     count: u64,
 }
 
-/// One for each bit of a time.
+/// One bucket for each bit of a time.
 const BUCKETS: usize = u64::BITS as usize;
 
 impl<E> Queue<E> {
@@ -49,21 +49,21 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Puts an event in. One whose time is over is due at once.
+    /// Inserts an event. An event in the past is due at once.
     pub fn push(&mut self, at: Ticks, event: E) {
         self.count += 1;
         let tie = mix(self.seed ^ self.count) as u32;
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.events[place as usize] = Some(event);
-                place
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.events[slot as usize] = Some(event);
+                slot
             }
             None => {
                 self.events.push(Some(event));
                 (self.events.len() - 1) as u32
             }
         };
-        let key = u128::from(at.0) << 64 | u128::from(tie) << 32 | u128::from(place);
+        let key = u128::from(at.0) << 64 | u128::from(tie) << 32 | u128::from(slot);
         self.sort_in(key);
     }
 
@@ -78,22 +78,21 @@ impl<E> Queue<E> {
         self.filled |= 1 << bucket;
     }
 
-    /// Takes the next event out.
+    /// Removes the next event.
     pub fn pop(&mut self) -> Option<(Ticks, E)> {
         let key = match self.due.pop() {
             Some(Reverse(key)) => key,
-            None => self.go_on()?,
+            None => self.advance()?,
         };
-        let (at, place) = (Ticks(time(key)), key as u32);
-        self.free.push(place);
-        let event = self.events[place as usize].take();
-        Some((at, event.expect("a place in the queue holds an event")))
+        let (at, slot) = (Ticks(time(key)), key as u32);
+        self.free.push(slot);
+        let event = self.events[slot as usize].take();
+        Some((at, event.expect("a slot in the queue holds an event")))
     }
 
-    /// Goes on to the time of the next event, and takes it out. All buckets after the first hold what
-    /// is later than all that is in the first, and stay as they are: from them `now` differs in the
-    /// same bit as before.
-    fn go_on(&mut self) -> Option<u128> {
+    /// Advances to the time of the next event, and removes it. All events of later buckets come after those of the
+    /// first bucket, and stay where they are: `now` differs from their times in the same bit as before.
+    fn advance(&mut self) -> Option<u128> {
         if self.filled == 0 {
             return None;
         }
@@ -116,12 +115,12 @@ impl<E> Queue<E> {
         Some(next)
     }
 
-    /// How many events wait.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.events.len() - self.free.len()
     }
 
-    /// Whether none waits.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_and_ties_as_the_seed_says() {
+    fn events_come_by_time_and_the_seed_breaks_ties() {
         let order = |seed| {
             let mut queue = Queue::new(seed);
             for event in 0..8 {
@@ -156,7 +155,7 @@ mod tests {
         assert!(order(3)[..4].iter().all(|event| event % 2 == 1));
     }
 
-    /// Like a heap: whatever is put in, early, late or too late, and however it is taken out between.
+    /// The queue agrees with a heap, for insertions of early, late and past events, interleaved with removals.
     #[test]
     fn events_come_as_they_would_from_a_heap() {
         let mut random = SplitMix64::stream(7, "queue", 0);

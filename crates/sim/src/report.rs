@@ -1,4 +1,4 @@
-//! What a run has been: counts, what was checked, the verdict.
+//! The report of a run: statistics, checks and the verdict.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,45 @@ use anabranch_engine::call::Retries;
 use anabranch_protocol::Counters;
 use anabranch_types::Ticks;
 
-use crate::fault::FaultKind;
+/// A protocol detected a fractured read, and the transaction was retried.
+pub(crate) const RETRIED: &str = "a fractured read was retried";
 
-/// What was read did not fit together, and the protocol saw it.
-pub(crate) const TRIED_AGAIN: &str = "a fractured read was tried again";
+/// A node came back from its log.
+pub(crate) const NODE_RESTARTED: &str = "a node restarted";
 
-/// What is counted while a run goes on.
+/// A node crashed, or was deposed, before it had answered all calls.
+pub(crate) const NODE_LOST_CALLS: &str = "a node crashed with calls running";
+
+/// What is counted during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Happenings {
-    /// Transactions whose client learned that they had committed.
+pub struct RunStatistics {
+    /// Transactions whose commit was acknowledged to a client.
     pub committed: u64,
-    /// Calls that ended otherwise, and attempts that were aborted and made again, by reason.
+    /// Calls that failed, and attempts that were aborted and retried, by reason.
     pub aborts: BTreeMap<String, u64>,
     /// Messages between nodes.
     pub messages: u64,
-    /// Packets that carried them, acknowledgements among them, in a run with faults.
+    /// Packets that carried them and their acknowledgements, in a run with faults.
     pub packets: u64,
-    /// Messages that were sent again, since no acknowledgement had come.
+    /// Messages that were retransmitted because no acknowledgement had arrived.
     pub resent: u64,
     /// Faults that began, by kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What a good run has seen sometimes.
+    /// Rare situations that runs should reach sometimes, and how often each occurred.
     pub sometimes: BTreeMap<&'static str, u64>,
-    /// Answers that were looked at.
+    /// Answers that were checked.
     pub answers: u64,
-    /// Those of them that cannot be right.
+    /// Answers that were wrong.
     pub wrong_answers: u64,
 }
 
-impl Happenings {
+impl RunStatistics {
     pub(crate) fn sometimes(&mut self, what: &'static str) {
         *self.sometimes.entry(what).or_insert(0) += 1;
     }
 
-    pub(crate) fn fault(&mut self, kind: &FaultKind) {
-        *self.faults.entry(kind.name()).or_insert(0) += 1;
+    pub(crate) fn fault(&mut self, kind: &'static str) {
+        *self.faults.entry(kind).or_insert(0) += 1;
     }
 
     pub(crate) fn abort(&mut self, reason: &str) {
@@ -57,28 +61,28 @@ impl Happenings {
             return;
         }
         let counts = [
-            ("conflict, tried again", retries.conflict),
-            ("fractured, tried again", retries.fractured),
-            ("below floor, tried again", retries.below_floor),
-            ("row missing, tried again", retries.row_missing),
-            ("restarted, tried again", retries.restarted),
+            ("conflict, retried", retries.conflict),
+            ("fractured, retried", retries.fractured),
+            ("below floor, retried", retries.below_floor),
+            ("row missing, retried", retries.row_missing),
+            ("restarted, retried", retries.restarted),
         ];
         for (reason, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             *self.aborts.entry(reason.to_owned()).or_insert(0) += u64::from(count);
         }
-        self.sometimes("a transaction was tried again");
+        self.sometimes("a transaction was retried");
         if retries.fractured > 0 {
-            self.sometimes(TRIED_AGAIN);
+            self.sometimes(RETRIED);
         }
     }
 }
 
-/// What was checked, and how often, in the order in which it was.
+/// The checks of a run and how often each was made, in order of first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked(Vec<(String, u64)>);
 
 impl Checked {
-    /// So many of these were checked.
+    /// Adds `count` checks of one kind.
     pub fn add(&mut self, what: impl AsRef<str>, count: u64) {
         let what = what.as_ref();
         match self.0.iter_mut().find(|(name, _)| name == what) {
@@ -87,7 +91,7 @@ impl Checked {
         }
     }
 
-    /// What was checked, and how often.
+    /// The checks, and how often each was made.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(what, count)| (what.as_str(), *count))
     }
@@ -96,14 +100,13 @@ impl Checked {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All that was checked held.
+    /// All checks passed.
     Fine,
-    /// An isolation level, an invariant or an assertion was violated; the first of what was found
-    /// comes first.
+    /// An isolation level, an invariant or an assertion was violated. The violations, earliest first.
     Violated(Vec<String>),
-    /// After the faults had ended, calls were under way and none ended.
+    /// After all faults had ended, calls were running and none ended.
     Stuck(String),
-    /// A node panicked, with these words.
+    /// A node panicked, with this message.
     Crashed(String),
 }
 
@@ -119,42 +122,42 @@ impl Verdict {
     }
 }
 
-/// A run that has ended.
+/// The report of a run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// What was counted.
-    pub happened: Happenings,
-    /// What the nodes counted.
+    pub statistics: RunStatistics,
+    /// The nodes' counters.
     pub counters: Counters,
     /// What was checked.
     pub checked: Checked,
-    /// Whether it came to rest, with nothing under way: else neither what it left nor its history
-    /// could be judged.
+    /// Whether the run came to rest, with nothing under way. If not, its final state and its history were not
+    /// checked.
     pub at_rest: bool,
-    /// What this run's faults should have made it see, and have not.
+    /// Situations that this run's faults should have caused, and did not.
     pub missing: Vec<&'static str>,
-    /// What runs of this protocol and workload see now and then, and this one has not: of many seeds it
-    /// is enough that some have.
+    /// Situations that runs of this protocol and workload reach sometimes, and this run did not. Of many seeds it
+    /// is enough that one does.
     pub unseen: Vec<&'static str>,
-    /// Virtual time when the last call was answered.
+    /// Virtual time of the last answer.
     pub answered: Ticks,
-    /// Virtual time at the end, when nothing was left to happen: timers are waited for as well.
+    /// Virtual time at the end, when no event was left, timers included.
     pub elapsed: Ticks,
-    /// Events.
+    /// The number of events.
     pub events: u64,
-    /// The hash of all that happened.
+    /// The hash of all events.
     pub trace: u64,
     /// How it ended.
     pub verdict: Verdict,
 }
 
 impl Report {
-    /// What this run, looked at by itself, should have seen and has not.
+    /// Situations that this run should have reached, and did not.
     pub fn never(&self) -> impl Iterator<Item = &'static str> {
         self.unseen.iter().chain(&self.missing).copied()
     }
 
-    /// Whether something that makes a protocol sweat never happened: such a run shows little.
+    /// Whether the run missed a situation that it should have reached. Such a run tests little.
     pub fn is_weak(&self) -> bool {
         self.never().next().is_some()
     }

@@ -1,12 +1,12 @@
-//! Reads that miss what had been acknowledged before they were asked for: what quorum operation gives up
-//! (ramp.txt §6.2), counted.
+//! Counts stale reads: reads that miss a write that was acknowledged before the reader began. Quorum operation permits
+//! them (ramp.txt §6.2).
 
 use std::collections::BTreeMap;
 
 use anabranch_history::record::{Operation, Outcome, Read, Transaction};
 
-/// How many reads of one item showed an older version than one whose writer's client had been answered when
-/// the reader's client asked.
+/// The number of reads of one item that returned an older version than one whose commit had been acknowledged when the
+/// reader's call began.
 pub(crate) fn stale_reads(transactions: &[Transaction]) -> u64 {
     let mut stamps: BTreeMap<&str, u64> = BTreeMap::new();
     let mut acknowledged: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
@@ -35,14 +35,14 @@ pub(crate) fn stale_reads(transactions: &[Transaction]) -> u64 {
         }
     }
     let is_stale = |invoked: u64, read: &Read| {
-        let shown = read.version.as_ref();
-        let shown = shown.and_then(|version| stamps.get(version.writer.as_str()));
+        let returned = read.version.as_ref();
+        let returned = returned.and_then(|version| stamps.get(version.writer.as_str()));
         let Some(writes) = acknowledged.get(read.item.as_str()) else {
             return false;
         };
         let before = writes.partition_point(|(completed, _)| *completed < invoked);
         let newest = writes[..before].last();
-        newest.is_some_and(|(_, newest)| shown.is_none_or(|shown| shown < newest))
+        newest.is_some_and(|(_, newest)| returned.is_none_or(|returned| returned < newest))
     };
     let mut stale = 0;
     for transaction in transactions {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_had_been_acknowledged_counts_and_nothing_else() {
-        // The later writer is answered first.
+        // The later writer is acknowledged first.
         let writers = [write("a", 10, 100), write("b", 20, 50)];
         for (invoked, writer, stale) in [
             (50, None, 0),

@@ -2,7 +2,7 @@
 //! without it, which are found out.
 
 use anabranch_history::{Model, check};
-use anabranch_sim::case::Run;
+use anabranch_sim::run::Run;
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
 
 const RAMPS: [ProtocolName; 3] = [
@@ -40,12 +40,13 @@ fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64)
     let mut found_out = 0;
     for level in FaultLevel::ONE_REPLICA {
         for seed in 0..seeds {
-            for (roaming, one_phase) in [(false, false), (true, false), (true, true)] {
+            for (clients_switch_nodes, one_phase) in [(false, false), (true, false), (true, true)] {
                 let mut case = case(protocol, level, seed, transactions);
-                (case.roaming, case.extras.one_phase) = (roaming, one_phase);
-                case.extras.causal = true;
+                (case.clients_switch_nodes, case.extensions.one_phase) =
+                    (clients_switch_nodes, one_phase);
+                case.extensions.causal = true;
                 let what = format!(
-                    "{workload} {} {} {seed}, roaming {roaming}, one phase {one_phase}",
+                    "{workload} {} {} {seed}, clients_switch_nodes {clients_switch_nodes}, one phase {one_phase}",
                     protocol.name(),
                     level.name()
                 );
@@ -57,7 +58,7 @@ fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64)
                     assert_eq!(first, second, "{what}: two runs of one seed differ");
                     continue;
                 }
-                case.extras.causal = false;
+                case.extensions.causal = false;
                 let plain = case.run_recorded(&prepared, None).unwrap();
                 assert_eq!(plain.report.verdict, Verdict::Fine, "{what}, not causal");
                 found_out += u32::from(is_found_out(&plain));
@@ -105,7 +106,7 @@ fn commits_left_to_participants_are_causal() {
             let prepared = Prepared::new(workload, NODES).unwrap();
             for seed in 0..6 {
                 let mut case = case(ramp, FaultLevel::Storm, seed, 120);
-                (case.roaming, case.extras.causal) = (true, true);
+                (case.clients_switch_nodes, case.extensions.causal) = (true, true);
                 case.termination.lost_commits = 300_000;
                 let report = case.run(&prepared).unwrap();
                 assert_eq!(

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anabranch_history::{Model, check};
-use anabranch_sim::case::Run;
-use anabranch_sim::clusters::ClustersError;
+use anabranch_sim::error::ClustersError;
 use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::run::Run;
 use anabranch_sim::{
     Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
 };
@@ -25,7 +25,7 @@ fn prepare_f(
     let (network, nodes) = (Network::lan(), NODES * clusters);
     let mut case = Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level);
     case.clusters = clusters;
-    case.extras.prepare_f = Some(failures);
+    case.extensions.prepare_f = Some(failures);
     case
 }
 
@@ -40,7 +40,7 @@ fn violates(run: &Run, model: Model) -> bool {
 /// Sticky clusters, so many of two nodes each.
 fn sticky(protocol: ProtocolName, level: FaultLevel, seed: u64, clusters: u16) -> Case {
     let mut case = prepare_f(protocol, level, seed, clusters, 0);
-    case.extras.prepare_f = None;
+    case.extensions.prepare_f = None;
     case
 }
 
@@ -56,7 +56,7 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64, is_sticky: bool) {
             if is_sticky {
                 case = sticky(protocol, level, seed, clusters);
             }
-            case.roaming = seed % 3 == 0;
+            case.clients_switch_nodes = seed % 3 == 0;
             let first = case.run(&prepared).unwrap();
             let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
@@ -66,22 +66,22 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64, is_sticky: bool) {
                 let second = case.run(&prepared).unwrap();
                 assert_eq!(first, second, "{what}: two runs of one seed differ");
             }
-            for (name, count) in first.happened.sometimes {
+            for (name, count) in first.statistics.sometimes {
                 *sometimes.entry(name).or_insert(0) += count;
             }
         }
     }
     eprintln!("{workload} {}: {sometimes:#?}", protocol.name());
     let of_mode = match is_sticky {
-        true => "a cluster took over what another had committed",
+        true => "a cluster applied a transaction of another",
         false => "a client was answered before every cluster had prepared",
     };
     for name in [
         of_mode,
         "a second round of reads repaired a race",
-        "a node came back",
+        "a node restarted",
         "a node wrote a checkpoint",
-        "a prepared transaction ended after its participant had asked",
+        "a participant's inquiry ended a prepared transaction",
     ] {
         assert!(
             sometimes.contains_key(name) || workload == "ycsb",
@@ -147,10 +147,10 @@ fn ycsb_under_sticky_clusters() {
 #[test]
 fn who_changes_clusters_loses_the_session_and_nothing_else() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let loses = |seed: u64, roaming: bool, model: Model| {
+    let loses = |seed: u64, clients_switch_nodes: bool, model: Model| {
         let mut case = sticky(ProtocolName::RampFast, FaultLevel::Storm, seed, 2);
-        case.roaming = roaming;
-        if roaming {
+        case.clients_switch_nodes = clients_switch_nodes;
+        if clients_switch_nodes {
             case.plan = FaultPlan {
                 faults: vec![cut_off(), ahead(0), ahead(2)],
             };
@@ -204,7 +204,7 @@ fn a_cluster_that_is_cut_off_stops_nobody() {
     let prepared = Prepared::new("register", NODES).unwrap();
     for failures in [None, Some(0), Some(1)] {
         let mut case = sticky(ProtocolName::RampFast, FaultLevel::None, 3, 2);
-        case.extras.prepare_f = failures;
+        case.extensions.prepare_f = failures;
         case.termination.after_us = 5_000;
         case.plan = FaultPlan {
             faults: vec![cut_off()],
@@ -318,16 +318,16 @@ fn what_several_clusters_cannot_do_is_refused() {
         }
     }
     let by_quorum = refused("tally", |case| {
-        case.extras.prepare_f = None;
-        case.extras.quorum = Some(20_000);
+        case.extensions.prepare_f = None;
+        case.extensions.quorum = Some(20_000);
     });
     assert!(matches!(by_quorum, ClustersError::Ordered { .. }));
-    let beside = |change| matches!(refused("register", change), ClustersError::Beside { .. });
+    let beside = |change| matches!(refused("register", change), ClustersError::Excluded { .. });
     assert!(beside(|case| case.replicas = 2));
-    assert!(beside(|case| case.extras.causal = true));
-    assert!(beside(|case| case.extras.one_phase = true));
+    assert!(beside(|case| case.extensions.causal = true));
+    assert!(beside(|case| case.extensions.one_phase = true));
     assert!(beside(|case| case.termination.lost_commits = 1));
-    let too_few = refused("register", |case| case.extras.prepare_f = Some(2));
+    let too_few = refused("register", |case| case.extensions.prepare_f = Some(2));
     let expected = ClustersError::TooFew {
         failures: 2,
         clusters: 2,
@@ -335,7 +335,7 @@ fn what_several_clusters_cannot_do_is_refused() {
     assert_eq!(too_few, expected);
     let alone = refused("register", |case| case.clusters = 1);
     assert_eq!(alone, ClustersError::Alone);
-    let sticky = refused("bank", |case| case.extras.prepare_f = None);
+    let sticky = refused("bank", |case| case.extensions.prepare_f = None);
     assert!(matches!(sticky, ClustersError::Ordered { .. }));
 }
 
@@ -344,7 +344,7 @@ fn what_is_no_ramp_has_no_prepare_f_and_no_cluster_too_many() {
     let prepared = Prepared::new("register", NODES).unwrap();
     for failures in [None, Some(1)] {
         let mut case = prepare_f(ProtocolName::Locking, FaultLevel::None, 1, 2, 1);
-        case.extras.prepare_f = failures;
+        case.extensions.prepare_f = failures;
         assert!(matches!(case.run(&prepared), Err(CaseError::NoRamp { .. })));
     }
     for clusters in [0, 251] {

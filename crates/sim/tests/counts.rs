@@ -25,18 +25,18 @@ fn attempts_are_counted_as_they_are_recorded() {
                 let of = |is_it: fn(&Transaction) -> bool| {
                     attempts.iter().filter(|attempt| is_it(attempt)).count() as u64
                 };
-                let happened = run.report.happened;
+                let statistics = run.report.statistics;
                 let committed = of(|attempt| attempt.outcome == Outcome::Committed);
-                assert_eq!(happened.committed, committed, "{what}");
+                assert_eq!(statistics.committed, committed, "{what}");
                 let aborted = of(|attempt| matches!(attempt.outcome, Outcome::Aborted(_)));
-                let told: u64 = happened.aborts.values().sum();
-                assert_eq!(told, aborted, "{what}: {:?}", happened.aborts);
+                let told: u64 = statistics.aborts.values().sum();
+                assert_eq!(told, aborted, "{what}: {:?}", statistics.aborts);
                 assert_eq!(committed + aborted, attempts.len() as u64, "{what}");
                 again += told;
                 // Nothing is packed where nothing can be lost.
-                assert!(happened.messages > 0, "{what}");
-                assert_eq!((happened.packets, happened.resent), (0, 0), "{what}");
-                assert!(happened.faults.is_empty(), "{what}");
+                assert!(statistics.messages > 0, "{what}");
+                assert_eq!((statistics.packets, statistics.resent), (0, 0), "{what}");
+                assert!(statistics.faults.is_empty(), "{what}");
             }
         }
     }
@@ -62,18 +62,18 @@ fn with(faults: &[(u64, u64, FaultKind)]) -> Report {
 fn faults_are_counted_by_kind_and_packets_as_they_are_sent() {
     let pause = |node| FaultKind::Pause { node };
     let quiet = with(&[(500, 200, pause(0)), (900, 300, pause(1))]);
-    let told: Vec<_> = quiet.happened.faults.into_iter().collect();
+    let told: Vec<_> = quiet.statistics.faults.into_iter().collect();
     assert_eq!(told, [("pause", 2)]);
     // A packet carries what is ready, and acknowledges what has come.
-    assert!(quiet.happened.packets > 0);
+    assert!(quiet.statistics.packets > 0);
     let loss = FaultKind::Loss { percent: 60 };
     let noisy = with(&[(0, 5_000, loss), (500, 200, pause(0))]);
-    let told: Vec<_> = noisy.happened.faults.into_iter().collect();
+    let told: Vec<_> = noisy.statistics.faults.into_iter().collect();
     assert_eq!(told, [("loss", 1), ("pause", 1)]);
     assert!(
-        noisy.happened.resent > quiet.happened.resent,
+        noisy.statistics.resent > quiet.statistics.resent,
         "{} of {}",
-        noisy.happened.resent,
-        noisy.happened.messages
+        noisy.statistics.resent,
+        noisy.statistics.messages
     );
 }

@@ -1,6 +1,6 @@
 //! Nodes crash and come back: nothing that was acknowledged is gone, and what is lost is seen.
 
-use anabranch_sim::fault::{DiskTrouble, Fault, FaultKind};
+use anabranch_sim::fault::{DiskFailure, Fault, FaultKind};
 use anabranch_sim::{Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName};
 use anabranch_sim::{Report, Verdict};
 
@@ -47,16 +47,16 @@ fn survive(workload: &str, protocol: ProtocolName, seeds: u64) {
         let report = run(workload, protocol, seed, crashes(seed));
         let what = format!("{workload} under {}, seed {seed}", protocol.name());
         assert_eq!(report.verdict, Verdict::Fine, "{what}");
-        for (name, count) in report.happened.sometimes {
+        for (name, count) in report.statistics.sometimes {
             *sometimes.entry(name).or_insert(0) += count;
         }
     }
     for name in [
-        "a node came back more than once",
-        "a node died with calls under way",
-        "a node died with something unsaid, since it was not durable",
-        "a crash lost a commit that nobody had been told of",
-        "a torn end of a log was cut off",
+        "a node restarted more than once",
+        "a node crashed with calls running",
+        "a node crashed with output held back",
+        "a crash lost a commit that was not acknowledged",
+        "a torn end of a log was truncated",
         "a node wrote a checkpoint",
     ] {
         assert!(sometimes.contains_key(name), "{workload}: never {name}");
@@ -121,7 +121,7 @@ fn a_disk_that_lies_is_found_out() {
                 for_us: 9_500,
                 kind: FaultKind::Disk {
                     node,
-                    trouble: DiskTrouble::SyncsLie,
+                    failure: DiskFailure::SyncsLie,
                 },
             });
         }

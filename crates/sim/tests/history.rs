@@ -1,7 +1,7 @@
 //! Every run's history is judged, and a protocol that promises too little is found out by it.
 
 use anabranch_history::{History, Model, Phenomenon, Rsiw, check};
-use anabranch_sim::case::Run;
+use anabranch_sim::run::Run;
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict, Watch};
 
 const NODES: u16 = 3;

@@ -50,7 +50,7 @@ fn a_fault_that_is_another_than_was_meant_is_refused_by_its_field() {
         r#"{"at_us":1,"for_us":2,"kind":"pause",node}"#,
         "column 38: key must be a string",
     );
-    let death = r#"{"at_us":1,"for_us":0,"kind":"death","node":0}"#;
+    let death = r#"{"at_us":1,"for_us":0,"kind":"permanent_loss","node":0}"#;
     assert!(FaultPlan::from_lines(death).is_ok(), "it has no end");
 }
 
@@ -65,8 +65,8 @@ fn a_cluster_says_which_field_names_what_it_has_not() {
         "fault 1, slow_link: `to` is 3: it has to be from 0 to 2"
     );
     assert_eq!(
-        check(r#"{"at_us":1,"for_us":2,"kind":"client_death","client":6}"#),
-        "fault 1, client_death: `client` is 6: it has to be from 0 to 5"
+        check(r#"{"at_us":1,"for_us":2,"kind":"client_crash","client":6}"#),
+        "fault 1, client_crash: `client` is 6: it has to be from 0 to 5"
     );
     // Each by itself is permitted; all of them would set a clock before its beginning.
     let back = r#"{"at_us":1,"for_us":2,"kind":"crash","node":1,"clock_us":-1000000}"#;

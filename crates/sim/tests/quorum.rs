@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anabranch_history::record::Outcome;
 use anabranch_history::{Model, check};
-use anabranch_sim::case::Run;
-use anabranch_sim::clusters::ClustersError;
+use anabranch_sim::error::ClustersError;
 use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::run::Run;
 use anabranch_sim::{
     Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
 };
@@ -14,16 +14,16 @@ use anabranch_sim::{
 const NODES: u16 = 2;
 const TRANSACTIONS: u64 = 120;
 
-const STALE: &str = "a read missed what had been acknowledged";
-const OTHER_COPY: &str = "a read went to another copy than the near one";
-const SHOWN_EARLY: &str = "a client was answered before every copy showed its commit";
+const STALE: &str = "a read missed an acknowledged write";
+const OTHER_COPY: &str = "a read used another copy than the nearest";
+const SHOWN_EARLY: &str = "a client was answered before every copy had installed its commit";
 
 /// So many copies of two partitions.
 fn quorum(protocol: ProtocolName, level: FaultLevel, seed: u64, copies: u16) -> Case {
     let (network, nodes, clients) = (Network::lan(), NODES * copies, 6);
     let mut case = Case::new(protocol, seed, nodes, clients, TRANSACTIONS, network, level);
     case.clusters = copies;
-    case.extras.quorum = Some(5_000);
+    case.extensions.quorum = Some(5_000);
     case
 }
 
@@ -35,7 +35,7 @@ fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
         for seed in 0..seeds {
             let copies = [3, 2, 5][(seed % 3) as usize];
             let mut case = quorum(protocol, level, seed, copies);
-            case.roaming = seed % 4 == 0;
+            case.clients_switch_nodes = seed % 4 == 0;
             let first = case.run(&prepared).unwrap();
             let what = format!("{} {workload} {} {seed}", protocol.name(), level.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
@@ -45,7 +45,7 @@ fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
                 let second = case.run(&prepared).unwrap();
                 assert_eq!(first, second, "{what}: two runs of one seed differ");
             }
-            for (name, count) in first.happened.sometimes {
+            for (name, count) in first.statistics.sometimes {
                 *sometimes.entry(name).or_insert(0) += count;
             }
         }
@@ -56,8 +56,8 @@ fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
         OTHER_COPY,
         SHOWN_EARLY,
         "a second round of reads repaired a race",
-        "a node came back",
-        "a prepared transaction ended after its participant had asked",
+        "a node restarted",
+        "a participant's inquiry ended a prepared transaction",
     ] {
         assert!(
             sometimes.contains_key(name) || workload == "ycsb",
@@ -115,10 +115,10 @@ fn nobody_waits_for_a_copy_that_is_away() {
         let (wrote, read) = during(&run, &of);
         eprintln!(
             "{dead:?}: {wrote} wrote and {read} read; {:?}",
-            run.report.happened.sometimes
+            run.report.statistics.sometimes
         );
         // A client whose near copy is away is given another's rows.
-        let other = run.report.happened.sometimes.contains_key(OTHER_COPY);
+        let other = run.report.statistics.sometimes.contains_key(OTHER_COPY);
         assert!(other || dead != [1], "{dead:?}");
         match goes_on {
             true => assert!(wrote > 10 && read > 10, "{dead:?}: {wrote} and {read}"),
@@ -151,7 +151,7 @@ fn during(run: &Run, of: &[u16]) -> (u64, u64) {
 #[test]
 fn reads_lag() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let loses = |model, roaming| {
+    let loses = |model, clients_switch_nodes| {
         (0..2_000).find(|seed| {
             let mut case = quorum(
                 ProtocolName::RampFast,
@@ -159,8 +159,8 @@ fn reads_lag() {
                 *seed,
                 3 + 2 * (seed % 2) as u16,
             );
-            case.extras.quorum = Some(300);
-            case.roaming = roaming;
+            case.extensions.quorum = Some(300);
+            case.clients_switch_nodes = clients_switch_nodes;
             let run = case.run_recorded(&prepared, None).unwrap();
             assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
             let history = run.history.as_ref().expect("it is recorded").history();
@@ -169,14 +169,14 @@ fn reads_lag() {
             !verdict.anomalies.is_empty()
         })
     };
-    for (model, roaming) in [
+    for (model, clients_switch_nodes) in [
         (Model::ReadYourWrites, false),
         (Model::MonotonicReads, false),
         (Model::MonotonicWrites, true),
     ] {
-        let lost = loses(model, roaming);
+        let lost = loses(model, clients_switch_nodes);
         assert!(lost.is_some(), "{model}: no run shows it");
-        eprintln!("{model}: seed {lost:?} loses it, roaming {roaming}");
+        eprintln!("{model}: seed {lost:?} loses it, clients_switch_nodes {clients_switch_nodes}");
     }
 }
 
@@ -196,33 +196,33 @@ fn what_quorums_cannot_do_is_refused() {
     let locking = refused(|case| case.protocol = ProtocolName::Locking);
     assert!(matches!(locking, CaseError::NoRamp { .. }), "{locking}");
     let patience: [fn(&mut Case); 2] = [
-        |case| case.extras.quorum = Some(0),
-        |case| case.extras.quorum = Some(u64::MAX),
+        |case| case.extensions.quorum = Some(0),
+        |case| case.extensions.quorum = Some(u64::MAX),
     ];
     for change in patience {
         let error = refused(change);
-        let is_told = matches!(error, CaseError::Clusters(ClustersError::Impatient));
+        let is_told = matches!(error, CaseError::Clusters(ClustersError::QuorumWait));
         assert!(is_told, "{error}");
     }
-    let both = refused(|case| case.extras.prepare_f = Some(1));
+    let both = refused(|case| case.extensions.prepare_f = Some(1));
     assert!(
         matches!(both, CaseError::Clusters(ClustersError::Both)),
         "{both}"
     );
     let beside: [fn(&mut Case); 3] = [
-        |case| case.extras.causal = true,
-        |case| case.extras.one_phase = true,
+        |case| case.extensions.causal = true,
+        |case| case.extensions.one_phase = true,
         |case| {
             case.plan.faults = vec![Fault {
                 at_us: 0,
                 for_us: 0,
-                kind: FaultKind::Death { node: 0 },
+                kind: FaultKind::PermanentLoss { node: 0 },
             }];
         },
     ];
     for change in beside {
         let error = refused(change);
-        let is_beside = matches!(&error, CaseError::Clusters(ClustersError::Beside { .. }));
+        let is_beside = matches!(&error, CaseError::Clusters(ClustersError::Excluded { .. }));
         assert!(is_beside, "{error}");
     }
     let bank = Prepared::new("bank", NODES).unwrap();

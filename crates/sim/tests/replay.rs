@@ -74,7 +74,7 @@ fn each_counterexample_breaks_apart_and_holds_with_the_plan() {
         let replayer = replayer(&example(folder));
         for shown in &replayer.counterexamples(1, EFFORT) {
             let came = replayed(&replayer, shown, 8);
-            assert!(came.is_as_told(), "{folder}: {shown:#?} {came:#?}");
+            assert!(came.confirms_analysis(), "{folder}: {shown:#?} {came:#?}");
             ran += 1;
         }
     }
@@ -87,7 +87,7 @@ fn what_nobody_orders_breaks_in_some_interleaving() {
     let files = example("payroll");
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
-    let replayer = replayer(&files).under(application, unguarded);
+    let replayer = replayer(&files).with_plan(application, unguarded);
     let shown = replayer.counterexamples(1, EFFORT);
     for id in [
         "somebody_is_employed/dismiss",
@@ -96,7 +96,7 @@ fn what_nobody_orders_breaks_in_some_interleaving() {
         let came = replayed(&replayer, of(&shown, id), 32);
         assert!(came.without.is_broken, "{id}: {came:#?}");
         assert!(came.with.broken.is_some(), "{id}: {came:#?}");
-        assert!(!came.is_as_told());
+        assert!(!came.confirms_analysis());
     }
 }
 
@@ -109,7 +109,10 @@ fn what_does_not_break_is_not_called_broken() {
     // Both dismiss the same: the other stays.
     dismissed.calls[1].arguments = dismissed.calls[0].arguments.clone();
     let came = replayed(&replayer, &dismissed, 4);
-    assert!(!came.without.is_broken && !came.is_as_told(), "{came:#?}");
+    assert!(
+        !came.without.is_broken && !came.confirms_analysis(),
+        "{came:#?}"
+    );
     assert!(came.with.broken.is_none(), "{came:#?}");
     // Nor without one of its calls, or one of its rows.
     let mut alone = of(&shown, "employees_department_id_fkey/close_department+hire").clone();
@@ -134,7 +137,7 @@ fn a_lost_update_is_lost_apart_and_kept_with_the_plan() {
     let shown = replayer.counterexamples(1, EFFORT);
     let lost = of(&shown, "isolation(stock)/take");
     let came = replayed(&replayer, lost, 32);
-    assert!(came.is_as_told(), "{lost:#?} {came:#?}");
+    assert!(came.confirms_analysis(), "{lost:#?} {came:#?}");
     // Apart, one of the two takes nothing.
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
@@ -186,7 +189,7 @@ fn numbers_are_given_twice_apart() {
     let shown = replayer.counterexamples(1, EFFORT);
     let twice = of(&shown, "no_gap/place");
     let came = replayed(&replayer, twice, 32);
-    assert!(came.is_as_told(), "{twice:#?} {came:#?}");
+    assert!(came.confirms_analysis(), "{twice:#?} {came:#?}");
     let refused = came.with.refused.iter().map(|calls| calls.len());
     assert_eq!(refused.sum::<usize>(), 0, "both get a number of their own");
 }
@@ -199,13 +202,16 @@ fn needed(folder: &str) -> usize {
     for (entry, of) in plan.entries.iter().enumerate() {
         for guard in 0..of.guards.len() {
             let id = plan.guard_id(entry, guard);
-            let purpose = replayer.purpose(entry, guard, 1, Effort::OF_GUARDS);
+            let purpose = replayer.purpose(entry, guard, 1, Effort::FOR_GUARDS);
             let Purpose::Keeps(shown) = purpose else {
                 continue;
             };
-            replayer = replayer.but_for(entry, guard);
+            replayer = replayer.without_guard(entry, guard);
             let came = replayed(&replayer, &shown, 8);
-            assert!(came.is_as_told(), "{folder}: {id}: {shown:#?} {came:#?}");
+            assert!(
+                came.confirms_analysis(),
+                "{folder}: {id}: {shown:#?} {came:#?}"
+            );
             needed += 1;
         }
     }
@@ -233,12 +239,15 @@ fn what_breaks_nothing_does_not_break_without_a_guard() {
     let plan = replayer.plan().clone();
     let dismiss = plan.entries.iter().position(|of| of.name == "dismiss");
     let dismiss = dismiss.expect("there is one");
-    let Purpose::Keeps(shown) = replayer.purpose(dismiss, 0, 1, Effort::OF_GUARDS) else {
+    let Purpose::Keeps(shown) = replayer.purpose(dismiss, 0, 1, Effort::FOR_GUARDS) else {
         panic!("it is needed");
     };
     let mut alone = (*shown).clone();
     alone.calls.pop();
-    let replayer = replayer.but_for(dismiss, 0);
+    let replayer = replayer.without_guard(dismiss, 0);
     let came = replayed(&replayer, &alone, 4);
-    assert!(!came.without.is_broken && !came.is_as_told(), "{came:#?}");
+    assert!(
+        !came.without.is_broken && !came.confirms_analysis(),
+        "{came:#?}"
+    );
 }

@@ -35,7 +35,7 @@ fn sweep(
             let second = case.run(&prepared).unwrap();
             assert_eq!(first, second, "{what}: two runs of one seed differ");
         }
-        for (name, count) in first.happened.sometimes {
+        for (name, count) in first.statistics.sometimes {
             *sometimes.entry(name).or_insert(0) += count;
         }
     }
@@ -55,16 +55,16 @@ fn outlives(workload: &str, protocol: ProtocolName, seeds: u64) {
         }
     }
     if workload == "register" {
-        assert!(sometimes.contains_key("a backup was brought up by a checkpoint"));
+        assert!(sometimes.contains_key("a backup was restored from a checkpoint"));
     }
     for name in [
-        "a backup took over from another",
+        "a backup took over as primary",
         "a primary was deposed",
-        "a primary lived on that was none any more",
-        "a backup passed a packet on to the primary",
+        "a deposed primary kept running",
+        "a backup forwarded a packet to the primary",
         "a node wrote a checkpoint",
-        "a torn end of a log was cut off",
-        "a crash lost a commit that nobody had been told of",
+        "a torn end of a log was truncated",
+        "a crash lost a commit that was not acknowledged",
     ] {
         assert!(sometimes.contains_key(name), "{workload}: never {name}");
     }
@@ -99,7 +99,7 @@ fn smallbank_outlives_its_servers_under_short_read_locks() {
     sweep(
         "smallbank",
         ProtocolName::LockingShort,
-        FaultLevel::Death,
+        FaultLevel::PermanentLoss,
         20,
     );
 }
@@ -137,7 +137,7 @@ fn death(server: u16, at_us: u64) -> Fault {
     Fault {
         at_us,
         for_us: 0,
-        kind: FaultKind::Death { node: server },
+        kind: FaultKind::PermanentLoss { node: server },
     }
 }
 
@@ -152,7 +152,7 @@ fn run(nodes: u16, replicas: u16, faults: Vec<Fault>) -> Result<Report, CaseErro
 fn two_of_five_servers_die_and_nobody_else_is_stopped() {
     let report = run(5, 5, vec![death(0, 1_000), death(3, 2_500)]).unwrap();
     assert_eq!(report.verdict, Verdict::Fine);
-    assert!(report.happened.committed > TRANSACTIONS);
+    assert!(report.statistics.committed > TRANSACTIONS);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
-use anabranch_sim::case::Run;
 use anabranch_sim::fault::FaultKind;
+use anabranch_sim::run::Run;
 use anabranch_sim::{
     Case, CaseFile, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict,
 };
@@ -35,14 +35,14 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let second = case.run(&prepared).unwrap();
             assert_eq!(first, second, "{what}: two runs of one seed differ");
-            for (name, count) in first.happened.sometimes {
+            for (name, count) in first.statistics.sometimes {
                 *sometimes.entry(name).or_insert(0) += count;
             }
         }
         // What a workload is excused from, it never shows.
         let race = [
             "a second round of reads repaired a race",
-            "a fractured read was tried again",
+            "a fractured read was retried",
         ];
         let races = race.iter().any(|name| sometimes.contains_key(name));
         assert!(!races || prepared.workload.may_fracture(), "{workload}");
@@ -76,7 +76,7 @@ fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps()
                 let what = format!("{nodes} nodes, {protocol}, {level} {seed}, history {history}");
                 assert_eq!(report.verdict, Verdict::Fine, "{what}");
                 let repaired = "a second round of reads repaired a race";
-                races += report.happened.sometimes.get(repaired).unwrap_or(&0);
+                races += report.statistics.sometimes.get(repaired).unwrap_or(&0);
             }
             assert!(races > 0, "{nodes}, {}: no race", protocol.name());
         }
@@ -86,7 +86,7 @@ fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps()
 /// No run is named weak for what its workload cannot show.
 #[test]
 fn only_what_may_fracture_is_expected_to_be_repaired() {
-    let race = "a reader met a race, which was repaired or tried again";
+    let race = "a reader met a race, which was repaired or retried";
     for (workload, expected) in [("register", true), ("smallbank", false)] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         let mut case = case(ProtocolName::RampFast, FaultLevel::None, 1);
@@ -312,7 +312,7 @@ fn sessions_hold_for_clients_that_change_nodes() {
             for level in FaultLevel::ONE_REPLICA {
                 for seed in 0..4 {
                     let mut case = case(protocol, level, seed);
-                    case.roaming = true;
+                    case.clients_switch_nodes = true;
                     let report = case.run(&prepared).unwrap();
                     let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
                     assert_eq!(report.verdict, Verdict::Fine, "{what}");
@@ -349,11 +349,11 @@ fn who_is_answered_in_one_phase_reads_his_writes_where_he_wrote_them() {
             for level in FaultLevel::ONE_REPLICA {
                 for seed in 0..6 {
                     let mut case = case(protocol, level, seed);
-                    case.extras.one_phase = true;
+                    case.extensions.one_phase = true;
                     let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
                     let stays = case.run(&prepared).unwrap();
                     assert_eq!(stays.verdict, Verdict::Fine, "{what}");
-                    case.roaming = true;
+                    case.clients_switch_nodes = true;
                     let run = case.run_recorded(&prepared, None).unwrap();
                     assert_eq!(run.report.verdict, Verdict::Fine, "{what}");
                     missed += u32::from(violates(&run, Model::ReadYourWrites));
@@ -458,13 +458,13 @@ fn nwnr_is_found_out() {
 /// begins again.
 #[test]
 fn an_owner_whose_clock_jumps_does_not_fracture_a_slow_reader() {
-    let register = r#"{"anabranch_case":2,"workload":"register","protocol":"ramp-fast","nodes":3,"seed":0,"clients":9,"transactions":896}
+    let register = r#"{"anabranch_case":3,"workload":"register","protocol":"ramp-fast","nodes":3,"seed":0,"clients":9,"transactions":896}
 {"at_us":100,"for_us":14062,"kind":"slow_link","from":0,"to":2,"extra_us":20000}
 {"at_us":29000,"for_us":1,"kind":"clock_skew","node":2,"by_us":40000}
 {"at_us":31000,"for_us":3402,"kind":"clock_skew","node":2,"by_us":900000}
 {"end":{"faults":3}}
 "#;
-    let causal = r#"{"anabranch_case":2,"workload":"ycsb","protocol":"ramp-fast","extras":{"one_phase":false,"causal":true},"nodes":3,"seed":0,"clients":2,"transactions":288}
+    let causal = r#"{"anabranch_case":3,"workload":"ycsb","protocol":"ramp-fast","extensions":{"one_phase":false,"causal":true},"nodes":3,"seed":0,"clients":2,"transactions":288}
 {"at_us":100,"for_us":109,"kind":"slow_link","from":0,"to":2,"extra_us":20000}
 {"at_us":7000,"for_us":13984,"kind":"clock_skew","node":2,"by_us":900000}
 {"at_us":19000,"for_us":431,"kind":"clock_skew","node":2,"by_us":900000}

@@ -1,6 +1,6 @@
 //! A run in which something is wrong is still judged at rest: what is under way is not lost.
 
-use anabranch_sim::fault::{DiskTrouble, Fault, FaultKind};
+use anabranch_sim::fault::{DiskFailure, Fault, FaultKind};
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Report, Verdict};
 
 fn is_checked_at_rest(report: &Report) -> bool {
@@ -14,7 +14,7 @@ fn a_wrong_answer_loses_no_commits_of_others() {
     let prepared = Prepared::new("bank", 3).unwrap();
     let mut wrong = 0;
     for seed in 0..6 {
-        let (lan, death) = (Network::lan(), FaultLevel::Death);
+        let (lan, death) = (Network::lan(), FaultLevel::PermanentLoss);
         let case = Case::new(ProtocolName::Lwnr, seed, 3, 6, 120, lan, death).replicated(3);
         let report = case.run(&prepared).unwrap();
         let found = match &report.verdict {
@@ -45,7 +45,7 @@ fn a_violation_is_judged_when_nothing_is_under_way() {
                 for_us: 9_500,
                 kind: FaultKind::Disk {
                     node,
-                    trouble: DiskTrouble::SyncsLie,
+                    failure: DiskFailure::SyncsLie,
                 },
             });
         }

@@ -1,11 +1,10 @@
-//! `cargo xtask soak`: the simulator for hours, over every workload, protocol, mode and level of faults.
+//! `cargo xtask soak`: runs the simulator for hours, over all workloads, protocols, modes and fault profiles.
 //!
-//! Seeds are taken by shifts, a combination after the other. Whose turn is next, and where each
-//! stands, is kept in `target/soak/state`: the next soak goes on with the combination after the last,
-//! and with the seeds after its last. So a soak may be cut at any time, short ones come to all
-//! combinations as a long one does, and no seed is run twice for the same commit. After every shift
-//! `target/soak/summary.md` says what has been run and what was found; what fails leaves its minimised
-//! case beside it.
+//! Combinations take turns; a turn, a *shift*, runs some seeds of one combination. `target/soak/state` has
+//! the next combination, and each combination's next seed, and the next soak continues there. So a soak
+//! may be interrupted at any time, short soaks reach all combinations as a long one does, and no seed is
+//! run twice for the same commit. After every shift `target/soak/summary.md` has what was run and found.
+//! Each failure leaves its minimised case beside it.
 
 mod mode;
 mod plans;
@@ -16,25 +15,25 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use self::mode::MODES;
-use self::state::{Combination, Failure, State, Told};
+use self::state::{Combination, Failure, Reported, State};
 use crate::{Outcome, Trouble, cargo};
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// For how long.
+    /// The duration.
     time: Duration,
-    /// Whether to forget what earlier soaks have done.
+    /// Whether to discard the state of earlier soaks.
     fresh: bool,
-    /// Whether to attack the analyser's plans, and not to simulate.
+    /// Whether to attack the analyser's plans instead of simulating.
     plans: bool,
 }
 
 impl Options {
-    /// Reads the command's arguments: `--minutes N [--fresh] [--plans]`.
+    /// Parses the command's arguments: `--minutes N [--fresh] [--plans]`.
     ///
     /// # Errors
-    /// Misuse, for anything else.
+    /// Misuse, for other arguments.
     pub(crate) fn parse(arguments: &[String]) -> Result<Options, Trouble> {
         let mut minutes = None;
         let (mut fresh, mut plans) = (false, false);
@@ -51,12 +50,11 @@ impl Options {
                 }
                 "--fresh" => fresh = true,
                 "--plans" => plans = true,
-                other => return Err(Trouble::Misuse(format!("soak takes no `{other}`"))),
+                other => return Err(Trouble::Misuse(format!("soak has no option `{other}`"))),
             }
         }
-        let minutes = minutes.ok_or_else(|| {
-            Trouble::Misuse("soak has to be told for how long: `--minutes N`".into())
-        })?;
+        let minutes = minutes
+            .ok_or_else(|| Trouble::Misuse("soak needs its duration: `--minutes N`".into()))?;
         Ok(Options {
             time: Duration::from_secs(minutes * 60),
             fresh,
@@ -68,7 +66,7 @@ impl Options {
 /// Runs shifts until the time is over.
 ///
 /// # Errors
-/// When the command does not build, or its folder cannot be written.
+/// If the command does not build, or its folder cannot be written.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     if options.plans {
         return plans::run(root, options.time, options.fresh);
@@ -82,13 +80,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let before = match std::fs::read_to_string(&path) {
         Ok(text) if !options.fresh => State::from_text(&text).map_err(|line| {
             Trouble::Tool(format!(
-                "{}:{line}: not understood; `--fresh` begins anew",
+                "{}:{line}: malformed; `--fresh` starts over",
                 path.display()
             ))
         })?,
         _ => State::default(),
     };
-    // Another commit is another program: its first seeds are worth running again.
+    // Another commit starts with the first seeds again.
     let mut state = if before.commit == commit {
         before
     } else {
@@ -118,14 +116,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     })
 }
 
-/// Writes a file in the place of another: whoever is killed meanwhile leaves one of the two whole.
+/// Replaces a file atomically: a process that is killed meanwhile leaves the old or the new file whole.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, text)?;
     std::fs::rename(&new, path)
 }
 
-/// One combination's next seeds.
+/// Runs one combination's next seeds.
 fn shift(binary: &Path, folder: &Path, state: &mut State, number: usize) -> Result<(), Trouble> {
     let combination = &state.combinations[number];
     let (from, to) = (combination.next, combination.next + combination.shift);
@@ -145,10 +143,10 @@ fn shift(binary: &Path, folder: &Path, state: &mut State, number: usize) -> Resu
         .map_err(|what| Trouble::Tool(format!("{command:?} ended with {what}:\n{text}")))
 }
 
-/// Takes note of what a combination's shift has come to, which its text and its exit code tell.
+/// Records the result of a combination's shift, from its output and its exit code.
 ///
 /// # Errors
-/// With the exit code in words, when the command could not do its work.
+/// The exit code, if the command failed to run the seeds.
 fn note(
     state: &mut State,
     number: usize,
@@ -156,7 +154,7 @@ fn note(
     text: &str,
     case: &Path,
 ) -> Result<(), String> {
-    let (Some(0 | 1 | 3 | 4), Some(told)) = (code, Told::read(text)) else {
+    let (Some(0 | 1 | 3 | 4), Some(reported)) = (code, Reported::read(text)) else {
         return Err(match code {
             Some(code) => format!("exit code {code}"),
             None => "no exit code".to_owned(),
@@ -164,10 +162,10 @@ fn note(
     };
     let combination = &mut state.combinations[number];
     let arguments = combination.arguments().join(" ");
-    // It gives up after many failures.
-    combination.next += told.seeds;
-    combination.add(&told);
-    for (seed, what) in told.failed {
+    // After many failures it does not run all seeds.
+    combination.next += reported.seeds;
+    combination.add(&reported);
+    for (seed, what) in reported.failed {
         state.failures.push(Failure {
             command: format!("anabranch {arguments} --seed {seed}"),
             what,
@@ -200,7 +198,7 @@ fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// The commit that is checked out, and whether anything was changed since.
+/// The commit that is checked out, with a suffix if the tree has changes.
 fn commit(root: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
@@ -217,11 +215,10 @@ fn commit(root: &Path) -> String {
     }
 }
 
-/// Every combination that is soaked: each mode in turn, so that a round that is cut short has come to all of them
-/// under storms, which find most.
+/// All combinations, storms first: they find most, so a round that is interrupted has run them in all modes.
 fn combinations() -> Vec<Combination> {
     let mut all = Vec::new();
-    for level in ["storm", "death", "absence", "mild", "none"] {
+    for level in ["storm", "permanent_loss", "long_outage", "mild", "none"] {
         for mode in MODES.iter().filter(|mode| mode.levels.contains(&level)) {
             for workload in mode.workloads {
                 for protocol in mode.protocols {
@@ -242,7 +239,7 @@ mod tests {
         Options::parse(&crate::words(line))
     }
 
-    /// It gives up after many failures: the seeds behind them come next time.
+    /// After many failures a shift ends early: its remaining seeds come next.
     #[test]
     fn seeds_that_were_not_run_are_run_next() {
         let mut state = State::new("abc");
@@ -261,9 +258,9 @@ mod tests {
         assert_eq!(state.failures, [failure]);
     }
 
-    /// A tool that fails is no seed that fails, and none that holds.
+    /// A failure of the tool counts neither as a failing nor as a passing seed.
     #[test]
-    fn a_command_that_could_not_do_its_work_is_no_shift() {
+    fn a_command_that_fails_to_run_is_not_a_shift() {
         let sum = "seeds 20, of which 0 failed and 0 were weak\n";
         let cases = [
             ("", Some(0)),
@@ -280,12 +277,12 @@ mod tests {
         }
     }
 
-    /// Whoever is killed while it is written leaves the old one.
+    /// A process that is killed while it writes leaves the old file.
     #[test]
     fn a_file_is_replaced_whole() {
         let scratch = Scratch::with(&[("state", "old")]);
         let path = scratch.path().join("state");
-        // What is in its way is in the way of the new file, not of the old one.
+        // A folder blocks the new file, not the old one.
         std::fs::create_dir(path.with_extension("new")).expect("the folder is writable");
         assert!(replace(&path, "new").is_err());
         let left = std::fs::read_to_string(&path).expect("it is there");
@@ -298,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn the_time_has_to_be_told() {
-        let options = parse("--minutes 90 --fresh").expect("it makes sense");
+    fn the_duration_is_required() {
+        let options = parse("--minutes 90 --fresh").expect("the arguments are valid");
         assert_eq!(options.time, Duration::from_secs(5_400));
         assert!(options.fresh);
         for line in [

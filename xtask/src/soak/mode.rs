@@ -1,11 +1,11 @@
-//! The modes that are soaked: what of the simulator's options goes with which protocols, workloads and faults.
+//! The modes of a soak: options of the simulator, with the protocols, workloads and fault profiles that support them.
 
-/// A way to run protocols.
+/// A mode.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mode {
-    /// What it is called in the state, the summary and the names of cases.
+    /// Its name in the state, the summary and the names of cases.
     pub(super) name: &'static str,
-    /// What `anabranch sim` is told beside the workload, the protocol and the faults.
+    /// Arguments of `anabranch sim`, beside the workload, the protocol and the faults.
     pub(super) arguments: &'static [&'static str],
     pub(super) workloads: &'static [&'static str],
     pub(super) protocols: &'static [&'static str],
@@ -15,15 +15,15 @@ pub(super) struct Mode {
 const RAMPS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid"];
 const PROTOCOLS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
 
-/// Those that assign columns of rows that are there, which is all that copies run.
-const BLIND: &[&str] = &["register", "ycsb"];
+/// Workloads that only assign columns of existing rows: quorums support no others.
+const ASSIGNING: &[&str] = &["register", "ycsb"];
 
-/// Those whose columns merge in any order, which is what clusters run that take over from each other.
+/// Workloads whose updates commute: sticky clusters and Prepare-F support no others.
 const MERGING: &[&str] = &["register", "ycsb", "tally"];
 
-const LEVELS: &[&str] = &["none", "mild", "absence", "storm"];
+const LEVELS: &[&str] = &["none", "mild", "long_outage", "storm"];
 
-/// All of them.
+/// All modes.
 pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "plain",
@@ -44,30 +44,30 @@ pub(super) const MODES: &[Mode] = &[
         levels: LEVELS,
     },
     Mode {
-        name: "roaming",
-        arguments: &["--roaming"],
+        name: "switching",
+        arguments: &["--clients-switch-nodes"],
         workloads: &["register", "counter", "bank"],
         protocols: PROTOCOLS,
         levels: &["storm"],
     },
     Mode {
         name: "one-phase",
-        arguments: &["--one-phase", "--roaming"],
+        arguments: &["--one-phase", "--clients-switch-nodes"],
         workloads: &["register", "counter", "bank", "tpcc"],
         protocols: RAMPS,
-        levels: &["storm", "absence"],
+        levels: &["storm", "long_outage"],
     },
     Mode {
         name: "causal",
-        arguments: &["--causal", "--roaming"],
+        arguments: &["--causal", "--clients-switch-nodes"],
         workloads: &["register", "ycsb", "counter", "bank"],
         protocols: RAMPS,
-        levels: &["storm", "absence"],
+        levels: &["storm", "long_outage"],
     },
-    // For clients that bring along what they have seen and written.
+    // Clients that carry their causal context to other nodes.
     Mode {
         name: "causal-one-phase",
-        arguments: &["--causal", "--roaming", "--one-phase"],
+        arguments: &["--causal", "--clients-switch-nodes", "--one-phase"],
         workloads: &["replies", "register"],
         protocols: RAMPS,
         levels: LEVELS,
@@ -84,7 +84,7 @@ pub(super) const MODES: &[Mode] = &[
             "tpcc",
         ],
         protocols: PROTOCOLS,
-        levels: &["mild", "absence", "death", "storm"],
+        levels: &["mild", "long_outage", "permanent_loss", "storm"],
     },
     Mode {
         name: "sticky",
@@ -94,8 +94,8 @@ pub(super) const MODES: &[Mode] = &[
         levels: LEVELS,
     },
     Mode {
-        name: "sticky-roaming",
-        arguments: &["--clusters", "3", "--roaming"],
+        name: "sticky-switching",
+        arguments: &["--clusters", "3", "--clients-switch-nodes"],
         workloads: MERGING,
         protocols: RAMPS,
         levels: &["storm"],
@@ -110,28 +110,28 @@ pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "quorum",
         arguments: &["--clusters", "3", "--quorum=5000"],
-        workloads: BLIND,
+        workloads: ASSIGNING,
         protocols: RAMPS,
         levels: LEVELS,
     },
     Mode {
-        name: "quorum-roaming",
+        name: "quorum-switching",
         arguments: &[
             "--clusters",
             "5",
             "--nodes",
             "2",
             "--quorum=1000",
-            "--roaming",
+            "--clients-switch-nodes",
         ],
-        workloads: BLIND,
+        workloads: ASSIGNING,
         protocols: RAMPS,
-        levels: &["storm", "absence"],
+        levels: &["storm", "long_outage"],
     },
 ];
 
 impl Mode {
-    /// The one of this name.
+    /// The mode of this name.
     pub(super) fn named(name: &str) -> Option<&'static Mode> {
         MODES.iter().find(|mode| mode.name == name)
     }
@@ -144,12 +144,16 @@ mod tests {
     use super::super::combinations;
     use super::*;
 
-    /// A mode that is in no round, or two that write the same state, would not be noticed.
+    /// Otherwise a mode without a turn, or two with the same name, would go unnoticed.
     #[test]
     fn every_mode_has_turns_of_its_own() {
         let all = combinations();
         let names: BTreeSet<String> = all.iter().map(|one| one.name()).collect();
-        assert_eq!(names.len(), all.len(), "two have one name");
+        assert_eq!(
+            names.len(),
+            all.len(),
+            "two combinations have the same name"
+        );
         for mode in MODES {
             let of_it = all.iter().filter(|one| one.mode == mode);
             let count = mode.workloads.len() * mode.protocols.len() * mode.levels.len();

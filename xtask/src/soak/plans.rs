@@ -1,8 +1,8 @@
-//! `cargo xtask soak --plans`: the analyser's plans for hours. Applications are made up from seeds, by each of the
-//! analyser's tests that does so in turn, and their plans are attacked.
+//! `cargo xtask soak --plans`: attacks the analyser's plans for hours. The analyser's tests generate applications from
+//! seeds and attack their plans; the tests take turns.
 //!
-//! Where each stands is kept in `target/soak/plans`; the next soak goes on there, unless the commit is another. What a
-//! shift has found broken stays beside it, as the test told it.
+//! `target/soak/plans` has the next seed of each test. The next soak continues there, unless the commit has changed.
+//! The output of a test that found a broken plan is stored beside it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 use super::{commit, replace, target};
 use crate::{Outcome, Trouble, cargo};
 
-/// The tests that make up applications, each of another kind.
+/// The tests that generate applications, each of another kind.
 const TESTS: [&str; 3] = [
     "soundness::no_plan_is_broken",
     "nested_keys::no_plan_over_keys_in_keys_is_broken",
     "forms::no_plan_in_other_forms_is_broken",
 ];
 
-/// Seeds that every run of the tests tries are left out.
+/// The first seed: every run of the tests tries the seeds below it.
 const FIRST: u64 = 10_000;
 
-/// Seeds of one shift: about a minute.
+/// The number of seeds of a shift: about a minute.
 const SHIFT: u64 = 20_000;
 
-/// Where each test stands.
+/// The progress of all tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     commit: String,
-    /// The first seed of each that has not been tried.
+    /// The next seed of each test.
     next: BTreeMap<String, u64>,
-    /// What repeats a shift in which a plan broke.
+    /// Commands that repeat the shifts in which a plan broke.
     failures: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl State {
         }
         match self.failures.len() {
             0 => text.push_str("no plan broke\n"),
-            _ => text.push_str("broken, in one application or more of each:\n"),
+            _ => text.push_str("plans broke in these shifts:\n"),
         }
         for command in &self.failures {
             text.push_str(&format!("  {command}\n"));
@@ -87,7 +87,7 @@ impl State {
 /// Runs shifts until the time is over.
 ///
 /// # Errors
-/// When the tests do not build, or their folder cannot be written.
+/// If the tests do not build, or their folder cannot be written.
 pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, Trouble> {
     let folder = target(root).join("soak").join("plans");
     let tool = |error: std::io::Error| Trouble::Tool(format!("{}: {error}", folder.display()));
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_soak_of_plans_goes_on_where_the_last_one_ended() {
+    fn a_soak_of_plans_continues_where_the_last_one_ended() {
         let mut state = State {
             commit: "abc".into(),
             ..State::default()
@@ -172,7 +172,7 @@ mod tests {
         let summary = state.summary();
         assert!(summary.contains("    20000 applications  soundness::no_plan_is_broken\n"));
         assert!(
-            summary.ends_with("each:\n  A=1..2 cargo test\n"),
+            summary.ends_with("shifts:\n  A=1..2 cargo test\n"),
             "{summary}"
         );
     }

@@ -1,69 +1,69 @@
-//! Where a soak stands: what each combination has run, and what was found.
+//! The state of a soak: the runs of each combination, and the failures.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::mode::Mode;
 
-/// About how long a shift is meant to take.
+/// The target duration of a shift.
 const SHIFT: Duration = Duration::from_secs(10);
 
-/// Where a soak stands.
+/// The state of a soak.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// Of which program.
+    /// The commit of the program.
     pub(super) commit: String,
-    /// Which combination's turn it is.
+    /// The number of the next combination.
     pub(super) turn: usize,
     pub(super) combinations: Vec<Combination>,
     pub(super) failures: Vec<Failure>,
 }
 
-/// A workload under a protocol, in a mode and under a level of faults.
+/// A workload under a protocol, in a mode and under a fault profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Combination {
     workload: String,
     protocol: String,
     pub(super) mode: &'static Mode,
     level: String,
-    /// The first seed that has not been run.
+    /// The next seed.
     pub(super) next: u64,
-    /// How many the next shift runs.
+    /// The number of seeds of its next shift.
     pub(super) shift: u64,
     failed: u64,
     weak: u64,
     committed: u64,
-    /// In tenths of a second of virtual time.
+    /// Virtual time, in tenths of a second.
     simulated: u64,
 }
 
-/// A seed that fails.
+/// A failing seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    /// What repeats it.
+    /// The command that repeats it.
     pub(super) command: String,
-    /// What was wrong.
+    /// The violation.
     pub(super) what: String,
-    /// Where the minimised case of its shift is.
+    /// The file with the minimised case of its shift.
     pub(super) case: String,
 }
 
-/// What the command has said about a shift.
+/// The command's report of a shift.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
-    /// How many have been run.
+pub(super) struct Reported {
+    /// The number of seeds that were run.
     pub(super) seeds: u64,
     pub(super) weak: u64,
     pub(super) committed: u64,
     pub(super) simulated: u64,
-    /// Seeds, and what was wrong.
+    /// Failing seeds, with their violations.
     pub(super) failed: Vec<(u64, String)>,
 }
 
-impl Told {
-    /// Reads the sum over many seeds that `anabranch sim` prints.
-    pub(super) fn read(text: &str) -> Option<Told> {
-        let mut told = Told::default();
+impl Reported {
+    /// Parses the text report of `anabranch sim` over many seeds.
+    pub(super) fn read(text: &str) -> Option<Reported> {
+        let mut reported = Reported::default();
         let mut seeds = false;
         for line in text.lines().map(str::trim) {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -73,25 +73,26 @@ impl Told {
             match name {
                 "seeds" => {
                     seeds = true;
-                    told.seeds = number()?.0;
-                    // How many failed is known from the lines below.
+                    reported.seeds = number()?.0;
+                    // Skip the number of failures: each has a line below.
                     let _ = number()?;
-                    told.weak = number()?.0;
+                    reported.weak = number()?.0;
                 }
-                "transactions" => told.committed = number()?.0,
+                "transactions" => reported.committed = number()?.0,
                 "time" => {
                     let (whole, tenths) = number()?;
-                    told.simulated = whole * 10 + tenths;
+                    reported.simulated = whole * 10 + tenths;
                 }
                 "seed" => {
                     let (seed, what) = rest.split_once(' ').unwrap_or((rest, ""));
-                    told.failed
+                    reported
+                        .failed
                         .push((seed.parse().ok()?, what.trim().to_owned()));
                 }
                 _ => {}
             }
         }
-        seeds.then_some(told)
+        seeds.then_some(reported)
     }
 }
 
@@ -135,7 +136,7 @@ impl Combination {
         format!("{workload}-{protocol}-{}-{level}", mode.name)
     }
 
-    /// For `anabranch`.
+    /// The arguments for `anabranch`.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut words = vec![
             "sim",
@@ -149,7 +150,7 @@ impl Combination {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    pub(super) fn add(&mut self, told: &Told) {
+    pub(super) fn add(&mut self, told: &Reported) {
         self.weak += told.weak;
         self.failed += told.failed.len() as u64;
         self.committed += told.committed;
@@ -328,7 +329,7 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
   seeds         1,200, of which 1 failed and 17 were weak
   transactions  261,450 committed
-  aborts        fractured, tried again 85
+  aborts        fractured, retried 85
   time          1,342.6 s simulated to the last answers, 1,350.1 s to the ends; 9,876,543 events,
                 in 3.1 s
   seed 77       violated: n0 at 12 us: RAMP-I2: something
@@ -336,20 +337,20 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
     #[test]
     fn what_the_command_says_is_understood() {
-        let told = Told::read(TOLD).expect("it is a sum");
+        let told = Reported::read(TOLD).expect("it is a sum");
         assert_eq!(
             (told.seeds, told.weak, told.committed, told.simulated),
             (1_200, 17, 261_450, 13_426)
         );
         let what = "violated: n0 at 12 us: RAMP-I2: something".to_owned();
         assert_eq!(told.failed, [(77, what)]);
-        assert_eq!(Told::read("error: no"), None);
+        assert_eq!(Reported::read("error: no"), None);
     }
 
     #[test]
     fn a_soak_goes_on_where_the_last_one_ended() {
         let mut state = State::new("abc");
-        let told = Told::read(TOLD).expect("it is a sum");
+        let told = Reported::read(TOLD).expect("it is a sum");
         state.combinations[3].next = 1_200;
         state.combinations[3].add(&told);
         state.failures.push(Failure {

@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
             say!("{report:#}\n")?;
         }
     }
-    Ok(match ran.iter().all(|(_, came)| came.is_as_told()) {
+    Ok(match ran.iter().all(|(_, came)| came.confirms_analysis()) {
         true => Verdict::Fine,
         false => Verdict::Finding,
     })
@@ -281,6 +281,6 @@ fn as_json(one: &Counterexample, came: &Replayed) -> Value {
         "calls": calls,
         "without": { "broken": came.without.is_broken, "merged": came.without.merged },
         "with": { "held": came.with.broken.is_none(), "broken": broken },
-        "as_predicted": came.is_as_told(),
+        "as_predicted": came.confirms_analysis(),
     })
 }

@@ -1,4 +1,4 @@
-//! `anabranch sim …`
+//! `anabranch sim`: simulates a cluster.
 
 mod sum;
 
@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use anabranch_bench::table::{self, counted};
 use anabranch_protocol::ramp::FilterSize;
-use anabranch_sim::case::NODES_MAX;
 use anabranch_sim::diagram::{Frame, Recorder};
 use anabranch_sim::minimise::minimise;
+use anabranch_sim::prepared::NODES_MAX;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
     Case, CaseFile, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Watch,
@@ -23,21 +23,21 @@ use anabranch_types::Ticks;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::sum::{Asked, Sum};
+use self::sum::{Parameters, Sum};
 use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 use super::shell::quoted;
 use super::text::read_text;
 
-/// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 18] = [
+/// Options that conflict with `--replay`, since the case file determines them.
+const SET_BY_CASE: [&str; 18] = [
     "workload",
     "protocol",
     "filter_bits",
-    "unsent_commits",
+    "lost_commits",
     "one_phase",
     "causal",
-    "roaming",
+    "clients_switch_nodes",
     "replicas",
     "clusters",
     "prepare_f",
@@ -51,99 +51,97 @@ const DECIDED_BY_A_CASE: [&str; 18] = [
     "net",
 ];
 
-/// Exit code 1 says that isolation or an invariant was violated, 3 that calls did not go on after
-/// the faults had ended, 4 that a node panicked.
+/// Exit codes: 1 isolation or an invariant was violated; 3 calls made no progress after the faults had ended; 4 a node
+/// panicked.
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct SimArguments {
-    /// The application: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
+    /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
     /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr or e-pci
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
-    /// How large ramp-hybrid's Bloom filters are [default: 256]
+    /// Size of ramp-hybrid's Bloom filters [default: 256]
     #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
     filter_bits: Option<FilterSize>,
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)),
           help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}"))]
     nodes: u16,
-    /// The seed of everything
+    /// The seed: it determines the whole run
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
     seed: u64,
-    /// Many seeds instead of one, from A up to but not including B, on all cores
+    /// Runs many seeds, from A up to but not including B, on all cores
     #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<std::ops::Range<u64>>,
-    /// Calls that the clients make between them while faults may come
+    /// Calls of all clients together, before the calls after the last fault
     #[arg(long, value_name = "N", default_value_t = 200)]
     transactions: u64,
-    /// Clients, each with one call under way
+    /// Clients, each with one running call
     #[arg(long, value_name = "N", default_value_t = 6)]
     clients: u32,
-    /// Each client goes to the next node with each call, instead of staying with one
+    /// Each client switches to the next node with each call
     #[arg(long)]
-    roaming: bool,
-    /// Replicas of each node, itself counted: a primary and backups, on as many servers as there are
-    /// nodes
+    clients_switch_nodes: bool,
+    /// Replicas of each node, on as many servers as there are nodes: a primary and R-1 backups
     #[arg(long, value_name = "R", default_value_t = 1)]
     replicas: u16,
-    /// Clusters that each have all of the data, node N being in cluster N modulo C. Without --prepare-f each
-    /// commits by itself, and takes over what the others have committed; for workloads that only assign
+    /// Clusters, each with all of the data; node N is in cluster N mod C. Without --prepare-f and --quorum each commits
+    /// by itself and applies the others' transactions. For workloads that only assign or merge columns
     #[arg(long, value_name = "C", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     clusters: u16,
-    /// A RAMP's clients are answered when what they write survives the loss of F clusters; it is shown
-    /// when all clusters have it. For workloads that only assign: register, ycsb
+    /// Prepare-F (RAMP): clients are answered when their writes survive the loss of F clusters; writes become visible
+    /// when all clusters have prepared them
     #[arg(long, value_name = "F")]
     prepare_f: Option<u16>,
-    /// The clusters are copies, by quorums: a majority of those of each partition prepares what is written, any
-    /// one is read, and another as well when that is silent for so many microseconds; reads may lag. For
-    /// workloads that only assign
+    /// Quorum operation (RAMP): the clusters are copies; a majority prepares each write, and any copy is read. After US
+    /// microseconds without an answer a read goes to another copy as well. Reads may be stale. For workloads that only
+    /// assign columns: register, ycsb
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
-    /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which
-    /// one server never comes back: with --replicas), or a file with a fault plan
+    /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
+    /// which one server never restarts: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
     faults: String,
-    /// Write the run's fault plan, as drawn from the seed, in the form that --faults reads: with that file
-    /// in its place the run is the same
+    /// Writes the run's fault plan, as drawn from the seed, to a file for --faults. With that file the run is the same
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     plan: Option<PathBuf>,
-    /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
+    /// Of a million commits of RAMP, how many are never sent, so that participants have to inquire
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     lost_commits: Option<u32>,
-    /// A RAMP's clients are answered when a transaction is decided, before all participants show it: one
-    /// round less, and a client that changes nodes may not read its own writes
+    /// One-phase writes (RAMP): clients are answered when a transaction is decided, one round before it is visible at
+    /// all participants. A client that switches nodes may miss its own writes
     #[arg(long)]
     one_phase: bool,
-    /// Whoever sees a transaction of a RAMP sees what its writer had seen, and each client goes on from what
-    /// it has seen: causal consistency beside atomic visibility
+    /// Causal consistency (RAMP): a reader of a transaction also sees what that transaction depends on, and each client
+    /// sees what it has seen before
     #[arg(long)]
     causal: bool,
     /// The network: lan, or wan:FILE with a matrix of round-trip times
     #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
     net: String,
-    /// Run the case in this file, as a failing run writes it
-    #[arg(long, value_name = "FILE", conflicts_with_all = DECIDED_BY_A_CASE)]
+    /// Runs the case in this file, as a failing run writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = SET_BY_CASE)]
     replay: Option<PathBuf>,
-    /// Where a failing run writes its minimised case [default: failing-case.jsonl]. A replay makes
-    /// its case smaller only if this is given
+    /// The file for the minimised case of a failing run [default: failing-case.jsonl]. A replay minimises its case only
+    /// if this is given
     #[arg(long, value_name = "FILE")]
     case: Option<PathBuf>,
-    /// Draw a window of the run, around the first read that demands what a race would hide, as SVG
+    /// Draws a window of the run as SVG, by default around the first read that a race would have fractured
     #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
     diagram: Option<PathBuf>,
-    /// Draw this window, from A to B in microseconds of simulated time
+    /// Draws this window, from A to B in microseconds of simulated time
     #[arg(long, value_name = "A..B", value_parser = range, requires = "diagram")]
     window: Option<std::ops::Range<u64>>,
-    /// Write the run's history, for `anabranch check` (docs/histories.md)
+    /// Writes the run's history, for `anabranch check` (docs/histories.md)
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["seeds", "fast"])]
     history: Option<PathBuf>,
-    /// Write what happened, what was checked and the verdict for programs (docs/schemas/sim.schema.json)
+    /// Writes the report for programs, as JSON (docs/schemas/sim.schema.json)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Check no invariants, record and judge no history and hash less, for speed
+    /// Checks no invariants and no history, and hashes no contents of messages, for speed
     #[arg(long)]
     fast: bool,
 }
@@ -151,10 +149,7 @@ pub(crate) struct SimArguments {
 fn protocol(name: &str) -> Result<ProtocolName, String> {
     ProtocolName::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = ProtocolName::ALL.iter().map(|p| p.name()).collect();
-        format!(
-            "there is no protocol of this name; there are: {}",
-            names.join(", ")
-        )
+        format!("unknown protocol; the protocols are {}", names.join(", "))
     })
 }
 
@@ -163,22 +158,22 @@ fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
         let range = from.parse().ok()?..to.parse().ok()?;
         (range.start < range.end).then_some(range)
     });
-    parsed.ok_or_else(|| "two numbers like 0..1000, the first below the second".to_owned())
+    parsed.ok_or_else(|| "expected two numbers like 0..1000, the first below the second".to_owned())
 }
 
-/// A count with its thousands grouped.
+/// A count with grouped thousands.
 fn grouped(count: u64) -> String {
     table::grouped(count as f64)
 }
 
-/// What goes wrong: drawn, or read.
+/// The faults of a run: a profile from which they are drawn, or a plan from a file.
 enum Faults {
     Drawn(FaultLevel),
     Read(FaultPlan),
 }
 
 impl SimArguments {
-    /// The files that are read.
+    /// The files that the command reads.
     fn inputs(&self) -> Vec<&Path> {
         let level = |name: &&str| FaultLevel::ALL.iter().any(|level| level.name() == *name);
         let plan = Some(self.faults.as_str()).filter(|name| !level(name));
@@ -196,7 +191,8 @@ impl SimArguments {
         }
         let text = read_text(Path::new(&self.faults)).map_err(|error| {
             format!(
-                "{error}\n--faults takes none, mild, storm, absence, death or a file with a fault plan"
+                "{error}\n--faults takes none, mild, storm, long_outage, permanent_loss or a file with a \
+                 fault plan"
             )
         })?;
         let plan = CaseFile::plan_from_text(&text)
@@ -220,7 +216,7 @@ impl SimArguments {
             .map_err(|error| format!("error: {path}: {error}"))
     }
 
-    /// The nodes of all clusters. What is too many is refused before anything runs.
+    /// The number of nodes of all clusters. Too many are refused later.
     fn servers(&self) -> u16 {
         self.nodes.saturating_mul(self.clusters).min(NODES_MAX)
     }
@@ -245,11 +241,11 @@ impl SimArguments {
         )
         .replicated(self.replicas);
         case.filter = self.filter_bits.unwrap_or_default();
-        case.roaming = self.roaming;
-        case.extras.one_phase = self.one_phase;
-        case.extras.causal = self.causal;
-        case.extras.prepare_f = self.prepare_f;
-        case.extras.quorum = self.quorum;
+        case.clients_switch_nodes = self.clients_switch_nodes;
+        case.extensions.one_phase = self.one_phase;
+        case.extensions.causal = self.causal;
+        case.extensions.prepare_f = self.prepare_f;
+        case.extensions.quorum = self.quorum;
         case.clusters = self.clusters;
         case.termination.lost_commits = self.lost_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
@@ -265,7 +261,7 @@ impl SimArguments {
 }
 
 pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
-    // A node's panic is a finding, reported with its seed; the default report would drown it.
+    // A node's panic is a finding, reported with its seed. Suppress the default report.
     std::panic::set_hook(Box::new(|_| {}));
     let result = run_quietly(arguments);
     drop(std::panic::take_hook());
@@ -290,7 +286,7 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         (file.case.plan.check(servers, file.case.clients))
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
         file.case.watch = arguments.watch();
-        let prepared = Prepared::new(&file.workload, file.nodes).map_err(said)?;
+        let prepared = Prepared::new(&file.workload, file.nodes).map_err(message)?;
         return one(arguments, &file, &prepared);
     }
     super::check_filter_bits(
@@ -299,11 +295,11 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
     )?;
     if arguments.lost_commits.is_some() && !arguments.protocol.is_ramp() {
         let name = arguments.protocol.name();
-        return Err(format!("error: --unsent-commits: {name} is no RAMP").into());
+        return Err(format!("error: --lost-commits: {name} is not a RAMP protocol").into());
     }
     let (faults, network) = (arguments.faults()?, arguments.network()?);
     let workload = arguments.workload.as_deref().unwrap_or_default();
-    let prepared = Prepared::new(workload, arguments.nodes).map_err(said)?;
+    let prepared = Prepared::new(workload, arguments.nodes).map_err(message)?;
     match &arguments.seeds {
         None => one(
             arguments,
@@ -314,11 +310,11 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
     }
 }
 
-fn said(error: anabranch_sim::CaseError) -> String {
+fn message(error: anabranch_sim::CaseError) -> String {
     format!("error: {error}")
 }
 
-/// Runs one case and tells all about it.
+/// Runs one case and reports it in full.
 fn one(
     arguments: &SimArguments,
     file: &CaseFile,
@@ -326,7 +322,10 @@ fn one(
 ) -> Result<Verdict, Box<dyn Error>> {
     let start = Instant::now();
     let recorder = arguments.diagram.as_ref().map(|_| Recorder::default());
-    let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
+    let run = file
+        .case
+        .run_recorded(prepared, recorder)
+        .map_err(message)?;
     let (report, recorder) = (run.report, run.diagram);
     if let Some(path) = &arguments.plan {
         write_file(path, CaseFile::plan_to_text(&file.case.plan))?;
@@ -385,7 +384,7 @@ fn one(
     Ok(verdict(&report.verdict))
 }
 
-/// Writes the sum for programs, if that is asked for. `file` is what was run, but for the seeds.
+/// Writes the JSON report, if `--json` is given. `file` is the case that was run, except for its seed.
 fn write_json(
     arguments: &SimArguments,
     file: &CaseFile,
@@ -396,14 +395,14 @@ fn write_json(
         return Ok(());
     };
     let case = &file.case;
-    let asked = Asked {
+    let parameters = Parameters {
         workload: &file.workload,
         protocol: case.protocol.name(),
         nodes: file.nodes,
         replicas: case.replicas,
         clusters: case.clusters,
-        prepare_f: case.extras.prepare_f,
-        quorum: case.extras.quorum,
+        prepare_f: case.extensions.prepare_f,
+        quorum: case.extensions.quorum,
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),
@@ -414,7 +413,7 @@ fn write_json(
         plan: arguments.seeds.is_none().then_some(&case.plan),
         seeds,
     };
-    write_file(path, format!("{:#}\n", sum.to_json(&asked)))
+    write_file(path, format!("{:#}\n", sum.to_json(&parameters)))
 }
 
 fn verdict(ending: &Ending) -> Verdict {
@@ -431,8 +430,7 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
     listed(each.map(|(name, count)| (name.as_ref(), *count)))
 }
 
-/// How many nodes there are, in how many clusters if there are several, and how many replicas each has
-/// if it has several.
+/// Describes the number of nodes, of clusters and of replicas.
 fn nodes(nodes: u16, replicas: u16, clusters: u16) -> String {
     let nodes = counted(nodes.into(), "node");
     match (replicas, clusters) {
@@ -442,18 +440,18 @@ fn nodes(nodes: u16, replicas: u16, clusters: u16) -> String {
     }
 }
 
-/// What was checked, and how many of each.
+/// Describes the checks, and how often each was made.
 fn checked(checked: &Checked) -> String {
     listed(checked.iter())
 }
 
-/// How far a report's lines go.
+/// The width of a report's lines.
 const WIDTH: usize = 100;
 
-/// Where the values of a report's lines begin.
+/// The column of the values in a report's lines.
 const INDENT: usize = 16;
 
-/// Names with their counts, in lines of a report.
+/// Names with their counts, wrapped to the lines of a report.
 fn listed<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> String {
     let mut text = String::new();
     let mut column = INDENT;
@@ -475,12 +473,12 @@ fn listed<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> String {
     text
 }
 
-/// Messages, and the packets that carried them.
+/// Describes messages, and the packets that carried them.
 fn messages(messages: u64, packets: u64, resent: u64) -> String {
     match packets {
         0 => grouped(messages),
         packets => format!(
-            "{} in {}; {} sent again",
+            "{} in {}; {} resent",
             grouped(messages),
             counted(packets, "packet"),
             grouped(resent)
@@ -488,12 +486,12 @@ fn messages(messages: u64, packets: u64, resent: u64) -> String {
     }
 }
 
-/// What is not checked of a run that never came to rest.
-const UNREST: &str = "what is left, and the history: the run never came to rest";
+/// The checks that are not made if a run does not come to rest.
+const NOT_CHECKED: &str = "the final state and the history: the run did not come to rest";
 
 fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
     let case = &file.case;
-    let happened = &report.happened;
+    let statistics = &report.statistics;
     let mut text = format!(
         "{} under {}, simulated: {} ({}), {}, seed {}\n\n",
         file.workload,
@@ -508,14 +506,14 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
     let lines = [
         (
             "transactions",
-            format!("{} committed", grouped(happened.committed)),
+            format!("{} committed", grouped(statistics.committed)),
         ),
-        ("aborts", counts(&happened.aborts)),
+        ("aborts", counts(&statistics.aborts)),
         (
             "messages",
-            messages(happened.messages, happened.packets, happened.resent),
+            messages(statistics.messages, statistics.packets, statistics.resent),
         ),
-        ("faults", counts(&happened.faults)),
+        ("faults", counts(&statistics.faults)),
         (
             "time",
             format!(
@@ -525,7 +523,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
             ),
         ),
         ("trace", format!("{:016x}", report.trace)),
-        ("sometimes", counts(&happened.sometimes)),
+        ("sometimes", counts(&statistics.sometimes)),
         ("checked", checked(&report.checked)),
     ];
     for (name, value) in lines {
@@ -535,13 +533,13 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         let never: Vec<&str> = report.never().collect();
         let _ = writeln!(
             text,
-            "  {:<13} this run never saw that {}",
+            "  {:<13} this run never reached: {}",
             "weak",
-            never.join(", nor that ")
+            never.join("; ")
         );
     }
     if !report.at_rest {
-        let _ = writeln!(text, "  {:<13} {UNREST}", "not checked");
+        let _ = writeln!(text, "  {:<13} {NOT_CHECKED}", "not checked");
     }
     let _ = writeln!(text, "  {:<13} {}", "verdict", ending(&report.verdict));
     text
@@ -549,7 +547,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
 
 fn ending(ending: &Ending) -> String {
     match ending {
-        Ending::Fine => "fine: all that was checked holds".to_owned(),
+        Ending::Fine => "fine: all checks passed".to_owned(),
         Ending::Violated(found) => {
             let more = found.len().saturating_sub(1);
             let more = match more {
@@ -559,17 +557,17 @@ fn ending(ending: &Ending) -> String {
             format!("violated: {}{more}", found[0])
         }
         Ending::Stuck(why) => format!("no progress: {why}"),
-        Ending::Crashed(words) => format!("crashed: {words}"),
+        Ending::Crashed(panic) => format!("crashed: {panic}"),
     }
 }
 
-/// Those options that are on, each behind a space.
+/// The options that are enabled, each with a leading space.
 fn flags(options: &[(&str, bool)]) -> String {
     let on = options.iter().filter(|(_, on)| *on);
     on.map(|(name, _)| format!(" {name}")).collect()
 }
 
-/// How a case's nodes are replicated, as options, each behind a space.
+/// The options for a case's replicas and clusters, each with a leading space.
 fn replicated(case: &Case) -> String {
     let mut text = String::new();
     for (name, count) in [("replicas", case.replicas), ("clusters", case.clusters)] {
@@ -577,22 +575,22 @@ fn replicated(case: &Case) -> String {
             let _ = write!(text, " --{name} {count}");
         }
     }
-    if let Some(failures) = case.extras.prepare_f {
+    if let Some(failures) = case.extensions.prepare_f {
         let _ = write!(text, " --prepare-f {failures}");
     }
-    if let Some(patience) = case.extras.quorum {
-        let _ = write!(text, " --quorum={patience}");
+    if let Some(wait_us) = case.extensions.quorum {
+        let _ = write!(text, " --quorum={wait_us}");
     }
     text
 }
 
-/// Says how to repeat a failing run, makes it smaller, and writes it to a file.
+/// Reports how to repeat a failing run, minimises it, and writes the minimised case to a file.
 fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<(), Box<dyn Error>> {
     let case = &file.case;
     say!("\n  commit        {}\n", env!("ANABRANCH_COMMIT"))?;
     let path = match (&arguments.case, &arguments.replay) {
         (Some(path), _) => path.as_path(),
-        // The file that was given says it all.
+        // The replayed file is the case.
         (None, Some(_)) => return Ok(()),
         (None, None) => Path::new("failing-case.jsonl"),
     };
@@ -607,13 +605,13 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 None => String::new(),
             },
             match arguments.lost_commits {
-                Some(share) => format!(" --unsent-commits {share}"),
+                Some(share) => format!(" --lost-commits {share}"),
                 None => String::new(),
             },
             flags(&[
-                ("--one-phase", case.extras.one_phase),
-                ("--causal", case.extras.causal),
-                ("--roaming", case.roaming),
+                ("--one-phase", case.extensions.one_phase),
+                ("--causal", case.extensions.causal),
+                ("--clients-switch-nodes", case.clients_switch_nodes),
             ]),
             replicated(case),
             file.nodes,
@@ -626,12 +624,12 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     }
     let spinner = ProgressBar::new_spinner();
     let smaller = minimise(file, 400, &mut |runs| {
-        spinner.set_message(format!("making the case smaller: {runs} runs"));
+        spinner.set_message(format!("minimising the case: {runs} runs"));
         spinner.tick();
     });
     spinner.finish_and_clear();
-    let smaller = smaller.map_err(said)?;
-    // What was found is more than where it could not be put.
+    let smaller = smaller.map_err(message)?;
+    // An error in writing the file must not hide the finding.
     let written = write_file(path, smaller.file.to_text());
     let least = &smaller.file.case;
     say!(
@@ -649,16 +647,16 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
             "  replay        anabranch sim --replay {}\n",
             quoted(&path.display().to_string())
         )?,
-        Err(error) => say!("  not kept      {error}; --case FILE names another place\n")?,
+        Err(error) => say!("  not written   {error}; --case FILE names another file\n")?,
     }
     debug_assert_ne!(report.verdict, Ending::Fine);
     Ok(())
 }
 
-/// Failing seeds after which a run over many is ended.
+/// The number of failing seeds after which no further seeds are run.
 const FAILED_MAX: usize = 20;
 
-/// Runs many seeds on all cores and sums up.
+/// Runs many seeds on all cores, and adds up their reports.
 fn many(
     arguments: &SimArguments,
     seeds: std::ops::Range<u64>,
@@ -687,15 +685,15 @@ fn many(
                         return;
                     }
                     let mut case = arguments.file(seed, faults, network).case;
-                    // The trace of one run among many is shown nowhere, and to put each message
-                    // into words for it takes two fifths of a run's time.
+                    // The trace hashes of many runs are not reported, and formatting each message for the
+                    // hash takes two fifths of a run's time.
                     case.watch.hash_contents = false;
                     let result = case.run(prepared);
                     bar.inc(1);
                     match result {
                         Ok(report) => {
                             if report.verdict != Ending::Fine {
-                                // Whoever interrupts a long run has seen it.
+                                // So a user who interrupts a long run has seen it.
                                 let ending = ending(&report.verdict);
                                 bar.println(format!("  seed {seed:<8} {ending}"));
                             }
@@ -708,7 +706,7 @@ fn many(
                         Err(error) => {
                             enough.store(true, Ordering::Release);
                             let mut trouble = trouble.lock().unwrap_or_else(|e| e.into_inner());
-                            trouble.get_or_insert(said(error));
+                            trouble.get_or_insert(message(error));
                         }
                     }
                 }
@@ -783,14 +781,14 @@ fn print_sum(
     let left = (seeds.end - seeds.start).saturating_sub(sum.runs);
     if left > 0 {
         let left = counted(left, "seed");
-        say!("  {:<13} {left}, since so many had failed\n", "not run")?;
+        say!("  {:<13} {left}, after too many failures\n", "not run")?;
     }
-    if sum.restless > 0 {
-        let count = grouped(sum.restless);
-        say!("  {:<13} of {count}: {UNREST}\n", "not checked")?;
+    if sum.not_at_rest > 0 {
+        let count = grouped(sum.not_at_rest);
+        say!("  {:<13} of {count}: {NOT_CHECKED}\n", "not checked")?;
     }
     if sum.failed.is_empty() {
-        say!("  {:<13} fine: all that was checked holds\n", "verdict")?;
+        say!("  {:<13} fine: all checks passed\n", "verdict")?;
     }
     for (seed, report) in &sum.failed {
         say!("  seed {seed:<8} {}\n", ending(&report.verdict))?;
@@ -803,7 +801,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_told_in_lines_that_fit() {
+    fn counts_are_wrapped_to_the_width_of_a_report() {
         let none: [(&str, u64); 0] = [];
         assert_eq!(listed(none.into_iter()), "none");
         let few = listed([("answers", 1_234), ("stores", 1)].into_iter());
@@ -816,7 +814,7 @@ mod tests {
         assert!(lines[1].starts_with(&" ".repeat(INDENT)), "{many}");
     }
 
-    /// Scripts tell a finding from a cluster that hangs and from one that dies by these numbers.
+    /// Scripts distinguish findings, stuck clusters and panics by these numbers.
     #[test]
     fn each_ending_has_an_exit_code_of_its_own() {
         let endings = [

@@ -13,13 +13,17 @@ const REGISTER: [&str; 5] = ["register", "--transactions", "60", "--seed", "3"];
 
 #[test]
 fn a_run_with_replicas_says_how_many_there_are() {
-    let death = [&REGISTER[..], &["--replicas", "3", "--faults", "death"]].concat();
+    let death = [
+        &REGISTER[..],
+        &["--replicas", "3", "--faults", "permanent_loss"],
+    ]
+    .concat();
     let (code, out, sum) = simulated("sim-replicas", &death);
     assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
     assert!(out.contains("3 nodes with 3 replicas each"), "{out}");
-    assert_eq!(sum["asked"]["replicas"], 3);
-    assert_eq!(sum["asked"]["faults"], "death");
-    assert_eq!(sum["faults"]["death"], 1, "{out}");
+    assert_eq!(sum["parameters"]["replicas"], 3);
+    assert_eq!(sum["parameters"]["faults"], "permanent_loss");
+    assert_eq!(sum["faults"]["permanent_loss"], 1, "{out}");
     for name in ["sometimes", "checks"] {
         let counts = sum[name].as_object().expect("counts");
         let of_replicas = counts.keys().any(|what| what.contains("replica"));
@@ -27,7 +31,7 @@ fn a_run_with_replicas_says_how_many_there_are() {
     }
     let alone = [&REGISTER[..], &["--faults", "none"]].concat();
     let (_, out, sum) = simulated("sim-one-replica", &alone);
-    assert_eq!(sum["asked"]["replicas"], 1);
+    assert_eq!(sum["parameters"]["replicas"], 1);
     assert!(!out.contains("replica"), "{out}");
 }
 
@@ -40,7 +44,7 @@ fn what_cannot_have_replicas_or_outlive_a_death_is_refused() {
         );
     }
     refused_in_one_line(
-        &["sim", "register", "--faults", "death"],
+        &["sim", "register", "--faults", "permanent_loss"],
         &["no majority", "give nodes more replicas"],
     );
     for protocol in ["nwnr", "e-pci"] {
@@ -62,31 +66,31 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     let (code, out, sum) = simulated("sim-clusters", &arguments);
     assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
     assert!(out.contains("3 clusters of 2 nodes"), "{out}");
-    assert_eq!(sum["asked"]["clusters"], 3);
-    assert_eq!(sum["asked"]["prepare_f"], 1);
+    assert_eq!(sum["parameters"]["clusters"], 3);
+    assert_eq!(sum["parameters"]["prepare_f"], 1);
     let early = "a client was answered before every cluster had prepared";
     assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
     // Without it each commits by itself, and clients that roam lose their sessions.
     let (code, out, sum) = simulated(
         "sim-sticky",
-        &[&CLUSTERS[1..], &storm[2..], &["--roaming"]].concat(),
+        &[&CLUSTERS[1..], &storm[2..], &["--clients-switch-nodes"]].concat(),
     );
     assert_eq!(
-        (code, &sum["asked"]["prepare_f"]),
+        (code, &sum["parameters"]["prepare_f"]),
         (0, &Value::Null),
         "{out}"
     );
-    let took = "a cluster took over what another had committed";
+    let took = "a cluster applied a transaction of another";
     assert!(sum["sometimes"][took].as_u64() > Some(0), "{out}");
     // By quorums it is acknowledged before every copy shows it.
     let quorum = [&CLUSTERS[1..], &["--quorum"], &storm[2..]].concat();
     let (code, out, sum) = simulated("sim-quorum", &quorum);
     assert_eq!(
-        (code, &sum["asked"]["quorum"]),
+        (code, &sum["parameters"]["quorum"]),
         (0, &Value::from(20_000)),
         "{out}"
     );
-    let early = "a client was answered before every copy showed its commit";
+    let early = "a client was answered before every copy had installed its commit";
     assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
     // A datacenter each.
     let net = "wan:examples/networks/conveyor-belt.txt";
@@ -96,8 +100,8 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     // One cluster says nothing of clusters.
     let alone = ["register", "--faults", "none"];
     let (_, out, sum) = simulated("sim-one-cluster", &alone);
-    assert_eq!(sum["asked"]["clusters"], 1);
-    assert_eq!(sum["asked"]["prepare_f"], Value::Null);
+    assert_eq!(sum["parameters"]["clusters"], 1);
+    assert_eq!(sum["parameters"]["prepare_f"], Value::Null);
     assert!(!out.contains("cluster"), "{out}");
 }
 
@@ -106,7 +110,7 @@ fn what_clusters_cannot_do_is_refused() {
     let cases: [(&[&str], &[&str]); 8] = [
         (
             &["--protocol", "locking"],
-            &["--clusters", "locking is no RAMP"],
+            &["--clusters", "locking is not a RAMP protocol"],
         ),
         (&["--quorum=0"], &["at least 1 microsecond"]),
         (
@@ -124,10 +128,10 @@ fn what_clusters_cannot_do_is_refused() {
         ),
         (
             &["--prepare-f", "1", "--protocol", "locking"],
-            &["--prepare-f", "locking is no RAMP"],
+            &["--prepare-f", "locking is not a RAMP protocol"],
         ),
         (
-            &["--prepare-f", "1", "--faults", "death"],
+            &["--prepare-f", "1", "--faults", "permanent_loss"],
             &["never comes back"],
         ),
     ];

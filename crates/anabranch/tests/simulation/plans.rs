@@ -15,7 +15,7 @@ fn essence(sum: &Value) -> Vec<&Value> {
         "sometimes",
     ];
     let mut all: Vec<&Value> = fields.iter().map(|field| &sum[field]).collect();
-    all.push(&sum["asked"]["plan"]);
+    all.push(&sum["parameters"]["plan"]);
     all
 }
 
@@ -25,11 +25,11 @@ fn a_drawn_plan_runs_again_from_its_file() {
     let file = folder.join("my plan.jsonl");
     let cases: [&[&str]; 5] = [
         &["register", "--faults", "storm", "--seed", "9"],
-        &["counter", "--faults", "absence", "--seed", "4"],
+        &["counter", "--faults", "long_outage", "--seed", "4"],
         &[
             "bank",
             "--faults",
-            "death",
+            "permanent_loss",
             "--replicas",
             "3",
             "--seed",
@@ -57,20 +57,20 @@ fn a_drawn_plan_runs_again_from_its_file() {
         let (faults, end) = lines[1..].split_at(lines.len() - 2);
         assert_eq!(lines[0]["anabranch_plan"], 1, "{case:?}");
         assert_eq!(end[0]["end"]["faults"], faults.len(), "{case:?}");
-        assert_eq!(first["asked"]["plan"], Value::from(faults), "{case:?}");
+        assert_eq!(first["parameters"]["plan"], Value::from(faults), "{case:?}");
     }
     // What was cut off where a line ends is no other plan.
     std::fs::write(&file, "{\"anabranch_plan\":1}\n").expect("the file can be written");
     refused_in_one_line(
         &["sim", "register", "--faults", text(&file)],
-        &["line 1", "the plan is cut short"],
+        &["line 1", "the plan is truncated"],
     );
     refused(
         &["sim", "register", "--seeds", "0..2", "--plan", text(&file)],
         &["--plan", "--seeds", "cannot be used with"],
     );
     let (_, _, many) = simulated("plan-many", &["register", "--seeds", "0..2"]);
-    assert_eq!(many["asked"]["plan"], Value::Null);
+    assert_eq!(many["parameters"]["plan"], Value::Null);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
     let (_, out, sum) = simulated("plan-alone", &alone);
     assert_eq!(sum["weak_runs"], 3, "{out}");
     assert!(
-        out.contains("a reader met a race, which was repaired or tried again: 3"),
+        out.contains("a reader met a race, which was repaired or retried: 3"),
         "{out}"
     );
 }
@@ -152,10 +152,17 @@ fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
 #[test]
 fn a_wrong_answer_is_no_lost_commit() {
     let bank = ["bank", "--protocol", "lwnr", "--replicas", "3"];
-    let death = ["--faults", "death", "--transactions", "120", "--seed", "1"];
+    let death = [
+        "--faults",
+        "permanent_loss",
+        "--transactions",
+        "120",
+        "--seed",
+        "1",
+    ];
     let (code, out, sum) = simulated("plan-lwnr", &[&bank[..], &death].concat());
     assert_eq!(code, 1, "{out}");
-    assert_eq!(sum["restless_runs"], 0, "{out}");
+    assert_eq!(sum["runs_not_at_rest"], 0, "{out}");
     let found = sum["failures"][0]["found"].as_array().expect("findings");
     let lost = |what: &&Value| {
         what.as_str()

@@ -29,7 +29,7 @@ use crate::figure::{Origin, RunLine};
 pub(super) const MEDIAN_ROUND_TRIP_MICROS: u32 = 489;
 
 /// For how long what is sent on one wire takes equally long.
-const SPELL: Ticks = Ticks::from_millis(1);
+const LATENCY_PERIOD: Ticks = Ticks::from_millis(1);
 
 /// What is in the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,7 +166,7 @@ impl Job {
         let matrix = format!("sites lan\nlan {millis}\n");
         let network = Network::matrix("lan", &matrix);
         let network = network.expect("one site with its round trip is a matrix");
-        network.in_spells(SPELL)
+        network.with_latency_periods(LATENCY_PERIOD)
     }
 
     /// About how long it takes, in any unit: what distributed transactions cost under locks is what

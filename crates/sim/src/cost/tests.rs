@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anabranch_workload::register::Writers;
 
 use super::*;
-use crate::case::Prepared;
 use crate::latency::Network;
 use crate::load::{Load, Throughput};
+use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Termination};
 
 const STEP: f64 = 10_000.0;

@@ -1,94 +1,103 @@
-//! What a diagram says of a message.
+//! The labels of messages in a diagram.
 
 use anabranch_protocol::TransactionId;
 use anabranch_types::Timestamp;
 
-/// A message's words, and whose it is.
+/// The text of a message, and its transaction.
 #[derive(Clone, Debug)]
 pub struct Label {
-    pub(super) words: String,
-    pub(super) sense: Sense,
+    pub(super) text: String,
+    pub(super) kind: MessageKind,
     pub(super) transaction: Option<TransactionId>,
-    /// The timestamp that others know the transaction by before it commits, if the message tells it.
+    /// The transaction's prepare timestamp, if the message has it.
     pub(super) prepared: Option<Timestamp>,
-    /// A transaction that a race would hide, and that the reader demands by its timestamp.
+    /// The prepare timestamp of a sibling transaction that a second-round read demands.
     pub(super) demands: Option<Timestamp>,
 }
 
-/// What a message is about; messages of one sense share a colour.
+/// The kind of a message, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sense {
+pub(super) enum MessageKind {
     Read,
-    /// A read that demands what a race would hide.
+    /// A second-round read, for a version that a race has hidden.
     Demand,
     Write,
     Refusal,
 }
 
 impl Label {
-    fn new(words: impl Into<String>, sense: Sense, transaction: Option<TransactionId>) -> Label {
+    fn new(
+        text: impl Into<String>,
+        kind: MessageKind,
+        transaction: Option<TransactionId>,
+    ) -> Label {
         Label {
-            words: words.into(),
-            sense,
+            text: text.into(),
+            kind,
             transaction,
             prepared: None,
             demands: None,
         }
     }
 
-    /// A read, a lock, or an answer to one.
-    pub fn read(words: impl Into<String>, transaction: TransactionId) -> Label {
-        Label::new(words, Sense::Read, Some(transaction))
+    /// A read or a lock, or its answer.
+    pub fn read(text: impl Into<String>, transaction: TransactionId) -> Label {
+        Label::new(text, MessageKind::Read, Some(transaction))
     }
 
     /// A step of a commit.
-    pub fn write(words: impl Into<String>, transaction: TransactionId) -> Label {
-        Label::new(words, Sense::Write, Some(transaction))
+    pub fn write(text: impl Into<String>, transaction: TransactionId) -> Label {
+        Label::new(text, MessageKind::Write, Some(transaction))
     }
 
-    /// A refusal, or its consequence.
-    pub fn refusal(words: impl Into<String>, transaction: Option<TransactionId>) -> Label {
-        Label::new(words, Sense::Refusal, transaction)
+    /// A refusal or an abort.
+    pub fn refusal(text: impl Into<String>, transaction: Option<TransactionId>) -> Label {
+        Label::new(text, MessageKind::Refusal, transaction)
     }
 
-    /// What belongs to no transaction.
-    pub fn other(words: impl Into<String>) -> Label {
-        Label::new(words, Sense::Write, None)
+    /// A message without a transaction.
+    pub fn other(text: impl Into<String>) -> Label {
+        Label::new(text, MessageKind::Write, None)
     }
 
-    /// The same of a read that demands the transaction that was prepared with this timestamp.
+    /// The label of a read that demands the transaction with this prepare timestamp.
     pub fn demanding(mut self, prepared: Timestamp) -> Label {
-        self.sense = Sense::Demand;
+        self.kind = MessageKind::Demand;
         self.demands = Some(prepared);
         self
     }
 
-    /// The same of a message that tells which timestamp its transaction was prepared with.
+    /// The label with the transaction's prepare timestamp.
     pub fn prepared(mut self, prepared: Timestamp) -> Label {
         self.prepared = Some(prepared);
         self
     }
 }
 
-impl Sense {
-    pub(super) const ALL: [Sense; 4] = [Sense::Read, Sense::Demand, Sense::Write, Sense::Refusal];
+impl MessageKind {
+    pub(super) const ALL: [MessageKind; 4] = [
+        MessageKind::Read,
+        MessageKind::Demand,
+        MessageKind::Write,
+        MessageKind::Refusal,
+    ];
 
     pub(super) fn colour(self) -> &'static str {
         match self {
-            Sense::Read => "#1f5fa8",
-            Sense::Demand => "#c62828",
-            Sense::Write => "#2e7d32",
-            Sense::Refusal => "#d07000",
+            MessageKind::Read => "#1f5fa8",
+            MessageKind::Demand => "#c62828",
+            MessageKind::Write => "#2e7d32",
+            MessageKind::Refusal => "#d07000",
         }
     }
 
-    /// For the legend.
-    pub(super) fn words(self) -> &'static str {
+    /// The description in the legend.
+    pub(super) fn description(self) -> &'static str {
         match self {
-            Sense::Read => "a read or lock, and its answer",
-            Sense::Demand => "a read that demands what a race would hide",
-            Sense::Write => "a step of a commit",
-            Sense::Refusal => "a refusal",
+            MessageKind::Read => "a read or lock, and its answer",
+            MessageKind::Demand => "a second-round read: repairs a race",
+            MessageKind::Write => "a step of a commit",
+            MessageKind::Refusal => "a refusal",
         }
     }
 }

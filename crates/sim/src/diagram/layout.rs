@@ -1,18 +1,18 @@
-//! Where things stand on the page: bars that overlap lie above each other, and words find a place
-//! where they cover as little as possible.
+//! The layout of the page: overlapping bars get rows of their own, and labels are placed where they cover
+//! as little as possible.
 
 use anabranch_types::Ticks;
 
-/// How wide a letter of small text is, about.
+/// The approximate width of a letter of small text.
 pub(super) const LETTER: f64 = 5.6;
 
-/// Where on its way a message's words may stand, the best places first: nearer to the sender, so
-/// that arrows that cross leave each other's words alone.
+/// The positions of a label along its arrow, best first: nearer to the sender, so that arrows that cross do not cross
+/// each other's labels.
 const PLACES: [f64; 11] = [
     0.4, 0.34, 0.46, 0.28, 0.52, 0.22, 0.58, 0.64, 0.7, 0.16, 0.78,
 ];
 
-/// A place on the page.
+/// A point on the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point(pub(super) f64, pub(super) f64);
 
@@ -21,27 +21,27 @@ impl Point {
         (self.0 - other.0).hypot(self.1 - other.1)
     }
 
-    /// So far on the way to another point.
+    /// The point at this share of the way to another.
     pub(super) fn towards(self, other: Point, share: f64) -> Point {
         let part = |from: f64, to: f64| from + (to - from) * share;
         Point(part(self.0, other.0), part(self.1, other.1))
     }
 
-    /// Points on the way to another, near enough to each other that no word fits between.
+    /// Points on the way to another, so dense that no label fits between two.
     pub(super) fn to(self, other: Point) -> impl Iterator<Item = Point> {
         let steps = (self.distance(other) / 8.0).ceil().max(1.0);
         (0..=steps as u32).map(move |step| self.towards(other, f64::from(step) / steps))
     }
 }
 
-/// The part of a window that something takes up, from left to right on the page.
+/// A horizontal span on the page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub(super) struct Span {
     pub(super) left: f64,
     pub(super) right: f64,
 }
 
-/// Time on the page.
+/// The time axis of the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     pub(super) from: Ticks,
@@ -56,7 +56,7 @@ impl Scale {
         self.left + share * (self.right - self.left)
     }
 
-    /// The same, for a time that may be outside the window.
+    /// The same for a time that may be before the window.
     pub(super) fn x_beyond(&self, at: Ticks) -> f64 {
         match at < self.from {
             true => 2.0 * self.left - self.x(Ticks(2 * self.from.0 - at.0)),
@@ -64,16 +64,16 @@ impl Scale {
         }
     }
 
-    /// What lasts from one time to another, as far as it is within the window; nothing if none of it.
-    pub(super) fn extent(&self, began: Ticks, ended: Option<Ticks>) -> Option<Extent> {
+    /// The span of a time on the page, cut to the window; `None` if it is outside.
+    pub(super) fn span(&self, began: Ticks, ended: Option<Ticks>) -> Option<Span> {
         let ended = ended.unwrap_or(self.to);
-        (ended >= self.from && began <= self.to).then(|| Extent {
+        (ended >= self.from && began <= self.to).then(|| Span {
             left: self.x(began.max(self.from)),
             right: self.x(ended.min(self.to)),
         })
     }
 
-    /// Round times in the window, about so many, and what they are in words.
+    /// About so many round times in the window, with their labels.
     pub(super) fn ticks(&self, about: u64) -> Vec<(f64, String)> {
         let (from, to) = (self.from.as_micros(), self.to.as_micros());
         let least = ((to - from) / about.max(1)).max(1);
@@ -102,7 +102,7 @@ impl Scale {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with grouped thousands.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -115,9 +115,9 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
-/// Puts bars into rows in which they do not overlap, the first row that is free; given from left to
-/// right, gives each bar's row and how many rows there are. What finds no row of so many has none.
-pub(super) fn rows(bars: &[Extent], rows_max: usize) -> (Vec<Option<usize>>, usize) {
+/// Assigns bars, sorted from left to right, to rows in which they do not overlap. Returns each bar's row, or `None` if
+/// all rows are occupied, and the number of rows.
+pub(super) fn rows(bars: &[Span], rows_max: usize) -> (Vec<Option<usize>>, usize) {
     const GAP: f64 = 4.0;
     let mut ends: Vec<f64> = Vec::new();
     let placed = bars
@@ -139,42 +139,42 @@ pub(super) fn rows(bars: &[Extent], rows_max: usize) -> (Vec<Option<usize>>, usi
     (placed, ends.len())
 }
 
-/// A straight line with words along it.
+/// A straight line with a label along it.
 #[derive(Clone, Debug)]
-pub(super) struct Worded {
+pub(super) struct LabelledLine {
     pub(super) from: Point,
     pub(super) to: Point,
-    pub(super) words: String,
+    pub(super) text: String,
 }
 
-impl Worded {
-    /// Its part between two edges of the page, and whether its end is there.
-    pub(super) fn within(&self, left: f64, right: f64) -> (Worded, bool) {
+impl LabelledLine {
+    /// The part between two edges of the page, and whether the line's end is in it.
+    pub(super) fn within(&self, left: f64, right: f64) -> (LabelledLine, bool) {
         let wide = (self.to.0 - self.from.0).max(f64::EPSILON);
         let share = |x: f64| ((x - self.from.0) / wide).clamp(0.0, 1.0);
-        let part = Worded {
+        let part = LabelledLine {
             from: self.from.towards(self.to, share(left)),
             to: self.from.towards(self.to, share(right)),
-            words: self.words.clone(),
+            text: self.text.clone(),
         };
         (part, self.to.0 <= right + 0.5)
     }
 
-    /// Whether it is but a part of another.
-    pub(super) fn is_cut(&self, whole: &Worded) -> bool {
+    /// Whether it is shorter than the whole line.
+    pub(super) fn is_cut(&self, whole: &LabelledLine) -> bool {
         self.from.distance(self.to) + 1.0 < whole.from.distance(whole.to)
     }
 
-    /// Whether its words are no longer than it is.
+    /// Whether its label is not longer than the line.
     pub(super) fn has_room(&self) -> bool {
         self.half() <= 0.5
     }
 
-    /// Where on the line its words cover as few others, and as few other lines, as possible: how far from
-    /// its beginning. They count as written from then on.
+    /// The position, as a share of the line, where its label covers the fewest other labels and lines. Adds the label
+    /// to `written`.
     pub(super) fn place<'a>(
         &self,
-        others: impl Iterator<Item = &'a Worded>,
+        others: impl Iterator<Item = &'a LabelledLine>,
         written: &mut Vec<Point>,
     ) -> f64 {
         let lines: Vec<Point> = others.flat_map(|other| other.from.to(other.to)).collect();
@@ -194,18 +194,18 @@ impl Worded {
         place
     }
 
-    /// The angle at which the words are read, in degrees, never upside down.
+    /// The angle of the label in degrees.
     pub(super) fn angle(&self) -> f64 {
         let angle = (self.to.1 - self.from.1).atan2(self.to.0 - self.from.0);
         angle.to_degrees()
     }
 
-    /// What the words cover if they stand at a place.
+    /// The points that the label covers at a position.
     fn covered(&self, place: f64) -> Vec<Point> {
         let length = self.from.distance(self.to).max(1.0);
         let half = self.half();
         let end = |share: f64| self.from.towards(self.to, share);
-        // Above the line, as one reads.
+        // Above the line.
         let across = (
             (self.to.1 - self.from.1) / length,
             (self.from.0 - self.to.0) / length,
@@ -214,9 +214,9 @@ impl Worded {
         end(place - half).to(end(place + half)).map(lift).collect()
     }
 
-    /// Half the words' length, as a share of the line's.
+    /// Half the label's length, as a share of the line's.
     fn half(&self) -> f64 {
         let length = self.from.distance(self.to).max(1.0);
-        self.words.chars().count() as f64 * LETTER / 2.0 / length
+        self.text.chars().count() as f64 * LETTER / 2.0 / length
     }
 }

@@ -1,4 +1,4 @@
-//! The picture itself, as SVG.
+//! The picture as SVG.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,9 +8,9 @@ use anabranch_protocol::TransactionId;
 use anabranch_types::markup::escaped;
 use anabranch_types::{Ticks, Timestamp};
 
-use super::label::Sense;
-use super::layout::{Extent, LETTER, Point, Scale, Worded, grouped, rows};
-use super::{Call, Diagram, Frame, Message, Recorder, View};
+use super::label::MessageKind;
+use super::layout::{LETTER, LabelledLine, Point, Scale, Span, grouped, rows};
+use super::{Call, Diagram, Frame, Message, Recorder, Window};
 use crate::fault::Fault;
 
 const WIDTH: f64 = 1_500.0;
@@ -18,44 +18,48 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 40.0;
 /// Below the title.
 const TOP: f64 = 62.0;
-/// Between a site's line and what stands above the next one: for arrows.
+/// The space for arrows between a site's line and the rows above the next one.
 const ARROWS: f64 = 150.0;
 /// A row of bars.
 const ROW: f64 = 17.0;
 const BAR: f64 = 14.0;
-/// A line of the legend, and a letter of it, about.
+/// The height of a line of the legend, and the approximate width of its letters.
 const LINE: f64 = 16.0;
 const LETTER_LISTED: f64 = 6.0;
 
-/// Rows of calls above a site's line, at most; the others are counted.
+/// The largest number of rows of calls above a site's line. Hidden calls are counted.
 const CALL_ROWS_MAX: usize = 6;
-/// Rows of faults at the top, at most; the others are counted.
+/// The largest number of rows of faults at the top.
 const FAULT_ROWS_MAX: usize = 5;
-/// Arrows that are drawn, at most; the others are counted.
+/// The largest number of messages that are drawn. Hidden messages are counted.
 const ARROWS_MAX: usize = 300;
-/// Transactions that are listed, at most; the others are counted.
+/// The largest number of transactions in the list. Hidden transactions are counted.
 const LISTED_MAX: usize = 40;
-/// Items or versions that a line of the list names, at most.
+/// The largest number of items or versions in a line of the list.
 const VERSIONS_MAX: usize = 4;
 
-/// What a recorder has seen in a window.
-pub(super) fn draw(recorder: &Recorder, frame: &Frame<'_>, view: &View) -> Diagram {
+/// Draws the part of a recording in a window.
+pub(super) fn draw(recorder: &Recorder, frame: &Frame<'_>, window: &Window) -> Diagram {
     let scale = Scale {
-        from: view.from,
-        to: view.to.max(Ticks(view.from.0 + 1_000)),
+        from: window.from,
+        to: window.to.max(Ticks(window.from.0 + 1_000)),
         left: LEFT,
         right: WIDTH - RIGHT,
     };
     let mut messages: Vec<&Message> = (recorder.messages.iter())
-        .filter(|m| scale.extent(m.sent, m.received).is_some())
+        .filter(|m| scale.span(m.sent, m.received).is_some())
         .filter(|m| m.received.is_some() || m.sent >= scale.from)
         .collect();
     let all = messages.len();
-    if let Some(only) = &view.only {
-        messages.retain(|m| recorder.whose(m).is_some_and(|whose| only.contains(&whose)));
+    if let Some(only) = &window.only {
+        messages.retain(|m| {
+            recorder
+                .transaction_of(m)
+                .is_some_and(|of| only.contains(&of))
+        });
     }
     messages.truncate(ARROWS_MAX);
-    let left_out = all - messages.len();
+    let hidden_messages = all - messages.len();
     let names = Names::new(recorder, &messages, &scale);
     let sites = Sites::new(recorder, frame, &scale, &names);
     let is_empty = all == 0 && sites.calls.iter().all(Vec::is_empty) && names.order.is_empty();
@@ -72,15 +76,15 @@ pub(super) fn draw(recorder: &Recorder, frame: &Frame<'_>, view: &View) -> Diagr
     }
     picture.network_faults();
     picture.arrows(&messages);
-    picture.shown();
-    picture.wrong();
+    picture.installations();
+    picture.violation();
     if is_empty {
         let middle = Point((LEFT + WIDTH - RIGHT) / 2.0, TOP - 10.0);
         let style = "text-anchor=\"middle\" font-size=\"14\" fill=\"#777777\"";
         picture.text(middle, style, "Nothing happens in this window.");
     }
     let body = std::mem::take(&mut picture.svg);
-    let bottom = picture.legend(left_out);
+    let bottom = picture.legend(hidden_messages);
     let list = std::mem::take(&mut picture.svg);
     picture.head(frame.title, bottom);
     let window = (picture.scale.from, picture.scale.to);
@@ -104,17 +108,20 @@ impl Names {
             numbers: BTreeMap::new(),
             order: Vec::new(),
         };
-        // Also what sends no message, as far as its versions are shown here.
-        let shown = (recorder.shown.iter())
-            .filter(|shown| shown.at >= scale.from && shown.at <= scale.to)
-            .filter_map(|shown| Some((shown.at, *recorder.owners.get(&shown.timestamp)?)));
+        // Transactions without messages count if they are installed in the window.
+        let installed = (recorder.installations.iter())
+            .filter(|one| one.at >= scale.from && one.at <= scale.to)
+            .filter_map(|one| Some((one.at, *recorder.transactions.get(&one.timestamp)?)));
         let sent = messages.iter().flat_map(|message| {
             let demanded = message.label.demands;
-            let demanded = demanded.and_then(|prepared| recorder.owners.get(&prepared).copied());
-            let both = [recorder.whose(message), demanded].into_iter().flatten();
+            let demanded =
+                demanded.and_then(|prepared| recorder.transactions.get(&prepared).copied());
+            let both = [recorder.transaction_of(message), demanded]
+                .into_iter()
+                .flatten();
             both.map(|transaction| (message.sent.max(scale.from), transaction))
         });
-        let mut met: Vec<(Ticks, TransactionId)> = sent.chain(shown).collect();
+        let mut met: Vec<(Ticks, TransactionId)> = sent.chain(installed).collect();
         met.sort();
         for (_, transaction) in met {
             let next = names.order.len() + 1;
@@ -132,43 +139,43 @@ impl Names {
     }
 
     fn of_timestamp(&self, recorder: &Recorder, timestamp: Timestamp) -> Option<String> {
-        self.of(*recorder.owners.get(&timestamp)?)
+        self.of(*recorder.transactions.get(&timestamp)?)
     }
 }
 
 /// A call above a site's line.
 struct CallBar {
-    extent: Extent,
+    span: Span,
     row: usize,
     words: String,
-    /// Whether its client got nothing for it.
-    in_vain: bool,
+    /// Whether it did not commit.
+    failed: bool,
 }
 
-/// Where the sites' lines are, and what stands above them.
+/// The positions of the sites' lines, and the bars above them.
 struct Sites {
-    /// By node: where its line is.
+    /// By node: the position of its line.
     lines: Vec<f64>,
     /// By node: its calls.
     calls: Vec<Vec<CallBar>>,
-    /// By node: calls that found no row.
+    /// By node: the number of calls without a row.
     hidden: Vec<usize>,
-    /// The network's faults, with their words and rows.
-    faults: Vec<(Extent, usize, String)>,
+    /// The network's faults, with their rows and labels.
+    faults: Vec<(Span, usize, String)>,
 }
 
 impl Sites {
     fn new(recorder: &Recorder, frame: &Frame<'_>, scale: &Scale, names: &Names) -> Sites {
-        let mut faults: Vec<(Extent, String)> = (frame.faults.iter())
+        let mut faults: Vec<(Span, String)> = (frame.faults.iter())
             .filter(|fault| fault.kind.site().is_none())
             .filter_map(|fault| Some((during(fault, scale)?, fault.kind.to_string())))
-            .map(|(extent, words)| (with_words(extent, &words), words))
+            .map(|(span, words)| (with_label(span, &words), words))
             .collect();
         faults.sort_by(|one, other| one.0.left.total_cmp(&other.0.left));
-        let extents: Vec<Extent> = faults.iter().map(|(extent, _)| *extent).collect();
-        let (placed, fault_rows) = rows(&extents, FAULT_ROWS_MAX);
+        let spans: Vec<Span> = faults.iter().map(|(span, _)| *span).collect();
+        let (placed, fault_rows) = rows(&spans, FAULT_ROWS_MAX);
         let faults = (faults.into_iter().zip(placed))
-            .filter_map(|((extent, words), row)| Some((extent, row?, words)))
+            .filter_map(|((span, words), row)| Some((span, row?, words)))
             .collect();
         let mut sites = Sites {
             lines: Vec::new(),
@@ -184,32 +191,32 @@ impl Sites {
         }
         let mut below = TOP + fault_rows as f64 * ROW;
         for node in 0..frame.nodes {
-            let mut calls: Vec<(Extent, &Call)> = (recorder.calls.iter())
+            let mut calls: Vec<(Span, &Call)> = (recorder.calls.iter())
                 .filter(|call| call.node == node)
-                .filter_map(|call| Some((scale.extent(call.began, call.ended)?, call)))
+                .filter_map(|call| Some((scale.span(call.began, call.ended)?, call)))
                 .collect();
             calls.sort_by(|one, other| one.0.left.total_cmp(&other.0.left));
-            let worded: Vec<(Extent, String)> = (calls.iter())
-                .map(|(extent, call)| {
+            let worded: Vec<(Span, String)> = (calls.iter())
+                .map(|(span, call)| {
                     let numbers = attempts.get(&call.id).into_iter().flatten();
                     let mut words: String = numbers.map(|number| format!("T{number} ")).collect();
                     words.push_str(call.name);
-                    (with_words(*extent, &words), words)
+                    (with_label(*span, &words), words)
                 })
                 .collect();
-            let extents: Vec<Extent> = worded.iter().map(|(extent, _)| *extent).collect();
-            let (placed, call_rows) = rows(&extents, CALL_ROWS_MAX);
+            let spans: Vec<Span> = worded.iter().map(|(span, _)| *span).collect();
+            let (placed, call_rows) = rows(&spans, CALL_ROWS_MAX);
             sites
                 .hidden
                 .push(placed.iter().filter(|row| row.is_none()).count());
             let line = below + call_rows as f64 * ROW + 12.0;
             let with_rows = (calls.iter().zip(worded).zip(placed))
-                .filter_map(|(((extent, call), (_, words)), row)| {
+                .filter_map(|(((span, call), (_, words)), row)| {
                     Some(CallBar {
-                        extent: *extent,
+                        span: *span,
                         row: row?,
                         words,
-                        in_vain: !call.committed,
+                        failed: !call.committed,
                     })
                 })
                 .collect();
@@ -224,23 +231,23 @@ impl Sites {
         self.lines.get(usize::from(node)).copied().unwrap_or(TOP)
     }
 
-    /// Below the last site's line and what stands there.
+    /// The position below the last site's line.
     fn bottom(&self) -> f64 {
         self.lines.last().copied().unwrap_or(TOP) + 34.0
     }
 }
 
-/// When a fault is on, as far as it is within the window.
-fn during(fault: &Fault, scale: &Scale) -> Option<Extent> {
+/// The span of a fault, cut to the window.
+fn during(fault: &Fault, scale: &Scale) -> Option<Span> {
     let ended = fault.at_us.saturating_add(fault.for_us);
-    let ended = (!fault.kind.lasts_for_ever()).then(|| Ticks::from_micros(ended));
-    scale.extent(Ticks::from_micros(fault.at_us), ended)
+    let ended = (!fault.kind.is_permanent()).then(|| Ticks::from_micros(ended));
+    scale.span(Ticks::from_micros(fault.at_us), ended)
 }
 
-/// What a bar takes up together with its words, which begin where it begins.
-fn with_words(bar: Extent, words: &str) -> Extent {
+/// The span of a bar together with its label, which begins where the bar begins.
+fn with_label(bar: Span, words: &str) -> Span {
     let wide = words.chars().count() as f64 * LETTER + 8.0;
-    Extent {
+    Span {
         left: bar.left,
         right: bar.right.max(bar.left + wide),
     }
@@ -263,13 +270,13 @@ impl Picture<'_> {
              font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\">\n\
              <defs>"
         );
-        for sense in Sense::ALL {
+        for kind in MessageKind::ALL {
             let _ = write!(
                 self.svg,
-                "<marker id=\"{sense:?}\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
+                "<marker id=\"{kind:?}\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
                  markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
                  <path d=\"M0,1 L10,5 L0,9 z\" fill=\"{}\"/></marker>",
-                sense.colour()
+                kind.colour()
             );
         }
         let _ = writeln!(
@@ -292,19 +299,19 @@ impl Picture<'_> {
         );
     }
 
-    /// A bar with words that begin where it begins.
-    fn bar(&mut self, extent: Extent, y: f64, look: &str, ink: &str, words: &str) {
-        let wide = (extent.right - extent.left).max(3.0);
+    /// A bar with a label that begins where the bar begins.
+    fn bar(&mut self, span: Span, y: f64, look: &str, ink: &str, words: &str) {
+        let wide = (span.right - span.left).max(3.0);
         let _ = writeln!(
             self.svg,
             "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{BAR}\" rx=\"3\" {look}>\
              <title>{}</title></rect>",
-            extent.left,
+            span.left,
             escaped(words)
         );
-        // At the right edge words end where the picture ends.
+        // At the right edge the label ends where the picture ends.
         let length = words.chars().count() as f64 * LETTER;
-        let x = (extent.left + 4.0).min(WIDTH - 4.0 - length).max(LEFT);
+        let x = (span.left + 4.0).min(WIDTH - 4.0 - length).max(LEFT);
         let style = format!("font-size=\"10\" fill=\"{ink}\"");
         self.text(Point(x, y + 10.5), &style, words);
     }
@@ -322,7 +329,7 @@ impl Picture<'_> {
         }
     }
 
-    /// A site's line, what is wrong there, and the calls that clients wait for.
+    /// A site's line, its faults, and its calls.
     fn site(&mut self, node: u16, faults: &[Fault]) {
         let y = self.sites.line(node);
         let _ = writeln!(
@@ -337,19 +344,19 @@ impl Picture<'_> {
             .iter()
             .filter(|fault| fault.kind.site() == Some(node))
         {
-            let Some(extent) = during(fault, &self.scale) else {
+            let Some(span) = during(fault, &self.scale) else {
                 continue;
             };
             let _ = writeln!(
                 self.svg,
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"8\" fill=\"#c62828\" \
                  fill-opacity=\"0.35\"><title>{}</title></rect>",
-                extent.left,
+                span.left,
                 y - 4.0,
-                (extent.right - extent.left).max(3.0),
+                (span.right - span.left).max(3.0),
                 escaped(&fault.kind.to_string())
             );
-            let at = Point(extent.left + 3.0, y + 14.0);
+            let at = Point(span.left + 3.0, y + 14.0);
             let style = "font-size=\"10\" fill=\"#a02020\" stroke=\"#ffffff\" stroke-width=\"3\" \
                          paint-order=\"stroke\"";
             self.text(at, style, &fault.kind.to_string());
@@ -361,66 +368,66 @@ impl Picture<'_> {
         }
         for call in std::mem::take(&mut self.sites.calls[usize::from(node)]) {
             let top = y - 10.0 - (call.row + 1) as f64 * ROW + (ROW - BAR);
-            let look = match call.in_vain {
+            let look = match call.failed {
                 false => "fill=\"#ecd9a0\"",
                 true => "fill=\"#f7efe0\" stroke=\"#b08a3a\" stroke-dasharray=\"3 2\"",
             };
-            self.bar(call.extent, top, look, "#5c470e", &call.words);
+            self.bar(call.span, top, look, "#5c470e", &call.words);
         }
     }
 
     fn network_faults(&mut self) {
-        for (extent, row, words) in std::mem::take(&mut self.sites.faults) {
+        for (span, row, words) in std::mem::take(&mut self.sites.faults) {
             let y = TOP + row as f64 * ROW - 6.0;
-            self.bar(extent, y, "fill=\"#f6d5d5\"", "#8c1c1c", &words);
+            self.bar(span, y, "fill=\"#f6d5d5\"", "#8c1c1c", &words);
         }
     }
 
-    /// The messages; what travels together is one arrow.
+    /// The messages. Messages that travel together are one arrow.
     fn arrows(&mut self, messages: &[&Message]) {
-        let mut together: BTreeMap<_, Vec<&Message>> = BTreeMap::new();
+        let mut batches: BTreeMap<_, Vec<&Message>> = BTreeMap::new();
         for message in messages {
             let way = (message.from, message.to, message.sent, message.received);
-            together.entry(way).or_default().push(message);
+            batches.entry(way).or_default().push(message);
         }
-        let mut arrows: Vec<(Sense, bool, Worded)> = Vec::new();
-        for ((from, to, sent, received), messages) in together {
+        let mut arrows: Vec<(MessageKind, bool, LabelledLine)> = Vec::new();
+        for ((from, to, sent, received), messages) in batches {
             let (start, end) = (self.sites.line(from), self.sites.line(to));
-            let whole = Worded {
+            let whole = LabelledLine {
                 from: Point(self.scale.x_beyond(sent), start),
                 to: match received {
                     Some(received) => Point(self.scale.x_beyond(received), end),
-                    // Nobody knows where it is lost.
+                    // The point of loss is unknown.
                     None => Point(
                         self.scale.x_beyond(sent) + 60.0,
                         start + (end - start) * 0.4,
                     ),
                 },
-                words: self.words(&messages),
+                text: self.text_of(&messages),
             };
             let lost = received.is_none() && messages[0].lost;
             let (mut line, arrives) = whole.within(self.scale.left, self.scale.right);
             if line.is_cut(&whole) && !line.has_room() {
-                line.words.clear();
+                line.text.clear();
             }
-            let sense = |message: &&Message| message.label.sense;
-            // What the picture is about stands out.
-            let sense = messages
+            let kind = |message: &&Message| message.label.kind;
+            // Second-round reads stand out.
+            let kind = messages
                 .iter()
-                .map(sense)
-                .max_by_key(|s| *s == Sense::Demand);
-            let sense = sense.unwrap_or(Sense::Write);
-            self.line(&line, sense, arrives && received.is_some(), lost);
-            arrows.push((sense, lost, line));
+                .map(kind)
+                .max_by_key(|s| *s == MessageKind::Demand);
+            let kind = kind.unwrap_or(MessageKind::Write);
+            self.line(&line, kind, arrives && received.is_some(), lost);
+            arrows.push((kind, lost, line));
         }
-        // What the picture is about finds its place first; words stand above all lines.
-        arrows.sort_by_key(|(sense, ..)| *sense != Sense::Demand);
+        // Second-round reads choose their positions first. Labels are drawn above all lines.
+        arrows.sort_by_key(|(kind, ..)| *kind != MessageKind::Demand);
         let mut written = Vec::new();
-        for (number, (sense, _, line)) in arrows.iter().enumerate() {
+        for (number, (kind, _, line)) in arrows.iter().enumerate() {
             let others = arrows.iter().enumerate();
             let others = others.filter(|(other, _)| *other != number);
             let place = line.place(others.map(|(_, (.., other))| other), &mut written);
-            if line.words.is_empty() {
+            if line.text.is_empty() {
                 continue;
             }
             let Point(x, y) = line.from.towards(line.to, place);
@@ -430,20 +437,20 @@ impl Picture<'_> {
                  text-anchor=\"middle\" font-size=\"10\" fill=\"{}\" stroke=\"#ffffff\" \
                  stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
                 line.angle(),
-                sense.colour(),
-                escaped(&line.words)
+                kind.colour(),
+                escaped(&line.text)
             );
         }
     }
 
-    fn line(&mut self, line: &Worded, sense: Sense, arrives: bool, lost: bool) {
+    fn line(&mut self, line: &LabelledLine, kind: MessageKind, arrives: bool, lost: bool) {
         let (Point(x1, y1), Point(x2, y2)) = (line.from, line.to);
         let tip = match arrives {
-            true => format!(" marker-end=\"url(#{sense:?})\""),
+            true => format!(" marker-end=\"url(#{kind:?})\""),
             false if lost => " stroke-dasharray=\"5 3\"".to_owned(),
             false => String::new(),
         };
-        let colour = sense.colour();
+        let colour = kind.colour();
         let _ = writeln!(
             self.svg,
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
@@ -455,28 +462,28 @@ impl Picture<'_> {
         }
     }
 
-    /// What messages that travel together say: each kind of words once, with all whom it is about.
-    fn words(&self, messages: &[&Message]) -> String {
-        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+    /// The label of messages that travel together: each text once, with all of its transactions.
+    fn text_of(&self, messages: &[&Message]) -> String {
+        let mut parts: Vec<(String, Vec<String>)> = Vec::new();
         for message in messages {
             let label = &message.label;
-            let whose = self.recorder.whose(message);
-            let whose = whose.and_then(|transaction| self.names.of(transaction));
-            let whom = (label.demands).map(|prepared| {
+            let own = self.recorder.transaction_of(message);
+            let own = own.and_then(|transaction| self.names.of(transaction));
+            let demanded = (label.demands).map(|prepared| {
                 let name = self.names.of_timestamp(self.recorder, prepared);
                 name.unwrap_or_else(|| prepared.to_string())
             });
-            let whose = match (whose, whom) {
-                (Some(whose), Some(whom)) => Some(format!("{whose} with {whom}")),
-                (None, Some(whom)) => Some(format!("with {whom}")),
-                (whose, None) => whose,
+            let names = match (own, demanded) {
+                (Some(own), Some(demanded)) => Some(format!("{own} with {demanded}")),
+                (None, Some(demanded)) => Some(format!("with {demanded}")),
+                (own, None) => own,
             };
-            match said.iter_mut().find(|(words, _)| *words == label.words) {
-                Some((_, all)) => all.extend(whose),
-                None => said.push((label.words.clone(), whose.into_iter().collect())),
+            match parts.iter_mut().find(|(text, _)| *text == label.text) {
+                Some((_, all)) => all.extend(names),
+                None => parts.push((label.text.clone(), names.into_iter().collect())),
             }
         }
-        let parts = said.into_iter().map(|(words, mut all)| {
+        let parts = parts.into_iter().map(|(text, mut all)| {
             all.dedup();
             if all.len() > 3 {
                 let more = all.len() - 2;
@@ -484,27 +491,31 @@ impl Picture<'_> {
                 all.push(format!("{more} more"));
             }
             match all.is_empty() {
-                true => words,
-                false => format!("{words} {}", all.join(", ")),
+                true => text,
+                false => format!("{text} {}", all.join(", ")),
             }
         });
         parts.collect::<Vec<_>>().join(" · ")
     }
 
-    /// Dots where versions are shown from then on.
-    fn shown(&mut self) {
+    /// Dots for installations.
+    fn installations(&mut self) {
         let mut last: BTreeMap<u16, f64> = BTreeMap::new();
         let recorder = self.recorder;
         let within = |at: Ticks| at >= self.scale.from && at <= self.scale.to;
-        let shown: Vec<_> = recorder.shown.iter().filter(|s| within(s.at)).collect();
-        for one in shown {
+        let installed: Vec<_> = recorder
+            .installations
+            .iter()
+            .filter(|s| within(s.at))
+            .collect();
+        for one in installed {
             let (x, y) = (self.scale.x(one.at), self.sites.line(one.node));
             let name = self.names.of_timestamp(recorder, one.timestamp);
             let name = name.unwrap_or_else(|| one.timestamp.to_string());
             let _ = writeln!(
                 self.svg,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"#2e7d32\" stroke=\"#ffffff\">\
-                 <title>{} shown here from now on: {}</title></circle>",
+                 <title>{} installed: {}</title></circle>",
                 escaped(&name),
                 escaped(&one.items.join(", "))
             );
@@ -520,10 +531,10 @@ impl Picture<'_> {
         }
     }
 
-    /// Where something was found wrong.
-    fn wrong(&mut self) {
+    /// The first violation.
+    fn violation(&mut self) {
         let Some(at) =
-            (self.recorder.wrong).filter(|at| (self.scale.from..=self.scale.to).contains(at))
+            (self.recorder.violation).filter(|at| (self.scale.from..=self.scale.to).contains(at))
         else {
             return;
         };
@@ -534,29 +545,29 @@ impl Picture<'_> {
              stroke=\"#c62828\" stroke-width=\"2\" stroke-dasharray=\"2 3\"/>"
         );
         let style = "font-size=\"11\" fill=\"#c62828\" text-anchor=\"end\"";
-        self.text(Point(x - 4.0, top + 8.0), style, "found wrong");
+        self.text(Point(x - 4.0, top + 8.0), style, "violation");
     }
 
-    /// What the signs mean and what the transactions were; gives where the picture ends.
-    fn legend(&mut self, left_out: usize) -> f64 {
+    /// The legend, and the list of transactions. Returns the position of the picture's end.
+    fn legend(&mut self, hidden_messages: usize) -> f64 {
         let mut y = self.sites.bottom() + 22.0;
         let mut x = LEFT;
-        for sense in Sense::ALL {
+        for kind in MessageKind::ALL {
             let _ = writeln!(
                 self.svg,
                 "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{}\" \
-                 stroke-width=\"1.4\" marker-end=\"url(#{sense:?})\"/>",
+                 stroke-width=\"1.4\" marker-end=\"url(#{kind:?})\"/>",
                 y - 4.0,
                 x + 26.0,
                 y - 4.0,
-                sense.colour()
+                kind.colour()
             );
             self.text(
                 Point(x + 32.0, y),
                 "font-size=\"11\" fill=\"#444444\"",
-                sense.words(),
+                kind.description(),
             );
-            x += 32.0 + sense.words().len() as f64 * 5.9 + 22.0;
+            x += 32.0 + kind.description().len() as f64 * 5.9 + 22.0;
         }
         let _ = writeln!(
             self.svg,
@@ -565,21 +576,17 @@ impl Picture<'_> {
             y - 4.0
         );
         let soft = "font-size=\"11\" fill=\"#444444\"";
-        self.text(
-            Point(x + 14.0, y),
-            soft,
-            "its versions are shown from here on",
-        );
-        x += 14.0 + 35.0 * 5.9 + 22.0;
+        self.text(Point(x + 14.0, y), soft, "installed: visible from here on");
+        x += 14.0 + 31.0 * 5.9 + 22.0;
         let _ = writeln!(
             self.svg,
             "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"24\" height=\"10\" rx=\"3\" fill=\"#ecd9a0\"/>",
             y - 9.0
         );
-        self.text(Point(x + 30.0, y), soft, "a client waits (dashed: in vain)");
+        self.text(Point(x + 30.0, y), soft, "a call (dashed: not committed)");
         y += LINE * 1.5;
         let listed: Vec<String> = (self.names.order.iter().take(LISTED_MAX))
-            .map(|transaction| self.about(*transaction))
+            .map(|transaction| self.describe(*transaction))
             .collect();
         let half = listed.len().div_ceil(2);
         for (number, words) in listed.iter().enumerate() {
@@ -591,7 +598,10 @@ impl Picture<'_> {
         }
         y += half as f64 * LINE;
         let unlisted = self.names.order.len().saturating_sub(LISTED_MAX);
-        for (count, what) in [(unlisted, "more transactions"), (left_out, "more messages")] {
+        for (count, what) in [
+            (unlisted, "more transactions"),
+            (hidden_messages, "more messages"),
+        ] {
             if count > 0 {
                 self.text(Point(LEFT, y), soft, &format!("… and {count} {what}"));
                 y += LINE;
@@ -600,8 +610,8 @@ impl Picture<'_> {
         y + 8.0
     }
 
-    /// What a transaction was, in a line.
-    fn about(&self, transaction: TransactionId) -> String {
+    /// The description of a transaction, in one line.
+    fn describe(&self, transaction: TransactionId) -> String {
         let recorder = self.recorder;
         let name = self.names.of(transaction).unwrap_or_default();
         let Some(attempt) = recorder.attempts.get(&transaction) else {
@@ -615,9 +625,9 @@ impl Picture<'_> {
             let _ = write!(words, ", attempt {}", attempt.number);
         }
         let items: BTreeSet<&str> = match &attempt.outcome {
-            Ok(timestamp) => (recorder.shown.iter())
-                .filter(|shown| shown.timestamp == *timestamp)
-                .flat_map(|shown| shown.items.iter().map(String::as_str))
+            Ok(timestamp) => (recorder.installations.iter())
+                .filter(|one| one.timestamp == *timestamp)
+                .flat_map(|one| one.items.iter().map(String::as_str))
                 .collect(),
             Err(_) => BTreeSet::new(),
         };
@@ -637,7 +647,7 @@ impl Picture<'_> {
             let earlier = attempt.read.len() - read.len();
             let mut seen: BTreeSet<&str> = read.iter().map(String::as_str).collect();
             if earlier > 0 {
-                seen.insert("what was there before");
+                seen.insert("earlier versions");
             }
             let comma = match (&attempt.outcome, items.is_empty()) {
                 (Ok(_), true) => "",
@@ -649,7 +659,7 @@ impl Picture<'_> {
     }
 }
 
-/// The beginning of a text that is longer.
+/// A text, cut to a number of letters.
 fn cut(words: &str, letters_max: usize) -> String {
     match words.chars().count() > letters_max {
         true => words.chars().take(letters_max - 1).chain(['…']).collect(),
@@ -657,7 +667,7 @@ fn cut(words: &str, letters_max: usize) -> String {
     }
 }
 
-/// A few, and how many others there are.
+/// The first few names, and the number of the others.
 fn shortened(all: &BTreeSet<&str>) -> String {
     let mut words: Vec<&str> = all.iter().copied().take(VERSIONS_MAX).collect();
     let more = all.len() - words.len();

@@ -1,8 +1,8 @@
-//! What a diagram shows of what a recorder has seen.
+//! Diagrams of small recordings.
 
 use anabranch_types::NodeId;
 
-use super::layout::{Extent, Scale, rows};
+use super::layout::{Scale, Span, rows};
 use super::*;
 use crate::fault::FaultKind;
 
@@ -26,7 +26,7 @@ fn frame(faults: &[Fault]) -> Frame<'_> {
     }
 }
 
-/// A hundred messages from n0 to n1, 10 us apart and 5 us under way.
+/// A hundred messages from n0 to n1, sent 10 us apart, with a latency of 5 us.
 fn recorder() -> Recorder {
     let mut recorder = Recorder::default();
     for number in 0..100u64 {
@@ -45,13 +45,13 @@ fn recorder() -> Recorder {
     recorder
 }
 
-/// How many arrows there are, without those of the legend.
+/// The number of arrows, without those of the legend.
 fn arrows(svg: &str) -> usize {
-    svg.matches("marker-end").count() - Sense::ALL.len()
+    svg.matches("marker-end").count() - MessageKind::ALL.len()
 }
 
 #[test]
-fn a_race_is_drawn_from_its_first_message_to_the_answer_of_who_demands() {
+fn the_diagram_of_a_race_goes_from_its_first_message_to_the_second_round_answer() {
     let mut recorder = recorder();
     let answer = Label::read("Got", transaction(60));
     recorder.sent(1, 0, at(700), answer);
@@ -59,7 +59,7 @@ fn a_race_is_drawn_from_its_first_message_to_the_answer_of_who_demands() {
     let drawn = recorder.draw(&frame(&[]));
     let svg = &drawn.svg;
     assert!(svg.contains("a &amp; b") && svg.contains("read_group"));
-    // Who is demanded prepares at 550; the answer arrives at 730.
+    // The demanded transaction prepares at 550; the answer arrives at 730.
     let (from, to) = drawn.window;
     assert!((530..550).contains(&from.as_micros()), "{from:?}");
     assert!((731..750).contains(&to.as_micros()), "{to:?}");
@@ -71,7 +71,7 @@ fn a_race_is_drawn_from_its_first_message_to_the_answer_of_who_demands() {
 }
 
 #[test]
-fn of_a_crowded_race_its_own_messages_are_drawn_and_the_others_counted() {
+fn the_diagram_of_a_crowded_race_shows_its_own_messages_and_counts_the_others() {
     let mut recorder = recorder();
     let answer = Label::read("Got", transaction(60));
     recorder.sent(1, 0, at(980), answer);
@@ -87,26 +87,26 @@ fn of_a_crowded_race_its_own_messages_are_drawn_and_the_others_counted() {
 }
 
 #[test]
-fn what_was_found_wrong_first_is_drawn_with_what_led_to_it() {
+fn the_first_violation_is_drawn_with_the_messages_before_it() {
     let mut recorder = recorder();
-    recorder.found_wrong(at(905));
-    recorder.found_wrong(at(950));
+    recorder.violated(at(905));
+    recorder.violated(at(950));
     let drawn = recorder.draw(&frame(&[]));
     let (from, to) = drawn.window;
     assert!(
         from < at(600) && to > at(905) && to < at(950),
         "{from:?} {to:?}"
     );
-    assert!(drawn.svg.contains(">found wrong</text>"));
+    assert!(drawn.svg.contains(">violation</text>"));
     let before = Frame {
         window: Some((at(0), at(99))),
         ..frame(&[])
     };
-    assert!(!recorder.draw(&before).svg.contains("found wrong"));
+    assert!(!recorder.draw(&before).svg.contains(">violation<"));
 }
 
 #[test]
-fn without_a_race_the_first_calls_are_drawn_whatever_comes_late() {
+fn without_a_race_the_first_calls_are_drawn() {
     let mut recorder = Recorder::default();
     recorder.called(1, at(20), CallId(1), "put");
     recorder.answered(1, at(60), CallId(1), true);
@@ -117,7 +117,7 @@ fn without_a_race_the_first_calls_are_drawn_whatever_comes_late() {
 }
 
 #[test]
-fn where_nothing_happens_the_picture_says_so() {
+fn an_empty_window_says_so() {
     let nothing = Recorder::default().draw(&frame(&[]));
     assert!(nothing.is_empty && nothing.svg.ends_with("</svg>\n"));
     let late = Frame {
@@ -131,7 +131,7 @@ fn where_nothing_happens_the_picture_says_so() {
 }
 
 #[test]
-fn what_an_attempt_read_stands_apart_from_why_it_ended() {
+fn an_aborted_attempt_lists_its_reason_and_its_reads() {
     let mut recorder = recorder();
     let attempt = Attempt {
         call: CallId(1 << 32),
@@ -142,25 +142,25 @@ fn what_an_attempt_read_stands_apart_from_why_it_ended() {
     recorder.attempts.insert(transaction(60), attempt);
     let svg = recorder.draw(&frame(&[])).svg;
     assert!(
-        svg.contains("attempt 2: aborted: below floor, reads what was there before"),
+        svg.contains("attempt 2: aborted: below floor, reads earlier versions"),
         "{svg}"
     );
 }
 
 #[test]
-fn another_window_is_drawn_where_it_is_asked_for() {
+fn an_explicit_window_is_drawn() {
     let window = Some((at(0), at(99)));
-    let asked = Frame {
+    let explicit = Frame {
         window,
         ..frame(&[])
     };
-    let svg = recorder().draw(&asked).svg;
+    let svg = recorder().draw(&explicit).svg;
     assert!(svg.contains("0 to 99 us") && !svg.contains("read_group"));
     assert_eq!(svg.matches(">Prepare T").count(), 10);
 }
 
 #[test]
-fn faults_and_what_they_lose_are_drawn() {
+fn faults_and_lost_messages_are_drawn() {
     let fault = |kind| Fault {
         at_us: 500,
         for_us: 200,
@@ -175,14 +175,18 @@ fn faults_and_what_they_lose_are_drawn() {
     ];
     let mut recorder = recorder();
     recorder.sent(0, 1, at(650), Label::other("Stable"));
-    recorder.died(1);
+    recorder.crashed(1);
     let inside = Frame {
         window: Some((at(540), at(800))),
         ..frame(&faults)
     };
     let svg = recorder.draw(&inside).svg;
     assert!(svg.contains(">down</text>") && svg.contains(">7% lost</text>"));
-    assert_eq!(svg.matches('\u{d7}').count(), 1, "what is lost has a cross");
+    assert_eq!(
+        svg.matches('\u{d7}').count(),
+        1,
+        "a lost message has a cross"
+    );
     let outside = Frame {
         window: Some((at(0), at(99))),
         ..frame(&faults)
@@ -192,8 +196,8 @@ fn faults_and_what_they_lose_are_drawn() {
 }
 
 #[test]
-fn bars_that_overlap_lie_in_rows_of_their_own() {
-    let bar = |left, right| Extent { left, right };
+fn overlapping_bars_get_rows_of_their_own() {
+    let bar = |left, right| Span { left, right };
     let bars = [
         bar(0.0, 50.0),
         bar(10.0, 20.0),

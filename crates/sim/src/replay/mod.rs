@@ -1,27 +1,27 @@
-//! A counterexample of the analyser, run by the nodes of a cluster.
+//! Runs a counterexample of the analyser on real nodes.
 //!
-//! Twice:
+//! It runs twice:
 //!
-//! * *Without coordination* there are two replicas (coordination-avoidance.txt, §3): two clusters of one
-//!   node, each with all of the data, that say nothing to each other. Each runs its calls, with the same
-//!   engine, protocol and store as any cluster; what its calls have committed is taken from its nodes, and
-//!   merged as the plan says that columns are merged. The merged rows violate the invariant, as the
-//!   analyser has foretold, or the analyser was wrong.
-//! * *With the plan* there is one cluster of two partitions. Two clients make the calls of the two
-//!   replicas at the same time, again and again, while a seed delays each message; each time the invariant
-//!   holds in what is left, or the plan was wrong. What a client is refused for is counted.
+//! * *Without coordination*, on two replicas (coordination-avoidance.txt, §3): two clusters of one node,
+//!   each with all of the data, that exchange no messages. Each runs its calls with the engine, protocol
+//!   and store of any cluster. The committed effects are taken from the nodes and merged as the plan
+//!   prescribes for each column. The merged rows should violate the invariant; otherwise the analyser
+//!   was wrong.
+//! * *With the plan*, on one cluster of two partitions. Two clients make the calls of the two replicas
+//!   concurrently, many times, while a seed delays each message. Each time the invariant should hold in
+//!   the final rows; otherwise the plan was wrong. Refused calls are counted by reason.
 //!
-//! Isolation is judged by what is left: in its table what one call after the other leaves there, in one
-//! order or the other, run by the same nodes; and in all tables where nothing else than that is found in
-//! this one. Keys, numbers and times that a node has generated are not compared.
+//! Isolation is judged by the final rows. They have to equal the rows that the calls leave one after the
+//! other, in one order or the other, on the same nodes. If the invariant's table agrees, all tables are
+//! compared. Keys, numbers and times that a node generates are ignored.
 //!
-//! What a guard of one type is for ([`Replayer::purpose`]) is run alike: the replicas keep all of the plan but this
-//! guard ([`Replayer::but_for`]), and the rest orders none of their calls. It is shown apart, and not by one cluster
-//! under the plan without the guard: there a row has one owner, who checks its CHECK conditions at commit whatever
-//! the plan orders.
+//! The purpose of a single guard ([`Replayer::purpose`]) is shown in the same way: the replicas keep all
+//! of the plan except this guard ([`Replayer::without_guard`]), and the rest orders none of their calls. That
+//! needs two replicas. In one cluster a row has one owner, which checks the row's CHECK conditions at
+//! commit, whatever the plan orders.
 //!
-//! It departs from the paper in one thing: there replicas exchange what they did; here it is merged
-//! beside them, since no cluster of this house gives up the order of a row's owner.
+//! It departs from the paper in one point: there the replicas exchange their effects; here the effects
+//! are merged outside of the nodes, since our clusters keep the order of a row's owner.
 
 mod nodes;
 
@@ -40,25 +40,25 @@ use anabranch_sql::Application;
 use anabranch_sql::catalog::{Catalog, ColumnDefault};
 use anabranch_types::{ColumnIndex, Effect, TableId, Value};
 
-use nodes::{Start, at_once, one_by_one};
+use nodes::{Start, concurrently, sequentially};
 
 /// Partitions of the cluster that runs the plan.
 const PARTITIONS: u16 = 2;
 
-/// Numbers that are given to identity columns are higher than this, and than those that a counterexample names: so
-/// it is seen that they are given.
+/// Generated numbers of identity columns are higher than this, and higher than the counterexample's own numbers, so that
+/// the two can be distinguished.
 const NUMBERS_ABOVE: i64 = 10_000;
 
-/// So far apart are the numbers that two replicas give to identity columns.
-const NUMBERS_APART: i64 = 1_000;
+/// The distance between the generated numbers of two replicas.
+const NUMBERS_STEP: i64 = 1_000;
 
-/// Why a counterexample could not be run.
+/// The reason why a counterexample could not be run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// An initial row does not load.
     Row(RowError),
-    /// A node has broken an invariant of its protocol.
+    /// A node has violated an invariant of its protocol.
     Protocol(String),
     /// The calls do not end.
     NoEnd,
@@ -69,7 +69,10 @@ impl std::fmt::Display for ReplayError {
         match self {
             ReplayError::Row(error) => write!(f, "an initial row does not load: {error}"),
             ReplayError::Protocol(what) => {
-                write!(f, "a node has broken an invariant of its protocol: {what}")
+                write!(
+                    f,
+                    "a node has violated an invariant of its protocol: {what}"
+                )
             }
             ReplayError::NoEnd => f.write_str("the calls do not end"),
         }
@@ -78,106 +81,109 @@ impl std::fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// What a counterexample came to.
+/// The result of replaying a counterexample.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// Without coordination.
-    pub without: Apart,
-    /// With the plan.
-    pub with: Together,
+    /// The run without coordination.
+    pub without: UncoordinatedRun,
+    /// The runs with the plan.
+    pub with: CoordinatedRun,
 }
 
-/// What two replicas came to.
+/// The result of the run on two replicas.
 #[derive(Clone, Debug)]
-pub struct Apart {
-    /// Why calls failed where they ran, in the counterexample's order; `None` for those that committed.
+pub struct UncoordinatedRun {
+    /// The errors of the calls, in the counterexample's order; `None` for calls that committed.
     pub refused: Vec<Option<String>>,
-    /// The merged rows, as INSERT statements; none if a call failed.
+    /// The merged rows, as INSERT statements; empty if a call failed.
     pub merged: Vec<String>,
-    /// Whether they violate the counterexample's invariant.
+    /// Whether the merged rows violate the counterexample's invariant.
     pub is_broken: bool,
 }
 
-/// What one cluster under the plan came to.
+/// The result of the runs in one cluster under the plan.
 #[derive(Clone, Debug)]
-pub struct Together {
-    /// How often the calls were made, each time with other delays.
+pub struct CoordinatedRun {
+    /// The number of runs, each with other delays.
     pub interleavings: u32,
-    /// How often each call failed, by what it was told, in the counterexample's order.
+    /// The number of failures of each call, by error, in the counterexample's order.
     pub refused: Vec<BTreeMap<String, u32>>,
-    /// The first time that the invariant broke.
+    /// The first run in which an invariant was violated.
     pub broken: Option<BrokenPlan>,
 }
 
-/// What the plan let happen.
+/// A run in which the plan did not preserve an invariant.
 #[derive(Clone, Debug)]
 pub struct BrokenPlan {
     /// The seed of the delays.
     pub seed: u64,
-    /// What was left, as INSERT statements.
+    /// The final rows, as INSERT statements.
     pub rows: Vec<String>,
-    /// The invariants that it violates.
+    /// The violated invariants.
     pub violated: Vec<String>,
 }
 
 impl Replayed {
-    /// Whether the invariant broke without coordination, and held with the plan.
-    pub fn is_as_told(&self) -> bool {
+    /// Whether the invariant was violated without coordination, and held with the plan.
+    pub fn confirms_analysis(&self) -> bool {
         self.without.is_broken && self.with.broken.is_none()
     }
 }
 
-/// Runs an application's counterexamples.
+/// Replays an application's counterexamples.
 pub struct Replayer {
     plan: Plan,
-    /// One partition, no guards, or all but one.
-    apart: Arc<PlannedApplication>,
-    /// Two partitions, all guards.
-    together: Arc<PlannedApplication>,
+    /// One partition; no guards, or all but one.
+    uncoordinated: Arc<PlannedApplication>,
+    /// Two partitions; all guards.
+    coordinated: Arc<PlannedApplication>,
 }
 
 impl Replayer {
-    /// Of an application that was compiled twice from the same files, and its plan.
+    /// A replayer for an application and its plan. The application is compiled twice from the same files.
     pub fn new(application: Application, again: Application, plan: Plan) -> Replayer {
         let unguarded = plan.without_guards(application.summaries());
         Replayer {
-            apart: PlannedApplication::new(application, unguarded, 1),
-            together: PlannedApplication::new(again, plan.clone(), PARTITIONS),
+            uncoordinated: PlannedApplication::new(application, unguarded, 1),
+            coordinated: PlannedApplication::new(again, plan.clone(), PARTITIONS),
             plan,
         }
     }
 
-    /// The same with another plan for what runs together: one that lacks a guard, say.
+    /// The replayer with another plan for the coordinated runs, for example one that lacks a guard.
     #[must_use]
-    pub fn under(mut self, again: Application, plan: Plan) -> Replayer {
-        self.together = PlannedApplication::new(again, plan, PARTITIONS);
+    pub fn with_plan(mut self, again: Application, plan: Plan) -> Replayer {
+        self.coordinated = PlannedApplication::new(again, plan, PARTITIONS);
         self
     }
 
-    /// The same, whose replicas do without one guard of one type and keep all else of the plan.
+    /// The replayer whose replicas keep all of the plan except one guard of one transaction type.
     ///
     /// # Panics
-    /// When there is no such guard.
+    /// If there is no such guard.
     #[must_use]
-    pub fn but_for(self, entry: usize, guard: usize) -> Replayer {
+    pub fn without_guard(self, entry: usize, guard: usize) -> Replayer {
         let less = |application: &Application| {
             let summaries = application.summaries();
             self.plan.without_guard(summaries, entry, guard)
         };
-        let apart = match Arc::into_inner(self.apart) {
+        let uncoordinated = match Arc::into_inner(self.uncoordinated) {
             Some(planned) => {
                 let less = less(&planned.application);
                 PlannedApplication::new(planned.application, less, 1)
             }
-            None => unreachable!("whoever runs it has it for as long as it runs"),
+            None => unreachable!("no run holds the application between replays"),
         };
-        Replayer { apart, ..self }
+        Replayer {
+            uncoordinated,
+            ..self
+        }
     }
 
-    /// What a guard of one type is for: see [`Explorer::purpose`].
+    /// The purpose of one guard of one transaction type: see [`Explorer::purpose`].
     ///
     /// # Panics
-    /// When there is no such guard.
+    /// If there is no such guard.
     pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
         self.explorer().purpose(entry, guard, seed, effort)
     }
@@ -187,9 +193,9 @@ impl Replayer {
         &self.plan
     }
 
-    /// What was analysed.
+    /// The catalog of the application.
     pub fn catalog(&self) -> &Catalog {
-        self.apart.application.catalog()
+        self.uncoordinated.application.catalog()
     }
 
     /// The application's counterexamples: see [`Explorer::counterexamples`].
@@ -198,41 +204,41 @@ impl Replayer {
     }
 
     fn explorer(&self) -> Explorer<'_> {
-        Explorer::new(&self.apart.application, &self.plan)
+        Explorer::new(&self.uncoordinated.application, &self.plan)
     }
 
-    /// Runs a counterexample without coordination, and so often with the plan.
+    /// Runs a counterexample once without coordination, and `interleavings` times with the plan.
     ///
     /// # Errors
-    /// When nodes cannot run it.
+    /// If the nodes cannot run it.
     pub fn replay(
         &self,
-        shown: &Counterexample,
+        counterexample: &Counterexample,
         interleavings: u32,
     ) -> Result<Replayed, ReplayError> {
-        let mut judge = Judge::new(self, shown)?;
+        let mut judge = Judge::new(self, counterexample)?;
         Ok(Replayed {
-            without: self.apart(&mut judge)?,
-            with: self.together(&judge, interleavings)?,
+            without: self.uncoordinated(&mut judge)?,
+            with: self.coordinated(&judge, interleavings)?,
         })
     }
 
-    fn apart(&self, judge: &mut Judge<'_>) -> Result<Apart, ReplayError> {
-        let shown = judge.shown;
-        let initial = nodes::stored(&judge.start(&self.apart, 0))?;
-        let (mut refused, mut effects) = self.each_by_itself(judge, &shown.calls)?;
-        if let Some(calls) = self.meant(&shown.calls, &effects) {
-            (refused, effects) = self.each_by_itself(judge, &calls)?;
+    fn uncoordinated(&self, judge: &mut Judge<'_>) -> Result<UncoordinatedRun, ReplayError> {
+        let counterexample = judge.counterexample;
+        let initial = nodes::stored(&judge.start(&self.uncoordinated, 0))?;
+        let (mut refused, mut effects) = self.run_uncoordinated(judge, &counterexample.calls)?;
+        if let Some(calls) = self.renamed(&counterexample.calls, &effects) {
+            (refused, effects) = self.run_uncoordinated(judge, &calls)?;
         }
-        let mut apart = Apart {
+        let mut run = UncoordinatedRun {
             refused,
             merged: Vec::new(),
             is_broken: false,
         };
-        if apart.refused.iter().any(Option::is_some) {
-            return Ok(apart);
+        if run.refused.iter().any(Option::is_some) {
+            return Ok(run);
         }
-        let calls = shown.calls.iter().zip(effects);
+        let calls = counterexample.calls.iter().zip(effects);
         let committed: Vec<Committed> = calls
             .map(|(call, effects)| Committed {
                 replica: call.replica,
@@ -241,21 +247,21 @@ impl Replayer {
             .collect();
         let explorer = self.explorer();
         if let Some(merged) = explorer.merged(&initial, &committed) {
-            apart.merged = explorer.statements(&merged.rows);
-            apart.is_broken = match &mut judge.isolation {
+            run.merged = explorer.statements(&merged.rows);
+            run.is_broken = match &mut judge.isolation {
                 Some(isolation) => isolation.is_lost(&merged.rows),
-                None => merged.violated.contains(&shown.invariant),
+                None => merged.violated.contains(&counterexample.invariant),
             };
         }
-        Ok(apart)
+        Ok(run)
     }
 
-    /// Has each replica run its own of these calls: why each failed, and what it has done.
+    /// Runs the calls of each replica on its own node. Returns the error and the effects of each call.
     #[expect(
         clippy::type_complexity,
         reason = "two lists, in the order of the calls"
     )]
-    fn each_by_itself(
+    fn run_uncoordinated(
         &self,
         judge: &Judge<'_>,
         calls: &[ReplicaCall],
@@ -263,18 +269,22 @@ impl Replayer {
         let mut refused = vec![None; calls.len()];
         let mut effects = vec![Vec::new(); calls.len()];
         for replica in 0..2 {
-            let numbers = judge.numbers(&self.apart, replica)?;
+            let numbers = judge.numbers(&self.uncoordinated, replica)?;
             let start = Start {
                 numbers: &numbers,
                 life: Incarnation(replica as u64 + 1),
-                ..judge.start(&self.apart, 0)
+                ..judge.start(&self.uncoordinated, 0)
             };
             let mine = |place: &usize| calls[*place].replica == replica;
             let places: Vec<usize> = (0..calls.len()).filter(mine).collect();
             let calls: Vec<ReplicaCall> = places.iter().map(|p| calls[*p].clone()).collect();
             let order: Vec<usize> = (0..calls.len()).collect();
-            let ended = one_by_one(&start, &calls, &order)?;
-            for ((place, end), done) in places.into_iter().zip(ended.ends).zip(ended.effects) {
+            let outcomes = sequentially(&start, &calls, &order)?;
+            for ((place, end), done) in places
+                .into_iter()
+                .zip(outcomes.results)
+                .zip(outcomes.effects)
+            {
                 refused[place] = end.err().map(|error| error.to_string());
                 effects[place] = done;
             }
@@ -282,9 +292,9 @@ impl Replayer {
         Ok((refused, effects))
     }
 
-    /// The calls, where one names a key that another has generated: by the key that this one generates here.
-    /// `None` where none does.
-    fn meant(&self, calls: &[ReplicaCall], effects: &[Vec<Effect>]) -> Option<Vec<ReplicaCall>> {
+    /// The calls with generated keys replaced: where an argument is a key that another call generated in the
+    /// counterexample, it becomes the key that this call generated here. `None` if there is no such argument.
+    fn renamed(&self, calls: &[ReplicaCall], effects: &[Vec<Effect>]) -> Option<Vec<ReplicaCall>> {
         let mut other: Vec<(&Value, Value)> = Vec::new();
         for (call, effects) in calls.iter().zip(effects) {
             let rows = effects.iter().filter_map(|effect| match effect {
@@ -292,119 +302,126 @@ impl Replayer {
                 _ => None,
             });
             for ((table, row), (of, values)) in rows.zip(&call.inserted) {
-                let layout = &self.apart.schema().table(table).layout;
+                let layout = &self.uncoordinated.schema().table(table).layout;
                 let pairs = values.iter().zip(row.values(layout));
                 let generated = |value: &Value| matches!(value, Value::Int(_) | Value::Uuid(_));
                 let pairs = pairs.filter(|(there, _)| table == *of && generated(there));
                 other.extend(pairs.filter(|(there, here)| *there != here));
             }
         }
-        let mut meant = calls.to_vec();
-        for argument in meant.iter_mut().flat_map(|call| &mut call.arguments) {
+        let mut renamed = calls.to_vec();
+        for argument in renamed.iter_mut().flat_map(|call| &mut call.arguments) {
             if let Some((_, here)) = other.iter().find(|(there, _)| **there == *argument) {
                 *argument = here.clone();
             }
         }
-        (meant != calls).then_some(meant)
+        (renamed != calls).then_some(renamed)
     }
 
-    fn together(&self, judge: &Judge<'_>, interleavings: u32) -> Result<Together, ReplayError> {
-        let shown = judge.shown;
+    fn coordinated(
+        &self,
+        judge: &Judge<'_>,
+        interleavings: u32,
+    ) -> Result<CoordinatedRun, ReplayError> {
+        let counterexample = judge.counterexample;
         let explorer = self.explorer();
-        let mut together = Together {
+        let mut runs = CoordinatedRun {
             interleavings,
-            refused: vec![BTreeMap::new(); shown.calls.len()],
+            refused: vec![BTreeMap::new(); counterexample.calls.len()],
             broken: None,
         };
         for seed in 1..=u64::from(interleavings) {
-            let start = judge.start(&self.together, seed);
-            let numbers = judge.numbers(&self.together, 0)?;
+            let start = judge.start(&self.coordinated, seed);
+            let numbers = judge.numbers(&self.coordinated, 0)?;
             let start = Start {
                 numbers: &numbers,
                 ..start
             };
-            let ended = at_once(&start, &shown.calls)?;
-            for (counts, end) in together.refused.iter_mut().zip(&ended.ends) {
+            let outcomes = concurrently(&start, &counterexample.calls)?;
+            for (counts, end) in runs.refused.iter_mut().zip(&outcomes.results) {
                 if let Err(error) = end {
                     *counts.entry(error.to_string()).or_default() += 1;
                 }
             }
-            let mut violated = explorer.violated(&ended.rows);
+            let mut violated = explorer.violated(&outcomes.rows);
             if let Some(isolation) = &judge.isolation
-                && !isolation.permits(&ended.rows)
+                && !isolation.permits(&outcomes.rows)
             {
-                violated.push(shown.invariant.clone());
+                violated.push(counterexample.invariant.clone());
             }
-            if !violated.is_empty() && together.broken.is_none() {
-                together.broken = Some(BrokenPlan {
+            if !violated.is_empty() && runs.broken.is_none() {
+                runs.broken = Some(BrokenPlan {
                     seed,
-                    rows: explorer.statements(&ended.rows),
+                    rows: explorer.statements(&outcomes.rows),
                     violated,
                 });
             }
         }
-        Ok(together)
+        Ok(runs)
     }
 }
 
-/// What is looked at after a counterexample has run.
+/// The checks after a run of a counterexample.
 struct Judge<'c> {
-    shown: &'c Counterexample,
+    counterexample: &'c Counterexample,
     isolation: Option<Isolation>,
     none: SequenceStarts,
 }
 
 impl<'c> Judge<'c> {
-    fn new(replayer: &Replayer, shown: &'c Counterexample) -> Result<Judge<'c>, ReplayError> {
+    fn new(
+        replayer: &Replayer,
+        counterexample: &'c Counterexample,
+    ) -> Result<Judge<'c>, ReplayError> {
         let mut judge = Judge {
-            shown,
+            counterexample,
             isolation: None,
             none: SequenceStarts::default(),
         };
-        let name = shown.invariant.strip_prefix("isolation(");
+        let name = counterexample.invariant.strip_prefix("isolation(");
         let name = name.and_then(|rest| rest.strip_suffix(')'));
-        let tables = &replayer.together.schema().tables;
+        let tables = &replayer.coordinated.schema().tables;
         if let Some(table) = name.and_then(|name| tables.iter().find(|t| t.name == name)) {
             let mut isolation = Isolation {
                 tables: vec![table.id],
-                known: known(shown),
-                generated: lent(&replayer.together),
-                planned: Arc::clone(&replayer.together),
+                known: known(counterexample),
+                generated: generated_or_referencing(&replayer.coordinated),
+                planned: Arc::clone(&replayer.coordinated),
                 permitted: Vec::new(),
             };
             for order in [[0, 1], [1, 0]] {
-                let start = judge.start(&replayer.together, 0);
-                let numbers = judge.numbers(&replayer.together, 0)?;
+                let start = judge.start(&replayer.coordinated, 0);
+                let numbers = judge.numbers(&replayer.coordinated, 0)?;
                 let start = Start {
                     numbers: &numbers,
                     ..start
                 };
-                let ended = one_by_one(&start, &shown.calls, &order)?;
-                isolation.permitted.push(ended.rows);
+                let outcomes = sequentially(&start, &counterexample.calls, &order)?;
+                isolation.permitted.push(outcomes.rows);
             }
             judge.isolation = Some(isolation);
         }
         Ok(judge)
     }
 
-    /// What identity columns get numbers above: different on each replica.
+    /// The starts of generated numbers, which differ between the replicas.
     fn numbers(
         &self,
         planned: &Arc<PlannedApplication>,
         replica: usize,
     ) -> Result<SequenceStarts, ReplayError> {
         let mut numbers = nodes::numbers(&self.start(planned, 0))?;
-        let known = known(self.shown);
+        let known = known(self.counterexample);
         let known = known.iter().filter_map(|value| match value {
             Value::Int(number) => Some(*number),
             _ => None,
         });
-        // Beyond what a column has room for there is nothing to give.
-        let fitting = known.filter(|number| *number < NUMBERS_ABOVE + NUMBERS_APART);
+        // A number near a column's limit would leave no numbers to generate.
+        let fitting = known.filter(|number| *number < NUMBERS_ABOVE + NUMBERS_STEP);
         let above = fitting.max().unwrap_or(0).max(NUMBERS_ABOVE);
-        let apart = NUMBERS_APART * replica as i64;
+        let offset = NUMBERS_STEP * replica as i64;
         for (table, column) in generated(planned) {
-            numbers.include(table, column, above + apart);
+            numbers.include(table, column, above + offset);
         }
         Ok(numbers)
     }
@@ -412,7 +429,7 @@ impl<'c> Judge<'c> {
     fn start<'s>(&'s self, planned: &'s Arc<PlannedApplication>, seed: u64) -> Start<'s> {
         Start {
             planned,
-            rows: &self.shown.rows,
+            rows: &self.counterexample.rows,
             numbers: &self.none,
             life: Incarnation::FIRST,
             seed,
@@ -420,26 +437,29 @@ impl<'c> Judge<'c> {
     }
 }
 
-/// What one call after the other leaves.
+/// The final rows of serial runs.
 struct Isolation {
-    /// The tables that are looked at.
+    /// The tables that are compared.
     tables: Vec<TableId>,
-    /// Values that are given, not generated.
+    /// Values of the counterexample, which are not generated.
     known: Vec<Value>,
-    /// Columns of generated numbers, and those that refer to them.
+    /// Columns of generated numbers, and columns that refer to them.
     generated: Vec<(TableId, ColumnIndex)>,
     planned: Arc<PlannedApplication>,
-    /// What may be left.
+    /// The permitted final rows.
     permitted: Vec<Vec<StoredRow>>,
 }
 
 impl Isolation {
     fn permits(&self, rows: &[StoredRow]) -> bool {
-        let left = self.told(rows);
-        self.permitted.iter().any(|rows| self.told(rows) == left)
+        let left = self.comparable(rows);
+        self.permitted
+            .iter()
+            .any(|rows| self.comparable(rows) == left)
     }
 
-    /// Whether something is lost in the table, or else in any: from then on all are looked at.
+    /// Whether isolation was violated in the invariant's table, or else in any table. From then on all tables are
+    /// compared.
     fn is_lost(&mut self, rows: &[StoredRow]) -> bool {
         if !self.permits(rows) {
             return true;
@@ -449,26 +469,28 @@ impl Isolation {
         !self.permits(rows)
     }
 
-    /// The tables' rows, without what nodes have generated.
-    fn told(&self, rows: &[StoredRow]) -> BTreeMap<TableId, Vec<String>> {
-        let mut told: BTreeMap<TableId, Vec<String>> = BTreeMap::new();
+    /// The tables' rows, with NULL in the place of generated values.
+    fn comparable(&self, rows: &[StoredRow]) -> BTreeMap<TableId, Vec<String>> {
+        let mut comparable: BTreeMap<TableId, Vec<String>> = BTreeMap::new();
         for (table, _, row) in rows
             .iter()
             .filter(|(table, ..)| self.tables.contains(table))
         {
             let values = row.values(&self.planned.schema().table(*table).layout);
             let values = values.into_iter().zip(0..);
-            let given =
-                values.map(|(value, column)| self.given(value, *table, ColumnIndex(column)));
+            let given = values
+                .map(|(value, column)| self.without_generated(value, *table, ColumnIndex(column)));
             let row = format!("{:?}", given.collect::<Vec<_>>());
-            told.entry(*table).or_default().push(row);
+            comparable.entry(*table).or_default().push(row);
         }
-        told.values_mut().for_each(|rows| rows.sort_unstable());
-        told
+        comparable
+            .values_mut()
+            .for_each(|rows| rows.sort_unstable());
+        comparable
     }
 
-    /// A value, or NULL in the place of one that a node has generated.
-    fn given(&self, value: Value, table: TableId, column: ColumnIndex) -> Value {
+    /// A value, or NULL in the place of a generated one.
+    fn without_generated(&self, value: Value, table: TableId, column: ColumnIndex) -> Value {
         let generates = match &value {
             Value::Uuid(_) | Value::Timestamp(_) | Value::Date(_) => true,
             _ => self.generated.contains(&(table, column)),
@@ -480,10 +502,10 @@ impl Isolation {
     }
 }
 
-/// All values of a counterexample.
-fn known(shown: &Counterexample) -> Vec<Value> {
-    let rows = shown.rows.iter().flat_map(|(_, values)| values);
-    let arguments = shown.calls.iter().flat_map(|call| &call.arguments);
+/// All values in a counterexample.
+fn known(counterexample: &Counterexample) -> Vec<Value> {
+    let rows = counterexample.rows.iter().flat_map(|(_, values)| values);
+    let arguments = counterexample.calls.iter().flat_map(|call| &call.arguments);
     let mut known: Vec<Value> = Vec::new();
     for value in rows.chain(arguments) {
         match value {
@@ -507,25 +529,27 @@ fn generated(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
     columns.collect()
 }
 
-/// The same, and the columns that refer to them.
-fn lent(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
+/// The identity and serial columns, and the columns that refer to them.
+fn generated_or_referencing(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
     let tables = &planned.application.catalog().tables;
     let keys = || {
         tables
             .iter()
             .flat_map(|table| table.foreign_keys.iter().map(|key| (table.id, key)))
     };
-    let mut lent = generated(planned);
+    let mut generated_or_referencing = generated(planned);
     let mut next = 0;
-    while let Some(parent) = lent.get(next).copied() {
+    while let Some(parent) = generated_or_referencing.get(next).copied() {
         next += 1;
         for (table, key) in keys() {
             for (column, of) in key.columns.iter().zip(&key.parent_columns) {
-                if (key.parent, *of) == parent && !lent.contains(&(table, *column)) {
-                    lent.push((table, *column));
+                if (key.parent, *of) == parent
+                    && !generated_or_referencing.contains(&(table, *column))
+                {
+                    generated_or_referencing.push((table, *column));
                 }
             }
         }
     }
-    lent
+    generated_or_referencing
 }

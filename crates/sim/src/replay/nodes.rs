@@ -1,5 +1,4 @@
-//! RAMP nodes in virtual time, whose messages a seed delays, and two clients that each call one after
-//! another.
+//! RAMP nodes in virtual time, with message delays from a seed, and two clients that each make one call after another.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -19,43 +18,43 @@ use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{Effect, NodeId, PartitionId, SplitMix64, TableId, Ticks, Value};
 
 use super::ReplayError;
-use crate::host::rows_of;
+use crate::rows::rows_of;
 
-/// How long a message travels at most; at least a microsecond.
+/// The longest delay of a message; the shortest is a microsecond.
 const DELAY_MAX: Ticks = Ticks::from_micros(1_000);
 
-/// A client begins up to so long after the other.
+/// The largest difference between the clients' first calls.
 const START_MAX: Ticks = Ticks::from_micros(2_000);
 
-/// So many events are more than any replay takes.
+/// More events than any replay takes.
 const EVENTS_MAX: u32 = 1_000_000;
 
-/// What becomes of a call.
-pub(super) type End = Result<(), CallError>;
+/// The result of a call.
+pub(super) type CallResult = Result<(), CallError>;
 
 type Message = <RampNode as Protocol>::Message;
 
-/// Where nodes begin.
+/// The initial state of the nodes.
 pub(super) struct Start<'s> {
-    /// What they run.
+    /// The application.
     pub(super) planned: &'s Arc<PlannedApplication>,
-    /// The rows that are there.
+    /// The initial rows.
     pub(super) rows: &'s [(TableId, Vec<Value>)],
-    /// What sequences give numbers above.
+    /// The starts of generated numbers.
     pub(super) numbers: &'s SequenceStarts,
-    /// Which life of theirs it is: nodes of two lives generate different keys.
+    /// The nodes' incarnation: different incarnations generate different keys.
     pub(super) life: Incarnation,
-    /// Where delays come from.
+    /// The seed of the delays.
     pub(super) seed: u64,
 }
 
-/// What came of some calls.
-pub(super) struct Ended {
-    /// What became of each, in their order.
-    pub(super) ends: Vec<End>,
-    /// What each has committed.
+/// The outcomes of some calls.
+pub(super) struct Outcomes {
+    /// The result of each call, in their order.
+    pub(super) results: Vec<CallResult>,
+    /// The committed effects of each call.
     pub(super) effects: Vec<Vec<Effect>>,
-    /// The rows that are left.
+    /// The final rows.
     pub(super) rows: Vec<StoredRow>,
 }
 
@@ -73,28 +72,30 @@ fn stores(start: &Start<'_>) -> Result<Vec<Store>, ReplayError> {
     (0..partitions).map(fill).collect()
 }
 
-/// The rows that replicas begin with, as a store keeps them.
+/// The initial rows, as a store keeps them.
 pub(super) fn stored(start: &Start<'_>) -> Result<Vec<StoredRow>, ReplayError> {
-    Ok(gathered(stores(start)?.iter()))
+    Ok(all_rows(stores(start)?.iter()))
 }
 
-/// The highest number that each identity or serial column has.
+/// The highest number of each identity or serial column.
 pub(super) fn numbers(start: &Start<'_>) -> Result<SequenceStarts, ReplayError> {
     Ok(SequenceStarts::of(start.planned, &stores(start)?))
 }
 
-fn gathered<'s>(stores: impl Iterator<Item = &'s Store>) -> Vec<StoredRow> {
+fn all_rows<'s>(stores: impl Iterator<Item = &'s Store>) -> Vec<StoredRow> {
     let rows: BTreeMap<_, _> = stores.flat_map(rows_of).collect();
     let rows = rows.into_iter();
     rows.map(|((table, key), row)| (table, key, row)).collect()
 }
 
-/// Has two clients make the calls of two replicas, each its own one after another, both at the same
-/// time.
+/// Makes the calls of two replicas by two clients at the same time. Each makes one call after another.
 ///
 /// # Errors
-/// When rows do not load, a node breaks an invariant of its protocol, or no end is in sight.
-pub(super) fn at_once(start: &Start<'_>, calls: &[ReplicaCall]) -> Result<Ended, ReplayError> {
+/// If rows do not load, a node violates an invariant of its protocol, or the calls do not end.
+pub(super) fn concurrently(
+    start: &Start<'_>,
+    calls: &[ReplicaCall],
+) -> Result<Outcomes, ReplayError> {
     let sides = [0, 1].map(|replica| {
         let of = |place: &usize| calls[*place].replica == replica;
         (0..calls.len()).filter(of).collect()
@@ -102,15 +103,15 @@ pub(super) fn at_once(start: &Start<'_>, calls: &[ReplicaCall]) -> Result<Ended,
     Nodes::new(start)?.run(calls, sides)
 }
 
-/// Has one client make calls one after another, in this order of their places.
+/// Makes calls by one client, one after another in this order.
 ///
 /// # Errors
-/// As [`at_once`].
-pub(super) fn one_by_one(
+/// As [`concurrently`].
+pub(super) fn sequentially(
     start: &Start<'_>,
     calls: &[ReplicaCall],
     order: &[usize],
-) -> Result<Ended, ReplayError> {
+) -> Result<Outcomes, ReplayError> {
     let sides = [order.iter().copied().collect(), VecDeque::new()];
     Nodes::new(start)?.run(calls, sides)
 }
@@ -120,12 +121,12 @@ struct Nodes {
     random: SplitMix64,
     now: Ticks,
     sent: u64,
-    /// By the time at which it arrives, then by order: what comes of it.
+    /// Arrival times of messages, with the messages' numbers.
     due: BinaryHeap<Reverse<(Ticks, u64)>>,
     messages: BTreeMap<u64, (NodeId, NodeId, Message)>,
-    /// When the last message between two nodes arrives: none overtakes another.
+    /// The last arrival on each link: messages stay in order.
     last: BTreeMap<(NodeId, NodeId), Ticks>,
-    ends: BTreeMap<CallId, End>,
+    results: BTreeMap<CallId, CallResult>,
     attempts: Vec<AttemptRecord>,
 }
 
@@ -155,24 +156,24 @@ impl Nodes {
             due: BinaryHeap::new(),
             messages: BTreeMap::new(),
             last: BTreeMap::new(),
-            ends: BTreeMap::new(),
+            results: BTreeMap::new(),
             attempts: Vec::new(),
         })
     }
 
-    /// Makes the calls of each side one after another; ends when all have ended and no message travels.
+    /// Makes the calls of both clients, until all have ended and no message is in flight.
     fn run(
         mut self,
         calls: &[ReplicaCall],
         mut sides: [VecDeque<usize>; 2],
-    ) -> Result<Ended, ReplayError> {
-        let begins = [0, 1].map(|_| self.now + self.up_to(START_MAX));
+    ) -> Result<Outcomes, ReplayError> {
+        let begins = [0, 1].map(|_| self.now + self.random_up_to(START_MAX));
         let nodes = self.nodes.len() as u64;
         let stands = [0, 1].map(|_| self.random.below(nodes) as usize);
         let mut under_way: [Option<CallId>; 2] = [None, None];
         for _ in 0..EVENTS_MAX {
             for (side, running) in under_way.iter_mut().enumerate() {
-                if running.is_some_and(|id| self.ends.contains_key(&id)) {
+                if running.is_some_and(|id| self.results.contains_key(&id)) {
                     *running = None;
                 }
                 if running.is_none()
@@ -192,7 +193,7 @@ impl Nodes {
             let idle = self.nodes.iter().all(|node| node.calls() == 0);
             if idle && arrival.is_none() && begin.is_none() {
                 if sides.iter().all(VecDeque::is_empty) {
-                    return Ok(self.ended(calls.len()));
+                    return Ok(self.outcomes(calls.len()));
                 }
                 continue;
             }
@@ -222,7 +223,7 @@ impl Nodes {
         Err(ReplayError::NoEnd)
     }
 
-    fn up_to(&mut self, most: Ticks) -> Ticks {
+    fn random_up_to(&mut self, most: Ticks) -> Ticks {
         Ticks::from_micros(1 + self.random.below(most.as_micros()))
     }
 
@@ -265,7 +266,7 @@ impl Nodes {
         for (to, message) in out.messages {
             self.sent += 1;
             let from = NodeId(at as u16);
-            let travels = self.up_to(DELAY_MAX);
+            let travels = self.random_up_to(DELAY_MAX);
             let last = self.last.entry((from, to)).or_default();
             *last = (self.now + travels).max(*last);
             self.due.push(Reverse((*last, self.sent)));
@@ -273,12 +274,12 @@ impl Nodes {
         }
         self.attempts.append(&mut out.attempts);
         for outcome in out.outcomes {
-            self.ends.insert(outcome.id, outcome.result.map(drop));
+            self.results.insert(outcome.id, outcome.result.map(drop));
         }
         Ok(())
     }
 
-    fn ended(mut self, calls: usize) -> Ended {
+    fn outcomes(mut self, calls: usize) -> Outcomes {
         let mut effects = vec![Vec::new(); calls];
         for attempt in std::mem::take(&mut self.attempts) {
             if let AttemptOutcome::Committed(_) = attempt.outcome
@@ -288,13 +289,13 @@ impl Nodes {
                 *place = parts.flat_map(|part| part.effects).collect();
             }
         }
-        let mut ends = self.ends;
+        let mut results = self.results;
         let places = (0..calls as u64).map(CallId);
         let stores = self.nodes.iter().map(|node| node.protocol().store());
-        Ended {
-            ends: places.filter_map(|id| ends.remove(&id)).collect(),
+        Outcomes {
+            results: places.filter_map(|id| results.remove(&id)).collect(),
             effects,
-            rows: gathered(stores),
+            rows: all_rows(stores),
         }
     }
 }

@@ -46,7 +46,7 @@ const NOT_AS_PREDICTED: Reason = Reason {
 
 impl Outcome {
     fn is_needed(&self) -> bool {
-        matches!(self, Outcome::Keeps(_, replayed) if replayed.is_as_told())
+        matches!(self, Outcome::Keeps(_, replayed) if replayed.confirms_analysis())
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn run(
             let Purpose::Keeps(shown) = &purpose else {
                 return (purpose, replayer, None);
             };
-            let less = replayer.but_for(entry, guard);
+            let less = replayer.without_guard(entry, guard);
             let replayed = less.replay(shown, arguments.interleavings);
             (purpose, less, Some(replayed))
         });
@@ -195,7 +195,7 @@ fn guard_as_json(plan: &Plan, (index, id, outcome): &(GuardIndex, String, Outcom
     let (case, reason) = match outcome {
         Outcome::Keeps(shown, replayed) => (
             Some(as_json(shown, replayed)),
-            (!replayed.is_as_told()).then_some(NOT_AS_PREDICTED),
+            (!replayed.confirms_analysis()).then_some(NOT_AS_PREDICTED),
         ),
         Outcome::NotShown(reason) => (None, Some(*reason)),
     };

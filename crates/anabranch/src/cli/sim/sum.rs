@@ -1,6 +1,6 @@
-//! What runs have come to: added up over their seeds, and in the form that other programs read
-//! (`docs/schemas/sim.schema.json`). Nothing of the wall clock is in that form, so that a command
-//! that is given again writes the same file.
+//! The reports of runs, added up over their seeds, and the JSON form of the sum
+//! (`docs/schemas/sim.schema.json`). The JSON has no wall-clock times, so that the same command writes
+//! the same file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,54 +9,54 @@ use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{FaultPlan, Report};
 use serde_json::{Value, json};
 
-/// What was run.
-pub(super) struct Asked<'a> {
+/// The parameters of the runs.
+pub(super) struct Parameters<'a> {
     pub(super) workload: &'a str,
     pub(super) protocol: &'a str,
     pub(super) nodes: u16,
-    /// Of each node, itself counted.
+    /// Of each node, the primary included.
     pub(super) replicas: u16,
     pub(super) clusters: u16,
-    /// How many clusters may be lost, under Prepare-F.
+    /// The number of clusters that may be lost, under Prepare-F.
     pub(super) prepare_f: Option<u16>,
-    /// After how many microseconds another copy is asked, in quorum operation.
+    /// In quorum operation: the microseconds after which a read goes to another copy.
     pub(super) quorum: Option<u64>,
     pub(super) clients: u32,
     pub(super) transactions: u64,
     pub(super) network: &'a str,
-    /// As `--faults` says it; `None` for the plan of a case that is run again.
+    /// The value of `--faults`; `None` for a replayed case.
     pub(super) faults: Option<&'a str>,
-    /// The faults of a single run, drawn or read.
+    /// The fault plan of a single run.
     pub(super) plan: Option<&'a FaultPlan>,
     pub(super) seeds: Range<u64>,
 }
 
-/// What one seed has come to, or many.
+/// The sum of the reports of one or many seeds.
 #[derive(Default)]
 pub(super) struct Sum {
     pub(super) runs: u64,
-    /// Runs whose own faults showed less than they should have.
+    /// Runs whose own faults did not cause all situations that they should.
     weak: u64,
     pub(super) committed: u64,
     pub(super) events: u64,
     pub(super) simulated_us: u64,
     pub(super) answered_us: u64,
-    /// Runs that never came to rest, so that what they left and their histories were not judged.
-    pub(super) restless: u64,
+    /// Runs that did not come to rest, so that their final states and histories were not checked.
+    pub(super) not_at_rest: u64,
     pub(super) messages: u64,
     pub(super) packets: u64,
     pub(super) resent: u64,
     pub(super) checked: Checked,
-    /// What runs should have seen, and how many have not.
+    /// Situations that runs' faults should have caused, and the number of runs where they did not.
     missing: BTreeMap<&'static str, u64>,
-    /// What protocol and workload show now and then, and in how many runs they have not.
+    /// Situations that protocol and workload reach sometimes, and the number of runs that did not.
     unseen: BTreeMap<&'static str, u64>,
     pub(super) sometimes: BTreeMap<&'static str, u64>,
     pub(super) faults: BTreeMap<&'static str, u64>,
     pub(super) aborts: BTreeMap<String, u64>,
-    /// The hash of all that has happened, of a single run.
+    /// The trace hash of a single run.
     trace: Option<u64>,
-    /// In the order in which they ended.
+    /// Failed seeds, in the order in which they ended.
     pub(super) failed: Vec<(u64, Report)>,
 }
 
@@ -65,14 +65,14 @@ impl Sum {
         self.trace = (self.runs == 0).then_some(report.trace);
         self.runs += 1;
         self.weak += u64::from(!report.missing.is_empty());
-        self.committed += report.happened.committed;
+        self.committed += report.statistics.committed;
         self.events += report.events;
         self.simulated_us += report.elapsed.as_micros();
         self.answered_us += report.answered.as_micros();
-        self.restless += u64::from(!report.at_rest);
-        self.messages += report.happened.messages;
-        self.packets += report.happened.packets;
-        self.resent += report.happened.resent;
+        self.not_at_rest += u64::from(!report.at_rest);
+        self.messages += report.statistics.messages;
+        self.packets += report.statistics.packets;
+        self.resent += report.statistics.resent;
         for (what, count) in report.checked.iter() {
             self.checked.add(what, count);
         }
@@ -82,13 +82,13 @@ impl Sum {
         for name in &report.unseen {
             *self.unseen.entry(name).or_insert(0) += 1;
         }
-        for (name, count) in &report.happened.sometimes {
+        for (name, count) in &report.statistics.sometimes {
             *self.sometimes.entry(name).or_insert(0) += count;
         }
-        for (name, count) in &report.happened.faults {
+        for (name, count) in &report.statistics.faults {
             *self.faults.entry(name).or_insert(0) += count;
         }
-        for (name, count) in &report.happened.aborts {
+        for (name, count) in &report.statistics.aborts {
             *self.aborts.entry(name.clone()).or_insert(0) += count;
         }
         if report.verdict != Ending::Fine {
@@ -96,15 +96,15 @@ impl Sum {
         }
     }
 
-    /// What should have been seen, and in how many runs it was not. What protocol and workload show now
-    /// and then is missed only if no run has seen it.
+    /// Situations that were not reached, and in how many runs. Situations that protocol and workload reach sometimes
+    /// count only if no run reached them.
     pub(super) fn never(&self) -> BTreeMap<&'static str, u64> {
         let by_none = self.unseen.iter().filter(|(_, runs)| **runs == self.runs);
         let each = self.missing.iter().chain(by_none);
         each.map(|(name, runs)| (*name, *runs)).collect()
     }
 
-    /// Runs that show little: all of them if together they never saw what some should have.
+    /// The number of weak runs: all runs, if none reached a situation that some should have reached.
     pub(super) fn weak(&self) -> u64 {
         match self.unseen.values().any(|runs| *runs == self.runs) {
             true => self.runs,
@@ -112,8 +112,8 @@ impl Sum {
         }
     }
 
-    /// The verdict is that of the lowest seed that failed, as the exit code is.
-    pub(super) fn to_json(&self, asked: &Asked<'_>) -> Value {
+    /// The JSON report. Its verdict, like the exit code, is that of the lowest failing seed.
+    pub(super) fn to_json(&self, parameters: &Parameters<'_>) -> Value {
         let mut failures: Vec<&(u64, Report)> = self.failed.iter().collect();
         failures.sort_by_key(|(seed, _)| *seed);
         let verdict = failures
@@ -131,32 +131,32 @@ impl Sum {
             "version": 1,
             "simulated": true,
             "commit": env!("ANABRANCH_COMMIT"),
-            // Processing costs nothing: see docs/simulator.md.
+            // Processing takes no time: see docs/simulator.md.
             "calibration": null,
-            "asked": {
-                "workload": asked.workload,
-                "protocol": asked.protocol,
-                "nodes": asked.nodes,
-                "replicas": asked.replicas,
-                "clusters": asked.clusters,
-                "prepare_f": asked.prepare_f,
-                "quorum": asked.quorum,
-                "clients": asked.clients,
-                "transactions": asked.transactions,
-                "network": asked.network,
-                "faults": asked.faults,
-                "plan": asked.plan.map(|plan| &plan.faults),
-                "seeds": { "from": asked.seeds.start, "to": asked.seeds.end },
+            "parameters": {
+                "workload": parameters.workload,
+                "protocol": parameters.protocol,
+                "nodes": parameters.nodes,
+                "replicas": parameters.replicas,
+                "clusters": parameters.clusters,
+                "prepare_f": parameters.prepare_f,
+                "quorum": parameters.quorum,
+                "clients": parameters.clients,
+                "transactions": parameters.transactions,
+                "network": parameters.network,
+                "faults": parameters.faults,
+                "plan": parameters.plan.map(|plan| &plan.faults),
+                "seeds": { "from": parameters.seeds.start, "to": parameters.seeds.end },
             },
             "runs": self.runs,
             "weak_runs": self.weak(),
-            "restless_runs": self.restless,
+            "runs_not_at_rest": self.not_at_rest,
             "transactions": self.committed,
             "aborts": self.aborts,
             "messages": {
                 "sent": self.messages,
                 "packets": self.packets,
-                "sent_again": self.resent,
+                "resent": self.resent,
             },
             "faults": self.faults,
             "sometimes": self.sometimes,
@@ -181,7 +181,7 @@ fn name(ending: &Ending) -> &'static str {
     }
 }
 
-/// What was wrong, in words.
+/// The violations, as text.
 fn found(ending: &Ending) -> &[String] {
     match ending {
         Ending::Fine => &[],

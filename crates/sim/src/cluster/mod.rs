@@ -1,10 +1,20 @@
-//! The virtual cluster: engine nodes, unchanged, in one thread and in virtual time.
+//! The virtual cluster: the engine's nodes, unchanged, in one thread and in virtual time.
 //!
-//! Everything that happens is an event of one queue: a message arrives, a node's timer runs out, a
-//! client goes on, a fault begins or ends. Nothing else decides anything, so the seed gives the
-//! run, and two runs of one seed have the same [trace hash](Cluster::trace).
+//! One queue holds all events: a message arrives, a node's timer fires, a client continues, a fault
+//! begins or ends. Nothing else influences a run. So the seed determines it, and two runs of one
+//! seed have the same [trace hash](Cluster::trace).
 //!
-//! How messages travel is [`crate::network`]'s part. What a paused node would receive waits for it.
+//! * `host`: a node's machine, with its disk, its crashes and its restarts.
+//! * `replicas`: nodes with replicas, and which of these is the primary.
+//! * `network`: links that lose, duplicate and reorder packets.
+//! * [`clients`]: closed loops that make calls and check the answers.
+//! * `cores`: the processing time of steps.
+
+pub mod clients;
+mod cores;
+pub(crate) mod host;
+mod network;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
@@ -20,38 +30,39 @@ use anabranch_storage::{LogPosition, Store};
 use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks, Timestamp};
 use rustc_hash::FxHasher;
 
-use crate::clients::Clients;
+use self::clients::Clients;
+use self::host::{Host, Incarnations, NodeBuilder};
+use self::network::{NetworkModel, link_options};
+use self::replicas::replica_options;
+use crate::clock::EPOCH;
 use crate::cost::{Meter, Model};
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
 use crate::history::Recording;
-use crate::host::{Host, Lives, Revival};
 use crate::latency::Network;
-use crate::network::{Wires, link_options};
 use crate::protocols::{Shared, Simulated};
 use crate::queue::Queue;
-use crate::replicas::replica_options;
-use crate::report::Happenings;
+use crate::report::RunStatistics;
 
-/// How closely a run is watched.
+/// How closely a run is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Every so many steps of a node its invariants are checked; 0 is never.
+    /// A node's invariants are checked every so many of its steps; 0 is never.
     pub invariants_every: u32,
-    /// Whether the trace hash takes in what messages say, not only when they arrive and where.
+    /// Whether the trace hash covers the contents of messages, beside the times and places of their arrival.
     pub hash_contents: bool,
-    /// Whether the run's history is recorded, and judged at its end.
+    /// Whether the run's history is recorded, and checked at its end.
     pub history: bool,
 }
 
 impl Watch {
-    /// Everything.
+    /// All checks, after every step.
     pub const CLOSE: Watch = Watch {
         invariants_every: 1,
         hash_contents: true,
         history: true,
     };
-    /// As little as a run for speed can do with.
+    /// No checks, for speed.
     pub const FAST: Watch = Watch {
         invariants_every: 0,
         hash_contents: false,
@@ -59,110 +70,106 @@ impl Watch {
     };
 }
 
-/// What may happen next.
+/// An event of the simulation.
 pub(crate) enum Event<M> {
     /// A message reaches its node.
     Deliver { from: u16, to: u16, message: M },
-    /// A packet reaches a host, passed on or not.
+    /// A packet reaches a host, directly or forwarded by a backup.
     Packet {
         from: u16,
         to: u16,
         packet: Box<Packet<M>>,
-        passed_on: bool,
+        is_forwarded: bool,
     },
-    /// A message reaches another replica of its sender's node.
+    /// A message between replicas of one node arrives.
     Replica {
         from: u16,
         to: u16,
         message: Box<replication::Message<Batch>>,
     },
-    /// A node's links may have something to send again.
+    /// A node's links may have to retransmit something.
     LinkTick { node: u16 },
-    /// A sync ends at the disk of a node in this life.
+    /// A sync ends that this incarnation of a node began.
     Synced {
         node: u16,
-        life: Incarnation,
+        incarnation: Incarnation,
         until: LogPosition,
     },
-    /// A core has done its step.
+    /// A core has finished its step.
     CoreFree { node: u16 },
-    /// Answers leave a node; with them the core that has made them may be free.
+    /// Answers leave a node. `frees` says whether the core that made them becomes free.
     Answers {
         node: u16,
         outcomes: Vec<Outcome>,
         frees: bool,
     },
-    /// A node's timer may have run out.
+    /// A node's timer may have fired.
     Tick { node: u16 },
-    /// A client does what it does next.
+    /// A client continues.
     Client(u32),
-    /// The fault of this number begins.
+    /// The plan's fault of this number begins.
     Begin(u32),
-    /// The fault of this number ends.
+    /// The plan's fault of this number ends.
     End(u32),
 }
-
-/// What every clock shows when virtual time is 0, so that a clock that is behind is not before the
-/// beginning.
-pub(crate) const EPOCH: i64 = 10_000_000_000;
 
 /// A cluster under simulation.
 pub struct Cluster<P: Simulated> {
     pub(crate) now: Ticks,
-    /// One for each replica: first the replicas 0 of all nodes, then the replicas 1, and so on. What
-    /// is called a node below is its number, and without replicas the node's.
+    /// One host for each replica: first the replicas 0 of all nodes, then the replicas 1, and so on. Without
+    /// replicas a node's number is its host's.
     pub(crate) hosts: Vec<Host<P>>,
-    /// How many clusters there are, each with all partitions: node *n* is in cluster *n* modulo that,
-    /// and owns partition *n* by that.
+    /// The number of clusters, each with all partitions. Node *n* is in cluster *n* mod `clusters`, and owns
+    /// partition *n* / `clusters`.
     pub(crate) clusters: u16,
-    /// Which replica is where.
+    /// The server of each replica.
     pub(crate) placement: ReplicaPlacement,
-    /// How replicas behave.
+    /// Timeouts and other options of replication groups.
     pub(crate) replicas: ReplicaOptions,
-    /// Of each node.
-    pub(crate) lives: Vec<Lives>,
-    /// Of each server: where it believes the nodes to be.
-    pub(crate) whereabouts: Vec<PrimaryCache>,
-    pub(crate) wires: Wires,
-    /// How links behave; none in a run without faults.
+    /// By node.
+    pub(crate) incarnations: Vec<Incarnations>,
+    /// By server: where it believes each node's primary to be.
+    pub(crate) primary_caches: Vec<PrimaryCache>,
+    pub(crate) network: NetworkModel,
+    /// The links' timeouts; `None` in a run without faults.
     pub(crate) link_options: Option<LinkOptions>,
-    /// What links have counted that are no more.
-    pub(crate) buried_links: LinkCounters,
-    pub(crate) revival: Rc<Revival>,
+    /// The counters of closed links.
+    pub(crate) closed_links: LinkCounters,
+    pub(crate) node_builder: Rc<NodeBuilder>,
     pub(crate) disk_random: SplitMix64,
-    /// In a run with logs: what clients were told has committed, and where it wrote.
+    /// In a run with logs: the acknowledged commits, and the partitions that they wrote.
     pub(crate) acknowledged: BTreeMap<Timestamp, Vec<PartitionId>>,
-    /// Stores that have come back and were compared with what they had been.
+    /// The number of recovered stores that were compared with their earlier states.
     pub(crate) compared: u64,
     pub(crate) queue: Queue<Event<P::Message>>,
     pub(crate) clients: Clients,
     faults: Vec<Fault>,
     pub(crate) watch: Watch,
-    /// What follows from a step, between steps; kept for its room.
+    /// A node's output, empty between steps; kept for its allocation.
     pub(crate) out: Option<Box<NodeOutbox<P::Message>>>,
     trace: FxHasher,
     text: String,
-    /// Events so far.
+    /// The number of events so far.
     pub(crate) events: u64,
-    /// What has been counted.
-    pub(crate) happened: Happenings,
-    /// What was wrong, first things first.
+    /// What was counted.
+    pub(crate) statistics: RunStatistics,
+    /// The violations, earliest first.
     pub(crate) violations: Vec<String>,
-    /// What the diagram is drawn from.
+    /// Records what a diagram needs.
     pub(crate) recorder: Option<Recorder>,
-    /// What the run's history is made from.
+    /// Records the run's history.
     pub(crate) recording: Option<Recording>,
-    /// What steps cost; without it they take no time.
+    /// The cost model; without it steps take no time.
     pub(crate) model: Option<Model>,
-    /// Looks at a clock around each step.
+    /// Measures each step.
     pub(crate) meter: Option<Box<dyn Meter>>,
 }
 
 impl<P: Simulated> Cluster<P> {
-    /// A cluster of a node for each store, with so many replicas of each, at time 0.
+    /// A cluster at time 0, with one node for each store.
     ///
     /// # Errors
-    /// When nodes or disks may fail and the protocol keeps no records.
+    /// If nodes or disks may fail, or nodes are replicated, and the protocol writes no log records.
     pub fn new(
         seed: u64,
         shared: &Shared,
@@ -178,17 +185,18 @@ impl<P: Simulated> Cluster<P> {
         let placement = shared.placement;
         let replicated = placement.factor() > 1;
         let durable = replicated || plan.needs_logs();
-        let revival = Revival::new(shared, durable, watch.history, empty, numbers, network);
-        let revival = Rc::new(revival);
+        let node_builder =
+            NodeBuilder::new(shared, durable, watch.history, empty, numbers, network);
+        let node_builder = Rc::new(node_builder);
         let replicas = replica_options(network, nodes, seed);
-        let (mut hosts, mut lives) = (Vec::with_capacity(stores.len()), Vec::new());
+        let (mut hosts, mut incarnations) = (Vec::with_capacity(stores.len()), Vec::new());
         if replicated {
-            (hosts, lives) = crate::replicas::give_birth(&revival, stores, placement, replicas)?;
+            (hosts, incarnations) = replicas::build(&node_builder, stores, placement, replicas)?;
         } else {
             for (store, number) in stores.into_iter().zip(0..) {
-                let (seat, base) = revival.give_birth(number, store)?;
-                hosts.push(Host::new(seat, EPOCH));
-                lives.push(Lives::new(number, base));
+                let (state, base) = node_builder.build(number, store)?;
+                hosts.push(Host::new(state, EPOCH));
+                incarnations.push(Incarnations::new(number, base));
             }
         }
         let mut queue = Queue::new(seed);
@@ -203,13 +211,13 @@ impl<P: Simulated> Cluster<P> {
             clusters: shared.clusters,
             placement,
             replicas,
-            lives,
-            whereabouts: vec![PrimaryCache::new(nodes, placement.factor()); usize::from(nodes)],
-            wires: Wires::new(seed, nodes, network),
+            incarnations,
+            primary_caches: vec![PrimaryCache::new(nodes, placement.factor()); usize::from(nodes)],
+            network: NetworkModel::new(seed, nodes, network),
             link_options: (replicated || !plan.faults.is_empty())
                 .then(|| link_options(network, nodes)),
-            buried_links: LinkCounters::default(),
-            revival,
+            closed_links: LinkCounters::default(),
+            node_builder,
             disk_random: SplitMix64::stream(seed, "disks", 0),
             acknowledged: BTreeMap::new(),
             compared: 0,
@@ -221,7 +229,7 @@ impl<P: Simulated> Cluster<P> {
             trace: FxHasher::default(),
             text: String::new(),
             events: 0,
-            happened: Happenings::default(),
+            statistics: RunStatistics::default(),
             violations: Vec::new(),
             recorder: None,
             recording: watch
@@ -254,24 +262,24 @@ impl<P: Simulated> Cluster<P> {
         self.now
     }
 
-    /// A hash of everything that has happened, in order.
+    /// A hash of all events so far, in order.
     pub fn trace(&self) -> u64 {
         self.trace.finish()
     }
 
-    /// The protocols of the nodes that live.
+    /// The protocols of the nodes that are up.
     pub fn protocols(&self) -> impl Iterator<Item = &P> {
-        let nodes = (0..self.lives.len()).filter_map(|node| self.node(node as u16));
+        let nodes = (0..self.incarnations.len()).filter_map(|node| self.node(node as u16));
         nodes.map(|node| node.protocol())
     }
 
-    /// The node of this number, in its last life, if it lives.
+    /// The node of this number, in its latest incarnation, if that is up.
     pub(crate) fn node(&self, node: u16) -> Option<&Node<P>> {
-        let host = self.lives[usize::from(node)].host;
+        let host = self.incarnations[usize::from(node)].host;
         self.hosts[usize::from(host)].node()
     }
 
-    /// What the nodes have counted.
+    /// The sum of the nodes' counters.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for protocol in self.protocols() {
@@ -280,18 +288,18 @@ impl<P: Simulated> Cluster<P> {
         sum
     }
 
-    /// Calls that some node still runs.
+    /// The number of calls that nodes are running.
     pub(crate) fn calls(&self) -> usize {
         let nodes = self.hosts.iter().filter_map(Host::node);
         nodes.map(|node| node.calls()).sum()
     }
 
-    /// Whether nothing will ever happen again.
+    /// Whether no event is left.
     pub fn is_quiet(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Lets the next thing happen.
+    /// Processes the next event.
     pub fn advance(&mut self) {
         let Some((at, event)) = self.queue.pop() else {
             return;
@@ -315,14 +323,14 @@ impl<P: Simulated> Cluster<P> {
                 from,
                 to,
                 packet,
-                passed_on,
+                is_forwarded,
             } => {
                 self.trace
                     .write_u32(3 << 30 | u32::from(from) << 15 | u32::from(to));
                 if self.watch.hash_contents {
                     self.hash_contents(&packet);
                 }
-                self.packet_arrives(from, to, *packet, passed_on);
+                self.packet_arrives(from, to, *packet, is_forwarded);
             }
             Event::Replica { from, to, message } => {
                 self.trace.write_u32(1 << 19 | 3 << 30);
@@ -342,10 +350,14 @@ impl<P: Simulated> Cluster<P> {
                     self.reset_link_tick(node);
                 }
             }
-            Event::Synced { node, life, until } => {
+            Event::Synced {
+                node,
+                incarnation,
+                until,
+            } => {
                 self.trace.write_u32(1 << 18 | u32::from(node));
                 self.trace.write_u64(until.0);
-                self.sync_ends(node, life, until);
+                self.sync_ends(node, incarnation, until);
             }
             Event::Tick { node } => {
                 self.trace.write_u32(1 << 16 | u32::from(node));
@@ -363,16 +375,16 @@ impl<P: Simulated> Cluster<P> {
             } => self.answers_leave(node, outcomes, frees),
             Event::Client(client) => {
                 self.trace.write_u32(1 << 31 | client);
-                self.client_goes_on(client);
+                self.advance_client(client);
             }
             Event::Begin(number) => {
                 let kind = self.faults[number as usize].kind.clone();
-                self.happened.fault(&kind);
-                self.change(&kind, true);
+                self.statistics.fault(kind.name());
+                self.apply_fault(&kind, true);
             }
             Event::End(number) => {
                 let kind = self.faults[number as usize].kind.clone();
-                self.change(&kind, false);
+                self.apply_fault(&kind, false);
             }
         }
     }
@@ -388,11 +400,11 @@ impl<P: Simulated> Cluster<P> {
         self.queue.push(at, Event::Client(client));
     }
 
-    /// Gives a node an input, now or when it wakes.
+    /// Gives a node an input, at once or when its pause ends.
     pub(crate) fn give(&mut self, node: u16, input: NodeInput<P::Message>) {
         let host = &mut self.hosts[usize::from(node)];
         if host.pauses > 0 {
-            self.happened.sometimes("a paused node missed something");
+            self.statistics.sometimes("an input reached a paused node");
             host.missed.push_back(ReplicaInput::Node(input));
             return;
         }
@@ -401,7 +413,7 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// Lets a node take an input now, and looks whether all is well.
+    /// Steps a node with an input, and checks its invariants.
     pub(crate) fn step(&mut self, node: u16, input: NodeInput<P::Message>) {
         self.drive(node, input);
         self.check_node(node);
@@ -417,12 +429,11 @@ impl<P: Simulated> Cluster<P> {
             return;
         }
         let host = &mut self.hosts[usize::from(node)];
-        // Between its steps a protocol is as it was: what a replica hears from the others, most of all
-        // that they are there, changes nothing to look at.
+        // Only steps change a protocol's state. Heartbeats, the bulk of a replica's messages, do not step it.
         let Some(progress) = host.progress() else {
             return;
         };
-        if host.looked.replace(progress) == Some(progress) {
+        if host.last_checked.replace(progress) == Some(progress) {
             return;
         }
         host.steps += 1;
@@ -434,16 +445,16 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// Something is wrong at a node.
+    /// Records a violation at a node.
     pub(crate) fn violate(&mut self, node: u16, what: &str) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.found_wrong(self.now);
+            recorder.violated(self.now);
         }
         self.violations
             .push(format!("n{node} at {} us: {what}", self.now.as_micros()));
     }
 
-    /// Sees to it that a node is woken when its next timer runs out.
+    /// Schedules the event of a node's next timer.
     pub(crate) fn reset_tick(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
         if host.cores.timer_waits {
@@ -459,28 +470,42 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// A fault begins or ends.
-    fn change(&mut self, kind: &FaultKind, begins: bool) {
+    /// Begins or ends a fault.
+    fn apply_fault(&mut self, kind: &FaultKind, begins: bool) {
         match kind {
             FaultKind::LatencySpike { percent } => {
-                turn(&mut self.wires.weather.slower, percent - 100, begins);
+                adjust(
+                    &mut self.network.faults.slowdown_percent,
+                    percent - 100,
+                    begins,
+                );
             }
-            FaultKind::Loss { percent } => turn(&mut self.wires.weather.lost, *percent, begins),
+            FaultKind::Loss { percent } => {
+                adjust(&mut self.network.faults.loss_percent, *percent, begins);
+            }
             FaultKind::Duplication { percent } => {
-                turn(&mut self.wires.weather.doubled, *percent, begins);
+                adjust(
+                    &mut self.network.faults.duplication_percent,
+                    *percent,
+                    begins,
+                );
             }
             FaultKind::Reordering { percent } => {
-                turn(&mut self.wires.weather.overtaken, *percent, begins);
+                adjust(
+                    &mut self.network.faults.reordering_percent,
+                    *percent,
+                    begins,
+                );
             }
             FaultKind::SlowLink { from, to, extra_us } => {
                 let extra = Ticks::from_micros(*extra_us);
-                self.wires.slow(*from, *to, extra, begins);
+                self.network.slow(*from, *to, extra, begins);
             }
             FaultKind::Partition { from, to, one_way } => {
                 for (a, b) in from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b))) {
-                    self.wires.cut(a, b, begins);
+                    self.network.cut(a, b, begins);
                     if !one_way {
-                        self.wires.cut(b, a, begins);
+                        self.network.cut(b, a, begins);
                     }
                 }
             }
@@ -489,20 +514,20 @@ impl<P: Simulated> Cluster<P> {
                     self.crash(host, *clock_us, begins);
                 }
             }
-            FaultKind::Death { node } => {
+            FaultKind::PermanentLoss { node } => {
                 for host in self.hosts_at(*node).into_iter().filter(|_| begins) {
                     self.crash(host, 0, true);
                 }
             }
-            FaultKind::Disk { node, trouble } => {
+            FaultKind::Disk { node, failure } => {
                 for host in self.hosts_at(*node) {
-                    self.trouble(host, *trouble, begins);
+                    self.set_disk_failure(host, *failure, begins);
                 }
             }
             FaultKind::SlowDisk { node, percent } => {
                 for host in self.hosts_at(*node) {
                     let host = &mut self.hosts[usize::from(host)];
-                    turn(&mut host.slower, percent - 100, begins);
+                    adjust(&mut host.slowdown_percent, percent - 100, begins);
                 }
             }
             FaultKind::Pause { node } => {
@@ -515,14 +540,14 @@ impl<P: Simulated> Cluster<P> {
                 for number in self.hosts_at(*node) {
                     let host = &mut self.hosts[usize::from(number)];
                     host.skew += if begins { by } else { -by };
-                    // What was set by the old clock rings by the new one.
+                    // Timers that were set by the old clock fire by the new one.
                     host.tick = None;
                     self.reset_tick(number);
                 }
             }
-            FaultKind::ClientDeath { client } => {
+            FaultKind::ClientCrash { client } => {
                 if begins {
-                    self.client_dies(*client);
+                    self.crash_client(*client);
                 }
             }
         }
@@ -536,17 +561,12 @@ impl<P: Simulated> Cluster<P> {
         }
         host.pauses -= 1;
         if host.pauses == 0 {
-            self.wake_up(node);
+            self.resume(node);
         }
     }
 }
 
-/// Adds while a fault lasts, and takes away again what it has added.
-fn turn(number: &mut u64, by: u64, begins: bool) {
+/// Adds `by` when a fault begins, and subtracts it when the fault ends.
+fn adjust(number: &mut u64, by: u64, begins: bool) {
     *number = if begins { *number + by } else { *number - by };
-}
-
-/// What a node's clock shows.
-pub(crate) fn local(now: Ticks, skew: i64) -> Ticks {
-    Ticks((now.0 as i64 + skew).max(0) as u64)
 }

@@ -1,14 +1,16 @@
-//! A node and the machine it runs on: its disk, its crashes, its return.
+//! A host: a node and the machine it runs on, with its disk, its crashes and its restarts.
 //!
-//! In a run whose faults may take nodes or disks away, each node keeps a log on a disk of its own
-//! ([`MemoryDisk`]) that outlives it. A crash may come between any two events: while records are
-//! appended and not synced, while a sync is under way, while others wait. What was not synced is
-//! then torn or lost as disks do it; what the node had withheld is gone, its clients' calls with
-//! it. When it returns, its store is compared with what it should be (DUR-I2): what it was after
-//! some prefix of its commits; and in the end every acknowledged commit is looked for (`check`).
+//! If the fault plan includes crashes or disk failures, each node keeps a log on a disk of its own
+//! ([`MemoryDisk`]), which survives the node. A crash may come between any two events: while records
+//! wait for a sync, or while a sync runs. Records that were not synced are then torn or lost, as on a
+//! real disk. Output that the node held back is lost, and so are the calls of its clients.
 //!
-//! Where nodes have replicas, each replica has a host of its own, and those of one server share what
-//! becomes of it; what the group does is in `replicas`.
+//! After a restart the store is compared with its state before the crash (DUR-I2): it has to equal
+//! the state after some prefix of its commits. At the end of the run every acknowledged commit has to
+//! be there (`check`).
+//!
+//! Where nodes have replicas, each replica has a host, and a server's faults affect all of its hosts.
+//! The replication group itself is in `replicas`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,24 +25,24 @@ use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::View;
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
 use anabranch_storage::{CommitSequence, Installed, LogError, LogOptions, LogPosition, Store};
-use anabranch_types::access::whole_table;
-use anabranch_types::{Fetched, Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
+use anabranch_types::{Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
 
-use crate::cluster::{Cluster, Event, local};
+use super::{Cluster, Event, network};
+use crate::clock::local;
 use crate::cost::Cores;
-use crate::fault::DiskTrouble;
+use crate::fault::DiskFailure;
 use crate::latency::{self, Network};
-use crate::network;
 use crate::protocols::{Shared, Simulated};
+use crate::report::{NODE_LOST_CALLS, NODE_RESTARTED};
+use crate::rows::rows_of;
 
-/// How long a sync of a healthy disk takes, in the median: a solid state disk that keeps its
-/// promises.
+/// The median time of a sync on a healthy disk: a solid-state disk that honours syncs.
 const SYNC: Ticks = Ticks::from_micros(60);
 
-/// How long a client waits before it tries a node again that is not there.
+/// How long a client waits before it retries a node that is down.
 const RETRY: Ticks = Ticks::from_micros(500);
 
-/// How logs behave: small enough for everything to happen in a short run.
+/// Sizes of logs and checkpoints: so small that segments and checkpoints turn over in a short run.
 pub(crate) const LOGS: DurableOptions = DurableOptions {
     log: LogOptions {
         segment_bytes: 1 << 10,
@@ -48,93 +50,93 @@ pub(crate) const LOGS: DurableOptions = DurableOptions {
     checkpoint_bytes: 2 << 10,
 };
 
-/// A node, dead or alive.
-pub(crate) enum Seat<P: Simulated> {
-    /// Alive, without a log: it cannot die in this run.
-    Plain(Box<Node<P>>),
-    /// Alive, with its log.
-    Logged(Box<DurableNode<P, MemoryDisk>>),
-    /// A replica of a node that has several.
+/// What runs on a host.
+pub(crate) enum NodeState<P: Simulated> {
+    /// A node without a log. It cannot crash in this run.
+    Volatile(Box<Node<P>>),
+    /// A node with a log.
+    Durable(Box<DurableNode<P, MemoryDisk>>),
+    /// One replica of a replicated node.
     Replica(Box<ReplicaNode<P, MemoryDisk>>),
-    /// Dead. Its disk is there.
+    /// Nothing; the disk remains.
     Down(MemoryDisk),
 }
 
-/// A node, and where it runs.
+/// A node and the machine it runs on.
 pub(crate) struct Host<P: Simulated> {
-    pub(crate) seat: Seat<P>,
-    /// What stands between it and the network, in a run with faults.
+    pub(crate) state: NodeState<P>,
+    /// The node's links, in a run with faults.
     pub(crate) links: Option<Links<P::Message>>,
-    /// When its links are woken, if they are.
+    /// When the next [`Event::LinkTick`] is due, if one is queued.
     pub(crate) link_tick: Option<Ticks>,
-    /// How far its clock is from virtual time, in nanoseconds.
+    /// The offset of its clock from virtual time, in nanoseconds.
     pub(crate) skew: i64,
-    /// When its next timer event is due, if one waits.
+    /// When the next [`Event::Tick`] is due, if one is queued.
     pub(crate) tick: Option<Ticks>,
-    /// How many pauses are on.
+    /// How many pause faults are active.
     pub(crate) pauses: u32,
-    /// What a paused node has missed.
+    /// Inputs that arrived during a pause.
     pub(crate) missed: VecDeque<ReplicaInput<P::Message>>,
-    /// Packets that make lives known to each other, until this node is known to serve still: which
-    /// round says so, and who has sent them.
+    /// Packets that introduce one incarnation to another. They wait until a round confirms that this
+    /// node is still the primary. Each with its round and the sending host.
     pub(crate) unconfirmed: VecDeque<(u64, u16, Packet<P::Message>)>,
-    /// How often it has come back.
-    returns: u64,
-    /// How many steps its node's protocol has been seen to have taken, in all of its lives.
+    /// How many times a replica was started here.
+    starts: u64,
+    /// Steps of the node's protocol that were observed, over all incarnations.
     pub(crate) steps: u32,
-    /// In which life its node was last looked at, and after how many steps of that life.
-    pub(crate) looked: Option<(Incarnation, u64)>,
-    /// What its cores do, where that costs time.
+    /// The incarnation, and the number of its steps, at the last check of invariants.
+    pub(crate) last_checked: Option<(Incarnation, u64)>,
+    /// Its cores, where processing costs time.
     pub(crate) cores: Cores<NodeInput<P::Message>>,
-    /// How many crashes keep it down.
+    /// How many crash faults are active.
     pub(crate) crashes: u32,
-    /// What is wrong with its disk: how often at once.
-    troubles: BTreeMap<DiskTrouble, u32>,
-    /// How much more than its usual time a sync takes, in percent.
-    pub(crate) slower: u64,
-    /// A sync that has ended while the node was paused.
+    /// How many failures of each kind its disk has at the moment.
+    disk_failures: BTreeMap<DiskFailure, u32>,
+    /// By how many percent syncs take longer than usual.
+    pub(crate) slowdown_percent: u64,
+    /// A sync that ended during a pause.
     synced: Option<LogPosition>,
 }
 
-/// What is known of a node's lives, wherever they were.
-pub(crate) struct Lives {
-    /// The host of the last one.
+/// The incarnations of one node, on whichever hosts they ran.
+pub(crate) struct Incarnations {
+    /// The host of the latest one.
     pub(crate) host: u16,
-    /// The last one.
-    pub(crate) life: Incarnation,
-    /// The store as it was when this life began, in a run with logs.
+    /// The latest one.
+    pub(crate) latest: Incarnation,
+    /// The store at the start of the latest incarnation, in a run with logs.
     base: Option<Box<Store>>,
-    /// What was installed in this life before the node died.
+    /// What the incarnation that ended last had installed.
     pub(crate) lost: Vec<Installed>,
-    /// Transactions installed in earlier lives and found again.
-    found: BTreeSet<Timestamp>,
-    /// In a run with replicas: which view wrote each entry that is known to be committed.
+    /// Transactions that earlier incarnations installed and later ones recovered.
+    recovered: BTreeSet<Timestamp>,
+    /// In a run with replicas: the view that wrote each committed log entry, by index.
     pub(crate) committed: BTreeMap<u64, View>,
 }
 
-impl Lives {
-    pub(crate) fn new(host: u16, base: Option<Box<Store>>) -> Lives {
-        Lives {
+impl Incarnations {
+    pub(crate) fn new(host: u16, base: Option<Box<Store>>) -> Incarnations {
+        Incarnations {
             host,
-            life: Incarnation::FIRST,
+            latest: Incarnation::FIRST,
             base,
             lost: Vec::new(),
-            found: BTreeSet::new(),
+            recovered: BTreeSet::new(),
             committed: BTreeMap::new(),
         }
     }
 
-    /// What this life found when it began: commits up to here are earlier lives'.
-    pub(crate) fn found_until(&self) -> CommitSequence {
+    /// The last commit that the latest incarnation recovered; later ones are its own.
+    pub(crate) fn recovered_until(&self) -> CommitSequence {
         let base = self.base.as_ref();
         base.map_or(CommitSequence::LOADED, |base| base.last())
     }
 }
 
 impl<P: Simulated> Host<P> {
-    pub(crate) fn new(seat: Seat<P>, skew: i64) -> Host<P> {
+    pub(crate) fn new(state: NodeState<P>, skew: i64) -> Host<P> {
         Host {
-            seat,
+            state,
             links: None,
             link_tick: None,
             skew,
@@ -142,80 +144,85 @@ impl<P: Simulated> Host<P> {
             pauses: 0,
             missed: VecDeque::new(),
             unconfirmed: VecDeque::new(),
-            returns: 0,
+            starts: 0,
             steps: 0,
-            looked: None,
+            last_checked: None,
             cores: Cores::default(),
             crashes: 0,
-            troubles: BTreeMap::new(),
-            slower: 0,
+            disk_failures: BTreeMap::new(),
+            slowdown_percent: 0,
             synced: None,
         }
     }
 
-    /// The node, if it is alive; of a replica, if the node runs here as far as the replica knows.
+    /// The node, if it is up. On a replica's host: if the replica believes to be the primary.
     pub(crate) fn node(&self) -> Option<&Node<P>> {
         self.alive().map(|(node, _)| node)
     }
 
-    /// The node, and which of its lives this is.
+    /// The node and its incarnation, if it is up.
     fn alive(&self) -> Option<(&Node<P>, Incarnation)> {
-        match &self.seat {
-            Seat::Plain(node) => Some((node, Incarnation::FIRST)),
-            Seat::Logged(durable) => Some((durable.node(), durable.incarnation())),
-            Seat::Replica(replica) => replica.serving(),
-            Seat::Down(_) => None,
+        match &self.state {
+            NodeState::Volatile(node) => Some((node, Incarnation::FIRST)),
+            NodeState::Durable(durable) => Some((durable.node(), durable.incarnation())),
+            NodeState::Replica(replica) => replica.serving(),
+            NodeState::Down(_) => None,
         }
     }
 
-    /// The replica, if there is one and it lives.
+    /// The replica, if this host has one and is up.
     pub(crate) fn replica(&self) -> Option<&ReplicaNode<P, MemoryDisk>> {
-        match &self.seat {
-            Seat::Replica(replica) => Some(replica),
+        match &self.state {
+            NodeState::Replica(replica) => Some(replica),
             _ => None,
         }
     }
 
-    /// When time has something to do here next.
+    /// The earliest timer of what runs here, by the local clock.
     pub(crate) fn next_alarm(&self) -> Option<Ticks> {
-        match &self.seat {
-            Seat::Replica(replica) => Some(replica.next_alarm()),
+        match &self.state {
+            NodeState::Replica(replica) => Some(replica.next_alarm()),
             _ => self.node().and_then(Node::next_alarm),
         }
     }
 
-    /// Which of its lives this is; a replica's are counted by the host.
-    fn life(&self) -> Option<Incarnation> {
-        match &self.seat {
-            Seat::Logged(durable) => Some(durable.incarnation()),
-            Seat::Replica(_) => Some(Incarnation(self.returns)),
-            Seat::Plain(_) | Seat::Down(_) => None,
+    /// The incarnation of what runs here. For a replica it is the number of its starts.
+    fn incarnation(&self) -> Option<Incarnation> {
+        match &self.state {
+            NodeState::Durable(durable) => Some(durable.incarnation()),
+            NodeState::Replica(_) => Some(Incarnation(self.starts)),
+            NodeState::Volatile(_) | NodeState::Down(_) => None,
         }
     }
 
-    /// The life of its node, and how many steps of that there were; nothing where no node is.
+    /// The node's incarnation, and the number of steps that it has taken; `None` if no node runs here.
     pub(crate) fn progress(&self) -> Option<(Incarnation, u64)> {
-        self.alive().map(|(node, life)| (life, node.steps()))
+        self.alive()
+            .map(|(node, incarnation)| (incarnation, node.steps()))
     }
 
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self.seat, Seat::Down(_))
+        matches!(self.state, NodeState::Down(_))
     }
 
     fn disk(&mut self) -> Option<&mut MemoryDisk> {
-        match &mut self.seat {
-            Seat::Plain(_) => None,
-            Seat::Logged(durable) => Some(durable.media_mut()),
-            Seat::Replica(replica) => Some(replica.media_mut()),
-            Seat::Down(disk) => Some(disk),
+        match &mut self.state {
+            NodeState::Volatile(_) => None,
+            NodeState::Durable(durable) => Some(durable.media_mut()),
+            NodeState::Replica(replica) => Some(replica.media_mut()),
+            NodeState::Down(disk) => Some(disk),
         }
     }
 
-    /// Makes the disk as bad as the faults say that are on.
-    fn set_troubles(&mut self) {
-        let has = |trouble| self.troubles.get(&trouble).is_some_and(|count| *count > 0);
-        let (full, reads_fail) = (has(DiskTrouble::Full), has(DiskTrouble::ReadsFail));
-        let (syncs_fail, sync_lies) = (has(DiskTrouble::SyncsFail), has(DiskTrouble::SyncsLie));
+    /// Sets the disk's behaviour from the active faults.
+    fn apply_disk_failures(&mut self) {
+        let has = |failure| {
+            self.disk_failures
+                .get(&failure)
+                .is_some_and(|count| *count > 0)
+        };
+        let (full, reads_fail) = (has(DiskFailure::Full), has(DiskFailure::ReadsFail));
+        let (syncs_fail, sync_lies) = (has(DiskFailure::SyncsFail), has(DiskFailure::SyncsLie));
         if let Some(disk) = self.disk() {
             let capacity = disk.faults().capacity.or_else(|| Some(disk.used()));
             disk.set_faults(DiskFaults {
@@ -227,34 +234,34 @@ impl<P: Simulated> Host<P> {
         }
     }
 
-    fn has_troubles(&self) -> bool {
-        self.troubles.values().any(|count| *count > 0)
+    fn has_disk_failure(&self) -> bool {
+        self.disk_failures.values().any(|count| *count > 0)
     }
 }
 
-/// How long an aborted attempt waits at most: what refused it may be held for as long as a transaction
-/// takes to commit, which is some round trips, and asking more often than that is in vain.
-fn longest_wait(network: &Network, nodes: u16) -> Ticks {
+/// The longest backoff of an aborted attempt. The conflicting transaction may hold its intents or locks for
+/// some round trips until it has committed; more frequent retries would only fail again.
+fn backoff_max(network: &Network, nodes: u16) -> Ticks {
     let trip = network.longest(nodes);
     Backoff::default().longest.max(Ticks(trip.0 * 8))
 }
 
-/// What a cluster needs to bring a node back.
+/// Builds nodes, at the start of a run and after crashes.
 #[derive(Clone)]
-pub(crate) struct Revival {
+pub(crate) struct NodeBuilder {
     pub(crate) shared: Shared,
     durable: bool,
-    /// Whether nodes and stores record what they do.
+    /// Whether nodes and stores record attempts and installations.
     records: bool,
     /// An empty store of the application's tables.
     pub(crate) empty: Store,
-    /// What identity columns held when the run began.
+    /// The highest values of identity columns in the initial rows.
     numbers: SequenceStarts,
-    /// No aborted attempt waits longer before it is made again.
-    longest_wait: Ticks,
+    /// The longest backoff of an aborted attempt.
+    backoff_max: Ticks,
 }
 
-impl Revival {
+impl NodeBuilder {
     pub(crate) fn new(
         shared: &Shared,
         durable: bool,
@@ -262,10 +269,10 @@ impl Revival {
         empty: Store,
         numbers: SequenceStarts,
         network: &Network,
-    ) -> Revival {
-        Revival {
+    ) -> NodeBuilder {
+        NodeBuilder {
             numbers,
-            longest_wait: longest_wait(network, shared.topology.owners.len() as u16),
+            backoff_max: backoff_max(network, shared.topology.owners.len() as u16),
             shared: shared.clone(),
             durable,
             records: durable || history,
@@ -281,15 +288,15 @@ impl Revival {
         &self,
         number: u16,
         protocol: P,
-        life: Incarnation,
+        incarnation: Incarnation,
     ) -> Node<P> {
         let options = NodeOptions {
             declares: self.shared.protocol.declares(),
-            // Costs look at what attempts have changed.
+            // The cost model needs to know which rows attempts changed.
             records: self.records || self.shared.processor.is_some(),
-            incarnation: life,
+            incarnation,
             backoff: Backoff {
-                longest: self.longest_wait,
+                longest: self.backoff_max,
                 ..Backoff::default()
             },
             ..NodeOptions::default()
@@ -304,23 +311,23 @@ impl Revival {
         .with_sequence_starts(&self.numbers)
     }
 
-    /// A node's first life.
-    pub(crate) fn give_birth<P: Simulated>(
+    /// A node in its first incarnation, and a copy of its store if it has a log.
+    pub(crate) fn build<P: Simulated>(
         &self,
         number: u16,
         mut store: Store,
-    ) -> Result<(Seat<P>, Option<Box<Store>>), DurableError> {
+    ) -> Result<(NodeState<P>, Option<Box<Store>>), DurableError> {
         if self.records {
             store.record();
         }
         if !self.durable {
             let protocol = P::make(NodeId(number), &self.shared, store);
             let node = self.node(number, protocol, Incarnation::FIRST);
-            return Ok((Seat::Plain(Box::new(node)), None));
+            return Ok((NodeState::Volatile(Box::new(node)), None));
         }
         let base = Box::new(store.clone());
-        let seat = self.open(number, MemoryDisk::new(), Ticks(0), store)?;
-        Ok((Seat::Logged(Box::new(seat)), Some(base)))
+        let node = self.open(number, MemoryDisk::new(), Ticks(0), store)?;
+        Ok((NodeState::Durable(Box::new(node)), Some(base)))
     }
 
     fn open<P: Simulated>(
@@ -339,14 +346,14 @@ impl Revival {
             store.record();
             P::make(NodeId(number), &self.shared, store)
         };
-        DurableNode::open(disk, LOGS, now, protocol, |protocol, life| {
-            self.node(number, protocol, life)
+        DurableNode::open(disk, LOGS, now, protocol, |protocol, incarnation| {
+            self.node(number, protocol, incarnation)
         })
     }
 }
 
 impl<P: Simulated> Cluster<P> {
-    /// Lets a node do something, and sees to what follows from it.
+    /// Steps a node with an input, and releases its output.
     pub(crate) fn drive(&mut self, node: u16, input: NodeInput<P::Message>) {
         let costs = self.model.is_some() || self.meter.is_some();
         let host = &mut self.hosts[usize::from(node)];
@@ -354,7 +361,7 @@ impl<P: Simulated> Cluster<P> {
         if let (NodeInput::Restarted { node: back }, Some(links)) = (&input, &mut host.links) {
             links.noticed(*back);
         }
-        if let Seat::Replica(_) = &host.seat {
+        if let NodeState::Replica(_) = &host.state {
             let input = match input {
                 NodeInput::Tick => ReplicaInput::Tick,
                 other => ReplicaInput::Node(other),
@@ -362,57 +369,57 @@ impl<P: Simulated> Cluster<P> {
             return self.drive_replica(node, input);
         }
         let mut out = self.out.take().unwrap_or_default();
-        let flushed = match &mut host.seat {
-            Seat::Plain(_) if costs => {
+        let flushed = match &mut host.state {
+            NodeState::Volatile(_) if costs => {
                 self.drive_timed(node, input, &mut out);
                 Ok(())
             }
-            Seat::Plain(plain) => {
+            NodeState::Volatile(plain) => {
                 plain.step(now, input, &mut out);
                 Ok(())
             }
-            Seat::Logged(durable) => {
+            NodeState::Durable(durable) => {
                 durable.step(now, input);
                 durable.flush(&mut out)
             }
-            Seat::Replica(_) | Seat::Down(_) => Ok(()),
+            NodeState::Replica(_) | NodeState::Down(_) => Ok(()),
         };
         self.out = Some(out);
         self.after_step(node, flushed);
     }
 
-    /// A sync has ended at a node's disk, if the node still lives the same life.
-    pub(crate) fn sync_ends(&mut self, node: u16, life: Incarnation, until: LogPosition) {
+    /// Ends a sync of a node's disk, unless the incarnation that began it is over.
+    pub(crate) fn sync_ends(&mut self, node: u16, incarnation: Incarnation, until: LogPosition) {
         let host = &mut self.hosts[usize::from(node)];
-        if host.life() != Some(life) {
+        if host.incarnation() != Some(incarnation) {
             return;
         }
         if host.pauses > 0 {
             host.synced = Some(until);
             return;
         }
-        if let Seat::Replica(_) = &host.seat {
+        if let NodeState::Replica(_) = &host.state {
             return self.sync_replica(node, until);
         }
         let mut out = self.out.take().unwrap_or_default();
-        let synced = match &mut host.seat {
-            Seat::Logged(durable) => durable
+        let synced = match &mut host.state {
+            NodeState::Durable(durable) => durable
                 .end_sync(until, &mut out)
                 .and_then(|()| durable.checkpoint_if_due(&mut out)),
             _ => Ok(false),
         };
         self.out = Some(out);
         if synced == Ok(true) {
-            self.happened.sometimes("a node wrote a checkpoint");
+            self.statistics.sometimes("a node wrote a checkpoint");
         }
         self.after_step(node, synced.map(|_| ()));
     }
 
-    /// A node goes on after a pause.
-    pub(crate) fn wake_up(&mut self, node: u16) {
+    /// Ends a node's pause: it takes all inputs that arrived meanwhile.
+    pub(crate) fn resume(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        if let (Some(until), Some(life)) = (host.synced.take(), host.life()) {
-            self.sync_ends(node, life, until);
+        if let (Some(until), Some(incarnation)) = (host.synced.take(), host.incarnation()) {
+            self.sync_ends(node, incarnation, until);
         }
         let missed = std::mem::take(&mut self.hosts[usize::from(node)].missed);
         for input in missed {
@@ -424,7 +431,7 @@ impl<P: Simulated> Cluster<P> {
     }
 
     pub(crate) fn after_step(&mut self, node: u16, result: Result<(), LogError>) {
-        self.let_out(node);
+        self.release_output(node);
         if let Err(error) = result {
             self.disk_failed(node, &error);
         }
@@ -432,26 +439,26 @@ impl<P: Simulated> Cluster<P> {
         self.flush_links(node);
     }
 
-    /// Lets a diagram know what a host's store has come to show.
-    fn note_installed(&mut self, host: u16) {
+    /// Passes a host's new installations to the diagram's recorder.
+    fn record_installed(&mut self, host: u16) {
         let node = self.node_of(host) % self.placement.nodes();
         let alive = self.hosts[usize::from(host)].node();
         if let (Some(recorder), Some(alive)) = (&mut self.recorder, alive) {
             let installed = alive.protocol().store().installed();
-            let schema = self.revival.shared.planned.schema();
+            let schema = self.node_builder.shared.planned.schema();
             recorder.installed(host, node, self.now, installed, schema);
         }
     }
 
-    /// Sends and answers what a node has let out.
-    pub(crate) fn let_out(&mut self, node: u16) {
+    /// Sends the messages and answers that a node has released.
+    pub(crate) fn release_output(&mut self, node: u16) {
         if self.recorder.is_some() {
-            self.note_installed(node);
+            self.record_installed(node);
         }
         let Some(mut out) = self.out.take() else {
             return;
         };
-        // Most steps leave one message or one outcome: what is empty is not gone through.
+        // Most steps leave one message or one outcome: skip what is empty.
         if !out.messages.is_empty() {
             for (to, message) in out.messages.drain(..) {
                 self.send(node, to.0, message);
@@ -459,7 +466,7 @@ impl<P: Simulated> Cluster<P> {
         }
         if !out.attempts.is_empty() {
             for attempt in out.attempts.drain(..) {
-                self.acknowledge(&attempt);
+                self.record_acknowledged(&attempt);
                 if let Some(recorder) = &mut self.recorder {
                     recorder.ended(&attempt);
                 }
@@ -476,8 +483,8 @@ impl<P: Simulated> Cluster<P> {
         self.out = Some(out);
     }
 
-    /// Takes note of what must never be gone.
-    fn acknowledge(&mut self, attempt: &AttemptRecord) {
+    /// Records an acknowledged commit, which must never be lost.
+    fn record_acknowledged(&mut self, attempt: &AttemptRecord) {
         let AttemptOutcome::Committed(timestamp) = attempt.outcome else {
             return;
         };
@@ -494,146 +501,152 @@ impl<P: Simulated> Cluster<P> {
 
     fn begin_sync(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let until = match &mut host.seat {
-            Seat::Logged(durable) => durable.begin_sync(),
-            Seat::Replica(replica) => replica.begin_sync(),
-            Seat::Plain(_) | Seat::Down(_) => None,
+        let until = match &mut host.state {
+            NodeState::Durable(durable) => durable.begin_sync(),
+            NodeState::Replica(replica) => replica.begin_sync(),
+            NodeState::Volatile(_) | NodeState::Down(_) => None,
         };
-        let (Some(until), Some(life)) = (until, host.life()) else {
+        let (Some(until), Some(incarnation)) = (until, host.incarnation()) else {
             return;
         };
         let takes = latency::sample(SYNC, &mut self.disk_random);
-        let takes = Ticks(takes.0 * (100 + host.slower) / 100);
-        let done = Event::Synced { node, life, until };
+        let takes = Ticks(takes.0 * (100 + host.slowdown_percent) / 100);
+        let done = Event::Synced {
+            node,
+            incarnation,
+            until,
+        };
         self.queue.push(self.now + takes, done);
     }
 
-    /// A node stops, since its disk has failed: it is as good as crashed.
+    /// Crashes a node whose disk has failed.
     fn disk_failed(&mut self, node: u16, error: &LogError) {
-        if !self.hosts[usize::from(node)].has_troubles() {
+        if !self.hosts[usize::from(node)].has_disk_failure() {
             self.violate(node, &format!("its log has failed: {error}"));
         }
-        self.happened
+        self.statistics
             .sometimes("a node stopped, since its disk had failed");
-        self.die(node);
+        self.lose_node(node);
     }
 
-    /// A node dies: everything but its disk is gone, and of that what was not synced.
-    fn die(&mut self, node: u16) {
+    /// Ends a node's incarnation: only its disk remains, without unsynced records or with torn ones.
+    fn lose_node(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let seat = std::mem::replace(&mut host.seat, Seat::Down(MemoryDisk::new()));
-        let mut disk = match seat {
-            Seat::Logged(durable) => {
+        let state = std::mem::replace(&mut host.state, NodeState::Down(MemoryDisk::new()));
+        let mut disk = match state {
+            NodeState::Durable(durable) => {
                 if durable.node().calls() > 0 {
-                    self.happened.sometimes("a node died with calls under way");
+                    self.statistics.sometimes(NODE_LOST_CALLS);
                 }
                 if durable.holds_output() {
-                    self.happened
-                        .sometimes("a node died with something unsaid, since it was not durable");
+                    self.statistics
+                        .sometimes("a node crashed with output held back");
                 }
                 let installed = durable.node().protocol().store().installed();
-                self.lives[usize::from(node)].lost = installed.to_vec();
+                self.incarnations[usize::from(node)].lost = installed.to_vec();
                 if let Some(recording) = &mut self.recording {
                     recording.lost(durable.node().open_attempts(), self.now);
                 }
                 durable.into_media()
             }
-            Seat::Replica(replica) => {
+            NodeState::Replica(replica) => {
                 let (disk, lost) = replica.into_parts();
                 if let Some(lost) = lost {
                     self.node_is_lost(node, &lost);
                 }
                 disk
             }
-            Seat::Down(disk) => disk,
-            Seat::Plain(_) => unreachable!("a node without a log cannot die"),
+            NodeState::Down(disk) => disk,
+            NodeState::Volatile(_) => unreachable!("a node without a log cannot crash"),
         };
         disk.crash(&mut |below| self.disk_random.below(below));
         let host = &mut self.hosts[usize::from(node)];
-        host.seat = Seat::Down(disk);
+        host.state = NodeState::Down(disk);
         host.missed.clear();
         host.tick = None;
         host.synced = None;
-        self.take_links(node);
+        self.close_links(node);
     }
 
-    /// Nothing speaks for a node from this host any more, and nobody answers who has called it here.
-    pub(crate) fn take_links(&mut self, host: u16) {
+    /// Closes the links of a host whose node is gone; calls that were running there are lost.
+    pub(crate) fn close_links(&mut self, host: u16) {
         let number = usize::from(host);
         self.hosts[number].link_tick = None;
         self.hosts[number].unconfirmed.clear();
         if let Some(links) = self.hosts[number].links.take() {
-            network::add(&mut self.buried_links, &links.counters());
+            network::add(&mut self.closed_links, &links.counters());
         }
         let node = self.node_of(host);
         if let Some(recorder) = &mut self.recorder {
-            recorder.died(node);
+            recorder.crashed(node);
         }
-        self.clients_lose(host);
+        self.lose_calls_at(host);
     }
 
-    /// A crash begins or ends.
+    /// Begins or ends a crash fault.
     pub(crate) fn crash(&mut self, node: u16, clock_us: i64, begins: bool) {
         let host = &mut self.hosts[usize::from(node)];
         if begins {
             host.crashes += 1;
             if !host.is_down() {
-                self.die(node);
+                self.lose_node(node);
             }
             return;
         }
         host.crashes -= 1;
-        // It need not come back at the time at which it died.
+        // The clock need not go on from where it was.
         host.skew += clock_us * 1_000;
-        self.revive(node);
+        self.restart(node);
     }
 
-    /// A disk's trouble begins or ends.
-    pub(crate) fn trouble(&mut self, node: u16, trouble: DiskTrouble, begins: bool) {
+    /// Begins or ends a disk failure.
+    pub(crate) fn set_disk_failure(&mut self, node: u16, failure: DiskFailure, begins: bool) {
         let host = &mut self.hosts[usize::from(node)];
-        let count = host.troubles.entry(trouble).or_insert(0);
+        let count = host.disk_failures.entry(failure).or_insert(0);
         *count = if begins { *count + 1 } else { *count - 1 };
-        host.set_troubles();
+        host.apply_disk_failures();
         if !begins {
-            self.revive(node);
+            self.restart(node);
         }
     }
 
-    /// Lets a dead node come back, if nothing keeps it down.
-    fn revive(&mut self, node: u16) {
+    /// Restarts a node that is down, unless another crash fault is active.
+    fn restart(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
         if host.crashes > 0 || !host.is_down() {
             return;
         }
-        let Seat::Down(disk) = &host.seat else { return };
+        let NodeState::Down(disk) = &host.state else {
+            return;
+        };
         let now = local(self.now, host.skew);
         let disk = disk.clone();
         if self.placement.factor() > 1 {
-            return self.revive_replica(node, disk, now);
+            return self.restart_replica(node, disk, now);
         }
-        let opened = self
-            .revival
-            .open::<P>(node, disk, now, self.revival.empty.clone());
+        let empty = self.node_builder.empty.clone();
+        let opened = self.node_builder.open::<P>(node, disk, now, empty);
         let durable = match opened {
             Ok(durable) => durable,
-            Err(error) => return self.stays_down(node, &error),
+            Err(error) => return self.restart_failed(node, &error),
         };
-        self.happened.sometimes("a node came back");
+        self.statistics.sometimes(NODE_RESTARTED);
         if durable.opened().cut > 0 {
-            self.happened.sometimes("a torn end of a log was cut off");
+            self.statistics
+                .sometimes("a torn end of a log was truncated");
         }
         if durable.opened().checkpointed > 0 && durable.incarnation().0 > 2 {
-            self.happened.sometimes("a node came back more than once");
+            self.statistics.sometimes("a node restarted more than once");
         }
-        let life = durable.incarnation();
-        self.hosts[usize::from(node)].seat = Seat::Logged(Box::new(durable));
-        self.compare(node);
-        let links = self.make_links(node, life);
+        let incarnation = durable.incarnation();
+        self.hosts[usize::from(node)].state = NodeState::Durable(Box::new(durable));
+        self.check_recovered(node);
+        let links = self.make_links(node, incarnation);
         self.hosts[usize::from(node)].links = links;
         self.use_links(node, |links, now, out| links.greet(now, out));
         let mut out = self.out.take().unwrap_or_default();
-        let flushed = match &mut self.hosts[usize::from(node)].seat {
-            Seat::Logged(durable) => durable.flush(&mut out),
+        let flushed = match &mut self.hosts[usize::from(node)].state {
+            NodeState::Durable(durable) => durable.flush(&mut out),
             _ => Ok(()),
         };
         self.out = Some(out);
@@ -642,23 +655,23 @@ impl<P: Simulated> Cluster<P> {
         self.reset_tick(node);
     }
 
-    /// A node cannot come back.
-    pub(crate) fn stays_down(&mut self, node: u16, error: &DurableError) {
-        self.happened
-            .sometimes("a node could not come back at once");
-        if !self.hosts[usize::from(node)].has_troubles() {
-            self.violate(node, &format!("it cannot come back: {error}"));
+    /// Records that a node could not restart. That is a violation unless its disk has a failure.
+    pub(crate) fn restart_failed(&mut self, node: u16, error: &DurableError) {
+        self.statistics
+            .sometimes("a node could not restart at once");
+        if !self.hosts[usize::from(node)].has_disk_failure() {
+            self.violate(node, &format!("it cannot restart: {error}"));
         }
     }
 
-    /// A replica lives, again or for the first time.
-    pub(crate) fn seat_replica(&mut self, host: u16, replica: ReplicaNode<P, MemoryDisk>) {
+    /// Puts a replica on its host.
+    pub(crate) fn place_replica(&mut self, host: u16, replica: ReplicaNode<P, MemoryDisk>) {
         let host = &mut self.hosts[usize::from(host)];
-        host.seat = Seat::Replica(Box::new(replica));
-        host.returns += 1;
+        host.state = NodeState::Replica(Box::new(replica));
+        host.starts += 1;
     }
 
-    /// Lets a replica do something, and sees to what follows from it.
+    /// Runs an action on a replica, and releases its output.
     pub(crate) fn use_replica(
         &mut self,
         host: u16,
@@ -668,25 +681,25 @@ impl<P: Simulated> Cluster<P> {
             &mut ReplicaOutbox<P>,
         ) -> Result<(), LogError>,
     ) {
-        let seat = &mut self.hosts[usize::from(host)];
-        let now = local(self.now, seat.skew);
-        let Seat::Replica(replica) = &mut seat.seat else {
+        let on = &mut self.hosts[usize::from(host)];
+        let now = local(self.now, on.skew);
+        let NodeState::Replica(replica) = &mut on.state else {
             return;
         };
         let mut out = ReplicaOutbox::default();
         let done = act(replica, now, &mut out);
-        self.replica_said(host, out);
+        self.release_replica_output(host, out);
         self.after_step(host, done);
-        self.take_confirmed(host);
+        self.receive_confirmed(host);
     }
 
-    /// DUR-I2: a store that has come back is what it was after some prefix of its commits.
-    pub(crate) fn compare(&mut self, node: u16) {
+    /// DUR-I2: a recovered store is what it was after some prefix of its commits.
+    pub(crate) fn check_recovered(&mut self, node: u16) {
         self.compared += 1;
-        let lives = &mut self.lives[usize::from(node)];
-        let lost = std::mem::take(&mut lives.lost);
-        let alive = self.hosts[usize::from(lives.host)].node();
-        let (Some(base), Some(alive)) = (&lives.base, alive) else {
+        let incarnations = &mut self.incarnations[usize::from(node)];
+        let lost = std::mem::take(&mut incarnations.lost);
+        let alive = self.hosts[usize::from(incarnations.host)].node();
+        let (Some(base), Some(alive)) = (&incarnations.base, alive) else {
             return;
         };
         let store = alive.protocol().store();
@@ -698,14 +711,14 @@ impl<P: Simulated> Cluster<P> {
         let beyond = lost.iter().any(|one| one.sequence > last);
         let end = lost.last().map_or(base.last(), |one| one.sequence);
         let mut broken = (last > end)
-            .then(|| format!("DUR-I2: it comes back with {last}, and had come to {end}"));
+            .then(|| format!("DUR-I2: it recovered up to {last}, and had committed up to {end}"));
         let mut rows = rows_of(base);
         let kept: Vec<Installed> = lost
             .into_iter()
             .filter(|one| one.sequence <= last)
             .collect();
         for one in &kept {
-            lives.found.insert(one.timestamp);
+            incarnations.recovered.insert(one.timestamp);
             for change in &one.changes {
                 let item = (change.table, change.key.clone());
                 match &change.row {
@@ -724,42 +737,42 @@ impl<P: Simulated> Cluster<P> {
             let first = rows.iter().find(differs).map(|(item, _)| item.clone());
             let first = first.or_else(|| now.keys().find(|k| !rows.contains_key(k)).cloned());
             broken.get_or_insert(format!(
-                "DUR-I2: it comes back as of {last} with other rows than it had then; the first \
-                 is {first:?}"
+                "DUR-I2: it recovered up to {last} with other rows than it had then; the first is \
+                 {first:?}"
             ));
         }
         if let Err(error) = store.check_invariants() {
-            broken.get_or_insert(format!("its store has come back broken: {error}"));
+            broken.get_or_insert(format!("its recovered store is broken: {error}"));
         }
         let mut base = Box::new(store.clone());
         base.take_installed();
-        lives.base = Some(base);
+        incarnations.base = Some(base);
         if beyond {
-            self.happened
-                .sometimes("a crash lost a commit that nobody had been told of");
+            self.statistics
+                .sometimes("a crash lost a commit that was not acknowledged");
         }
         if let Some(broken) = broken {
             self.violate(node, &broken);
         }
     }
 
-    /// When a client tries a node again that is dead.
+    /// When a client retries a node that is down.
     pub(crate) fn retry_at(&self) -> Ticks {
         self.now + RETRY
     }
 
     /// Whether a transaction with this timestamp is installed at a node.
     fn has_installed(&self, node: u16, timestamp: Timestamp) -> bool {
-        let lives = &self.lives[usize::from(node)];
+        let incarnations = &self.incarnations[usize::from(node)];
         let here = |node: &Node<P>| {
             let installed = node.protocol().store().installed();
             installed.iter().any(|one| one.timestamp == timestamp)
         };
-        let node = self.hosts[usize::from(lives.host)].node();
-        lives.found.contains(&timestamp) || node.is_some_and(here)
+        let node = self.hosts[usize::from(incarnations.host)].node();
+        incarnations.recovered.contains(&timestamp) || node.is_some_and(here)
     }
 
-    /// What was acknowledged and is not there (DUR-I1).
+    /// Acknowledged commits that some node lacks (DUR-I1).
     pub(crate) fn missing_commits(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (timestamp, partitions) in &self.acknowledged {
@@ -776,17 +789,4 @@ impl<P: Simulated> Cluster<P> {
         }
         missing
     }
-}
-
-/// A store's newest rows.
-pub(crate) fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
-    let mut rows = BTreeMap::new();
-    for table in (0..store.tables()).map(TableId) {
-        let fetched = store.fetch(&whole_table(table), None);
-        let fetched = fetched.expect("the newest rows are kept");
-        if let Fetched::Range(found) = fetched.into_answer() {
-            rows.extend(found.into_iter().map(|(key, row)| ((table, key), row)));
-        }
-    }
-    rows
 }

@@ -1,8 +1,8 @@
-//! The clients: closed loops, one call under way each.
+//! The clients: closed loops with one running call each.
 //!
-//! A client makes its share of the run's calls. When it has made them it waits until all faults
-//! have ended, and then makes a few more, which must succeed: a cluster that has been hurt must
-//! heal. A client that dies forgets its call; the one that takes its place has another name.
+//! A client makes its share of the run's calls. Then it waits until all faults have ended, and makes a
+//! few more calls, which have to succeed: the cluster has to heal. A client that crashes forgets its
+//! call; its replacement has another number.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use anabranch_sql::expression::text::literal;
 use anabranch_types::{SplitMix64, Ticks};
 use anabranch_workload::{Caller, Operation, Place, Workload};
 
-use crate::case::Prepared;
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::latency;
+use crate::prepared::Prepared;
 use crate::protocols::Simulated;
 
-/// Calls that each client makes after the last fault has ended.
+/// Calls that each client makes after all faults have ended.
 pub const HEALED_CALLS: u64 = 3;
 
-/// How many violations are kept.
+/// The number of violations that are recorded.
 const VIOLATIONS_MAX: usize = 20;
 
-/// What decides what clients do.
+/// The settings of all clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The run's seed.
@@ -32,25 +32,25 @@ pub struct Settings {
     pub nodes: u16,
     /// Clusters; clients are spread over them.
     pub clusters: u16,
-    /// How many clients there are.
+    /// The number of clients.
     pub count: u32,
-    /// Calls that they make between them while faults may come.
+    /// Calls that all clients make together, before the calls after the last fault.
     pub transactions: u64,
     /// The median pause between an answer and the next call.
     pub think: Ticks,
-    /// When all faults have ended.
+    /// The end of the last fault.
     pub healed_at: Ticks,
-    /// Whether each goes to the next node with each call, in the next cluster if there are several.
-    pub roaming: bool,
-    /// Whether calls go where the plan routes them, and those that any node may run to their client's node:
-    /// as a cluster's clients do. For one cluster without faults.
+    /// Whether each client switches to the next node with each call, and to the next cluster if there are several.
+    pub clients_switch_nodes: bool,
+    /// Whether calls go where the plan routes them, as a real cluster's clients send them; calls that any node may
+    /// run go to their client's node. For one cluster without faults.
     pub routed: bool,
 }
 
 /// Every client of a run.
 pub struct Clients {
     workload: Arc<dyn Workload>,
-    /// By number of the workload's procedures: the application's.
+    /// The application's number of each procedure of the workload.
     procedures: Vec<usize>,
     planned: Arc<PlannedApplication>,
     seed: u64,
@@ -60,16 +60,16 @@ pub struct Clients {
     random: SplitMix64,
     think: Ticks,
     healed_at: Ticks,
-    roaming: bool,
+    clients_switch_nodes: bool,
     routed: bool,
-    /// Clients that have more to do.
+    /// The number of clients that have more calls to make.
     busy: u32,
-    /// Whether they were told to make no further calls.
+    /// Whether the clients were stopped.
     stopped: bool,
-    names: u32,
-    /// When the last call ended.
+    next_number: u32,
+    /// The time of the last answer.
     pub(crate) last_answer: Ticks,
-    /// How long calls took that committed, if somebody wants to know.
+    /// The latencies of committed calls, if they are recorded.
     pub(crate) latencies: Option<Vec<Ticks>>,
 }
 
@@ -78,22 +78,23 @@ struct Client {
     place: Place,
     /// Its cluster.
     cluster: u16,
-    /// Calls to be made before it waits for the cluster to heal, and after.
+    /// Calls left before it waits for the cluster to heal, and after.
     left: u64,
     healed_left: u64,
-    /// Which replica of its node it takes for the primary, and the host that its call is at.
+    /// The replica of its node that it takes for the primary, and the host of its call.
     replica: u8,
     at: u16,
-    /// The call under way, and its number.
+    /// The running call, when it was made, and its number.
     current: Option<(CallId, Operation, Ticks)>,
     number: u64,
-    dying: bool,
-    /// What it has seen, where the protocol promises causal consistency.
+    /// Whether it crashes in its next call.
+    crashes: bool,
+    /// The session token of its last answer.
     session: Session,
 }
 
 impl Clients {
-    /// Clients that make calls of the workload that was prepared.
+    /// Clients that make calls of a workload.
     pub fn new(prepared: &Prepared, settings: Settings) -> Clients {
         let Settings {
             seed,
@@ -103,7 +104,7 @@ impl Clients {
             transactions,
             think,
             healed_at,
-            roaming,
+            clients_switch_nodes,
             routed,
         } = settings;
         let clients = (0..count).map(|number| {
@@ -120,7 +121,7 @@ impl Clients {
                 at: place.node * clusters + cluster,
                 current: None,
                 number: 0,
-                dying: false,
+                crashes: false,
                 session: Session::default(),
             }
         });
@@ -134,11 +135,11 @@ impl Clients {
             random: SplitMix64::stream(seed, "clients", 0),
             think,
             healed_at,
-            roaming,
+            clients_switch_nodes,
             routed,
             busy: count,
             stopped: false,
-            names: count,
+            next_number: count,
             clients,
             workload: Arc::clone(&prepared.workload),
             last_answer: Ticks(0),
@@ -146,12 +147,12 @@ impl Clients {
         }
     }
 
-    /// How many there are.
+    /// The number of clients.
     pub fn count(&self) -> u32 {
         self.clients.len() as u32
     }
 
-    /// No client makes another call, now or when the faults have ended.
+    /// Stops all clients: none makes another call, not even after the faults.
     pub(crate) fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopped, true) {
             for client in &mut self.clients {
@@ -160,12 +161,12 @@ impl Clients {
         }
     }
 
-    /// How many have more to do.
+    /// The number of clients that have more calls to make.
     pub fn busy(&self) -> u32 {
         self.busy
     }
 
-    /// When a client begins.
+    /// The time of a client's first call.
     pub(crate) fn first_call(&mut self, _: u32) -> Ticks {
         Ticks(self.random.below(self.think.0.max(1) * 2))
     }
@@ -174,7 +175,7 @@ impl Clients {
         latency::sample(self.think, &mut self.random)
     }
 
-    /// The name of what a call calls.
+    /// The name of a call's procedure.
     pub(crate) fn procedure_name(&self, work: &Work) -> &'static str {
         let names = self.workload.procedures().iter();
         let found = match work {
@@ -186,8 +187,8 @@ impl Clients {
         found.map_or("a statement", |(name, _)| name)
     }
 
-    /// Calls under way, for a person.
-    pub(crate) fn under_way(&self) -> Vec<String> {
+    /// The running calls, described for people.
+    pub(crate) fn running_calls(&self) -> Vec<String> {
         let each = self.clients.iter().filter_map(|client| {
             let (_, operation, since) = client.current.as_ref()?;
             let name = self.workload.procedures()[operation.procedure];
@@ -201,7 +202,7 @@ impl Clients {
     }
 }
 
-/// Where a client is: its cluster, and its node there.
+/// A client's node and its cluster.
 fn placed(client: u32, nodes: u16, clusters: u16) -> (Place, u16) {
     let count = u32::from(clusters);
     let place = Place {
@@ -223,13 +224,13 @@ fn caller(
 }
 
 impl<P: Simulated> Cluster<P> {
-    /// A client makes its next call, or waits, or is done.
-    pub(crate) fn client_goes_on(&mut self, number: u32) {
+    /// Continues a client: it makes its next call, waits or ends.
+    pub(crate) fn advance_client(&mut self, number: u32) {
         let healed_at = self.clients.healed_at;
-        let (nodes, roaming) = (self.clients.nodes, self.clients.roaming);
+        let (nodes, clients_switch_nodes) = (self.clients.nodes, self.clients.clients_switch_nodes);
         let clusters = self.clients.clusters;
         let client = &mut self.clients.clients[number as usize];
-        if roaming && client.current.is_none() {
+        if clients_switch_nodes && client.current.is_none() {
             client.place.node = (client.place.node + 1) % nodes;
             client.cluster = (client.cluster + 1) % clusters;
         }
@@ -237,10 +238,10 @@ impl<P: Simulated> Cluster<P> {
         if client.current.is_some() {
             return;
         }
-        // There are several replicas or several clusters, and not both.
+        // A case has several replicas or several clusters, not both.
         let at = client.place.node * clusters + client.cluster + u16::from(client.replica) * nodes;
         if self.hosts[usize::from(at)].node().is_none() {
-            self.happened.sometimes("a client found its node dead");
+            self.statistics.sometimes("a client found its node down");
             let factor = self.placement.factor();
             let client = &mut self.clients.clients[number as usize];
             client.replica = (client.replica + 1) % factor;
@@ -279,7 +280,7 @@ impl<P: Simulated> Cluster<P> {
             session: client.session.clone(),
         };
         client.current = Some((id, operation, self.now));
-        let (node, dying) = (at % self.placement.nodes(), client.dying);
+        let (node, crashes) = (at % self.placement.nodes(), client.crashes);
         if let Some(recorder) = &mut self.recorder {
             let procedure = self.clients.clients[number as usize].current.as_ref();
             let procedure = procedure.map_or(0, |(_, operation, _)| operation.procedure);
@@ -290,15 +291,15 @@ impl<P: Simulated> Cluster<P> {
             recording.called(id, id.0 >> 32, self.now);
         }
         self.give(at, NodeInput::Call(call));
-        if dying {
-            self.client_dies(number);
+        if crashes {
+            self.crash_client(number);
         }
     }
 
-    /// A call has ended.
+    /// A client receives the outcome of a call.
     pub(crate) fn client_answered(&mut self, node: u16, outcome: Outcome) {
         self.clients.last_answer = self.now;
-        self.happened.retried(&outcome.retries);
+        self.statistics.retried(&outcome.retries);
         if let Some(recorder) = &mut self.recorder {
             let node = node % self.placement.nodes();
             recorder.answered(node, self.now, outcome.id, outcome.result.is_ok());
@@ -315,8 +316,8 @@ impl<P: Simulated> Cluster<P> {
             current.as_ref().is_some_and(|(id, ..)| *id == outcome.id)
         };
         let Some(number) = number.filter(waits) else {
-            self.happened
-                .sometimes("a call ended after its client had died");
+            self.statistics
+                .sometimes("a call ended after its client had crashed");
             return;
         };
         let client = &mut self.clients.clients[number];
@@ -327,53 +328,53 @@ impl<P: Simulated> Cluster<P> {
         if outcome.result.is_ok() {
             client.session = outcome.session.clone();
         }
-        self.judge(&operation, &outcome);
+        self.check_answer(&operation, &outcome);
         let at = self.now + self.clients.pause();
         self.wake(number as u32, at);
     }
 
-    /// A node has died: its clients' calls are lost, and nobody knows what became of them.
-    pub(crate) fn clients_lose(&mut self, host: u16) {
+    /// A host's node is gone: the running calls of its clients are lost, with unknown outcomes.
+    pub(crate) fn lose_calls_at(&mut self, host: u16) {
         for number in 0..self.clients.count() {
             let client = &mut self.clients.clients[number as usize];
             if client.at == host && client.current.take().is_some() {
-                self.happened.abort("lost with its node");
+                self.statistics.abort("lost with its node");
                 let at = self.now + self.clients.pause();
                 self.wake(number, at);
             }
         }
     }
 
-    /// Looks at what a call was answered.
-    fn judge(&mut self, operation: &Operation, outcome: &Outcome) {
+    /// Checks the answer to a call.
+    fn check_answer(&mut self, operation: &Operation, outcome: &Outcome) {
         let workload = &self.clients.workload;
         let name = workload.procedures()[operation.procedure];
-        self.happened.answers += 1;
+        self.statistics.answers += 1;
         let wrong = match &outcome.result {
             Ok(result) => {
-                self.happened.committed += 1;
+                self.statistics.committed += 1;
                 workload.judge(operation, &result.rows).err()
             }
             Err(CallError::Failed(error)) => {
-                self.happened.abort(&format!("refused {}", error.code));
+                self.statistics.abort(&format!("refused {}", error.code));
                 (!workload.refuses(error.code))
                     .then(|| format!("it failed with {}: {}", error.code, error.message))
             }
             Err(CallError::TooManyRetries { .. }) => {
-                self.happened.abort("gave up");
+                self.statistics.abort("gave up");
                 None
             }
             Err(CallError::InDoubt) => {
-                self.happened.abort("in doubt");
-                self.happened.sometimes("a call was left in doubt");
+                self.statistics.abort("in doubt");
+                self.statistics.sometimes("a call was left in doubt");
                 None
             }
             Err(other) => Some(other.to_string()),
         };
         if let Some(wrong) = wrong {
-            self.happened.wrong_answers += 1;
+            self.statistics.wrong_answers += 1;
             if let Some(recorder) = &mut self.recorder {
-                recorder.found_wrong(self.now);
+                recorder.violated(self.now);
             }
             if self.violations.len() < VIOLATIONS_MAX {
                 let arguments: Vec<String> = operation.arguments.iter().map(literal).collect();
@@ -386,23 +387,24 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// A client dies; if it is not in the middle of a transaction, then in its next one.
-    pub(crate) fn client_dies(&mut self, number: u32) {
+    /// Crashes a client, in the middle of its transaction or, if it has none, of its next one.
+    pub(crate) fn crash_client(&mut self, number: u32) {
         let clients = &mut self.clients;
         let Some(client) = clients.clients.get_mut(number as usize) else {
             return;
         };
         if client.current.take().is_none() {
-            client.dying = true;
+            client.crashes = true;
             return;
         }
-        self.happened
-            .sometimes("a client died in the middle of a transaction");
-        client.dying = false;
+        self.statistics
+            .sometimes("a client crashed in the middle of a transaction");
+        client.crashes = false;
         client.session = Session::default();
         client.number = 0;
-        (client.place, client.cluster) = placed(clients.names, clients.nodes, clients.clusters);
-        clients.names += 1;
+        (client.place, client.cluster) =
+            placed(clients.next_number, clients.nodes, clients.clusters);
+        clients.next_number += 1;
         client.caller = caller(
             &clients.workload,
             clients.seed,

@@ -1,9 +1,9 @@
-//! Nodes with replicas: which host is which, elections seen from outside, and rest.
+//! Replicated nodes: the hosts of their replicas, elections as seen from outside, and quiescence.
 //!
-//! Replica *i* of node *n* is host *n* + *i* times the number of nodes; which server it is on says the
-//! [`ReplicaPlacement`]. What befalls a server befalls all its hosts; wires are between servers. A node is
-//! where the last of its lives rose. A primary that has been deposed and does not know it goes on, and its
-//! clients wait for answers that never come: nothing of what it does counts.
+//! Replica *i* of node *n* is host *n* + *i* times the number of nodes. The [`ReplicaPlacement`] gives its server.
+//! A server's faults affect all of its hosts, and links are between servers. A node is where its latest
+//! incarnation started. A deposed primary that has not learned of it keeps running: its clients wait for answers
+//! that never come, and nothing that it does has an effect.
 
 use std::rc::Rc;
 
@@ -17,23 +17,26 @@ use anabranch_storage::media::memory::MemoryDisk;
 use anabranch_storage::{LogPosition, Store};
 use anabranch_types::{NodeId, Ticks};
 
-use crate::cluster::{Cluster, EPOCH, Event};
-use crate::host::{Host, LOGS, Lives, Revival, Seat, rows_of};
+use super::host::{Host, Incarnations, LOGS, NodeBuilder, NodeState};
+use super::network::Arrivals;
+use super::{Cluster, Event};
+use crate::clock::EPOCH;
 use crate::latency::Network;
-use crate::network::Arrivals;
 use crate::protocols::Simulated;
+use crate::report::{NODE_LOST_CALLS, NODE_RESTARTED};
+use crate::rows::rows_of;
 
-/// A heartbeat comes after so many of the longest usual trips.
+/// The heartbeat interval, in longest median latencies.
 const TRIPS_HEARTBEAT: u64 = 2;
 
-/// A primary that was not heard for so many of them is taken for dead.
+/// Backups start an election after a silence of so many of them.
 const TRIPS_SILENT: u64 = 8;
 
-/// A primary gives up after so many heartbeats in vain: later than another is elected, mostly, so that
-/// there are primaries that are none any more.
+/// A primary steps down after so many unanswered heartbeats. That is mostly later than another is elected, so that
+/// runs have deposed primaries.
 const HEARTBEATS_MISSED: u32 = 16;
 
-/// How replicas behave on this network.
+/// The options of replication groups on this network.
 pub(crate) fn replica_options(network: &Network, nodes: u16, seed: u64) -> ReplicaOptions {
     let trip = network.longest(nodes).0;
     ReplicaOptions {
@@ -45,29 +48,30 @@ pub(crate) fn replica_options(network: &Network, nodes: u16, seed: u64) -> Repli
     }
 }
 
-/// All replicas of all nodes, and what is known of the nodes' lives.
-type Births<P> = (Vec<Host<P>>, Vec<Lives>);
+/// All replicas of all nodes, and the nodes' incarnations.
+type Replicas<P> = (Vec<Host<P>>, Vec<Incarnations>);
 
-/// Makes every replica of a cluster.
-pub(crate) fn give_birth<P: Simulated>(
-    revival: &Rc<Revival>,
+/// Builds every replica of a cluster.
+pub(crate) fn build<P: Simulated>(
+    node_builder: &Rc<NodeBuilder>,
     stores: Vec<Store>,
     placement: ReplicaPlacement,
     replicas: ReplicaOptions,
-) -> Result<Births<P>, DurableError> {
-    let (mut hosts, mut lives) = (Vec::new(), Vec::new());
+) -> Result<Replicas<P>, DurableError> {
+    let (mut hosts, mut incarnations) = (Vec::new(), Vec::new());
     for replica in placement.replicas() {
         for (store, node) in stores.iter().zip(0..) {
             if replica == ReplicaId(0) {
-                lives.push(Lives::new(node, Some(Box::new(store.clone()))));
+                incarnations.push(Incarnations::new(node, Some(Box::new(store.clone()))));
             }
             let options = options(node, replica, placement, replicas);
-            let maker = maker(revival, node, Some(store.clone()));
-            let made = ReplicaNode::open(MemoryDisk::new(), options, Ticks(EPOCH as u64), maker)?;
-            hosts.push(Host::new(Seat::Replica(Box::new(made)), EPOCH));
+            let factory = factory(node_builder, node, Some(store.clone()));
+            let opened =
+                ReplicaNode::open(MemoryDisk::new(), options, Ticks(EPOCH as u64), factory)?;
+            hosts.push(Host::new(NodeState::Replica(Box::new(opened)), EPOCH));
         }
     }
-    Ok((hosts, lives))
+    Ok((hosts, incarnations))
 }
 
 fn options(
@@ -88,12 +92,12 @@ fn options(
     }
 }
 
-fn maker<P: Simulated>(
-    revival: &Rc<Revival>,
+fn factory<P: Simulated>(
+    node_builder: &Rc<NodeBuilder>,
     node: u16,
     mut loaded: Option<Store>,
 ) -> NodeFactory<P> {
-    let (for_protocol, for_node) = (Rc::clone(revival), Rc::clone(revival));
+    let (for_protocol, for_node) = (Rc::clone(node_builder), Rc::clone(node_builder));
     NodeFactory {
         protocol: Box::new(move |beginning| {
             let mut store = match beginning {
@@ -104,18 +108,18 @@ fn maker<P: Simulated>(
             store.record();
             P::make(NodeId(node), &for_protocol.shared, store)
         }),
-        node: Box::new(move |protocol, life| for_node.node(node, protocol, life)),
+        node: Box::new(move |protocol, incarnation| for_node.node(node, protocol, incarnation)),
     }
 }
 
-/// Which host is which.
+/// The hosts of replicas.
 impl<P: Simulated> Cluster<P> {
-    /// The node that a host has a replica of.
+    /// The node whose replica a host has.
     pub(crate) fn node_of(&self, host: u16) -> u16 {
         host % self.placement.nodes()
     }
 
-    /// Which replica that is.
+    /// The replica that a host has.
     pub(crate) fn replica_of(&self, host: u16) -> ReplicaId {
         ReplicaId((host / self.placement.nodes()) as u8)
     }
@@ -138,26 +142,26 @@ impl<P: Simulated> Cluster<P> {
             .collect()
     }
 
-    /// Where a host sends what is meant for a node.
-    pub(crate) fn whereabouts_of(&self, host: u16, node: NodeId) -> u16 {
+    /// The host to which a host sends packets for a node.
+    pub(crate) fn cached_primary_of(&self, host: u16, node: NodeId) -> u16 {
         let server = usize::from(self.server_of(host));
-        self.host_of(node, self.whereabouts[server].of(node))
+        self.host_of(node, self.primary_caches[server].of(node))
     }
 
-    /// Whom a backup that is awake takes for its node's primary.
+    /// The host that a backup takes for its node's primary; `None` for a primary, and during a pause.
     pub(crate) fn primary_known_to(&self, host: u16) -> Option<u16> {
         let number = usize::from(host);
         let replica = self.hosts[number].replica()?;
         let primary = replica.group().primary()?;
         let node = NodeId(self.node_of(host));
-        let is_awake = self.hosts[number].pauses == 0;
-        (is_awake && primary != self.replica_of(host)).then(|| self.host_of(node, primary))
+        let is_running = self.hosts[number].pauses == 0;
+        (is_running && primary != self.replica_of(host)).then(|| self.host_of(node, primary))
     }
 }
 
-/// What replicas do.
+/// The steps of replicas.
 impl<P: Simulated> Cluster<P> {
-    /// Lets a replica take an input.
+    /// Steps a replica with an input.
     pub(crate) fn drive_replica(&mut self, host: u16, input: ReplicaInput<P::Message>) {
         self.use_replica(host, |replica, now, out| {
             replica.step(now, input);
@@ -165,11 +169,11 @@ impl<P: Simulated> Cluster<P> {
         });
     }
 
-    /// Gives a replica an input that is not its node's, now or when it wakes.
+    /// Gives a replica an input that is not its node's, at once or when its pause ends.
     pub(crate) fn give_replica(&mut self, host: u16, input: ReplicaInput<P::Message>) {
-        let seat = &mut self.hosts[usize::from(host)];
-        if seat.pauses > 0 {
-            seat.missed.push_back(input);
+        let on = &mut self.hosts[usize::from(host)];
+        if on.pauses > 0 {
+            on.missed.push_back(input);
             return;
         }
         self.drive_replica(host, input);
@@ -177,7 +181,7 @@ impl<P: Simulated> Cluster<P> {
         self.reset_tick(host);
     }
 
-    /// A sync has ended at a replica's disk.
+    /// Ends a sync of a replica's disk.
     pub(crate) fn sync_replica(&mut self, host: u16, until: LogPosition) {
         let mut has_checkpoint = false;
         self.use_replica(host, |replica, now, out| {
@@ -186,25 +190,25 @@ impl<P: Simulated> Cluster<P> {
             Ok(())
         });
         if has_checkpoint {
-            self.happened.sometimes("a node wrote a checkpoint");
+            self.statistics.sometimes("a node wrote a checkpoint");
         }
         self.check_node(host);
         self.reset_tick(host);
     }
 
-    /// Sees to what a replica has let out.
-    pub(crate) fn replica_said(&mut self, host: u16, out: ReplicaOutbox<P>) {
+    /// Sends the messages that a replica has released, and handles its events.
+    pub(crate) fn release_replica_output(&mut self, host: u16, out: ReplicaOutbox<P>) {
         let node = NodeId(self.node_of(host));
         for (to, message) in out.replicas {
             let to = self.host_of(node, to);
-            // Nothing rests on their order, and nobody waits for those before.
-            let Arrivals { first, again } = self.travel(host, to, false);
+            // The replication protocol does not depend on their order.
+            let Arrivals { first, duplicate } = self.travel(host, to, false);
             let event = |message| Event::Replica {
                 from: host,
                 to,
                 message: Box::new(message),
             };
-            if let Some(at) = again {
+            if let Some(at) = duplicate {
                 self.queue.push(at, event(message.clone()));
             }
             if let Some(at) = first {
@@ -213,23 +217,23 @@ impl<P: Simulated> Cluster<P> {
         }
         for event in out.events {
             match event {
-                ReplicaEvent::Promoted(life) => self.rose(host, life),
-                ReplicaEvent::Output(said) => {
-                    self.out = Some(Box::new(said));
-                    self.let_out(host);
+                ReplicaEvent::Promoted(incarnation) => self.node_started(host, incarnation),
+                ReplicaEvent::Output(output) => {
+                    self.out = Some(Box::new(output));
+                    self.release_output(host);
                 }
                 ReplicaEvent::Demoted(node) => {
-                    self.happened.sometimes("a primary was deposed");
+                    self.statistics.sometimes("a primary was deposed");
                     self.node_is_lost(host, &node);
-                    self.take_links(host);
+                    self.close_links(host);
                 }
             }
         }
     }
 
-    /// Whether a packet makes two lives known to each other. Then the node that receives it has to know
-    /// that it is not deposed: whoever greets must be answered by the newest life, or it would never
-    /// greet that. What sleeps does not find out, and is greeted again.
+    /// Whether a packet introduces two incarnations to each other and has to wait. The receiver first has to
+    /// confirm that it was not deposed: a greeting has to be answered by the latest incarnation, since the sender
+    /// would not greet again. A paused node cannot confirm that and drops the packet; the sender greets again.
     pub(crate) fn waits_for_confirmation(
         &mut self,
         from: u16,
@@ -238,7 +242,7 @@ impl<P: Simulated> Cluster<P> {
     ) -> bool {
         let node = NodeId(self.node_of(from));
         let host = &mut self.hosts[usize::from(to)];
-        let Seat::Replica(replica) = &mut host.seat else {
+        let NodeState::Replica(replica) = &mut host.state else {
             return false;
         };
         if host
@@ -257,8 +261,8 @@ impl<P: Simulated> Cluster<P> {
         true
     }
 
-    /// Takes the packets that waited for a round that is confirmed.
-    pub(crate) fn take_confirmed(&mut self, to: u16) {
+    /// Delivers the packets whose round was confirmed.
+    pub(crate) fn receive_confirmed(&mut self, to: u16) {
         loop {
             let host = &mut self.hosts[usize::from(to)];
             let confirmed = host.replica().and_then(ReplicaNode::confirmed);
@@ -272,69 +276,70 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// A node has begun a life at a host.
-    fn rose(&mut self, host: u16, life: Incarnation) {
+    /// An incarnation of a node has started on a host.
+    fn node_started(&mut self, host: u16, incarnation: Incarnation) {
         let node = self.node_of(host);
-        self.happened.sometimes("a replica became the primary");
-        let links = self.make_links(host, life);
+        self.statistics.sometimes("a replica became the primary");
+        let links = self.make_links(host, incarnation);
         self.hosts[usize::from(host)].links = links;
         self.use_links(host, |links, now, out| links.greet(now, out));
-        // One that slept while it rose may hear of it when a later life has risen: nobody heeds it.
-        if life <= self.lives[usize::from(node)].life {
-            self.happened.sometimes("a life rose after a later one");
+        // A replica that was paused during its election may start after a later incarnation. It has no effect.
+        if incarnation <= self.incarnations[usize::from(node)].latest {
+            self.statistics
+                .sometimes("an incarnation started after a later one");
             return;
         }
-        let before = self.lives[usize::from(node)].host;
+        let before = self.incarnations[usize::from(node)].host;
         if before != host {
-            self.happened.sometimes("a backup took over from another");
-            // Who has lost it and does not know has installed what the new one need not have.
+            self.statistics.sometimes("a backup took over as primary");
+            // A deposed primary that has not learned of it may have installed what the new one lacks.
             if let Some(deposed) = self.hosts[usize::from(before)].node() {
-                self.happened
-                    .sometimes("a primary lived on that was none any more");
+                self.statistics.sometimes("a deposed primary kept running");
                 let installed = deposed.protocol().store().installed().to_vec();
-                self.lives[usize::from(node)].lost = installed;
+                self.incarnations[usize::from(node)].lost = installed;
             }
         }
-        let lives = &mut self.lives[usize::from(node)];
-        (lives.host, lives.life) = (host, life);
-        self.compare(node);
+        let incarnations = &mut self.incarnations[usize::from(node)];
+        (incarnations.host, incarnations.latest) = (host, incarnation);
+        self.check_recovered(node);
     }
 
-    /// A node is gone with what it had under way: its host died, or it was deposed.
+    /// A node is gone with its running calls: its host crashed, or it was deposed.
     pub(crate) fn node_is_lost(&mut self, host: u16, node: &Node<P>) {
         if node.calls() > 0 {
-            self.happened.sometimes("a node died with calls under way");
+            self.statistics.sometimes(NODE_LOST_CALLS);
         }
-        let lives = &mut self.lives[usize::from(host % self.placement.nodes())];
-        if lives.host == host {
-            lives.lost = node.protocol().store().installed().to_vec();
+        let incarnations = &mut self.incarnations[usize::from(host % self.placement.nodes())];
+        if incarnations.host == host {
+            incarnations.lost = node.protocol().store().installed().to_vec();
         }
         if let Some(recording) = &mut self.recording {
             recording.lost(node.open_attempts(), self.now);
         }
     }
 
-    /// Lets a dead replica come back.
-    pub(crate) fn revive_replica(&mut self, host: u16, disk: MemoryDisk, now: Ticks) {
+    /// Restarts a replica that is down.
+    pub(crate) fn restart_replica(&mut self, host: u16, disk: MemoryDisk, now: Ticks) {
         let (node, replica) = (self.node_of(host), self.replica_of(host));
         let mut options = options(node, replica, self.placement, self.replicas);
-        // No two lives of a replica wait alike.
+        // A replica's election timeouts differ between its starts.
         options.replica.seed ^= self.events << 8;
-        let maker = maker(&self.revival, node, None);
-        let opened = match ReplicaNode::open(disk, options, now, maker) {
+        let factory = factory(&self.node_builder, node, None);
+        let opened = match ReplicaNode::open(disk, options, now, factory) {
             Ok(opened) => opened,
-            Err(error) => return self.stays_down(host, &error),
+            Err(error) => return self.restart_failed(host, &error),
         };
-        self.happened.sometimes("a node came back");
+        self.statistics.sometimes(NODE_RESTARTED);
         if opened.opened().cut > 0 {
-            self.happened.sometimes("a torn end of a log was cut off");
+            self.statistics
+                .sometimes("a torn end of a log was truncated");
         }
-        self.seat_replica(host, opened);
+        self.place_replica(host, opened);
         self.use_replica(host, |replica, now, out| replica.flush(now, out));
         self.reset_tick(host);
     }
 
-    /// What can be seen of a group's invariants from outside after a step of one of its replicas.
+    /// Checks those invariants of a group that are visible from outside, after a step of one of its replicas.
     pub(crate) fn check_replica(&mut self, host: u16) {
         let node = self.node_of(host);
         let Some(replica) = self.hosts[usize::from(host)].replica() else {
@@ -353,12 +358,12 @@ impl<P: Simulated> Cluster<P> {
             ));
         }
         if replica.counters().installed > 0 {
-            self.happened
+            self.statistics
                 .sometimes
-                .entry("a backup was brought up by a checkpoint")
+                .entry("a backup was restored from a checkpoint")
                 .or_insert(1);
         }
-        let known = &mut self.lives[usize::from(node)].committed;
+        let known = &mut self.incarnations[usize::from(node)].committed;
         let from = known.last_key_value().map_or(1, |(index, _)| *index + 1);
         let from = from.min(group.committed());
         for index in from.max(group.base().index)..=group.committed() {
@@ -377,26 +382,26 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// What keeps the cluster from rest, where nothing is left to be done but heartbeats: every node
-    /// has its primary, everything was said and heard, and all replicas that live have all of it.
-    pub(crate) fn unrest(&self) -> Option<String> {
-        (0..self.placement.nodes()).find_map(|number| self.unrest_of(number))
+    /// Why the cluster is not quiescent, in a run with heartbeats. At rest every node has a primary, all output
+    /// was delivered, and all replicas that are up have applied the whole log.
+    pub(crate) fn unfinished(&self) -> Option<String> {
+        (0..self.placement.nodes()).find_map(|number| self.unfinished_at(number))
     }
 
-    fn unrest_of(&self, number: u16) -> Option<String> {
-        let host = self.lives[usize::from(number)].host;
-        let seat = &self.hosts[usize::from(host)];
-        let (Some(node), Some(primary)) = (seat.node(), seat.replica()) else {
+    fn unfinished_at(&self, number: u16) -> Option<String> {
+        let host = self.incarnations[usize::from(number)].host;
+        let host = &self.hosts[usize::from(host)];
+        let (Some(node), Some(primary)) = (host.node(), host.replica()) else {
             return Some(format!("n{number} has no primary"));
         };
         if node.calls() > 0 || primary.holds_output() {
-            return Some(format!("n{number} has something to answer"));
+            return Some(format!("n{number} has calls or output left"));
         }
         if let Some(left) = node.protocol().leftovers() {
             return Some(format!("at n{number} {left}"));
         }
-        if !seat.links.as_ref().is_some_and(Links::is_idle) {
-            return Some(format!("n{number} has said what was not heard"));
+        if !host.links.as_ref().is_some_and(Links::is_idle) {
+            return Some(format!("n{number} has messages that were not acknowledged"));
         }
         let last = primary.group().last();
         let mut others = self.replicas_of(number);
@@ -404,7 +409,7 @@ impl<P: Simulated> Cluster<P> {
             others.find(|(_, other)| other.group().last() != last || other.applied() != last.index);
         lags.map(|(host, other)| {
             format!(
-                "{} of n{number} has come to {} in {:?}, and the primary to {last:?}",
+                "{} of n{number} has applied {} of {:?}, and the primary is at {last:?}",
                 self.replica_of(host),
                 other.applied(),
                 other.group().last()
@@ -412,7 +417,7 @@ impl<P: Simulated> Cluster<P> {
         })
     }
 
-    /// The replicas of a node that live, by host.
+    /// The replicas of a node that are up, by host.
     fn replicas_of(
         &self,
         node: u16,
@@ -422,7 +427,7 @@ impl<P: Simulated> Cluster<P> {
         hosts.filter_map(|host| Some((host, self.hosts[usize::from(host)].replica()?)))
     }
 
-    /// At rest: replicas whose rows are not their primary's, or that keep more versions of them (REPL-I7),
+    /// At rest: the replicas whose rows differ from their primary's, or that keep more versions of them (REPL-I7);
     /// and how many were compared.
     pub(crate) fn replicas_that_differ(&self) -> (Vec<String>, u64) {
         let (mut found, mut compared) = (Vec::new(), 0);

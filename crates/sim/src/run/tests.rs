@@ -1,49 +1,51 @@
-//! What becomes of a run whose nodes do not go on, or panic, and how closely nodes are watched. No protocol of the
-//! house tells, so one is spoilt for it.
+//! Runs whose nodes get stuck or panic, and the frequency of invariant checks. They need a protocol with planted bugs.
 
 use std::cell::Cell;
 
 use anabranch_protocol::{
     Counters, Durable, Input, NoRecords, Outbox, Protocol, Record, ReplayError,
 };
-use anabranch_types::{ActivityProbe, NodeId};
+use anabranch_storage::Store;
+use anabranch_types::ActivityProbe;
 
 use super::*;
 use crate::diagram::Label;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, FaultLevel};
+use crate::latency::Network;
 
-/// How a node is [`Spoilt`]: it swallows one message in a hundred,
-const SWALLOWS: u8 = 0;
-/// or panics at it,
+/// Kinds of [`Faulty`] nodes: drops one message in a hundred;
+const DROPS: u8 = 0;
+/// panics at it;
 const PANICS: u8 = 1;
-/// or minds not being looked at after a step, and being looked at again before the next, but for once, at rest.
-const MINDS: u8 = 2;
+/// reports a violation if it is not checked after a step, or checked again without a step (once is permitted, at
+/// rest).
+const COUNTS_CHECKS: u8 = 2;
 
-/// A RAMP node with something wrong.
-struct Spoilt<const HOW: u8> {
+/// A RAMP node with a planted bug.
+struct Faulty<const HOW: u8> {
     node: RampNode,
     messages: u32,
-    /// When its last step was.
+    /// The time of its last step.
     stepped: Ticks,
-    /// How many steps there were since it was looked at.
-    unseen: Cell<u32>,
-    /// Whether there was a step that nobody looked at.
+    /// Steps since its last check.
+    unchecked: Cell<u32>,
+    /// Whether a step was not checked.
     missed: bool,
-    /// How often it was looked at with nothing new to see.
-    again: Cell<u32>,
+    /// Checks without a step before them.
+    repeated: Cell<u32>,
 }
 
-impl<const HOW: u8> Protocol for Spoilt<HOW> {
+impl<const HOW: u8> Protocol for Faulty<HOW> {
     type Message = <RampNode as Protocol>::Message;
 
     fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>) {
-        self.missed |= self.unseen.get() > 0 && now > self.stepped;
-        self.unseen.set(self.unseen.get() + 1);
+        self.missed |= self.unchecked.get() > 0 && now > self.stepped;
+        self.unchecked.set(self.unchecked.get() + 1);
         self.stepped = now;
         if let Input::Message { .. } = &input {
             self.messages += 1;
-            if HOW != MINDS && self.messages.is_multiple_of(100) {
-                assert!(HOW != PANICS, "spoilt on purpose");
+            if HOW != COUNTS_CHECKS && self.messages.is_multiple_of(100) {
+                assert!(HOW != PANICS, "planted panic");
                 return;
             }
         }
@@ -60,19 +62,19 @@ impl<const HOW: u8> Protocol for Spoilt<HOW> {
 
     fn check_invariants(&self) -> Result<(), String> {
         if self.missed {
-            return Err("nobody looked after a step".to_owned());
+            return Err("a step was not checked".to_owned());
         }
-        if self.unseen.replace(0) == 0 {
-            self.again.set(self.again.get() + 1);
+        if self.unchecked.replace(0) == 0 {
+            self.repeated.set(self.repeated.get() + 1);
         }
-        if HOW == MINDS && self.again.get() > 1 {
-            return Err("looked at again with nothing new to see".to_owned());
+        if HOW == COUNTS_CHECKS && self.repeated.get() > 1 {
+            return Err("checked again without a step".to_owned());
         }
         Ok(())
     }
 }
 
-impl<const HOW: u8> Durable for Spoilt<HOW> {
+impl<const HOW: u8> Durable for Faulty<HOW> {
     fn keep_records(&mut self) -> Result<(), NoRecords> {
         self.node.keep_records()
     }
@@ -82,7 +84,7 @@ impl<const HOW: u8> Durable for Spoilt<HOW> {
     }
 
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Self::Message>) {
-        self.unseen.set(1);
+        self.unchecked.set(1);
         self.stepped = now;
         self.node.recover(now, out);
     }
@@ -92,16 +94,16 @@ impl<const HOW: u8> Durable for Spoilt<HOW> {
     }
 }
 
-impl<const HOW: u8> Simulated for Spoilt<HOW> {
+impl<const HOW: u8> Simulated for Faulty<HOW> {
     fn make(node: NodeId, shared: &Shared, store: Store) -> Self {
-        Spoilt {
+        Faulty {
             node: RampNode::make(node, shared, store),
             messages: 0,
-            // It may be looked at before its first step, and need not be.
+            // A check before the first step is permitted, and not required.
             stepped: Ticks(u64::MAX),
-            unseen: Cell::new(1),
+            unchecked: Cell::new(1),
             missed: false,
-            again: Cell::new(0),
+            repeated: Cell::new(0),
         }
     }
 
@@ -122,11 +124,11 @@ impl<const HOW: u8> Simulated for Spoilt<HOW> {
     }
 }
 
-/// A small case, with a pause that ends, so that it is healed.
-fn one_each(prepared: &Prepared) -> ReplicaPlacement {
+fn unreplicated(prepared: &Prepared) -> ReplicaPlacement {
     ReplicaPlacement::new(prepared.nodes, 1).unwrap()
 }
 
+/// A small case, with a pause that ends, so that the cluster heals.
 fn case() -> Case {
     let (network, none) = (Network::lan(), FaultLevel::None);
     let mut case = Case::new(ProtocolName::RampFast, 1, 3, 6, 150, network, none);
@@ -139,10 +141,10 @@ fn case() -> Case {
 }
 
 #[test]
-fn a_cluster_that_swallows_messages_makes_no_progress_and_says_so() {
+fn a_cluster_that_drops_messages_is_stuck() {
     let prepared = Prepared::new("register", 3).unwrap();
     let run = case()
-        .run_as::<Spoilt<SWALLOWS>>(&prepared, one_each(&prepared), None)
+        .run_as::<Faulty<DROPS>>(&prepared, unreplicated(&prepared), None)
         .unwrap();
     let Verdict::Stuck(why) = &run.report.verdict else {
         panic!("{:?}", run.report.verdict)
@@ -150,7 +152,7 @@ fn a_cluster_that_swallows_messages_makes_no_progress_and_says_so() {
     assert!(why.contains("calls wait"), "{why}");
     assert_eq!(run.report.verdict.exit_code(), 3);
     assert!(run.report.elapsed > case().plan.healed_at());
-    // It is not the case that is at fault.
+    // The same case passes without the planted bug.
     let sound = case().run(&prepared).unwrap();
     assert_eq!(sound.verdict.exit_code(), 0);
 }
@@ -159,16 +161,16 @@ fn a_cluster_that_swallows_messages_makes_no_progress_and_says_so() {
 fn a_node_that_panics_ends_the_run_and_not_the_simulator() {
     let prepared = Prepared::new("register", 3).unwrap();
     let run = case()
-        .run_as::<Spoilt<PANICS>>(&prepared, one_each(&prepared), None)
+        .run_as::<Faulty<PANICS>>(&prepared, unreplicated(&prepared), None)
         .unwrap();
-    let crashed = Verdict::Crashed("spoilt on purpose".to_owned());
+    let crashed = Verdict::Crashed("planted panic".to_owned());
     assert_eq!(run.report.verdict, crashed);
     assert_eq!(run.report.verdict.exit_code(), 4);
     assert!(run.history.is_none(), "a broken run has no history");
 }
 
 #[test]
-fn nodes_are_looked_at_after_each_step_and_not_again_until_the_next() {
+fn nodes_are_checked_after_each_step_and_not_again_until_the_next() {
     let prepared = Prepared::new("register", 3).unwrap();
     for (replicas, faults) in [
         (1, FaultLevel::None),
@@ -181,18 +183,18 @@ fn nodes_are_looked_at_after_each_step_and_not_again_until_the_next() {
                 .replicated(replicas);
             let placement = ReplicaPlacement::new(prepared.nodes, replicas).unwrap();
             let run = case
-                .run_as::<Spoilt<MINDS>>(&prepared, placement, None)
+                .run_as::<Faulty<COUNTS_CHECKS>>(&prepared, placement, None)
                 .unwrap();
             let what = format!("{replicas} replicas, {}, seed {seed}", faults.name());
             assert_eq!(run.report.verdict, Verdict::Fine, "{what}");
-            let looks = run
+            let checks = run
                 .report
                 .checked
                 .iter()
-                .find(|(what, _)| what.starts_with("looks"));
+                .find(|(what, _)| what.starts_with("checks of"));
             assert!(
-                looks.is_some_and(|(_, count)| count > 1_000),
-                "{what}: {looks:?}"
+                checks.is_some_and(|(_, count)| count > 1_000),
+                "{what}: {checks:?}"
             );
         }
     }
