@@ -93,7 +93,7 @@ fn what_a_majority_denies_was_never_written_there() {
         let told = cluster.peek(NodeId(6), R).map(|stamped| stamped.message);
         let denied = |message: &Message| {
             matches!(message, Message::LookedUp { result: Ok(told), .. }
-                if told.absent.len() == 1 && told.written.is_empty())
+                if told.not_prepared.len() == 1 && told.written.is_empty())
         };
         assert!(told.as_ref().is_some_and(denied), "{told:?}");
         cluster.deliver(NodeId(6), R);

@@ -6,17 +6,17 @@ mod participant;
 
 use std::sync::Arc;
 
-use anabranch_types::{EffectError, NodeId, Timestamp};
+use anabranch_types::{EffectError, NodeId, PartitionId, Timestamp};
 
 use crate::ramp::causal::context::{CausalContext, Dependency};
 use crate::ramp::collection::stable_vector::StableVector;
 use crate::ramp::core::context::Context;
-use crate::ramp::core::coordinator::attempt::Attempt;
+use crate::ramp::core::coordinator::attempt::{Attempt, Part, View};
 use crate::ramp::core::coordinator::observed::Observed;
-use crate::ramp::core::message::{Message, SiblingMetadata, Stamped};
+use crate::ramp::core::message::{Freshness, Message, Refusal, SiblingMetadata, Stamped, Work};
 use crate::ramp::node::RampNode;
 use crate::ramp::timer::AWAIT;
-use crate::{Outbox, Session, TransactionId};
+use crate::{AbortReason, Outbox, Session, TransactionId};
 
 impl RampNode {
     /// The transaction comes after all that its client has seen. What of that is prepared here is shown at
@@ -73,8 +73,50 @@ impl RampNode {
         }
     }
 
+    /// What a transaction that commits now depends on; none where nothing is causal, or it has seen nothing. This
+    /// node's clock goes above all of it (CAUSAL-I5).
+    ///
+    /// # Errors
+    /// The transaction depends on more than may be named, or the clock would have to go too far ahead.
+    pub(crate) fn admit_dependencies(
+        &mut self,
+        attempt: &Attempt,
+        works: &[(PartitionId, Work)],
+    ) -> Result<Option<Arc<CausalContext>>, AbortReason> {
+        let Some(causal_context) = self.causal_context(attempt) else {
+            return Ok(None);
+        };
+        let dependencies = causal_context.dependencies.len();
+        if !works.is_empty() && dependencies > self.options.dependencies_max as usize {
+            return Err(AbortReason::Conflict);
+        }
+        let advanced = causal_context.advance_clock(&mut self.context);
+        advanced.map_err(AbortReason::Failed)?;
+        Ok(Some(causal_context))
+    }
+
+    /// Whether what was read of the own partition in a fixed snapshot is unchanged up to the sequence that is
+    /// asked for; if so the attempt knows.
+    pub(crate) fn verify_freshness(
+        &mut self,
+        attempt: &mut Attempt,
+        partition: PartitionId,
+        freshness: &Freshness,
+    ) -> Result<(), Refusal> {
+        let view = attempt.view_mut(partition).expect("it is fixed");
+        if !self.participant.is_unchanged(view.snapshot, freshness)? {
+            return Err(Refusal::Fractured);
+        }
+        view.includes.unchanged_until = freshness.sequence;
+        let mut parts = attempt.batch.parts.iter_mut();
+        if let Some(part) = parts.find(|part| part.partition == partition) {
+            part.includes.unchanged_until = freshness.sequence;
+        }
+        Ok(())
+    }
+
     /// What an attempt follows that commits now; nothing if it has seen nothing.
-    pub(crate) fn causal_context(&self, attempt: &Attempt) -> Option<Arc<CausalContext>> {
+    fn causal_context(&self, attempt: &Attempt) -> Option<Arc<CausalContext>> {
         let frontier = self.context.stability.frontier()?;
         attempt.began.as_ref()?;
         let mut covered = attempt.observed.covered.clone();
@@ -171,4 +213,33 @@ impl Observed {
         dependencies.sort_unstable_by_key(|dependency| dependency.commit);
         dependencies
     }
+}
+
+/// What has to be asked of a partition's snapshot that is not known to be as new as the dependencies of what was
+/// observed; `None` if it is.
+pub(crate) fn freshness(
+    attempt: &Attempt,
+    partition: PartitionId,
+    part: Option<&Part>,
+    view: Option<&View>,
+) -> Option<Freshness> {
+    if attempt.observed.covered.is_empty() {
+        return None;
+    }
+    let sequence = attempt.observed.covered.of(partition);
+    let part = part.filter(|part| part.got.is_some() || part.fixed.is_some());
+    let fixed = |part: &Part| part.fixed.unwrap_or_default();
+    let new = part.map(|part| part.includes.unchanged_until.max(fixed(part)));
+    let old = view.map(|view| view.includes.unchanged_until.max(view.snapshot));
+    let mut both = [new, old].into_iter().flatten();
+    if both.all(|unchanged_until| unchanged_until >= sequence) {
+        return None;
+    }
+    let new = part.map(|part| part.read_set(&attempt.batch.reads));
+    let old = view.map(|view| view.reads.read_set());
+    let read = [new, old].into_iter().flatten().flatten().copied();
+    Some(Freshness {
+        sequence,
+        read: read.collect(),
+    })
 }

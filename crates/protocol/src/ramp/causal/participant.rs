@@ -64,7 +64,7 @@ impl Participant {
     }
 
     /// Whether a snapshot is as good for somebody as one of what he asks for.
-    pub(crate) fn is_as_good(
+    pub(crate) fn is_fresh(
         &mut self,
         snapshot: CommitSequence,
         freshness: Option<&Freshness>,

@@ -2,7 +2,7 @@
 
 use anabranch_types::{ActivityProbe, EffectError, HybridClock, NodeId, Ticks, Timestamp};
 
-use crate::ramp::collection::stability::Stability;
+use crate::ramp::core::extension::Stability;
 use crate::record::Journal;
 
 /// What a node's participant and coordinator share.

@@ -7,8 +7,8 @@ use anabranch_types::{Effect, EffectError, Fetched, NodeId, PartitionId, Read, T
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::ramp::causal::context::{CausalContext, Frontier};
-pub use crate::ramp::collection::stable_vector::{Exceptions, StableVector};
+use crate::ramp::core::extension::{CausalContext, Frontier};
+pub use crate::ramp::core::extension::{Exceptions, StableVector};
 use crate::ramp::core::metadata::Siblings;
 use crate::{AbortReason, Slots, TransactionId};
 
@@ -313,10 +313,10 @@ impl Got {
         found.map_or(&[], |found| &found.siblings)
     }
 
-    /// Takes out what this copy has not prepared: see [`ReadMetadata::absent`].
-    pub(crate) fn take_absent(&mut self) -> Vec<Timestamp> {
+    /// Takes out what this copy has not prepared: see [`ReadMetadata::not_prepared`].
+    pub(crate) fn take_not_prepared(&mut self) -> Vec<Timestamp> {
         let found = self.metadata.as_mut();
-        found.map_or_else(Vec::new, |found| std::mem::take(&mut found.absent))
+        found.map_or_else(Vec::new, |found| std::mem::take(&mut found.not_prepared))
     }
 
     /// For what was read the snapshot is as good as one of this sequence.
@@ -335,7 +335,7 @@ pub struct ReadMetadata {
     pub missing: Vec<MissingWrites>,
     /// In quorum operation, where metadata do not say what was written: of what was required, what this
     /// copy has not prepared. It may have written here all the same.
-    pub absent: Vec<Timestamp>,
+    pub not_prepared: Vec<Timestamp>,
     /// The transactions over several partitions that have a version in the visible history of
     /// what was read, as far as they were not known to be stable. Each once.
     pub siblings: Vec<SiblingMetadata>,
@@ -344,7 +344,8 @@ pub struct ReadMetadata {
 impl ReadMetadata {
     /// Such ones, unless there are none.
     pub(crate) fn some(self) -> Option<Box<ReadMetadata>> {
-        let none = self.missing.is_empty() && self.absent.is_empty() && self.siblings.is_empty();
+        let none =
+            self.missing.is_empty() && self.not_prepared.is_empty() && self.siblings.is_empty();
         (!none || self.unchanged_until > CommitSequence::LOADED).then(|| Box::new(self))
     }
 }
@@ -355,7 +356,7 @@ pub struct LookedUp {
     /// What it has prepared, shown, or knows to have written nothing here.
     pub written: Vec<MissingWrites>,
     /// What it has not prepared, by commit timestamp.
-    pub absent: Vec<Timestamp>,
+    pub not_prepared: Vec<Timestamp>,
 }
 
 /// Why a read got no rows.

@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod coordinator;
+mod extension;
 pub mod message;
 pub mod metadata;
 pub(crate) mod participant;

@@ -6,7 +6,7 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{Effect, PartitionId};
 use serde::{Deserialize, Serialize};
 
-use crate::ramp::causal::context::CausalContext;
+use crate::ramp::core::extension::CausalContext;
 use crate::ramp::core::metadata::{Siblings, WriteSet, tags};
 
 /// What a participant keeps of a transaction over several partitions: the metadata, and what it

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::ramp::core::context::Context;
 use crate::ramp::core::coordinator::attempt::{Attempt, Deciding, Phase};
 use crate::ramp::core::message::{Decision, Message, Participants, Stamped};
+use crate::ramp::core::trace::Trace;
 use crate::ramp::node::RampNode;
 use crate::ramp::recovery::record::{DecidedRecord, RampRecord, StabilityRecord};
 use crate::record::{Journal, NoRecords, checkpoint_store};
@@ -20,6 +21,66 @@ impl Context {
     pub(crate) fn write_records(&mut self, out: &mut Outbox<Stamped>) {
         if let Some(journal) = &mut self.journal {
             journal.close(&self.clock, &mut out.records);
+        }
+    }
+
+    /// Writes down that a transaction without another participant has committed here.
+    pub(crate) fn record_alone(
+        &mut self,
+        timestamp: Timestamp,
+        trace: Option<Trace>,
+        origin_commit: Option<Timestamp>,
+    ) {
+        if let Some(journal) = &mut self.journal {
+            let changes = journal.take_changes().unwrap_or_default();
+            journal.write(Record::Ramp(RampRecord::Alone {
+                timestamp,
+                changes,
+                trace,
+                origin_commit,
+            }));
+        }
+    }
+
+    /// Writes down that a prepared transaction is forgotten.
+    pub(crate) fn record_aborted(&mut self, prepared: Timestamp) {
+        if let Some(journal) = &mut self.journal {
+            journal.write(Record::Ramp(RampRecord::Aborted { prepared }));
+        }
+    }
+}
+
+/// What the coordinator writes down.
+impl RampNode {
+    /// A transaction is decided; `trace` is what the own partition keeps of it.
+    pub(crate) fn record_decision(
+        &mut self,
+        transaction: TransactionId,
+        deciding: &Deciding,
+        trace: Option<Trace>,
+    ) {
+        if let Some(journal) = &mut self.context.journal {
+            let changes = journal.take_changes();
+            journal.write(Record::Ramp(RampRecord::Decided(Box::new(DecidedRecord {
+                transaction,
+                decided: deciding.decided(),
+                others: deciding.others.to_vec(),
+                trace: trace.filter(|_| changes.is_some()),
+                changes,
+                causal_context: deciding.causal_context.clone(),
+                origin_commit: deciding.origin_commit,
+            }))));
+        }
+    }
+
+    /// All participants have installed a transaction.
+    pub(crate) fn record_end(&mut self, transaction: TransactionId, commit: Timestamp) {
+        if let Some(journal) = &mut self.context.journal {
+            journal.write(Record::Ramp(RampRecord::Ended {
+                transaction,
+                commit,
+                covered: self.context.stability.covered(),
+            }));
         }
     }
 }

@@ -52,7 +52,7 @@ impl Kept {
 
 impl Participant {
     /// Remembers a commit for whoever asks again, and writes down what it came to.
-    pub(crate) fn write_committed(
+    pub(crate) fn record_committed(
         &mut self,
         context: &mut Context,
         decided: Decision,
@@ -123,7 +123,7 @@ impl Participant {
                 since: Ticks::default(),
                 asked: 0,
                 effects,
-                rehearsed: None,
+                prestaged: None,
                 siblings,
                 causal_context,
                 intents,
@@ -144,7 +144,7 @@ impl Participant {
         };
         self.intents.release(prepared, &ended.intents);
         // What was kept because this may have come between.
-        self.hold_back();
+        self.hold_horizon();
         self.store.drop_superseded();
         Ok(ended)
     }
@@ -179,7 +179,7 @@ impl Participant {
         trace: Option<Trace>,
     ) {
         let Some(changes) = changes else { return };
-        let late = self.hold_back();
+        let late = self.hold_horizon();
         let sequence = self.store.redo(origin_commit, changes, late);
         if let Some(trace) = trace {
             self.remember(sequence, commit, trace, &[]);

@@ -1,7 +1,6 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,13 +9,14 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::causal::context::{CausalContext, SequenceVector};
-use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::coordinator::inclusion::Inclusion;
 use crate::ramp::core::coordinator::observed::Observed;
-use crate::ramp::core::message::{Decision, Got, MissingWrites, Participants, Work};
+use crate::ramp::core::extension::ReplicatedWrite;
+use crate::ramp::core::extension::StableVector;
+use crate::ramp::core::extension::{CausalContext, SequenceVector};
+use crate::ramp::core::extension::{LookUp, PendingAnswer, Round, UncertainRead};
+use crate::ramp::core::message::{Decision, Got, Participants, Work};
 use crate::ramp::core::metadata::{Siblings, read_tag};
-use crate::ramp::replication::quorum::state::{LookUp, PendingAnswer, Round, UncertainRead};
-use crate::ramp::replication::replicated_write::ReplicatedWrite;
 use crate::{AbortReason, PartitionRead, Slots, Topology};
 
 /// What reads count as in a footprint. It is found out when somebody first asks: as long as nothing was
@@ -198,88 +198,6 @@ pub(crate) struct View {
     pub(crate) includes: Inclusion,
 }
 
-/// The transactions that a snapshot is known to include: all that they wrote there, which may be
-/// nothing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Inclusion {
-    /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
-    pub(crate) stable: Timestamp,
-    /// For what was read, the snapshot is as good as one of this sequence. Of causal RAMP.
-    pub(crate) unchanged_until: CommitSequence,
-    /// What is known by name; most readers meet nothing of which they have to.
-    pub(crate) by_name: Option<Box<ByName>>,
-}
-
-/// What a snapshot is known to include, and not to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ByName {
-    /// By commit timestamp.
-    included: BTreeSet<Timestamp>,
-    /// What it does not include, and what that wrote there: as the owner says where metadata do not.
-    missing: Vec<MissingWrites>,
-}
-
-impl Inclusion {
-    pub(crate) fn contains(&self, commit: Timestamp, owner: NodeId) -> bool {
-        (commit.node() == owner && commit <= self.stable)
-            || (self.by_name.as_ref()).is_some_and(|known| known.included.contains(&commit))
-    }
-
-    /// What a transaction wrote there, if the snapshot is known to lack it.
-    pub(crate) fn lacks(&self, commit: Timestamp) -> Option<&[ItemTag]> {
-        let mut missing = self.by_name.as_ref()?.missing.iter();
-        let missing = missing.find(|missing| missing.commit == commit);
-        missing.map(|missing| &*missing.written)
-    }
-
-    /// It includes this one.
-    pub(crate) fn name(&mut self, commit: Timestamp) {
-        self.by_name.get_or_insert_default().included.insert(commit);
-    }
-
-    /// The owner has answered what was required of the snapshot.
-    pub(crate) fn learn(
-        &mut self,
-        decision: impl IntoIterator<Item = Timestamp>,
-        missing: Vec<MissingWrites>,
-    ) {
-        let mut decision = decision.into_iter().peekable();
-        if decision.peek().is_none() && missing.is_empty() {
-            return;
-        }
-        let known = self.by_name.get_or_insert_default();
-        if missing.is_empty() {
-            // So the snapshot has all that was required.
-            known.included.extend(decision);
-            return;
-        }
-        let lacks = |commit: &Timestamp| missing.iter().any(|missing| missing.commit == *commit);
-        known
-            .included
-            .extend(decision.filter(|commit| !lacks(commit)));
-        let new = |old: &MissingWrites| !missing.iter().any(|new| new.commit == old.commit);
-        known.missing.retain(new);
-        known.missing.extend(missing);
-    }
-
-    /// The snapshot was replaced by a newer one, which may include what it lacked.
-    pub(crate) fn renew(&mut self) {
-        if let Some(known) = &mut self.by_name {
-            known.missing.clear();
-        }
-    }
-
-    /// What is known of the same snapshot from reading on in it.
-    fn merge(&mut self, more: Inclusion) {
-        self.unchanged_until = self.unchanged_until.min(more.unchanged_until);
-        if let Some(more) = more.by_name {
-            let known = self.by_name.get_or_insert_default();
-            known.included.extend(more.included);
-            known.missing.extend(more.missing);
-        }
-    }
-}
-
 /// What the attempt waits for.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Phase {
@@ -447,6 +365,14 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
+    /// The two timestamps under which participants know it.
+    pub(crate) fn decided(&self) -> Decision {
+        Decision {
+            prepared: self.prepared,
+            commit: self.commit,
+        }
+    }
+
     /// One that was decided in an earlier life, or is to be shown after its client was answered: nobody
     /// waits for a reply, and nobody has acknowledged it.
     pub(crate) fn unanswered(decided: Decision, others: Participants) -> Deciding {
@@ -537,12 +463,12 @@ mod tests {
                 causal_context: None,
                 alone: false,
             });
-        let absent = [decision.commit];
+        let not_prepared = [decision.commit];
         crate::ramp::replication::quorum::state::deny(
             &mut attempt.uncertain,
             3,
             (partition, node),
-            &absent,
+            &not_prepared,
         );
         attempt.phase = Phase::Reading;
         attempt.began = Some((Ticks(1), StableVector::nothing(2)));

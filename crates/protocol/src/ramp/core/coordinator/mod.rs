@@ -4,6 +4,7 @@
 //! * `read`: GET_ALL; `write`: PUT_ALL (ramp.txt, Algorithm 1).
 
 pub(crate) mod attempt;
+pub(crate) mod inclusion;
 pub(crate) mod observed;
 mod read;
 pub(crate) mod write;
@@ -11,9 +12,9 @@ pub(crate) mod write;
 use std::borrow::Cow;
 
 use crate::ramp::core::coordinator::attempt::{Attempt, Phase};
+use crate::ramp::core::extension::is_remote;
 use crate::ramp::core::message::Stamped;
 use crate::ramp::node::RampNode;
-use crate::ramp::replication::sticky::state::is_remote;
 use crate::{AbortReason, Outbox, Reply, TransactionId};
 
 /// How many attempts that are over a node keeps, to use them again.

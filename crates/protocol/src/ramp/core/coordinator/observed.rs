@@ -1,8 +1,8 @@
 //! What an attempt has come to know of: the transactions that all its snapshots have to include.
 
-use crate::ramp::causal::context::SequenceVector;
-use crate::ramp::collection::stable_vector::StableVector;
-use crate::ramp::core::coordinator::attempt::Inclusion;
+use crate::ramp::core::coordinator::inclusion::Inclusion;
+use crate::ramp::core::extension::SequenceVector;
+use crate::ramp::core::extension::StableVector;
 use crate::ramp::core::message::SiblingMetadata;
 
 /// What an attempt has come to know of: what it is to see in every snapshot, and follows if it commits.

@@ -1,22 +1,27 @@
-//! The commits of the transactions that run at a node (ramp.txt, Algorithm 1, PUT_ALL).
+//! Writes at the coordinator (ramp.txt, Algorithm 1, PUT_ALL).
+//!
+//! [`RampNode::commit`] sorts a transaction's effects and guards by partition and chooses: nothing to do, one
+//! participant (one step there), or several: `prepare` → `handle_vote` … `decide` → `handle_committed` … reply.
+//!
+//! The coordinator's own partition is not prepared. It is checked and installed at the decision, before any other,
+//! so nothing has to be protected there meanwhile. (In the paper every partition is prepared.)
 
 use std::sync::Arc;
 
 use anabranch_types::{Effect, EffectError, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::causal::context::{CausalContext, Dependency};
 use crate::ramp::core::context::misnamed;
 use crate::ramp::core::coordinator::attempt::{Attempt, Deciding, Phase};
-use crate::ramp::core::message::{CommitAlone, Decision, Message, Prepare, Stamped, Work};
+use crate::ramp::core::extension::{CausalContext, Dependency, is_remote};
+use crate::ramp::core::message::{CommitAlone, Message, Prepare, Stamped, Work};
 use crate::ramp::core::metadata::{Siblings, tags};
 use crate::ramp::core::trace::Trace;
 use crate::ramp::node::RampNode;
 use crate::ramp::options::RampOptions;
-use crate::ramp::recovery::record::{DecidedRecord, RampRecord};
-use crate::ramp::replication::sticky::state::is_remote;
-use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, Session, Slots, TransactionId};
+use crate::{AbortReason, Outbox, PartitionEffects, Reply, Session, Slots, TransactionId};
 
+/// PUT_ALL: what has to be done where.
 impl RampNode {
     pub(crate) fn commit(
         &mut self,
@@ -27,7 +32,7 @@ impl RampNode {
         self.commit_at(transaction, effects, None, out);
     }
 
-    /// Commits, at a place among the writers of registers that another cluster has given it, if one has.
+    /// Commits; the registers that it assigns take the timestamp of its origin cluster, if it has one.
     pub(crate) fn commit_at(
         &mut self,
         transaction: TransactionId,
@@ -37,29 +42,17 @@ impl RampNode {
     ) {
         let mut attempt = self.take_or_begin(transaction);
         if self.options.causal || attempt.batch.reads.iter().any(|read| read.access.guard) {
-            // It follows what it has seen; what it has to be alone with is checked.
+            // What it has seen counts: it depends on that, or is validated against it.
             attempt.fold_batch();
         }
         let mut works = works(&attempt, effects);
-        if self.sticky.is_some() {
-            if let Some(error) = self.refuses_across(&works) {
-                return self.abort(transaction, AbortReason::Failed(error), out);
-            }
-            for (_, work) in &mut works {
-                work.origin_commit = origin_commit;
-            }
+        if let Err(reason) = self.admit_works(&mut works, origin_commit) {
+            return self.abort(transaction, reason, out);
         }
-        let causal_context = self.causal_context(&attempt);
-        if let Some(causal_context) = &causal_context {
-            if !works.is_empty()
-                && causal_context.dependencies.len() > self.options.dependencies_max as usize
-            {
-                return self.abort(transaction, AbortReason::Conflict, out);
-            }
-            if let Err(error) = causal_context.advance_clock(&mut self.context) {
-                return self.abort(transaction, AbortReason::Failed(error), out);
-            }
-        }
+        let causal_context = match self.admit_dependencies(&attempt, &works) {
+            Ok(causal_context) => causal_context,
+            Err(reason) => return self.abort(transaction, reason, out),
+        };
         if self.options.prepares_in_all_clusters() && !works.is_empty() {
             return self.begin_replicated(transaction, attempt, works, out);
         }
@@ -67,39 +60,46 @@ impl RampNode {
             0 => {
                 let timestamp = self.context.clock.next(self.context.now);
                 let session =
-                    causal_context.map_or_else(Session::default, |context| Session::of(context));
+                    causal_context.map_or_else(Session::default, |seen| Session::of(seen));
                 self.recycle(attempt);
                 self.committed(transaction, timestamp, Slots::new(), session, out);
             }
             1 => {
                 let (partition, work) = works.pop().expect("there is one");
-                if partition == self.partition {
-                    self.recycle(attempt);
-                    let result = self.commit_alone(work, causal_context.clone(), out);
-                    self.handle_committed_alone(
-                        transaction,
-                        causal_context.as_deref(),
-                        result,
-                        out,
-                    );
-                } else {
-                    let owner = self.owner(partition);
-                    attempt.phase = Phase::Alone {
-                        owner,
-                        writes: !work.effects.is_empty(),
-                        causal_context: causal_context.clone(),
-                    };
-                    self.keep_waiting(transaction, attempt);
-                    let alone = CommitAlone {
-                        transaction,
-                        work,
-                        causal_context,
-                    };
-                    self.send(owner, Message::CommitAlone(Box::new(alone)), out);
-                }
+                self.commit_on_one(transaction, attempt, (partition, work), causal_context, out);
             }
             _ => self.prepare(transaction, attempt, works, causal_context, out),
         }
+    }
+
+    /// Commits on the only partition that takes part: in one step there.
+    fn commit_on_one(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Box<Attempt>,
+        (partition, work): (PartitionId, Work),
+        causal_context: Option<Arc<CausalContext>>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        if partition == self.partition {
+            self.recycle(attempt);
+            let result = self.commit_alone(work, causal_context.clone(), out);
+            let causal_context = causal_context.as_deref();
+            return self.handle_committed_alone(transaction, causal_context, result, out);
+        }
+        let owner = self.owner(partition);
+        attempt.phase = Phase::Alone {
+            owner,
+            writes: !work.effects.is_empty(),
+            causal_context: causal_context.clone(),
+        };
+        self.keep_waiting(transaction, attempt);
+        let alone = CommitAlone {
+            transaction,
+            work,
+            causal_context,
+        };
+        self.send(owner, Message::CommitAlone(Box::new(alone)), out);
     }
 
     /// Commits a transaction whose only participant is this node.
@@ -109,17 +109,32 @@ impl RampNode {
         causal_context: Option<Arc<CausalContext>>,
         out: &mut Outbox<Stamped>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
-        let to_replicate = self.sticky.is_some() && work.origin_commit.is_none();
-        let to_replicate = to_replicate.then(|| work.effects.clone());
-        let (timestamp, slots) =
-            self.participant
-                .commit_alone(&mut self.context, work, causal_context)?;
-        if let Some(effects) = to_replicate.filter(|effects| !effects.is_empty()) {
-            self.replicate(timestamp, vec![(self.partition, effects)], out);
-        }
+        let to_replicate = self.effects_to_replicate(std::iter::once((self.partition, &work)));
+        let committed = (self.participant).commit_alone(&mut self.context, work, causal_context);
+        let (timestamp, slots) = committed?;
+        self.replicate(timestamp, to_replicate, out);
         Ok((timestamp, slots))
     }
 
+    pub(crate) fn handle_committed_alone(
+        &mut self,
+        transaction: TransactionId,
+        causal_context: Option<&CausalContext>,
+        result: Result<(Timestamp, Slots), AbortReason>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        match result {
+            Ok((timestamp, slots)) => {
+                // The timestamp is the owner's; no other version of this node depends on it.
+                self.context.follow_clock(timestamp);
+                let session = self.session(causal_context, None);
+                self.committed(transaction, timestamp, slots, session, out);
+            }
+            Err(reason) => self.abort(transaction, reason, out),
+        }
+    }
+
+    /// Answers the client of a transaction that has committed.
     pub(crate) fn committed(
         &mut self,
         transaction: TransactionId,
@@ -139,26 +154,10 @@ impl RampNode {
         };
         out.replies.push((transaction, committed));
     }
+}
 
-    pub(crate) fn handle_committed_alone(
-        &mut self,
-        transaction: TransactionId,
-        causal_context: Option<&CausalContext>,
-        result: Result<(Timestamp, Slots), AbortReason>,
-        out: &mut Outbox<Stamped>,
-    ) {
-        match result {
-            Ok((timestamp, slots)) => {
-                // It is the owner's, and nothing of this node's stands beside it.
-                self.context.follow_clock(timestamp);
-                let session = self.session(causal_context, None);
-                self.committed(transaction, timestamp, slots, session, out);
-            }
-            Err(reason) => self.abort(transaction, reason, out),
-        }
-    }
-
-    /// The first phase, of all participants but the own partition.
+/// The first phase: every participant but the own partition prepares.
+impl RampNode {
     fn prepare(
         &mut self,
         transaction: TransactionId,
@@ -172,11 +171,12 @@ impl RampNode {
         let elsewhere = works.iter().filter(|(at, _)| *at != self.partition);
         let mut effects = elsewhere.flat_map(|(_, work)| &work.effects);
         let has_outputs = effects.any(produces);
+        let all = works.iter().map(|(at, work)| (*at, work));
         let mut deciding = Box::new(Deciding {
             prepared,
             commit: Timestamp::ZERO,
             origin_commit: works.first().and_then(|(_, work)| work.origin_commit),
-            to_replicate: self.effects_to_replicate(&works),
+            to_replicate: self.effects_to_replicate(all),
             others: SmallVec::new(),
             causal_context,
             siblings: siblings.clone(),
@@ -191,20 +191,15 @@ impl RampNode {
         });
         let mut elsewhere = Vec::with_capacity(works.len());
         for (partition, work) in works {
-            let siblings = if work.effects.is_empty() {
-                None
-            } else {
-                siblings.clone()
-            };
+            let siblings = siblings.clone().filter(|_| !work.effects.is_empty());
             if partition != self.partition {
                 elsewhere.push((self.owner(partition), work, siblings));
                 continue;
             }
             if let Some(causal_context) = &deciding.causal_context {
-                self.participant
-                    .install_dependencies(&mut self.context, causal_context);
+                (self.participant).install_dependencies(&mut self.context, causal_context);
             }
-            // Nothing is held here: what changes until the decision is found by looking again.
+            // No write intent is needed here: the decision checks once more.
             if let Err(reason) = self.participant.refuses(&self.context, &work) {
                 return self.abort(transaction, reason, out);
             }
@@ -228,20 +223,6 @@ impl RampNode {
         self.keep_waiting(transaction, attempt);
     }
 
-    /// What other clusters are to take over of a transaction of this one.
-    fn effects_to_replicate(
-        &self,
-        works: &[(PartitionId, Work)],
-    ) -> Vec<(PartitionId, Vec<Effect>)> {
-        let own = |(_, work): &&(PartitionId, Work)| {
-            self.sticky.is_some() && work.origin_commit.is_none() && !work.effects.is_empty()
-        };
-        let effects = works.iter().filter(own);
-        effects
-            .map(|(at, work)| (*at, work.effects.clone()))
-            .collect()
-    }
-
     pub(crate) fn handle_vote(
         &mut self,
         transaction: TransactionId,
@@ -263,153 +244,35 @@ impl RampNode {
             return; // It has voted; whatever this answers is not what was asked.
         }
         let far = vote.as_ref().ok();
-        let far = far.and_then(|seen| self.context.refuses_clock(*seen, from));
-        // Who refuses has forgotten it; who is too far ahead has it prepared.
+        let far = far.and_then(|vote| self.context.refuses_clock(*vote, from));
+        // A participant that refuses has kept nothing; one whose clock is too far ahead has prepared it.
         let refused = far.is_none().then_some(from);
         let vote = far.map_or(vote, |error| Err(AbortReason::Failed(error)));
-        let phase = match vote {
-            Ok(seen) => {
-                self.context.clock.observe(seen);
-                let lowest = deciding.lowest.get_or_insert((seen, from));
-                *lowest = (seen, from).min(*lowest);
+        match vote {
+            Ok(vote) => {
+                self.context.clock.observe(vote);
+                let lowest = deciding.lowest.get_or_insert((vote, from));
+                *lowest = (vote, from).min(*lowest);
                 deciding.answered.push(from);
                 deciding.waiting -= 1;
                 if deciding.waiting > 0 {
                     return;
                 }
-                std::mem::take(&mut attempt.phase)
+                if let Phase::Preparing(deciding) = std::mem::take(&mut attempt.phase) {
+                    self.decide(transaction, deciding, out);
+                }
             }
             Err(reason) => {
                 let phase = std::mem::take(&mut attempt.phase);
-                let Phase::Preparing(deciding) = phase else {
-                    unreachable!()
-                };
                 self.attempts.remove(&transaction);
-                return self.give_up(transaction, *deciding, refused, reason, out);
-            }
-        };
-        let Phase::Preparing(deciding) = phase else {
-            unreachable!()
-        };
-        self.decide(transaction, deciding, out);
-    }
-
-    /// All others have voted yes: the second phase. The own partition comes first, checked and shown
-    /// in one step: until then nothing is shown anywhere, so it has nothing to promise and to hold.
-    fn decide(
-        &mut self,
-        transaction: TransactionId,
-        mut deciding: Box<Deciding>,
-        out: &mut Outbox<Stamped>,
-    ) {
-        let commit = self.context.clock.next(self.context.now);
-        if let Some(error) = self.outruns(commit, &deciding) {
-            self.attempts.remove(&transaction);
-            return self.give_up(
-                transaction,
-                *deciding,
-                None,
-                AbortReason::Failed(error),
-                out,
-            );
-        }
-        deciding.commit = commit;
-        let decided = Decision {
-            prepared: deciding.prepared,
-            commit,
-        };
-        let mut own_trace = None;
-        if let Some((work, siblings)) = deciding.own.take() {
-            let causal_context = deciding.causal_context.clone();
-            let trace =
-                siblings.map(|siblings| Trace::new(siblings, causal_context, &work.effects));
-            own_trace.clone_from(&trace);
-            let context = &mut self.context;
-            match self.participant.commit_first(context, commit, work, trace) {
-                Ok(slots) => deciding.slots = slots,
-                Err(reason) => {
-                    self.attempts.remove(&transaction);
-                    return self.give_up(transaction, *deciding, None, reason, out);
+                if let Phase::Preparing(deciding) = phase {
+                    self.give_up(transaction, *deciding, refused, reason, out);
                 }
             }
         }
-        let others = deciding.others.iter().copied();
-        let causal_context = deciding.causal_context.clone();
-        self.context
-            .stability
-            .decided(commit, causal_context, others);
-        let sequence = self.participant.store.last();
-        self.context.stability.reached(self.partition, sequence);
-        if let Some(journal) = &mut self.context.journal {
-            let changes = journal.take_changes();
-            journal.write(Record::Ramp(RampRecord::Decided(Box::new(DecidedRecord {
-                transaction,
-                decided,
-                others: deciding.others.to_vec(),
-                trace: own_trace.filter(|_| changes.is_some()),
-                changes,
-                causal_context: deciding.causal_context.clone(),
-                origin_commit: deciding.origin_commit,
-            }))));
-        }
-        if let Some((sticky, origin_commit)) = self.sticky.as_mut().zip(deciding.origin_commit) {
-            sticky.decided(origin_commit);
-        }
-        let to_replicate = std::mem::take(&mut deciding.to_replicate);
-        self.replicate(commit, to_replicate, out);
-        deciding.waiting = deciding.others.len();
-        deciding.answered.clear();
-        if self.loses_commit(&deciding) {
-            self.lose_commit(transaction, &mut deciding, out);
-        } else {
-            for node in deciding.others.clone() {
-                let commit = Message::Commit {
-                    transaction,
-                    decided,
-                };
-                self.send(node, commit, out);
-            }
-            if self.options.one_phase && !deciding.has_outputs {
-                self.answer_early(transaction, &mut deciding, out);
-            }
-        }
-        let attempt = self
-            .attempts
-            .get_mut(&transaction)
-            .expect("it waits for votes");
-        attempt.phase = Phase::Committing(deciding);
     }
 
-    /// Why a transaction cannot commit at this timestamp: this node's clock, or another participant's, has
-    /// gone so far ahead since one of them voted that it would take that one's along.
-    fn outruns(&self, commit: Timestamp, deciding: &Deciding) -> Option<EffectError> {
-        let (vote, node) = deciding.lowest?;
-        let ahead = commit.logical().saturating_sub(vote.logical());
-        let most = self.options.ahead_max.as_micros();
-        (ahead > most).then(|| {
-            misnamed(format!(
-                "{commit} is {ahead} us ahead of {node}'s clock, which showed {vote}, and at most \
-                 {most} us are permitted: set the clocks right"
-            ))
-        })
-    }
-
-    /// Answers the client of a transaction that is decided; who acknowledges it later answers nobody.
-    pub(crate) fn answer_early(
-        &mut self,
-        transaction: TransactionId,
-        deciding: &mut Deciding,
-        out: &mut Outbox<Stamped>,
-    ) {
-        deciding.no_reply = true;
-        let slots = std::mem::take(&mut deciding.slots);
-        let commit = deciding.commit;
-        let siblings = deciding.siblings.clone();
-        let own = siblings.map(|siblings| Dependency { commit, siblings });
-        let session = self.session(deciding.causal_context.as_deref(), own);
-        self.committed(transaction, commit, slots, session, out);
-    }
-
+    /// Aborts a transaction at all participants but the one that has refused it.
     pub(crate) fn give_up(
         &mut self,
         transaction: TransactionId,
@@ -426,7 +289,105 @@ impl RampNode {
         }
         self.abort(transaction, reason, out);
     }
+}
 
+/// The second phase: the own partition installs it, then all others do.
+impl RampNode {
+    /// All others have voted yes. The own partition comes first, checked and installed in one step: until then the
+    /// transaction is visible nowhere, so the own partition had nothing to promise.
+    fn decide(
+        &mut self,
+        transaction: TransactionId,
+        mut deciding: Box<Deciding>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let commit = self.context.clock.next(self.context.now);
+        let own_trace = match self.commit_own(commit, &mut deciding) {
+            Ok(trace) => trace,
+            Err(reason) => {
+                self.attempts.remove(&transaction);
+                return self.give_up(transaction, *deciding, None, reason, out);
+            }
+        };
+        deciding.commit = commit;
+        let others = deciding.others.iter().copied();
+        let causal_context = deciding.causal_context.clone();
+        (self.context.stability).decided(commit, causal_context, others);
+        let sequence = self.participant.store.last();
+        self.context.stability.reached(self.partition, sequence);
+        self.record_decision(transaction, &deciding, own_trace);
+        self.replicate_decision(&mut deciding, out);
+        deciding.waiting = deciding.others.len();
+        deciding.answered.clear();
+        if self.loses_commit(&deciding) {
+            self.lose_commit(transaction, &mut deciding, out);
+        } else {
+            let decided = deciding.decided();
+            for node in deciding.others.clone() {
+                let commit = Message::Commit {
+                    transaction,
+                    decided,
+                };
+                self.send(node, commit, out);
+            }
+            if self.options.one_phase && !deciding.has_outputs {
+                self.answer_early(transaction, &mut deciding, out);
+            }
+        }
+        let attempt = self.attempts.get_mut(&transaction);
+        attempt.expect("it waits for votes").phase = Phase::Committing(deciding);
+    }
+
+    /// Checks a transaction on the own partition once more, and installs it there at this commit timestamp.
+    fn commit_own(
+        &mut self,
+        commit: Timestamp,
+        deciding: &mut Deciding,
+    ) -> Result<Option<Trace>, AbortReason> {
+        if let Some(error) = self.outruns(commit, deciding) {
+            return Err(AbortReason::Failed(error));
+        }
+        let Some((work, siblings)) = deciding.own.take() else {
+            return Ok(None);
+        };
+        let causal_context = deciding.causal_context.clone();
+        let trace = siblings.map(|siblings| Trace::new(siblings, causal_context, &work.effects));
+        let (context, kept) = (&mut self.context, trace.clone());
+        deciding.slots = (self.participant).commit_first(context, commit, work, kept)?;
+        Ok(trace)
+    }
+
+    /// Why a transaction cannot commit at this timestamp: this node's clock, or another participant's, has
+    /// gone so far ahead since the lowest vote that it would take that participant's clock along.
+    fn outruns(&self, commit: Timestamp, deciding: &Deciding) -> Option<EffectError> {
+        let (vote, node) = deciding.lowest?;
+        let ahead = commit.logical().saturating_sub(vote.logical());
+        let most = self.options.ahead_max.as_micros();
+        (ahead > most).then(|| {
+            misnamed(format!(
+                "{commit} is {ahead} us ahead of {node}'s clock, which showed {vote}, and at most \
+                 {most} us are permitted: set the clocks right"
+            ))
+        })
+    }
+
+    /// Answers the client of a transaction that is decided. Later acknowledgements are answered to nobody.
+    pub(crate) fn answer_early(
+        &mut self,
+        transaction: TransactionId,
+        deciding: &mut Deciding,
+        out: &mut Outbox<Stamped>,
+    ) {
+        deciding.no_reply = true;
+        let slots = std::mem::take(&mut deciding.slots);
+        let commit = deciding.commit;
+        let siblings = deciding.siblings.clone();
+        let own = siblings.map(|siblings| Dependency { commit, siblings });
+        let session = self.session(deciding.causal_context.as_deref(), own);
+        self.committed(transaction, commit, slots, session, out);
+    }
+
+    /// A participant has installed it. The last one ends the transaction.
     pub(crate) fn handle_committed(
         &mut self,
         transaction: TransactionId,
@@ -437,14 +398,15 @@ impl RampNode {
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
         };
-        if let Phase::Replicating(_) = &attempt.phase {
-            return self.replica_installed(transaction, from, slots.is_ok(), out);
-        }
-        let Phase::Committing(deciding) = &mut attempt.phase else {
-            return;
+        let deciding = match &mut attempt.phase {
+            Phase::Committing(deciding) => deciding,
+            Phase::Replicating(_) => {
+                return self.replica_installed(transaction, from, slots.is_ok(), out);
+            }
+            _ => return,
         };
         if deciding.answered.contains(&from) {
-            return; // One of them had come back, and was told twice.
+            return; // The participant or this node has restarted, and the Commit was sent twice.
         }
         deciding.answered.push(from);
         self.context.stability.acknowledged(from, deciding.commit);
@@ -456,14 +418,19 @@ impl RampNode {
         if deciding.waiting > 0 {
             return;
         }
-        let Phase::Committing(deciding) = std::mem::take(&mut attempt.phase) else {
-            unreachable!()
-        };
+        let phase = std::mem::take(&mut attempt.phase);
         if let Some(attempt) = self.attempts.remove(&transaction) {
             self.recycle(attempt);
         }
+        if let Phase::Committing(deciding) = phase {
+            self.end(transaction, *deciding, out);
+        }
+    }
+
+    /// All participants have installed it.
+    fn end(&mut self, transaction: TransactionId, deciding: Deciding, out: &mut Outbox<Stamped>) {
         if let Some(reason) = deciding.refused {
-            // In doubt for ever: its metadata is kept, and readers are told of it (RAMP-I1).
+            // In doubt for ever: its metadata is kept, and readers are given it (RAMP-I1).
             if !deciding.no_reply {
                 self.abort(transaction, reason, out);
             }
@@ -472,14 +439,7 @@ impl RampNode {
         self.context.stability.done(deciding.commit);
         self.make_exceptions();
         self.schedule_announce(out);
-        if let Some(journal) = &mut self.context.journal {
-            let commit = deciding.commit;
-            journal.write(Record::Ramp(RampRecord::Ended {
-                transaction,
-                commit,
-                covered: self.context.stability.covered(),
-            }));
-        }
+        self.record_end(transaction, deciding.commit);
         if deciding.no_reply {
             if let Some(origin_commit) = deciding.origin_commit {
                 self.remote_installed(origin_commit, out);
@@ -504,20 +464,16 @@ fn produces(effect: &Effect) -> bool {
 
 /// What each participant is to do, sorted by partition.
 fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId, Work)> {
-    let mut works: Vec<(PartitionId, Work)> = effects
-        .into_iter()
-        .filter(|on| !on.effects.is_empty())
-        .map(|on| {
-            (
-                on.partition,
-                Work {
-                    effects: on.effects,
-                    guards: on.guards,
-                    ..Work::default()
-                },
-            )
-        })
-        .collect();
+    let effects = effects.into_iter().filter(|on| !on.effects.is_empty());
+    let works = effects.map(|on| {
+        let work = Work {
+            effects: on.effects,
+            guards: on.guards,
+            ..Work::default()
+        };
+        (on.partition, work)
+    });
+    let mut works: Vec<(PartitionId, Work)> = works.collect();
     for (partition, read) in &attempt.guards {
         let work = match works.binary_search_by_key(partition, |(at, _)| *at) {
             Ok(at) => &mut works[at].1,
@@ -526,17 +482,13 @@ fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId,
                 &mut works[at].1
             }
         };
-        let view = attempt
-            .views
-            .iter()
-            .find(|view| view.partition == *partition);
-        work.snapshot = view.map(|view| view.snapshot);
+        work.snapshot = attempt.view(*partition).map(|view| view.snapshot);
         work.guard_reads.push(read.clone());
     }
     works
 }
 
-/// The metadata of a transaction that writes on several partitions, or that somebody may follow.
+/// The metadata of a transaction that writes on several partitions, or that others may depend on.
 pub(crate) fn siblings_of(
     options: &RampOptions,
     prepared: Timestamp,

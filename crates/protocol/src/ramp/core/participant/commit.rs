@@ -5,15 +5,14 @@ use std::sync::Arc;
 use anabranch_storage::{ApplyError, CommitSequence, ItemTag, SlotValues, Staged};
 use anabranch_types::{Activity, Effect, EffectError, Timestamp};
 
-use crate::ramp::causal::context::CausalContext;
 use crate::ramp::core::context::Context;
+use crate::ramp::core::extension::CausalContext;
 use crate::ramp::core::message::{Decision, Work};
 use crate::ramp::core::participant::Participant;
 use crate::ramp::core::participant::invariants::{in_doubt, missing_row};
 use crate::ramp::core::participant::writers::AssignedRows;
 use crate::ramp::core::trace::Trace;
-use crate::ramp::recovery::record::RampRecord;
-use crate::{AbortReason, Record, Slots};
+use crate::{AbortReason, Slots};
 
 /// How many items are looked at when versions are dropped on a timer.
 const COLLECT_BUDGET: usize = 256;
@@ -84,15 +83,7 @@ impl Participant {
         if let Some(trace) = &trace {
             self.remember_alone(context, sequence, timestamp, trace.clone());
         }
-        if let Some(journal) = &mut context.journal {
-            let changes = journal.take_changes().unwrap_or_default();
-            journal.write(Record::Ramp(RampRecord::Alone {
-                timestamp,
-                changes,
-                trace,
-                origin_commit: work.origin_commit,
-            }));
-        }
+        context.record_alone(timestamp, trace, work.origin_commit);
         Ok((timestamp, slots))
     }
 
@@ -133,14 +124,14 @@ impl Participant {
         context.clock.observe(decided.commit);
         let origin_commit = prepared.origin_commit.unwrap_or(decided.commit);
         if prepared.effects.is_empty() {
-            self.write_committed(context, decided, false, &Slots::new());
+            self.record_committed(context, decided, false, &Slots::new());
             return Ok(Slots::new());
         }
         let trace = prepared
             .siblings
             .map(|siblings| Trace::new(siblings, prepared.causal_context, &prepared.effects));
         let several = trace.is_some();
-        let (staged, slots) = match prepared.rehearsed {
+        let (staged, slots) = match prepared.prestaged {
             Some((staged, slots, since))
                 if self.store.is_current(&staged, since, Some(origin_commit)) =>
             {
@@ -150,7 +141,7 @@ impl Participant {
         };
         let trace = trace.map(|trace| (decided.commit, trace));
         self.install(context, origin_commit, staged, trace);
-        self.write_committed(context, decided, several, &slots);
+        self.record_committed(context, decided, several, &slots);
         Ok(slots)
     }
 
@@ -182,13 +173,13 @@ impl Participant {
             Some(_) => self.assigned_rows(at, &staged),
             None => AssignedRows::new(),
         };
-        self.drop_history(context);
+        self.discard_history(context);
         // Whatever is prepared holds what it writes.
         staged.expect_late_writes(|change| {
             let item = ItemTag::of(change.table(), change.key());
             [item, ItemTag::unknown(change.table())]
                 .into_iter()
-                .any(|item| self.intents.is_held(item))
+                .any(|item| self.intents.has_intent(item))
         });
         let budget = staged.changes().len() + 1;
         let sequence = context.probe.within(Activity::Storage, || {
@@ -206,7 +197,7 @@ impl Participant {
     /// has lately read on in an older snapshot. Most readers never do: they read a partition once,
     /// or before anything else is committed there. One that does, after a time in which nobody did,
     /// may be restarted (`below_floor`), and finds the past kept from then on.
-    fn drop_history(&mut self, context: &Context) {
+    fn discard_history(&mut self, context: &Context) {
         let window = self.store.window();
         let store = &mut self.store;
         self.history_read.retain(|(table, at)| {
@@ -216,14 +207,14 @@ impl Participant {
             }
             lately
         });
-        let late = self.hold_back();
+        let late = self.hold_horizon();
         self.store.discard_history(late);
     }
 
     /// Keeps what decides between what is installed and what is prepared, which commits above its
     /// vote, and so above all that was installed by then. Whatever comes to be prepared commits
     /// above all that is installed by now. Returns the timestamp that all to come will exceed.
-    pub(crate) fn hold_back(&mut self) -> Timestamp {
+    pub(crate) fn hold_horizon(&mut self) -> Timestamp {
         while let Some(promise) = self.votes.front()
             && !self.prepared.contains_key(&promise.prepared)
         {
@@ -236,7 +227,7 @@ impl Participant {
 
     /// Drops versions that nobody can ask for any more, as far as they are due.
     pub(crate) fn collect(&mut self, context: &Context) {
-        self.hold_back();
+        self.hold_horizon();
         context.probe.within(Activity::Storage, || {
             self.store.collect(context.now, COLLECT_BUDGET);
         });

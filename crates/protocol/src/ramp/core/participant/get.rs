@@ -1,17 +1,21 @@
 //! Reads at an owner (ramp.txt, Algorithm 1, GET).
 
 use anabranch_storage::CommitSequence;
-use anabranch_types::{Activity, Read, Ticks};
+use anabranch_types::{Activity, Fetched, Read, Ticks};
 use smallvec::SmallVec;
 
-use crate::ramp::collection::stable_vector::StableVector;
 use crate::ramp::core::context::Context;
-use crate::ramp::core::message::{Decision, Freshness, Got, ReadMetadata, ReadPoint, Refusal};
+use crate::ramp::core::extension::StableVector;
+use crate::ramp::core::message::{
+    Decision, Freshness, Got, ReadMetadata, ReadPoint, Refusal, SiblingMetadata,
+};
 use crate::ramp::core::metadata::{Metadata, ReadSet, read_tag};
 use crate::ramp::core::participant::Participant;
 
 impl Participant {
-    /// Answers reads in a snapshot, which includes what is required as far as `at` permits.
+    /// Answers reads from one snapshot. It includes what is required as far as `at` permits; what it lacks of that
+    /// goes with the rows, and so does the sibling metadata of the transactions over several partitions that wrote
+    /// what was read, unless the reader knows them to be stable.
     pub(crate) fn get<'r>(
         &mut self,
         context: &mut Context,
@@ -29,25 +33,21 @@ impl Participant {
         {
             self.count_false_positives(context, reads.clone(), required);
         }
-        let unchanged_until =
-            freshness.map_or(CommitSequence::LOADED, |freshness| freshness.sequence);
-        let mut missing = Vec::new();
-        let absent = self.absent(context, required);
+        let mut metadata = ReadMetadata {
+            unchanged_until: freshness.map_or(CommitSequence::LOADED, |fresh| fresh.sequence),
+            not_prepared: self.not_prepared(context, required),
+            ..ReadMetadata::default()
+        };
+        let missing = &mut metadata.missing;
         let snapshot = match at {
             ReadPoint::Revalidate(snapshot) => {
-                if self.is_as_good(snapshot, freshness) == Ok(true)
-                    && self.stands(context, snapshot, reads.clone(), required, &mut missing)
+                if self.is_fresh(snapshot, freshness) == Ok(true)
+                    && self.is_complete(context, snapshot, reads.clone(), required, missing)
                 {
                     return Ok(Got {
                         snapshot,
                         fetched: Vec::new(),
-                        metadata: ReadMetadata {
-                            unchanged_until,
-                            missing,
-                            absent,
-                            siblings: Vec::new(),
-                        }
-                        .some(),
+                        metadata: metadata.some(),
                     });
                 }
                 missing.clear();
@@ -58,7 +58,7 @@ impl Participant {
                 for decision in required {
                     missing.extend(self.look_back(context, snapshot, *decision)?);
                 }
-                if !self.is_as_good(snapshot, freshness)? {
+                if !self.is_fresh(snapshot, freshness)? {
                     return Err(Refusal::Fractured);
                 }
                 snapshot
@@ -67,39 +67,44 @@ impl Participant {
         if snapshot < self.store.last() {
             self.retain_history(context.now, reads.clone());
         }
+        let (fetched, siblings) = self.fetch(context, snapshot, reads, known)?;
+        metadata.siblings = siblings;
+        Ok(Got {
+            snapshot,
+            fetched,
+            metadata: metadata.some(),
+        })
+    }
+
+    /// The rows of a snapshot, and the sibling metadata that the reader needs of those who wrote them.
+    fn fetch<'r>(
+        &mut self,
+        context: &Context,
+        snapshot: CommitSequence,
+        reads: impl ExactSizeIterator<Item = &'r Read> + Clone,
+        known: &StableVector,
+    ) -> Result<(Vec<Fetched>, Vec<SiblingMetadata>), Refusal> {
         let since = self.first_unknown(known);
         let since = since.filter(|first| *first <= snapshot);
         let mut fetched = Vec::with_capacity(reads.len());
         let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
         let (asked, at) = (reads.clone(), Some(snapshot));
         let found = context.probe.within(Activity::Storage, || {
-            self.store
-                .fetch_all(asked, at, since, &mut fetched, &mut touched)
+            (self.store).fetch_all(asked, at, since, &mut fetched, &mut touched)
         });
         found.map_err(|_| Refusal::BelowFloor)?;
-        let siblings = if touched.is_empty() {
-            Vec::new()
-        } else {
-            let mut read_set: ReadSet = SmallVec::new();
-            let mut places = touched.into_iter().peekable();
-            for (at, read) in reads.enumerate() {
-                if places.next_if_eq(&at).is_some() {
-                    read_set.push(read_tag(read));
-                }
+        if touched.is_empty() {
+            return Ok((fetched, Vec::new()));
+        }
+        let mut read_set: ReadSet = SmallVec::new();
+        let mut touched = touched.into_iter().peekable();
+        for (at, read) in reads.enumerate() {
+            if touched.next_if_eq(&at).is_some() {
+                read_set.push(read_tag(read));
             }
-            self.sibling_metadata(&read_set, snapshot, known)
-        };
-        Ok(Got {
-            snapshot,
-            fetched,
-            metadata: ReadMetadata {
-                unchanged_until,
-                missing,
-                absent,
-                siblings,
-            }
-            .some(),
-        })
+        }
+        let siblings = self.sibling_metadata(&read_set, snapshot, known);
+        Ok((fetched, siblings))
     }
 
     /// A snapshot of now, with all that is required.

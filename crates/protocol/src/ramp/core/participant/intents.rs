@@ -195,7 +195,7 @@ impl Intents {
     }
 
     /// Whether somebody holds the item, however.
-    pub(crate) fn is_held(&self, item: ItemTag) -> bool {
+    pub(crate) fn has_intent(&self, item: ItemTag) -> bool {
         !self.items.is_empty() && self.items.contains_key(&item)
     }
 

@@ -3,8 +3,8 @@
 use anabranch_storage::CommitSequence;
 use anabranch_types::{EffectError, Timestamp};
 
-use crate::ramp::collection::installed_exceptions::ExceptionsBy;
-use crate::ramp::collection::stability::Stability;
+use crate::ramp::core::extension::ExceptionsBy;
+use crate::ramp::core::extension::Stability;
 use crate::ramp::core::participant::Participant;
 use crate::ramp::core::participant::installed::Installed;
 

@@ -22,8 +22,8 @@ use anabranch_types::{Effect, PartitionId, RowPrograms, TableId, Ticks, Timestam
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::ramp::causal::context::CausalContext;
-use crate::ramp::collection::installed_exceptions::ExceptionsBy;
+use crate::ramp::core::extension::CausalContext;
+use crate::ramp::core::extension::ExceptionsBy;
 use crate::ramp::core::message::Participants;
 use crate::ramp::core::metadata::{Metadata, Siblings};
 use crate::ramp::core::participant::installed::InstalledBy;
@@ -47,7 +47,7 @@ pub(crate) struct Prepared {
     pub(crate) asked: u32,
     pub(crate) effects: Vec<Effect>,
     /// What the effects came to at the vote, and after which commit that was.
-    pub(crate) rehearsed: Option<(Staged, SlotValues, CommitSequence)>,
+    pub(crate) prestaged: Option<(Staged, SlotValues, CommitSequence)>,
     pub(crate) siblings: Option<Arc<Siblings>>,
     pub(crate) causal_context: Option<Arc<CausalContext>>,
     pub(crate) intents: SmallVec<[(ItemTag, Mode); 8]>,

@@ -4,12 +4,11 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{Activity, Effect, Key, Read, TableId, Timestamp};
 use smallvec::SmallVec;
 
+use crate::AbortReason;
 use crate::ramp::core::context::Context;
 use crate::ramp::core::message::{Prepare, Work};
 use crate::ramp::core::participant::intents::{GuardRange, Mode, RequestedIntents};
 use crate::ramp::core::participant::{Participant, Prepared, Promise};
-use crate::ramp::recovery::record::RampRecord;
-use crate::{AbortReason, Record};
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,13 +67,13 @@ impl Participant {
         // Above everything installed here, so that what the effects come to is what they will come
         // to at the commit timestamp, as long as their items stay as they are.
         let vote = context.clock.next(context.now);
-        let mut rehearsed = None;
+        let mut prestaged = None;
         if !work.effects.is_empty() {
             let at = origin_commit.unwrap_or(vote);
-            let rehearse = || self.store.prestage(at, &work.effects, &*self.programs);
+            let prestage = || self.store.prestage(at, &work.effects, &*self.programs);
             let (staged, slots) = context
                 .probe
-                .within(Activity::Storage, rehearse)
+                .within(Activity::Storage, prestage)
                 .map_err(AbortReason::from)?;
             context.probe.within(Activity::Guard, || {
                 self.keep_absent(&mut requested, &work.effects, &staged)?;
@@ -83,7 +82,7 @@ impl Participant {
                     None => self.fits_beside_prepared(&work.effects),
                 }
             })?;
-            rehearsed = Some((staged, slots, self.store.last()));
+            prestaged = Some((staged, slots, self.store.last()));
         }
         let promise = Promise {
             prepared,
@@ -97,7 +96,7 @@ impl Participant {
             since: context.now,
             asked: 0,
             effects: work.effects,
-            rehearsed,
+            prestaged,
             siblings,
             causal_context,
             intents: SmallVec::new(),
@@ -116,9 +115,7 @@ impl Participant {
         if let Some(dropped) = self.prepared.remove(&prepared) {
             self.terminations += u64::from(dropped.asked > 0);
             self.intents.release(prepared, &dropped.intents);
-            if let Some(journal) = &mut context.journal {
-                journal.write(Record::Ramp(RampRecord::Aborted { prepared }));
-            }
+            context.record_aborted(prepared);
         }
     }
 
@@ -127,7 +124,7 @@ impl Participant {
     pub(crate) fn refuses(&self, context: &Context, work: &Work) -> Result<(), AbortReason> {
         context.probe.within(Activity::Guard, || {
             if !self.intents.is_empty() {
-                self.check_against_holds(work)?;
+                self.check_against_intents(work)?;
             }
             self.validate(work)
         })
@@ -158,7 +155,7 @@ impl Participant {
         }
     }
 
-    fn check_against_holds(&self, work: &Work) -> Result<(), AbortReason> {
+    fn check_against_intents(&self, work: &Work) -> Result<(), AbortReason> {
         let requested = self.requested(work, Drawing::MayFail);
         if self.intents.exclude(&requested) {
             return Err(AbortReason::Conflict);

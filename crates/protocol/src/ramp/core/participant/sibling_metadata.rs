@@ -8,8 +8,8 @@ use anabranch_types::Timestamp;
 use smallvec::SmallVec;
 
 use crate::Slots;
-use crate::ramp::collection::stability::Stability;
-use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::extension::Stability;
+use crate::ramp::core::extension::StableVector;
 use crate::ramp::core::message::SiblingMetadata;
 use crate::ramp::core::metadata::ReadSet;
 use crate::ramp::core::participant::installed::Installed;

@@ -18,7 +18,7 @@ use crate::ramp::core::participant::Participant;
 impl Participant {
     /// Whether a snapshot includes all that is required and has written what was read in it. What it
     /// lacks of the rest is added to `missing`.
-    pub(crate) fn stands<'r>(
+    pub(crate) fn is_complete<'r>(
         &self,
         context: &Context,
         snapshot: CommitSequence,
@@ -88,7 +88,7 @@ impl Participant {
 
     /// Of transactions that have committed elsewhere, those that this copy has not prepared, where
     /// metadata do not say that they wrote here. Others of the partition's copies may have.
-    pub(crate) fn absent(&self, context: &Context, required: &[Decision]) -> Vec<Timestamp> {
+    pub(crate) fn not_prepared(&self, context: &Context, required: &[Decision]) -> Vec<Timestamp> {
         if !self.is_replica || self.metadata.is_exact() {
             return Vec::new();
         }
@@ -97,8 +97,8 @@ impl Participant {
                 && !self.prepared.contains_key(&decision.prepared)
                 && !context.stability.is_settled(decision.commit)
         };
-        let absent = required.iter().filter(is_absent);
-        absent.map(|decision| decision.commit).collect()
+        let not_prepared = required.iter().filter(is_absent);
+        not_prepared.map(|decision| decision.commit).collect()
     }
 
     /// What this copy has of transactions that may have written on its partition.
@@ -107,14 +107,14 @@ impl Participant {
         context: &Context,
         required: &[Decision],
     ) -> Result<LookedUp, Refusal> {
-        let absent = self.absent(context, required);
+        let not_prepared = self.not_prepared(context, required);
         let mut written = Vec::new();
         for decision in required {
             let commit = decision.commit;
             // As what the empty snapshot lacks of it.
             match self.lacks(context, CommitSequence::LOADED, *decision) {
                 Ok(Some(lacks)) => written.push(lacks),
-                Ok(None) if absent.contains(&commit) => {}
+                Ok(None) if not_prepared.contains(&commit) => {}
                 Ok(None) => written.push(MissingWrites {
                     commit,
                     written: Box::default(),
@@ -122,7 +122,10 @@ impl Participant {
                 Err(_) => return Err(Refusal::forgotten(context.stability.known())),
             }
         }
-        Ok(LookedUp { written, absent })
+        Ok(LookedUp {
+            written,
+            not_prepared,
+        })
     }
 
     /// Whether this owner would not know any more if the transaction had written here.

@@ -16,7 +16,7 @@ use crate::ramp::core::message::{Decision, LookedUp, Message, Refusal, Stamped};
 use crate::ramp::core::metadata::Metadata;
 use crate::ramp::node::RampNode;
 use crate::ramp::replication::quorum::state::{
-    LookUp, UncertainRead, deny, end_look_ups, settled, uncertain_read, uncertain_read_mut,
+    LookUp, UncertainRead, deny, end_look_ups, settled_writes, uncertain_read, uncertain_read_mut,
 };
 use crate::{Outbox, TransactionId};
 
@@ -51,16 +51,22 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         from: NodeId,
-        absent: &[Timestamp],
+        not_prepared: &[Timestamp],
     ) -> bool {
         let (replicas, partition) = (self.replicas(), self.partition_of(from));
         let (Some(attempt), Some(partition)) = (self.attempts.get_mut(&transaction), partition)
         else {
             return true;
         };
-        let settled = deny(&mut attempt.uncertain, replicas, (partition, from), absent);
+        let settled = deny(
+            &mut attempt.uncertain,
+            replicas,
+            (partition, from),
+            not_prepared,
+        );
         let part = attempt.reading().and_then(|batch| batch.part(partition));
-        let applied = part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent));
+        let applied =
+            part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(not_prepared));
         self.count_denied(settled);
         applied
     }
@@ -88,7 +94,7 @@ impl RampNode {
 
     /// The second round for one partition where metadata leave a doubt: what is known to have been written
     /// there is asked for as under RAMP-Fast; of all else a majority of the copies has to say what it was.
-    pub(crate) fn repair_uncertain(
+    pub(crate) fn ask_majority(
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
@@ -98,11 +104,12 @@ impl RampNode {
         let mut parts = attempt.batch.parts.iter();
         let part = parts.position(|part| part.partition == partition);
         let unread = part.filter(|at| attempt.batch.parts[*at].fixed.is_none());
-        let wrote =
-            |decision: &Decision| settled(&attempt.uncertain, partition, decision.commit).is_some();
+        let wrote = |decision: &Decision| {
+            settled_writes(&attempt.uncertain, partition, decision.commit).is_some()
+        };
         if decision.iter().any(wrote) {
             return match unread {
-                Some(at) => self.ask_for(transaction, attempt, at, out),
+                Some(at) => self.ask_any_replica(transaction, attempt, at, out),
                 // It is not in the snapshot, and wrote what was read in it.
                 None => Err(Refusal::Fractured),
             };
@@ -119,8 +126,8 @@ impl RampNode {
         let new: Vec<Decision> = new.copied().collect();
         match unread {
             _ if new.is_empty() => {}
-            Some(at) => self.ask_for(transaction, attempt, at, out)?,
-            None => self.ask_fixed(transaction, attempt, (partition, &new), out)?,
+            Some(at) => self.ask_any_replica(transaction, attempt, at, out)?,
+            None => self.verify_fixed(transaction, attempt, (partition, &new), out)?,
         }
         attempt.batch.look_ups.push(LookUp {
             partition,
@@ -197,7 +204,7 @@ impl RampNode {
             &mut attempt.uncertain,
             replicas,
             (partition, from),
-            &told.absent,
+            &told.not_prepared,
         );
         self.count_denied(settled);
     }
@@ -236,7 +243,7 @@ impl RampNode {
         Some(attempt)
     }
 
-    /// Something was settled, perhaps: gives the rows to the procedure if nothing is waited for any more.
+    /// Something was settled_writes, perhaps: gives the rows to the procedure if nothing is waited for any more.
     fn read_on(
         &mut self,
         transaction: TransactionId,
@@ -245,7 +252,7 @@ impl RampNode {
     ) {
         end_look_ups(&mut attempt);
         if attempt.batch.waiting == 0 {
-            return self.close(transaction, attempt, out);
+            return self.finish_round(transaction, attempt, out);
         }
         attempt.phase = Phase::Reading;
         self.keep_waiting(transaction, attempt);

@@ -1,16 +1,16 @@
 //! Reads in quorum operation: any replica answers the first round.
 
-use anabranch_types::{NodeId, PartitionId, Ticks};
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use crate::ramp::core::coordinator::attempt::{Attempt, Part, Phase};
 use crate::ramp::core::message::{
-    Decision, Message, ReadPoint, ReadRequest, Refusal, Requirements, Stamped,
+    Decision, Got, Message, ReadPoint, ReadRequest, Refusal, Requirements, Stamped,
 };
 use crate::ramp::core::metadata::touches;
 use crate::ramp::node::RampNode;
 use crate::ramp::replication::quorum::state::{
-    PendingAnswer, Round, deny, is_answered, settled, waits_for_fixed,
+    PendingAnswer, Round, deny, is_answered, settled_writes, waits_for_fixed,
 };
 use crate::ramp::replication::quorum::{AVOIDED, PATIENCE, SLOWER};
 use crate::ramp::timer::RETRY;
@@ -36,6 +36,53 @@ impl RampNode {
         self.abort(transaction, reason, out);
     }
 
+    /// Whether a transaction may begin to read at this replica.
+    pub(crate) fn may_begin_at(&self, replica: NodeId) -> bool {
+        self.avoided_since(replica).is_none()
+    }
+
+    /// Looks at an answer to a Get before the core takes it. In quorum operation the attempt may not wait for it any
+    /// more, or has to ask another replica; then nothing is left to do. Otherwise returns which of the required
+    /// transactions the replica has not prepared.
+    pub(crate) fn admit_answer(
+        &mut self,
+        transaction: TransactionId,
+        from: NodeId,
+        result: &mut Result<Got, Refusal>,
+        out: &mut Outbox<Stamped>,
+    ) -> Option<Vec<Timestamp>> {
+        if self.options.quorum.is_none() {
+            return Some(Vec::new());
+        }
+        if !self.awaits_replica(transaction, from) {
+            return None;
+        }
+        let not_prepared = (result.as_mut()).map_or_else(|_| Vec::new(), Got::take_not_prepared);
+        let refused = matches!(result, Err(Refusal::NotHere));
+        if refused || !not_prepared.is_empty() && !self.may_take(transaction, from, &not_prepared) {
+            self.ask_another(transaction, from, out);
+            return None;
+        }
+        Some(not_prepared)
+    }
+
+    /// The own replica has not prepared these transactions, which a fixed snapshot should include.
+    pub(crate) fn deny_own(
+        &mut self,
+        attempt: &mut Attempt,
+        partition: PartitionId,
+        not_prepared: &[Timestamp],
+    ) {
+        let (replicas, own) = (self.replicas(), self.topology.owner(self.partition));
+        let settled = deny(
+            &mut attempt.uncertain,
+            replicas,
+            (partition, own),
+            not_prepared,
+        );
+        self.count_denied(settled);
+    }
+
     /// Others than this copy come first for a while.
     fn avoid(&mut self, replica: NodeId) {
         self.avoided.retain(|(avoided, _)| *avoided != replica);
@@ -51,7 +98,7 @@ impl RampNode {
     }
 
     /// Begins a round of one partition: asks the copy that was read there, or the near one.
-    pub(crate) fn ask_for(
+    pub(crate) fn ask_any_replica(
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
@@ -65,7 +112,7 @@ impl RampNode {
         let (partition, read) = (part.partition, part.read_set(&batch.reads));
         let mut wrote = SmallVec::new();
         let seen = attempt.observed.siblings.iter().filter(|seen| {
-            match settled(&attempt.uncertain, partition, seen.commit) {
+            match settled_writes(&attempt.uncertain, partition, seen.commit) {
                 None => seen.siblings.may_touch(partition, read),
                 Some(written) if touches(written, read) => {
                     wrote.push(seen.commit);
@@ -149,21 +196,22 @@ impl RampNode {
         let (context, required) = (&mut self.context, &round.required);
         let mut got = (self.participant).get(context, at, reads, required, known, None)?;
         let part = &mut batch.parts[index];
-        let (partition, absent) = (part.partition, got.take_absent());
+        let (partition, not_prepared) = (part.partition, got.take_not_prepared());
         let settled = deny(
             &mut attempt.uncertain,
             replicas,
             (partition, replica),
-            &absent,
+            &not_prepared,
         );
-        if part.fixed.is_none() && part.needs_one_of(&absent) {
+        if part.fixed.is_none() && part.needs_one_of(&not_prepared) {
             self.count_denied(settled);
             return Err(Refusal::NotHere);
         }
         part.comes_from(replica, self.context.now);
         let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
         let decision = answered.map(|(_, commit)| commit);
-        let decision: SmallVec<[_; 8]> = decision.filter(|one| !absent.contains(one)).collect();
+        let decision: SmallVec<[_; 8]> =
+            decision.filter(|one| !not_prepared.contains(one)).collect();
         let renewed = part.accept(&mut attempt.observed, known, decision, got);
         self.counters.repairs += u64::from(renewed);
         is_answered(&mut attempt.pending, partition);
@@ -240,7 +288,7 @@ impl RampNode {
             }
         }
         if attempt.batch.waiting == 0 {
-            return self.close(transaction, attempt, out);
+            return self.finish_round(transaction, attempt, out);
         }
         attempt.phase = Phase::Reading;
         self.keep_waiting(transaction, attempt);
@@ -295,12 +343,15 @@ impl RampNode {
     }
 
     /// A snapshot that is fixed is asked about: nobody but its copy knows.
-    pub(crate) fn asks_fixed(
+    pub(crate) fn expect_fixed(
         &mut self,
         attempt: &mut Attempt,
         (replica, partition): (NodeId, PartitionId),
         out: &mut Outbox<Stamped>,
     ) {
+        if self.options.quorum.is_none() {
+            return;
+        }
         attempt.batch.fixed_since = Some(self.context.now);
         attempt.pending.push(PendingAnswer {
             from: replica,

@@ -4,7 +4,8 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::core::coordinator::attempt::{Attempt, Batch, Inclusion, Part, View};
+use crate::ramp::core::coordinator::attempt::{Attempt, Batch, Part, View};
+use crate::ramp::core::coordinator::inclusion::Inclusion;
 use crate::ramp::core::message::Decision;
 
 /// A round of reads of one partition that is not answered.
@@ -46,9 +47,14 @@ impl Part {
     }
 
     /// Whether it is known that one of these wrote what is read here.
-    pub(crate) fn needs_one_of(&self, absent: &[Timestamp]) -> bool {
+    pub(crate) fn needs_one_of(&self, not_prepared: &[Timestamp]) -> bool {
         let round = self.round.as_ref();
-        round.is_some_and(|round| round.wrote.iter().any(|commit| absent.contains(commit)))
+        round.is_some_and(|round| {
+            round
+                .wrote
+                .iter()
+                .any(|commit| not_prepared.contains(commit))
+        })
     }
 
     /// Its rows come from this node. What is known of another copy's snapshot says nothing of this one's.
@@ -61,6 +67,27 @@ impl Part {
             self.includes = Inclusion::default();
             self.got = None;
         }
+    }
+}
+
+/// A part's rows come from this node. Answers that other replicas owe for it are late from now on.
+pub(crate) fn take_replica_answer(
+    part: &mut Part,
+    pending: &mut [PendingAnswer],
+    from: NodeId,
+    now: Ticks,
+) {
+    part.comes_from(from, now);
+    is_answered(pending, part.partition);
+}
+
+/// An answer has been taken: ends what the attempt need not wait for any more.
+pub(crate) fn settle_answers(attempt: &mut Attempt) {
+    if !waits_for_fixed(&attempt.pending, &attempt.views) {
+        attempt.batch.fixed_since = None;
+    }
+    if !attempt.batch.look_ups.is_empty() {
+        end_look_ups(attempt);
     }
 }
 
@@ -112,7 +139,7 @@ impl LookUp {
 }
 
 /// What a transaction wrote on a partition, as far as that is settled.
-pub(crate) fn settled(
+pub(crate) fn settled_writes(
     uncertain: &[UncertainRead],
     partition: PartitionId,
     commit: Timestamp,
@@ -158,10 +185,10 @@ pub(crate) fn deny(
     uncertain: &mut Vec<UncertainRead>,
     replicas: usize,
     (partition, from): (PartitionId, NodeId),
-    absent: &[Timestamp],
+    not_prepared: &[Timestamp],
 ) -> u64 {
     let mut settled = 0;
-    for commit in absent {
+    for commit in not_prepared {
         let uncertain_read = uncertain_read_mut(uncertain, partition, *commit);
         if !uncertain_read.denied.contains(&from) {
             uncertain_read.denied.push(from);
@@ -197,7 +224,7 @@ pub(crate) fn end_look_ups(attempt: &mut Attempt) {
         let is_open = |decision: &Decision| {
             let commit = decision.commit;
             let mut known = [part, view].into_iter().flatten();
-            settled(uncertain, partition, commit).is_none()
+            settled_writes(uncertain, partition, commit).is_none()
                 && !known.any(|(includes, replica)| {
                     includes.contains(commit, replica) || includes.lacks(commit).is_some()
                 })

@@ -21,12 +21,13 @@ use std::collections::VecDeque;
 use anabranch_types::{Effect, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::core::message::{Message, Replicate, Stamped};
+use crate::ramp::core::coordinator::attempt::Deciding;
+use crate::ramp::core::message::{Message, Replicate, Stamped, Work};
 use crate::ramp::node::RampNode;
 use crate::ramp::recovery::record::RampRecord;
 use crate::ramp::replication::sticky::state::{Incoming, Outgoing, REMOTE};
 use crate::ramp::timer::RETRY_REMOTE;
-use crate::{Outbox, PartitionEffects, Record, TransactionId};
+use crate::{AbortReason, Outbox, PartitionEffects, Record, TransactionId};
 
 impl RampNode {
     /// How many transactions of other clusters this node remembers to have taken over: those that may be
@@ -41,6 +42,54 @@ impl RampNode {
         others
             .map(|owners| owners[self.partition.index()])
             .collect()
+    }
+
+    /// Admits what a transaction is to do, where clusters replicate it to each other; each work learns the commit
+    /// timestamp of its origin cluster.
+    ///
+    /// # Errors
+    /// Another cluster could not apply it.
+    pub(crate) fn admit_works(
+        &self,
+        works: &mut [(PartitionId, Work)],
+        origin_commit: Option<Timestamp>,
+    ) -> Result<(), AbortReason> {
+        if self.sticky.is_none() {
+            return Ok(());
+        }
+        if let Some(error) = self.refuses_across(works) {
+            return Err(AbortReason::Failed(error));
+        }
+        for (_, work) in works {
+            work.origin_commit = origin_commit;
+        }
+        Ok(())
+    }
+
+    /// What other clusters have to apply of a transaction of this one.
+    pub(crate) fn effects_to_replicate<'w>(
+        &self,
+        works: impl Iterator<Item = (PartitionId, &'w Work)>,
+    ) -> Vec<(PartitionId, Vec<Effect>)> {
+        if self.sticky.is_none() {
+            return Vec::new();
+        }
+        let own =
+            works.filter(|(_, work)| work.origin_commit.is_none() && !work.effects.is_empty());
+        own.map(|(at, work)| (at, work.effects.clone())).collect()
+    }
+
+    /// A transaction is decided: another cluster's will be installed here, an own one is replicated.
+    pub(crate) fn replicate_decision(
+        &mut self,
+        deciding: &mut Deciding,
+        out: &mut Outbox<Stamped>,
+    ) {
+        if let Some((sticky, origin_commit)) = self.sticky.as_mut().zip(deciding.origin_commit) {
+            sticky.decided(origin_commit);
+        }
+        let to_replicate = std::mem::take(&mut deciding.to_replicate);
+        self.replicate(deciding.commit, to_replicate, out);
     }
 
     /// A transaction of this cluster has been decided here: all others are to take it over.
