@@ -7,8 +7,10 @@
 //!
 //! `xtask/tidy/protocol-core.txt` holds the lists: `core FOLDER`, `extension FOLDER`, and
 //! `permit FILE => MODULE` for one core file and an extension's module (its path without `.rs`) with
-//! all that lies under it. A folder without Rust files and a permit that is not used are findings,
-//! so that the lists stay true.
+//! all that lies under it. `port FILE` names a core file that may import any extension: it is the list
+//! of the points where the core meets them, and other core files may import what it passes on, by its
+//! path. A folder or port without Rust files and a permit that is not used are findings, so that the
+//! lists stay true.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +29,8 @@ struct Lists<'a> {
     extensions: Vec<(usize, &'a str)>,
     /// A core file, and the module that it may import.
     permits: Vec<(usize, &'a str, &'a str)>,
+    /// Core files that pass extensions on.
+    ports: Vec<(usize, &'a str)>,
 }
 
 /// Looks at the imports of every core file.
@@ -50,7 +54,10 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
                     .extensions
                     .iter()
                     .any(|(_, extension)| is_under(&target, extension));
-                if !is_extension {
+                let is_port = |(_, port): &(usize, &str)| {
+                    *port == module.path || passes_on(port, &package.folder, &import.named)
+                };
+                if !is_extension || lists.ports.iter().any(is_port) {
                     continue;
                 }
                 let permit = lists
@@ -87,7 +94,12 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
             message,
         });
     };
-    for (line, folder) in lists.core.iter().chain(&lists.extensions) {
+    for (line, folder) in lists
+        .core
+        .iter()
+        .chain(&lists.extensions)
+        .chain(&lists.ports)
+    {
         if !tree.rust().any(|(file, _)| is_under(&file.path, folder)) {
             say(
                 *line,
@@ -113,16 +125,30 @@ fn read<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> Lists<'a> {
         match (kind, rest.split_once(" => ")) {
             ("core", None) if !rest.is_empty() => lists.core.push((line, rest)),
             ("extension", None) if !rest.is_empty() => lists.extensions.push((line, rest)),
+            ("port", None) if !rest.is_empty() => lists.ports.push((line, rest)),
             ("permit", Some((file, to))) => lists.permits.push((line, file, to)),
             _ => findings.push(Finding {
                 path: LIST.into(),
                 line,
                 rule: NAME,
-                message: "not `core FOLDER`, `extension FOLDER` or `permit FILE => MODULE`".into(),
+                message:
+                    "not `core FOLDER`, `extension FOLDER`, `port FILE` or `permit FILE => MODULE`"
+                        .into(),
             }),
         }
     }
     lists
+}
+
+/// Whether a path that stands in a source (`crate::…`) goes by way of the module of this file.
+fn passes_on(port: &str, package: &str, named: &str) -> bool {
+    let module = port
+        .strip_prefix(package)
+        .and_then(|rest| rest.strip_suffix(".rs"));
+    module.is_some_and(|module| {
+        let module = format!("crate{}::", module.replace('/', "::"));
+        named.starts_with(&module)
+    })
 }
 
 /// Whether a path is `folder`, a file of that name, or lies under it.
@@ -197,13 +223,38 @@ mod tests {
     }
 
     #[test]
+    fn what_a_port_passes_on_may_be_imported_by_its_path() {
+        let list = format!("{FOLDERS}port crates/p/src/ramp/core/message.rs\n");
+        let participant = "use crate::ramp::core::message::Context;\n";
+        let files = |message: &'static str, participant: &'static str| {
+            let files = [
+                ("crates/p/src/lib.rs", "mod ramp;\n"),
+                ("crates/p/src/ramp/mod.rs", "mod causal;\nmod core;\n"),
+                (
+                    "crates/p/src/ramp/core/mod.rs",
+                    "mod message;\nmod participant;\n",
+                ),
+                ("crates/p/src/ramp/core/message.rs", message),
+                ("crates/p/src/ramp/core/participant.rs", participant),
+                ("crates/p/src/ramp/causal/mod.rs", "pub struct Context;\n"),
+                (LIST, list.as_str()),
+            ];
+            found(check, &files)
+        };
+        let message = "pub use crate::ramp::causal::Context;\n";
+        assert_eq!(files(message, participant), Vec::<String>::new());
+        let around = files(message, "use crate::ramp::causal::Context;\n");
+        assert_eq!(around.len(), 1, "{around:?}");
+    }
+
+    #[test]
     fn lists_that_are_not_true_are_flagged() {
         let list = format!("{FOLDERS}extension crates/p/src/gone\npermit nonsense\n");
         assert_eq!(
             check_with(&list, ""),
             [
-                "xtask/tidy/protocol-core.txt:4: not `core FOLDER`, `extension FOLDER` or `permit \
-                 FILE => MODULE`",
+                "xtask/tidy/protocol-core.txt:4: not `core FOLDER`, `extension FOLDER`, `port FILE` or \
+                 `permit FILE => MODULE`",
                 "xtask/tidy/protocol-core.txt:3: crates/p/src/gone holds no Rust file; mend the \
                  entry or take it out"
             ]
