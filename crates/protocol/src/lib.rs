@@ -1,15 +1,15 @@
-//! Every protocol as a pure state machine: one folder each, one [`contract`].
+//! The protocols as pure state machines: one folder each, and one [`contract`].
 //!
 //! A protocol's node is both the coordinator of the transactions that run at it and the participant
 //! for the partition that it owns. Nothing here reads a clock, draws a random number, starts a
 //! thread or opens a socket; the same code runs in the simulator, in one process and across
 //! machines. Each protocol has a page under `docs/protocols/`.
 //!
-//! * [`contract`]: what every protocol keeps.
-//! * [`link`]: the reliable links that the protocols assume, over a network that is not reliable.
-//! * [`replication`]: replicas of a node beneath them: one primary, backups that keep its log.
+//! * [`contract`]: the interface of all protocols, and its rules.
+//! * [`link`]: the reliable links that the protocols assume, over an unreliable network.
+//! * [`replication`]: replicas of a node: one primary, and backups that keep its log.
 //! * [`ramp`], [`locking`], [`epci`]: the protocols.
-//! * [`record`]: what they make durable.
+//! * [`record`]: log records.
 
 pub mod contract;
 pub mod epci;

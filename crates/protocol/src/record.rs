@@ -1,8 +1,8 @@
-//! What nodes make durable, and rebuild themselves from.
+//! Log records, from which nodes recover.
 //!
-//! Records say what has been *done*, each protocol's in its own words, and are redone in order;
-//! nothing is ever undone, since a store shows committed rows only. A checkpoint is made of records
-//! too: rows in place of the commits that made them, and what was under way. The page
+//! Each protocol has its own records of what it has *done*. Recovery replays them in order (redo only):
+//! nothing is undone, since a store holds committed rows only. A checkpoint consists of records too:
+//! rows in place of the commits that made them, and the open transactions.
 //! `docs/protocols/durability.md` has the table and the reasons.
 
 use anabranch_storage::{CheckpointItem, CommitSequence, LoggedChange, Staged, Store};
@@ -12,38 +12,38 @@ use serde::{Deserialize, Serialize};
 use crate::locking::record::LockingRecord;
 use crate::ramp::recovery::record::RampRecord;
 
-/// The form of all records. Whoever changes one raises it: logs of another form are not read, and a data folder says
-/// which it has.
+/// The version of the record format; every change of a record raises it. A data folder has its format's
+/// version, and logs of another version are not read.
 pub const RECORD_FORMAT: u32 = 2;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
-    /// The node issues no timestamp whose logical time is above this, and has seen none, until a
-    /// higher bound is durable. So after a restart it issues only higher ones: a timestamp names
-    /// one transaction for ever.
+    /// A bound on the clock: the node issues no timestamp with a logical time above it, and has seen none,
+    /// until a higher bound is durable. After a restart it issues only higher ones, so that a timestamp
+    /// names one transaction for ever.
     Clock(u64),
-    /// Of a checkpoint: items of one table, in order.
+    /// In a checkpoint: items of one table, in order.
     Items {
         /// The table.
         table: TableId,
-        /// Its items, or some of them.
+        /// Items of the table.
         items: Vec<CheckpointItem>,
     },
-    /// Of a checkpoint: all items have come.
+    /// In a checkpoint: the end of the items.
     Store {
-        /// The last commit that they show.
+        /// The last commit that the items include.
         last: CommitSequence,
     },
-    /// What a RAMP node has done.
+    /// A record of a RAMP node.
     Ramp(RampRecord),
-    /// What a locking node has done.
+    /// A record of a locking node.
     Locking(LockingRecord),
 }
 
 impl Record {
-    /// Whether what a step has said has to wait until this is durable. Losing another one costs
-    /// only work that recovery does again.
+    /// Whether the step's output is held until this record is durable. The loss of any other record only
+    /// makes recovery repeat work.
     pub fn is_forced(&self) -> bool {
         match self {
             Record::Ramp(record) => record.is_forced(),
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// A record that a node cannot replay: it is another protocol's, or contradicts those before it.
+/// A record that a node cannot replay: it belongs to another protocol, or contradicts those before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayError(pub String);
 
@@ -65,7 +65,7 @@ impl std::fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// The protocol keeps no records: its nodes cannot be made durable.
+/// The protocol keeps no log records: its nodes cannot be made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRecords {
     /// The protocol's name.
@@ -76,7 +76,7 @@ impl std::fmt::Display for NoRecords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "protocol {} keeps no records: its nodes cannot be made durable",
+            "protocol {} keeps no log records: its nodes cannot be made durable",
             self.protocol
         )
     }
@@ -87,13 +87,13 @@ impl std::error::Error for NoRecords {}
 /// How far ahead of its clock a node reserves timestamps: one second.
 const AHEAD_MICROS: u64 = 1_000_000;
 
-/// What a durable node's step has to be written down.
+/// The records of a durable node's current step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     records: Vec<Record>,
-    /// What the installation that came last has come to, until its record is made.
+    /// The after-images of the last installation, until its record is made.
     changes: Option<Vec<LoggedChange>>,
-    /// Up to where timestamps may be issued and seen.
+    /// The bound of the last [`Record::Clock`].
     bound: u64,
 }
 
@@ -103,23 +103,20 @@ impl Journal {
         self.records.push(record);
     }
 
-    /// Takes note of what is about to be installed.
+    /// Keeps the after-images of the changes that are about to be installed.
     pub(crate) fn note(&mut self, staged: &Staged) {
         debug_assert!(self.changes.is_none(), "each installation has its record");
         self.changes = Some(staged.logged_changes());
     }
 
-    /// What was installed, for its record; none if nothing was.
+    /// Takes the after-images of the last installation, for its record; `None` without an installation.
     pub(crate) fn take_changes(&mut self) -> Option<Vec<LoggedChange>> {
         self.changes.take()
     }
 
-    /// Ends a step: its records, and a bound for the clock if it has passed the one before.
+    /// Ends a step: outputs its records, preceded by a new clock bound if the clock has passed the last one.
     pub(crate) fn close(&mut self, clock: &HybridClock, records: &mut Vec<Record>) {
-        debug_assert!(
-            self.changes.is_none(),
-            "what was installed has been written down"
-        );
+        debug_assert!(self.changes.is_none(), "each installation has its record");
         if clock.last() > self.bound {
             self.bound = clock.last() + AHEAD_MICROS;
             records.push(Record::Clock(self.bound));
@@ -127,22 +124,22 @@ impl Journal {
         records.append(&mut self.records);
     }
 
-    /// A bound was recorded: the clock goes on above it.
+    /// Replays a clock bound: the clock continues above it.
     pub(crate) fn replay_clock(&mut self, bound: u64, clock: &mut HybridClock) {
         self.bound = self.bound.max(bound);
         clock.observe(Timestamp::new(self.bound, NodeId(0)));
     }
 
-    /// The record that says the bound again.
+    /// A record of the current bound.
     pub(crate) fn clock_record(&self) -> Record {
         Record::Clock(self.bound)
     }
 
-    /// DUR-I3: the clock has not passed what is (about to be) durable.
+    /// Checks DUR-I3: the clock has not passed the recorded bound.
     pub(crate) fn check_invariants(&self, clock: &HybridClock) -> Result<(), String> {
         if clock.last() > self.bound {
             return Err(format!(
-                "DUR-I3: the clock shows {} and only {} is written down",
+                "DUR-I3: the clock is at {} and the recorded bound is {}",
                 clock.last(),
                 self.bound
             ));
@@ -151,10 +148,10 @@ impl Journal {
     }
 }
 
-/// How many items one record of a checkpoint holds.
+/// The number of items in one record of a checkpoint.
 const ITEMS: usize = 256;
 
-/// Hands over all of a store.
+/// Passes all items of a store to `sink`, as records.
 pub(crate) fn checkpoint_store(store: &Store, sink: &mut dyn FnMut(Record)) {
     for table in (0..store.tables()).map(TableId) {
         let mut after = None;

@@ -1,9 +1,9 @@
 //! A transaction's effects on one partition, all or nothing.
 //!
 //! Two passes. The first *stages*: it computes every new row, runs the row programs, and checks
-//! uniqueness against the newest versions and within the transaction; nothing of the store is
-//! touched, so an error leaves no trace. The second *installs* all of it at one sequence and cannot
-//! fail. [`Store::check`] is the first pass alone, for a participant that prepares.
+//! uniqueness against the newest versions and within the transaction. It does not change the store, so
+//! an error leaves no trace. The second *installs* all changes at one sequence and cannot fail.
+//! [`Store::check`] is the first pass alone, for a participant that prepares.
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, IndexSchema, Key, KeyReader, Patch, ProgramId,
@@ -11,13 +11,13 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use crate::collection::{Queued, Trim};
+use crate::collector::{Queued, Trim};
 use crate::index;
 use crate::store::{Store, Table, row_bytes, touch};
 use crate::tree::Position;
 use crate::version::{CommitSequence, Item, Version, hash_key};
 
-/// What one transaction does on this partition.
+/// One transaction's commit on this partition.
 #[derive(Clone, Debug)]
 pub struct Commit {
     /// The transaction.
@@ -26,14 +26,14 @@ pub struct Commit {
     pub effects: Vec<Effect>,
 }
 
-/// The values that a transaction's deferred effects have produced so far.
+/// The values that a transaction's deferred effects have produced.
 #[derive(Clone, Debug, Default)]
 pub struct SlotValues {
     values: SmallVec<[(SlotId, Value); 1]>,
 }
 
 impl SlotValues {
-    /// The value in a slot, once it has one.
+    /// The value in a slot, if it is filled.
     pub fn get(&self, slot: SlotId) -> Option<&Value> {
         self.values
             .iter()
@@ -60,7 +60,7 @@ impl SlotValues {
     }
 }
 
-/// Why a transaction's effects cannot be installed. Nothing of them is.
+/// Why a transaction's effects cannot be installed. None of them is installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -76,20 +76,20 @@ pub enum ApplyError {
         /// Columns and values, as `(a, b)=(1, 2)`.
         key: String,
     },
-    /// An update whose outputs are needed found no row.
-    #[error("an update whose result is needed found no row in \"{table}\"")]
+    /// An update with outputs found no row.
+    #[error("an update whose result is needed found no row in table \"{table}\"")]
     MissingRow {
         /// The table's name.
         table: String,
     },
-    /// A row program refused: a constraint or the domain of a type.
+    /// A row program failed: a constraint, or the domain of a type.
     #[error("{}", .0.message)]
     Effect(EffectError),
 }
 
 impl ApplyError {
-    /// What the user is told, with its SQLSTATE; `None` for a missing row, after which the
-    /// transaction should run again without deferral.
+    /// The error for the user, with its SQLSTATE; `None` for a missing row, after which the transaction has
+    /// to run again without deferral.
     pub fn into_effect_error(self) -> Option<EffectError> {
         match self {
             ApplyError::Duplicate {
@@ -111,19 +111,19 @@ impl ApplyError {
 impl Store {
     /// Installs a transaction's effects at the next sequence.
     ///
-    /// Outputs of row programs go into `slots`, and patches of inserted rows and keys are resolved
-    /// from it. `now` is for the collector (see [`Store::collect`]).
+    /// Outputs of row programs go into `slots`, from which patches of inserted rows and keys are resolved.
+    /// `now` is for the collector (see [`Store::collect`]).
     ///
     /// The rules, for a transaction with timestamp *t*:
     ///
     /// * An insert fails if the newest version is a row, whatever its timestamp.
     /// * An update of a missing row does nothing, unless it has outputs: then it fails.
-    /// * A column assigned by a version above *t* is left alone by an update (`skip`); an insert
-    ///   or a delete above *t* takes precedence over a delete or an insert at *t*. What is left
-    ///   alone still leaves a version at *t*, so that a reader sees the transaction included.
+    /// * An update skips a column that a version above *t* has assigned; an insert or a delete above *t*
+    ///   takes precedence over a delete or an insert at *t*. A skipped change still leaves a version at
+    ///   *t*, so that a reader sees that the transaction is included.
     ///
     /// # Errors
-    /// [`ApplyError`]: nothing is installed and `slots` is as it was.
+    /// [`ApplyError`]: nothing is installed, and `slots` is unchanged.
     pub fn apply(
         &mut self,
         now: Ticks,
@@ -142,10 +142,10 @@ impl Store {
         Ok(self.install(now, timestamp, staged))
     }
 
-    /// The first pass of [`Store::apply`]: what the effects come to, without a trace in the store.
+    /// The first pass of [`Store::apply`]: computes the changes and does not change the store.
     ///
-    /// For a participant that holds every item concerned against all others from here to
-    /// [`Store::install`]: then the values that went into `slots` are final.
+    /// If the participant excludes other writers of these items until [`Store::install`], the values in
+    /// `slots` are final.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -196,9 +196,9 @@ impl Store {
         })
     }
 
-    /// The second pass of [`Store::apply`]: installs what was staged, at the next sequence.
+    /// The second pass of [`Store::apply`]: installs the staged changes at the next sequence.
     ///
-    /// Nothing that the stage looked at may have changed since.
+    /// The rows that the first pass read must not have changed since.
     pub fn install(&mut self, now: Ticks, timestamp: Timestamp, staged: Staged) -> CommitSequence {
         self.last = CommitSequence(self.last.0 + 1);
         self.collector.mark(now, self.last);
@@ -212,7 +212,7 @@ impl Store {
         self.last
     }
 
-    /// Whether [`Store::apply`] would succeed now: the dry run of a participant that prepares.
+    /// Checks whether [`Store::apply`] would succeed now: the dry run of a participant that prepares.
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -225,9 +225,9 @@ impl Store {
         self.prestage(timestamp, effects, programs).map(|_| ())
     }
 
-    /// [`Store::check`], with what it came to: to be installed later if it [is still
-    /// current](Store::is_current), at a timestamp no lower than this one, if this one is above
-    /// all that is installed.
+    /// [`Store::check`] that returns the staged changes. If `timestamp` is above all installed ones, they
+    /// can be installed later at a timestamp no lower, provided that they [are still
+    /// current](Store::is_current).
     ///
     /// # Errors
     /// As [`Store::apply`].
@@ -271,8 +271,8 @@ impl Store {
         Ok((Staged { changes }, slots))
     }
 
-    /// Where the rows of updates are, one entry an effect: those of one table that follow each
-    /// other are found in step, and brought into the processor's caches together.
+    /// The positions of updated rows, one entry an effect. Consecutive updates of one table are searched
+    /// in step, and their rows are loaded into the processor's caches together.
     fn locate(&self, effects: &[Effect]) -> SmallVec<[Option<Position>; 32]> {
         let mut places: SmallVec<[Option<Position>; 32]> = SmallVec::new();
         while let Some(effect) = effects.get(places.len()) {
@@ -294,10 +294,10 @@ impl Store {
         places
     }
 
-    /// Whether what was staged when the newest commit was `since` is what would be staged now, and so may be
-    /// installed: no item that these changes touch has got a version since then, or what it has got makes no
-    /// difference. The latter can be told only of what is to be installed `at` a timestamp that is known, while
-    /// somebody sees to it that no row comes or goes where one is updated.
+    /// Whether changes staged when the newest commit was `since` equal those that would be staged now, and
+    /// so may be installed: no item that they touch has a newer version, or its newer versions make no
+    /// difference. The latter needs the timestamp `at` of the installation, and a caller that excludes
+    /// inserts and deletes of updated rows.
     pub fn is_current(
         &self,
         staged: &Staged,
@@ -315,7 +315,7 @@ impl Store {
         self.last == since || staged.changes.iter().all(is_current)
     }
 
-    /// The item of a change, if there is one: where it was found when it was staged, if it is still there.
+    /// The item of a change, if it exists; the search starts at its position when it was staged.
     pub fn item_of(&self, change: &Change) -> Option<&Item> {
         let items = &self.tables[change.table.index()].items;
         match change.place {
@@ -373,8 +373,8 @@ impl Store {
             table.live += usize::from(version.row.is_some());
             table.bytes += row_bytes(&version) + size_of::<Version>();
             if same_entries {
-                // What it supersedes stays to decide between the writers of its registers; nobody
-                // reads its row.
+                // The superseded version stays to decide between the writers of its registers; its row is
+                // not read.
                 table.bytes -= row_bytes(&item.head);
                 item.head.row = None;
                 table.floor = self.last;
@@ -426,16 +426,16 @@ fn indexed_alike(schema: &TableSchema, head: &Version, version: &Version) -> boo
         .all(|index| index::same_entry(schema, index, before, row))
 }
 
-/// Whether a version may take the place of an item's newest one, when nobody needs the past: a transaction
-/// that comes `late`, with a timestamp below that one, meets none of its registers, or leaves alone
-/// all of them for this version's sake.
+/// Whether a version may replace an item's newest one, if no reader needs old versions: every later
+/// transaction has a timestamp above the replaced version's (`late`), or the new version assigns all of
+/// its registers, so that a late transaction skips them all.
 fn replaceable(item: &Item, version: &Version, late: Timestamp) -> bool {
     let head = &item.head;
     head.timestamp_max < version.timestamp
         && (version.assigned.covers(head.assigned) || head.timestamp_max <= late)
 }
 
-/// Puts a version in the place of the newest one.
+/// Replaces the newest version.
 fn replace(item: &mut Item, mut version: Version) {
     version.older = item.head.older.take();
     item.head = version;
@@ -448,21 +448,21 @@ fn push(item: &mut Item, mut version: Version, trim: &mut Trim) {
     item.head.older = Some(trim.boxed(older));
 }
 
-/// What a transaction's effects come to on this partition: see [`Store::stage`].
+/// The staged changes of a transaction: see [`Store::stage`].
 #[derive(Clone, Debug)]
 pub struct Staged {
     pub(crate) changes: Vec<Change>,
 }
 
 impl Staged {
-    /// One change an item, in the order in which they were first touched.
+    /// The changes, one an item, in the order of first access.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Says for which items a transaction with a lower timestamp than theirs may still come, as far as
-    /// [`Store::discard_history`] allows it. Of the others nothing is kept that would decide between the two. Whoever
-    /// says nothing says that it may for all.
+    /// Declares for which items a transaction with a lower timestamp may still be installed, within the
+    /// limit of [`Store::discard_history`]. For the others, no version is kept to decide between the two.
+    /// The default is all items.
     pub fn expect_late_writes(&mut self, is_contested: impl Fn(&Change) -> bool) {
         for change in &mut self.changes {
             change.late_writes_possible = is_contested(change);
@@ -470,7 +470,7 @@ impl Staged {
     }
 }
 
-/// What will be installed for one item.
+/// The change of one item.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub(crate) table: TableId,
@@ -478,11 +478,11 @@ pub struct Change {
     pub(crate) row: Option<Row>,
     pub(crate) assigned: ColumnSet,
     pub(crate) replaces: Option<ColumnSet>,
-    /// Whether nothing is left of what was there before, except for what is in the key.
+    /// Whether the new row replaces the old one except for its key.
     pub(crate) overwrites: bool,
     /// See [`Staged::expect_late_writes`].
     pub(crate) late_writes_possible: bool,
-    /// Where the item was found, or about where it would go.
+    /// The item's position, or about where it would be inserted.
     pub(crate) place: Result<Position, Position>,
 }
 
@@ -512,21 +512,21 @@ impl Change {
     }
 }
 
-/// The first pass: the store as it is, and what the transaction makes of it.
+/// The state of the first pass: the store, and the transaction's changes so far.
 struct Staging<'s> {
     store: &'s Store,
     programs: &'s dyn RowPrograms,
     timestamp: Timestamp,
     changes: Vec<Change>,
-    /// A hash of each change's item, to find one among many quickly.
+    /// A hash of each change's item, for a quick search.
     hashes: SmallVec<[u64; 32]>,
-    /// Some bits of each hash: an item whose bit is not set has no change.
+    /// A Bloom filter of the hashes: an item whose bit is not set has no change.
     filter: [u64; 4],
-    /// Where the last insertion will go: the next one mostly follows it.
+    /// The position of the last insertion, which the next one mostly follows.
     inserted: (TableId, Position),
 }
 
-/// What an update does to the row that it finds.
+/// The program of an update, with its arguments.
 struct Update<'u> {
     program: ProgramId,
     arguments: &'u [Value],
@@ -606,7 +606,7 @@ impl<'s> Staging<'s> {
         Ok(())
     }
 
-    /// `place` is where the store has the item, if it has it.
+    /// `place` is the item's position in the store, if it exists.
     fn update(
         &mut self,
         table: TableId,
@@ -636,7 +636,7 @@ impl<'s> Staging<'s> {
             };
         };
         let skip = item.map_or(ColumnSet::EMPTY, |item| {
-            // What moves a column is as well undone by who assigns it later.
+            // A later assignment of a column also supersedes an increment of it.
             let asked = || self.programs.replaces(program).unwrap_or(ColumnSet::ALL);
             self.assigned_later(held, &key, item, asked)
         });
@@ -705,7 +705,7 @@ impl<'s> Staging<'s> {
         );
     }
 
-    /// The change that the transaction has made to this item, and the hash to file one under.
+    /// The index of the transaction's change of this item, if any, and the item's hash.
     fn staged(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
         let hash = hash_key(key).wrapping_add(u64::from(table.0));
         let (word, bit) = filtered(hash);
@@ -736,8 +736,8 @@ impl<'s> Staging<'s> {
         }
     }
 
-    /// The columns that transactions with higher timestamps have assigned: all of them, or so many that all
-    /// that are `asked` for are among them.
+    /// The columns that transactions with higher timestamps have assigned; the search may stop once all
+    /// `asked` columns are among them.
     fn assigned_later(
         &self,
         held: &Table,
@@ -787,8 +787,8 @@ impl<'s> Staging<'s> {
         Ok(())
     }
 
-    /// Whether a row with another primary key has these columns, in the store as the transaction
-    /// has changed it.
+    /// Whether a row with another primary key has this key of a unique index, in the store or among the
+    /// transaction's changes.
     fn taken(&self, held: &Table, described: &IndexSchema, prefix: &Key, key: &Key) -> bool {
         let agrees = |row: &Row| index::index_prefix(&held.schema, described, row) == *prefix;
         let entries = &held.indexes[described.id.index()].entries;
@@ -813,12 +813,12 @@ impl<'s> Staging<'s> {
     }
 }
 
-/// A hash's place in [`Staging::filter`].
+/// A hash's word and bit in [`Staging::filter`].
 fn filtered(hash: u64) -> (usize, u64) {
     ((hash >> 6 & 3) as usize, 1 << (hash & 63))
 }
 
-/// Puts a slot's value into a row that is about to be inserted, and into its key.
+/// Writes a slot's value into a row to be inserted, and into its key.
 fn resolve(
     schema: &TableSchema,
     patch: &Patch,

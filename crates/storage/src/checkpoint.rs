@@ -1,12 +1,11 @@
-//! What a store's log and checkpoints are made of: changes and items as they are, and back.
+//! The serialized form of changes and items, for the log and its checkpoints.
 //!
-//! The log keeps what a commit *came to* (after-images), not what it was asked to do. Row programs
-//! may be run again as often as one likes, but what they meet depends on which older versions had
-//! been dropped by then (a late effect leaves alone what a later transaction has assigned, as far
-//! as that is remembered); after-images, installed in the order of the log, give the same newest
-//! versions at the same sequences whatever was dropped when. So who follows a log drops whatever nobody
-//! can ask for as it goes, as its node does, and a replica takes no more memory than its primary. A
-//! checkpoint holds every version kept, so that what is still prepared meets the same past.
+//! The log holds the after-images of a commit, not its effects. A row program that ran again could give
+//! another result, since a late effect skips the columns that a later transaction has assigned, and the
+//! versions that show this may have been dropped. After-images installed in the order of the log give the
+//! same newest versions at the same sequences, whatever was dropped when. So a replica drops old versions
+//! while it replays, and takes no more memory than its primary. A checkpoint holds every retained
+//! version, so that prepared transactions meet the same versions after a recovery.
 
 use std::sync::Arc;
 
@@ -14,49 +13,49 @@ use anabranch_types::{ColumnSet, Key, Row, Schema, TableId, Ticks, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::apply::{Change, Staged};
-use crate::collection::Queued;
+use crate::collector::Queued;
 use crate::store::{Store, StoreSettings, row_bytes};
 use crate::version::{CommitSequence, Version};
 
-/// One change of a commit, as it is logged.
+/// One change of a commit, as logged: an after-image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedChange {
     /// The item's table.
     pub table: TableId,
     /// The item's key.
     pub key: Key,
-    /// The new row; `None` when it is deleted.
+    /// The new row; `None` if it is deleted.
     pub row: Option<Row>,
-    /// The columns that are assigned as registers.
+    /// The columns assigned as registers.
     pub assigned: ColumnSet,
 }
 
-/// An item with all its versions, as a checkpoint keeps it.
+/// An item with all its versions, in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointItem {
     /// The item's key.
     pub key: Key,
     /// Its versions in order of installation.
     pub versions: Vec<CheckpointVersion>,
-    /// Who wrote each of its registers last, if that is kept ([`Store::keep_writers`]).
+    /// The last writers of its registers, if kept ([`Store::keep_writers`]).
     pub writers: Vec<(Timestamp, ColumnSet)>,
 }
 
-/// A version, as a checkpoint keeps it.
+/// A version, in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointVersion {
     /// The transaction.
     pub timestamp: Timestamp,
-    /// When it was installed.
+    /// The commit that installed it.
     pub sequence: CommitSequence,
-    /// The row; `None` when it was deleted.
+    /// The row; `None` if it was deleted.
     pub row: Option<Row>,
     /// The columns assigned as registers.
     pub assigned: ColumnSet,
 }
 
 impl Staged {
-    /// The changes, to be logged.
+    /// The after-images of the changes, for the log.
     pub fn logged_changes(&self) -> Vec<LoggedChange> {
         let logged = |change: &Change| LoggedChange {
             table: change.table(),
@@ -68,9 +67,9 @@ impl Staged {
     }
 }
 
-/// Recovery. None of this is for a store that transactions run on.
+/// Recovery. Not for a store on which transactions run.
 impl Store {
-    /// What was logged, staged again: install it when its commit's turn has come.
+    /// Stages logged changes, to be installed when their transaction commits.
     pub fn restage(&self, logged: Vec<LoggedChange>) -> Staged {
         let change = |logged: LoggedChange| {
             let place = self.tables[logged.table.index()].items.seek(&logged.key);
@@ -90,9 +89,9 @@ impl Store {
         }
     }
 
-    /// Installs a logged commit again, at the next sequence, and drops what it supersedes: who follows a
-    /// log answers no reads, and who has come back by one refuses every snapshot of before
-    /// ([`Store::invalidate_snapshots`]). What [`Store::hold_horizon`] asks for stays; `late` is as in
+    /// Installs a logged commit at the next sequence and drops the versions that it supersedes: a replica
+    /// that replays answers no reads, and a recovered store refuses every earlier snapshot
+    /// ([`Store::invalidate_snapshots`]). Versions held by [`Store::hold_horizon`] stay. `late` is as in
     /// [`Store::discard_history`].
     pub fn redo(
         &mut self,
@@ -107,13 +106,13 @@ impl Store {
         sequence
     }
 
-    /// Drops every superseded version that [`Store::hold_horizon`] does not ask for, however young.
+    /// Drops every superseded version that [`Store::hold_horizon`] does not hold, however young.
     pub fn drop_superseded(&mut self) {
         self.collector.trim.decide(self.last);
         self.collect(Ticks::default(), usize::MAX);
     }
 
-    /// A store of the same tables and settings, without a row.
+    /// An empty store of the same tables and settings.
     #[must_use]
     pub fn emptied(&self) -> Store {
         let tables = self.tables.iter().map(|table| Arc::clone(&table.schema));
@@ -124,13 +123,13 @@ impl Store {
         Store::new(&schema, StoreSettings { window })
     }
 
-    /// How many tables there are.
+    /// The number of tables.
     pub fn tables(&self) -> u16 {
         self.tables.len() as u16
     }
 
-    /// Up to `count` items of a table with keys above `after`, in order: all of a table, from
-    /// `None` on, is what a checkpoint keeps of it.
+    /// Up to `count` items of a table with keys above `after` (`None`: from the first), in order, for a
+    /// checkpoint.
     pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<CheckpointItem> {
         let held = &self.tables[table.index()];
         let items = &held.items;
@@ -160,10 +159,10 @@ impl Store {
             .collect()
     }
 
-    /// Puts items back that were exported from a table of the same description.
+    /// Imports items that were exported from a table with the same schema.
     ///
     /// # Panics
-    /// When an item is there already, or has no version.
+    /// When an item exists already, or has no version.
     pub fn import(&mut self, table: TableId, items: Vec<CheckpointItem>) {
         for CheckpointItem {
             key,
@@ -201,7 +200,7 @@ impl Store {
                 }
                 held.bytes += row_bytes(&version) + size_of::<Version>();
                 let item = held.items.get_mut(&key);
-                let item = item.expect("its first version is there");
+                let item = item.expect("its first version was inserted");
                 held.live -= usize::from(item.head.row.is_some());
                 held.live += usize::from(version.row.is_some());
                 let before = item.head.row.clone();
@@ -211,8 +210,8 @@ impl Store {
                     held.add_entries(&key, before.as_ref(), row);
                 }
             }
-            let item = held.items.get_mut(&key).expect("it was just put there");
-            // What was assigned last may be kept no longer as a version.
+            let item = held.items.get_mut(&key).expect("it was just inserted");
+            // The version of the last assignment may have been dropped.
             let newest = newest.unwrap_or(Timestamp::ZERO);
             item.head.timestamp_max = item.head.timestamp_max.max(newest);
             if let Some(kept) = &mut held.writers {
@@ -232,16 +231,16 @@ impl Store {
         }
     }
 
-    /// Ends a series of imports: the store's last commit, and the oldest snapshot that could be
-    /// read. Nothing below `last` can be read any more: whoever had a snapshot is asked again.
+    /// Ends a series of imports; `last` is the store's last commit. Snapshots below it are refused, and
+    /// their readers have to read again.
     pub fn finish_import(&mut self, last: CommitSequence) {
         self.last = last;
         self.invalidate_snapshots();
         self.collector.sort();
     }
 
-    /// Refuses every snapshot older than the newest commit from now on, and every guard that was
-    /// read in one.
+    /// Refuses every snapshot older than the newest commit from now on, and with it the validation of
+    /// guards that were read in one.
     pub fn invalidate_snapshots(&mut self) {
         for table in &mut self.tables {
             table.raise_floor((self.last, table.newest_time));

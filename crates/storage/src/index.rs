@@ -1,10 +1,9 @@
-//! Secondary indexes: an entry for each value that a retained version of an item has.
+//! Secondary indexes: an entry for each distinct value of an item's retained versions.
 //!
 //! An entry's key is the indexed columns' encoding followed by the primary key, so every entry is
-//! distinct and names its item. Entries are multi-version by construction: one exists while *any*
-//! retained version has its columns' values, and a read through the index takes an item only at
-//! the entry that its visible version has. So an item is found once, in the right place, in every
-//! snapshot.
+//! distinct and names its item. Entries are multi-version: one exists while *any* retained version has
+//! its values, and a read through the index returns an item only at the entry of its visible version.
+//! So a read finds an item once, at the right key, in every snapshot.
 
 use anabranch_types::{IndexSchema, Key, Row, TableSchema};
 
@@ -18,7 +17,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Makes sure that the row's entry exists.
+    /// Adds the row's entry, unless it exists.
     pub(crate) fn add(&mut self, schema: &TableSchema, index: &IndexSchema, row: &Row, key: &Key) {
         let (entry, offset) = entry_key(schema, index, row, key);
         let len = entry.len();
@@ -34,7 +33,7 @@ impl Index {
     }
 }
 
-/// What a key of this length takes beside itself.
+/// The heap memory of a key of this length.
 pub(crate) fn heap_bytes(key_len: usize) -> usize {
     if key_len <= 16 { 0 } else { key_len + 16 }
 }
@@ -68,7 +67,7 @@ pub(crate) fn primary_key(entry: &Key, offset: u32) -> Key {
     Key::from_bytes(&entry.as_bytes()[offset as usize..])
 }
 
-/// Whether two rows of the same primary key share their entry. May say no where they do.
+/// Whether two rows with the same primary key have the same entry. May return false for equal entries.
 pub(crate) fn same_entry(
     schema: &TableSchema,
     index: &IndexSchema,
@@ -82,7 +81,7 @@ pub(crate) fn same_entry(
     })
 }
 
-/// Whether any indexed column is NULL: such a row is equal to no other.
+/// Whether an indexed column is NULL: such a row equals no other.
 pub(crate) fn has_null(schema: &TableSchema, index: &IndexSchema, row: &Row) -> bool {
     index
         .columns

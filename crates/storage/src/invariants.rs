@@ -9,16 +9,16 @@ use crate::store::{Store, Table, row_bytes};
 use crate::version::Version;
 
 impl Store {
-    /// Checks the store's invariants; slow, for tests and simulations.
+    /// Checks the store's invariants. Slow: for tests and simulations.
     ///
     /// # Errors
     /// The invariant's name and what contradicts it:
     ///
     /// * `STORE-I1`: a chain's sequences descend, and none is above the last commit.
-    /// * `STORE-I2`: a version knows the highest timestamp from it on downwards.
-    /// * `STORE-I3`: an index has exactly the entries of retained versions' rows.
-    /// * `STORE-I4`: the counts of live rows and of bytes are those of what is there.
-    /// * `STORE-I5`: what has something to drop is in one of the collector's queues, once.
+    /// * `STORE-I2`: a version's `timestamp_max` is no lower than any timestamp in the chain below it.
+    /// * `STORE-I3`: an index has exactly the entries of the retained versions' rows.
+    /// * `STORE-I4`: the counts of live rows and of bytes are correct.
+    /// * `STORE-I5`: an item with something to drop is in one of the collector's queues, once.
     pub fn check_invariants(&self) -> Result<(), String> {
         for table in &self.tables {
             table.check_chains(self)?;

@@ -1,29 +1,27 @@
-//! Records made durable in order, checkpoints, and recovery.
+//! The log: appending, group commit, checkpoints, recovery.
 //!
-//! A log is one file after the other (*segments*), each a sequence of *frames*: all records of one
-//! batch, with a length, a checksum and the frame's position among all bytes ever logged. A
-//! checkpoint is a file of frames too: records that rebuild what the log up to its position had
-//! built. Recovery reads the newest whole checkpoint and the log from its position on, and hands
-//! the records to whoever made them, in order.
+//! A log is a series of files (*segments*), each a sequence of *frames*. A frame holds all records of
+//! one batch, with a length, a checksum and the frame's position among all bytes ever logged. A
+//! checkpoint is a file of frames too: its records rebuild the state at its position. Recovery reads
+//! the newest complete checkpoint and the log from its position on, and replays the records in order.
 //!
-//! * **Group commit.** [`Log::append`] writes and does not wait. What was appended up to
-//!   [`Log::end`] is durable when a sync that began after that has ended: [`Log::begin_sync`] and
-//!   [`Log::end_sync`], apart so that a simulated sync takes simulated time.
-//! * **Torn tails.** What was appended and not synced may be found whole, in part, with holes, or
-//!   not at all. The log is cut at the first frame that is not whole: nobody had been told anything
-//!   that depends on it.
-//! * **Damage.** A frame that is not whole where everything had been synced is not a torn tail.
-//!   Each frame says how far the log was durable when it was written, so one whole frame after the
-//!   hole that says so tells the two apart, and recovery ends with [`LogError::Damaged`]. (In the
-//!   frames of the last batch synced before a crash the two cannot be told apart by anybody.)
-//! * **Checkpoints.** A checkpoint is written beside the log, synced, and renamed; only then are
-//!   the segments below its position removed. A crash at any point leaves the older checkpoint with
-//!   its log, or the newer one with its; in the first one, a log that is new.
+//! * **Group commit.** [`Log::append`] writes and does not wait. The log up to [`Log::end`] is durable
+//!   when a sync that began after the append has ended. [`Log::begin_sync`] and [`Log::end_sync`] are
+//!   separate, so that a simulated sync takes simulated time.
+//! * **Torn tails.** After a crash, unsynced frames may be complete, incomplete, with holes, or missing.
+//!   Recovery cuts the log at the first incomplete frame: no output that depends on it has left.
+//! * **Damage.** An incomplete frame among synced ones is not a torn tail. Each frame records up to where
+//!   the log was durable when it was written. If a complete frame after the hole shows that the hole was
+//!   durable, recovery ends with [`LogError::Damaged`]. (In the frames of the last batch synced before a
+//!   crash the two cases are indistinguishable.)
+//! * **Checkpoints.** A checkpoint is written beside the log, synced, and renamed; only then are the
+//!   segments below its position removed. A crash at any point leaves the older checkpoint with its log,
+//!   or the newer one with its log. A crash during the first checkpoint leaves a new log.
 //!
-//! Names: `log-P` is the segment that begins at position `P`, `checkpoint-P` the checkpoint of
-//! everything below `P`, both in hexadecimal; `checkpoint.partial` is on its way.
+//! File names: `log-P` is the segment that begins at position `P`, `checkpoint-P` the checkpoint at
+//! position `P`, both in hexadecimal; `checkpoint.partial` is an incomplete checkpoint.
 //!
-//! An error of the disk is final ([`LogError::Stopped`]): the node stops.
+//! A disk error is final ([`LogError::Stopped`]): the node stops.
 
 mod frame;
 
@@ -36,14 +34,14 @@ use thiserror::Error;
 use self::frame::{Found, HEADER};
 use crate::media::{Media, MediaError};
 
-/// A place in the log: how many bytes have been logged before it.
+/// A position in the log: the number of bytes logged before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition(pub u64);
 
-/// How a log behaves.
+/// Options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// After how many bytes a new segment begins.
+    /// The size of a segment in bytes after which a new one begins.
     pub segment_bytes: u64,
 }
 
@@ -60,38 +58,38 @@ impl Default for LogOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The disk has failed.
+    /// The disk failed.
     #[error(transparent)]
     Media(#[from] MediaError),
-    /// An earlier error has left the disk in an unknown state.
+    /// An earlier error left the disk in an unknown state.
     #[error("the log has stopped after an error: {reason}")]
     Stopped {
         /// That error.
         reason: String,
     },
-    /// Something that was durable is not what it was.
+    /// Durable bytes have changed.
     #[error("{file} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file.
         file: String,
-        /// Where in it.
+        /// The offset in the file, in bytes.
         offset: u64,
         /// What is wrong.
         what: String,
     },
-    /// A segment, or the checkpoint that the log goes on from, is not there.
+    /// A segment is missing, or the checkpoint that the log continues.
     #[error("the log has a gap: {what}")]
     Gap {
         /// What is missing.
         what: String,
     },
-    /// A record is too long to be logged, or cannot be.
+    /// A record cannot be logged, for example because it is too long.
     #[error("a record cannot be logged: {reason}")]
     Unloggable {
         /// Why.
         reason: String,
     },
-    /// Whoever made a record cannot do anything with it.
+    /// The node cannot replay a record.
     #[error("a record cannot be replayed: {reason}")]
     Unreplayable {
         /// Why.
@@ -99,20 +97,20 @@ pub enum LogError {
     },
 }
 
-/// What opening a log has found.
+/// The result of opening a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Nothing has ever been logged here: the first thing to write is a checkpoint.
+    /// Whether the log is new: then the first write has to be a checkpoint.
     pub is_new: bool,
-    /// Records of the checkpoint.
+    /// The number of records in the checkpoint.
     pub checkpointed: u64,
-    /// Records of the log after it.
+    /// The number of records in the log after it.
     pub logged: u64,
-    /// How many bytes of a torn tail were cut off.
+    /// The length of the torn tail that was cut off, in bytes.
     pub cut: u64,
 }
 
-/// Takes the records of a checkpoint.
+/// A function that takes the records of a checkpoint.
 pub type Sink<'s, R> = dyn FnMut(R) + 's;
 
 /// A node's log. See the module.
@@ -120,30 +118,30 @@ pub type Sink<'s, R> = dyn FnMut(R) + 's;
 pub struct Log<D> {
     media: D,
     options: LogOptions,
-    /// The segment that grows, and the position at which it begins; none in a new log.
+    /// The last segment and its first position; `None` in a new log.
     segment: Option<(String, u64)>,
     end: LogPosition,
     durable: LogPosition,
     /// The position of the newest checkpoint.
     checkpoint: LogPosition,
-    /// The position of a checkpoint that is written and not adopted.
+    /// The position of a prepared checkpoint that is not adopted.
     prepared: Option<LogPosition>,
     buffer: Vec<u8>,
     stopped: Option<String>,
 }
 
-/// Where a checkpoint goes until it is whole.
+/// The file of an incomplete checkpoint.
 const PARTIAL: &str = "checkpoint.partial";
 
-/// A checkpoint's frame is closed when it has grown to this.
+/// The size of a checkpoint's frame in bytes after which a new one begins.
 const CHECKPOINT_FRAME: usize = 1 << 20;
 
 impl<D: Media> Log<D> {
-    /// Opens the log on a disk and hands every record, in order, to `replay`: first the
-    /// checkpoint's, then the log's. What `replay` refuses ends it.
+    /// Opens the log on a disk and passes every record to `replay`, in order: first the checkpoint's, then
+    /// the log's. An error of `replay` ends it.
     ///
     /// # Errors
-    /// When the disk fails, or what is on it is damaged.
+    /// When the disk fails, its files are damaged, or `replay` fails.
     pub fn open<R: DeserializeOwned>(
         media: D,
         options: LogOptions,
@@ -170,10 +168,10 @@ impl<D: Media> Log<D> {
             if let Some((first, at)) = segments.first()
                 && !(segments.len() == 1 && *at == 0 && log.media.read(first, 0, 1)?.is_empty())
             {
-                let what = format!("there is {first}, and no checkpoint that it goes on from");
+                let what = format!("there is {first} and no checkpoint before it");
                 return Err(LogError::Gap { what });
             }
-            // An empty first segment is what a crash in the first checkpoint leaves: nothing was ever logged.
+            // A crash during the first checkpoint leaves an empty first segment: the log is new.
             opened.is_new = true;
             return Ok((log, opened));
         };
@@ -184,17 +182,17 @@ impl<D: Media> Log<D> {
         Ok((log, opened))
     }
 
-    /// Everything appended so far ends here.
+    /// The end of the log.
     pub fn end(&self) -> LogPosition {
         self.end
     }
 
-    /// Everything up to here is durable.
+    /// The position up to which the log is durable.
     pub fn durable(&self) -> LogPosition {
         self.durable
     }
 
-    /// How many bytes have been logged since the newest checkpoint.
+    /// The number of bytes logged since the newest checkpoint.
     pub fn since_checkpoint(&self) -> u64 {
         self.end.0 - self.checkpoint.0
     }
@@ -204,20 +202,20 @@ impl<D: Media> Log<D> {
         &self.media
     }
 
-    /// The disk, to order its faults.
+    /// The disk, for injecting faults.
     pub fn media_mut(&mut self) -> &mut D {
         &mut self.media
     }
 
-    /// Gives up the log for its disk: what a crash leaves of a node.
+    /// The disk without the log: what a crash leaves of a node.
     pub fn into_media(self) -> D {
         self.media
     }
 
-    /// Writes records, as one frame, at the end of the log. They are durable when a sync says so.
+    /// Appends records as one frame. They are durable after the next sync.
     ///
     /// # Errors
-    /// When the disk fails; the log has then stopped.
+    /// When the disk fails; the log then stops.
     ///
     /// # Panics
     /// When a new log has no checkpoint yet.
@@ -250,15 +248,15 @@ impl<D: Media> Log<D> {
         Ok(())
     }
 
-    /// What a sync that begins now will have made durable when it ends.
+    /// The position up to which a sync that begins now makes the log durable.
     pub fn begin_sync(&self) -> LogPosition {
         self.end
     }
 
-    /// A sync that began at `until` ends: the disk is asked, and what it says holds.
+    /// Ends a sync that began at `until`: syncs the disk.
     ///
     /// # Errors
-    /// When the disk fails; the log has then stopped, and what is durable is unknown.
+    /// When the disk fails; the log then stops, and what is durable is unknown.
     pub fn end_sync(&mut self, until: LogPosition) -> Result<(), LogError> {
         self.running()?;
         if until <= self.durable {
@@ -272,11 +270,11 @@ impl<D: Media> Log<D> {
         Ok(())
     }
 
-    /// Writes a checkpoint: `write` hands over the records that rebuild everything built so far.
-    /// When it returns, the checkpoint is durable, and what the log has below it is gone.
+    /// Writes a checkpoint: `write` passes the records that rebuild the current state. Afterwards the
+    /// checkpoint is durable, and the log below it is removed.
     ///
     /// # Errors
-    /// When the disk fails; the log has then stopped.
+    /// When the disk fails; the log then stops.
     pub fn checkpoint<R: Serialize>(
         &mut self,
         write: &mut dyn FnMut(&mut Sink<'_, R>),
@@ -285,12 +283,11 @@ impl<D: Media> Log<D> {
         self.adopt_checkpoint()
     }
 
-    /// Writes a checkpoint that counts when it is [adopted](Log::adopt_checkpoint), and until then is
-    /// as good as none. Everything appended so far is durable when it returns. One that was prepared
-    /// before and not adopted is gone.
+    /// Writes a checkpoint that takes effect when it is [adopted](Log::adopt_checkpoint). Afterwards the
+    /// whole log is durable. An earlier checkpoint that was prepared and not adopted is replaced.
     ///
     /// # Errors
-    /// When the disk fails; the log has then stopped.
+    /// When the disk fails; the log then stops.
     pub fn prepare_checkpoint<R: Serialize>(
         &mut self,
         write: &mut dyn FnMut(&mut Sink<'_, R>),
@@ -312,25 +309,25 @@ impl<D: Media> Log<D> {
         self.stop_on(written)
     }
 
-    /// The checkpoint that was prepared stands from now on for what the log has below it.
+    /// Makes the prepared checkpoint the newest one, and removes the log below it.
     ///
     /// # Errors
-    /// When the disk fails; the log has then stopped.
+    /// When the disk fails; the log then stops.
     ///
     /// # Panics
     /// When none was prepared.
     pub fn adopt_checkpoint(&mut self) -> Result<(), LogError> {
         self.running()?;
         let prepared = self.prepared.take();
-        let at = prepared.expect("a checkpoint is adopted after it was prepared");
+        let at = prepared.expect("a checkpoint is prepared before it is adopted");
         let adopted = self.rename_checkpoint(at);
         self.stop_on(adopted)
     }
 
-    /// Hands over the records of the newest checkpoint again.
+    /// Reads the records of the newest checkpoint again.
     ///
     /// # Errors
-    /// When the disk fails, the checkpoint is damaged, or `take` refuses a record.
+    /// When the disk fails, the checkpoint is damaged, or `take` fails.
     pub fn read_newest_checkpoint<R: DeserializeOwned>(
         &mut self,
         take: &mut dyn FnMut(R) -> Result<(), String>,
@@ -368,7 +365,7 @@ impl<D: Media> Log<D> {
         if buffer.len() > HEADER {
             flush(&mut buffer)?;
         }
-        // An empty frame says that nothing is missing.
+        // An empty frame marks a complete checkpoint.
         flush(&mut buffer)?;
         self.media.sync(PARTIAL)?;
         Ok(())
@@ -381,7 +378,7 @@ impl<D: Media> Log<D> {
         self.remove_older(&files)
     }
 
-    /// Removes the checkpoints and segments that the newest checkpoint makes superfluous.
+    /// Removes the checkpoints and segments that the newest checkpoint replaces.
     fn remove_older(&mut self, files: &[String]) -> Result<(), LogError> {
         let at = self.checkpoint.0;
         for (checkpoint, of) in numbered(files, "checkpoint-") {
@@ -391,7 +388,7 @@ impl<D: Media> Log<D> {
         }
         let segments = numbered(files, "log-");
         for (number, (segment, _)) in segments.iter().enumerate() {
-            // It ends where the next one begins.
+            // A segment ends where the next one begins.
             if segments
                 .get(number + 1)
                 .is_some_and(|(_, next)| *next <= at)
@@ -447,14 +444,14 @@ impl<D: Media> Log<D> {
     ) -> Result<(), LogError> {
         let first = segments.iter().rposition(|(_, start)| *start <= at);
         let Some(first) = first else {
-            let what = format!("no segment holds what came after the checkpoint at {at:#x}");
+            let what = format!("no segment continues the checkpoint at {at:#x}");
             return Err(LogError::Gap { what });
         };
         self.end = LogPosition(segments[first].1);
         let count = segments.len();
         for (number, (file, start)) in segments.into_iter().enumerate().skip(first) {
             if start != self.end.0 {
-                let what = format!("{file} does not begin where the segment before it ends");
+                let what = format!("{file} does not begin at the end of the segment before it");
                 return Err(LogError::Gap { what });
             }
             let bytes = self.media.read(&file, 0, usize::MAX)?;
@@ -482,7 +479,7 @@ impl<D: Media> Log<D> {
             self.end = LogPosition(start + offset as u64);
             self.segment = Some((file, start));
         }
-        // What was found whole need not have been synced: it is from now on.
+        // Complete frames that were found need not have been synced before.
         if let Some((file, _)) = &self.segment {
             self.media.sync(file)?;
         }
@@ -510,7 +507,7 @@ impl<D: Media> Log<D> {
     }
 }
 
-/// Hands over every record of a frame.
+/// Replays every record of a frame.
 fn replay_all<R: DeserializeOwned>(
     file: &str,
     offset: u64,
@@ -519,8 +516,13 @@ fn replay_all<R: DeserializeOwned>(
 ) -> Result<u64, LogError> {
     let mut records = 0;
     while !payload.is_empty() {
-        let (record, rest) = postcard::take_from_bytes(payload)
-            .map_err(|error| damaged(file, offset, &format!("a record is not one: {error}")))?;
+        let (record, rest) = postcard::take_from_bytes(payload).map_err(|error| {
+            damaged(
+                file,
+                offset,
+                &format!("a record cannot be decoded: {error}"),
+            )
+        })?;
         replay(record).map_err(|reason| LogError::Unreplayable { reason })?;
         payload = rest;
         records += 1;
@@ -532,7 +534,7 @@ fn checkpoint_name(at: u64) -> String {
     format!("checkpoint-{at:016x}")
 }
 
-/// The files with this prefix and a position, in order of position.
+/// The files named by this prefix and a position, in order of position.
 fn numbered(files: &[String], prefix: &str) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = files
         .iter()

@@ -1,45 +1,44 @@
-//! Where a log's bytes go: a few files that grow at their ends.
+//! The log's disk: a few files that grow at their ends.
 //!
-//! The [`Log`](crate::log::Log) knows no disk. It asks a [`Media`] for what every file system has,
-//! and no more, so that a simulated disk can do to it whatever a real one may:
+//! The [`Log`](crate::log::Log) uses a disk only through [`Media`], which has the operations of every
+//! file system and no more. So a simulated disk can fail in all ways that a real one may:
 //!
-//! * What is appended may be lost, in whole or in part and in any order, until it is synced.
-//! * A file that was created may be gone until it is synced; one that was removed may be back.
-//! * A rename has happened wholly or not at all, and has happened for good when it returns. What
-//!   was synced of the file before stays synced.
+//! * Appended bytes may be lost, in whole or in part and in any order, until they are synced.
+//! * A created file may be missing after a crash until it is synced; a removed one may be back.
+//! * A rename is atomic, and durable when it returns. Synced bytes of the file stay synced.
 //!
-//! [`memory`] is the simulated disk; the disk of real files is in `server`, which alone may touch
-//! the machine. An error is final: whoever meets one stops (what a failed sync has left on the disk
-//! is unknown, and syncing again says nothing about it).
+//! [`memory`] is the simulated disk. The disk of real files is in `server`, the only crate that may
+//! access the machine. An error is final, and the log stops: after a failed sync the disk's contents are
+//! unknown, and another sync cannot tell.
 
 pub mod memory;
 
 use thiserror::Error;
 
-/// What a disk may refuse.
+/// An error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MediaError {
-    /// There is no room.
+    /// The disk is full.
     #[error("no space is left on the disk for {file}")]
     Full {
         /// The file that was to grow.
         file: String,
     },
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no file {file}")]
     Missing {
         /// The file.
         file: String,
     },
-    /// The disk, or the operating system, has failed.
+    /// The disk or the operating system failed.
     #[error("cannot {operation} {file}: {reason}")]
     Failed {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
-        /// With which file.
+        /// The file.
         file: String,
-        /// What is known of the reason.
+        /// The reason, as far as known.
         reason: String,
     },
 }
@@ -52,45 +51,45 @@ pub trait Media {
     /// When the disk fails.
     fn files(&mut self) -> Result<Vec<String>, MediaError>;
 
-    /// Up to `length` bytes of a file from `offset` on; fewer where it ends before that.
+    /// Reads up to `length` bytes of a file from `offset` on; fewer at its end.
     ///
     /// # Errors
-    /// When the disk fails, or there is no such file.
+    /// When the disk fails, or the file does not exist.
     fn read(&mut self, file: &str, offset: u64, length: usize) -> Result<Vec<u8>, MediaError>;
 
-    /// An empty file with this name, whatever was there.
+    /// Creates an empty file, in place of an existing one.
     ///
     /// # Errors
     /// When the disk fails.
     fn create(&mut self, file: &str) -> Result<(), MediaError>;
 
-    /// Adds bytes at the end of a file.
+    /// Appends bytes to a file.
     ///
     /// # Errors
-    /// When the disk fails or is full, or there is no such file; some of the bytes may be there.
+    /// When the disk fails or is full, or the file does not exist; a part of the bytes may be appended.
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError>;
 
-    /// Makes a file durable as it is, its name included.
+    /// Makes a file durable, including its name.
     ///
     /// # Errors
-    /// When the disk fails, or there is no such file; what is durable is then unknown.
+    /// When the disk fails, or the file does not exist; what is durable is then unknown.
     fn sync(&mut self, file: &str) -> Result<(), MediaError>;
 
-    /// Shortens a file; durable when it is synced.
+    /// Truncates a file; durable when it is synced.
     ///
     /// # Errors
-    /// When the disk fails, or there is no such file.
+    /// When the disk fails, or the file does not exist.
     fn cut(&mut self, file: &str, length: u64) -> Result<(), MediaError>;
 
-    /// Gives a file another name, in place of what had it; durable when it returns.
+    /// Renames a file, in place of an existing one; durable when it returns.
     ///
     /// # Errors
-    /// When the disk fails, or there is no such file.
+    /// When the disk fails, or the file does not exist.
     fn rename(&mut self, from: &str, to: &str) -> Result<(), MediaError>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// When the disk fails, or there is no such file.
+    /// When the disk fails, or the file does not exist.
     fn remove(&mut self, file: &str) -> Result<(), MediaError>;
 }

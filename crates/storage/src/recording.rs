@@ -1,85 +1,43 @@
-//! What a store tells of itself when it is asked to: for recorded histories.
+//! Recording of reads and commits, for recorded histories.
 //!
-//! Off by default, and then it costs one comparison a read or commit. When it is on, each answer
-//! comes with the versions that it was taken from ([`Fetched::Recorded`]), and what is installed
-//! is kept in a log of its own, since versions themselves are collected. The log grows until it is
-//! taken.
+//! It is off by default, and then costs one comparison a read or commit. When it is on, each answer has
+//! the versions that it was taken from ([`Fetched::Recorded`]), and each installed commit is appended
+//! to a list, since versions themselves are collected. The list grows until it is taken.
 
 use anabranch_types::{
-    ColumnIndex, ColumnSet, Fetched, IndexId, IndexSchema, Key, Read, Recorded, RecordedState, Row,
-    TableId, TableSchema, Ticks, Timestamp,
+    ColumnIndex, ColumnSet, Fetched, IndexSchema, Key, Read, Recorded, RecordedState, Row,
+    TableSchema, Ticks, Timestamp,
 };
 
 use crate::apply::Change;
 use crate::index;
+use crate::installed::{Installed, InstalledChange, InstalledKind};
 use crate::store::Store;
-use crate::version::{CommitSequence, ReadPoint};
+use crate::version::ReadPoint;
 
-/// A transaction as it was installed at this store.
-#[derive(Clone, Debug)]
-pub struct Installed {
-    /// Its place in the order of installation.
-    pub sequence: CommitSequence,
-    /// Its timestamp.
-    pub timestamp: Timestamp,
-    /// When.
-    pub now: Ticks,
-    /// What it changed, one entry an item.
-    pub changes: Vec<InstalledChange>,
-}
-
-/// One item of an installed transaction.
-#[derive(Clone, Debug)]
-pub struct InstalledChange {
-    /// The item's table.
-    pub table: TableId,
-    /// The item's primary key.
-    pub key: Key,
-    /// What kind of change.
-    pub kind: InstalledKind,
-    /// The row as it is from now on; none if there is none.
-    pub row: Option<Row>,
-    /// The row's place in each secondary index of the table.
-    pub entries: Vec<(IndexId, Key)>,
-}
-
-/// What a change made of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InstalledKind {
-    /// There was no row, now there is one.
-    Insert,
-    /// The row has changed.
-    Update,
-    /// The row has changed, and all of its columns that are not of its key were assigned: nothing
-    /// shows of what it was.
-    Assign,
-    /// There is no row now.
-    Delete,
-}
-
-/// A row's place in a secondary index: the key that a range of that index finds it at.
+/// A row's entry in a secondary index: the key at which a range of that index finds it.
 pub fn index_entry(schema: &TableSchema, of: &IndexSchema, row: &Row, key: &Key) -> Key {
     index::entry_key(schema, of, row, key).0
 }
 
 impl Store {
-    /// Begins to record, if it has not yet.
+    /// Starts recording.
     pub fn record(&mut self) {
         self.recording.get_or_insert_default();
     }
 
-    /// Whether it records.
+    /// Whether the store records.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.recording.is_some()
     }
 
-    /// What has been installed and not been taken, in the order of installation.
+    /// The installed commits that have not been taken, in the order of installation.
     pub fn installed(&self) -> &[Installed] {
         self.recording.as_deref().unwrap_or_default()
     }
 
-    /// Takes what has been installed since it was taken last.
+    /// Takes the commits installed since the last call.
     pub fn take_installed(&mut self) -> Vec<Installed> {
         self.recording
             .as_mut()
@@ -87,7 +45,7 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// [`Store::fetch`], with the versions.
+    /// [`Store::fetch`] with the versions.
     pub(crate) fn fetch_recorded(&self, read: &Read, at: ReadPoint) -> Fetched {
         let mut rows = Vec::new();
         let mut versions = Vec::new();
@@ -95,7 +53,7 @@ impl Store {
         self.visit(read, at, &mut |key, item, version| {
             if let Some((version, row)) = version.and_then(|v| v.row().map(|row| (v, row))) {
                 rows.push((key.clone(), row.clone()));
-                // Where nobody else knows the order of installation: what the row shows.
+                // Where commits may be installed in any order: the last writer that the row includes.
                 let shown = held.writers.is_some() && assigns_all(&held.schema, version.assigned());
                 versions.push(match shown {
                     true => version.timestamp_max,
@@ -120,7 +78,7 @@ impl Store {
         }))
     }
 
-    /// Keeps what is about to be installed at the newest sequence.
+    /// Records the commit that is about to be installed at the newest sequence.
     pub(crate) fn record_install(&mut self, now: Ticks, timestamp: Timestamp, changes: &[Change]) {
         let changes = changes.iter().map(|change| self.describe(change)).collect();
         let installed = Installed {
@@ -161,7 +119,7 @@ impl Store {
     }
 }
 
-/// Whether these are all columns of a table but those of its primary key, as far as a set can tell.
+/// Whether these are all columns of a table but those of its primary key; false if the set is inexact.
 fn assigns_all(schema: &TableSchema, assigned: ColumnSet) -> bool {
     let count = schema.columns.len() as u16;
     let mut others = (0..count).map(ColumnIndex);

@@ -9,18 +9,17 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use crate::collection::{CHAIN_MIN, Collector};
+use crate::collector::{CHAIN_MIN, Collector};
 use crate::index::{self, Index};
-use crate::recording::Installed;
+use crate::installed::Installed;
 use crate::tree::{Position, Tree};
 use crate::version::{CommitSequence, Item, ReadPoint, Version};
 use crate::writers::LastWriters;
 
-/// How a store behaves.
+/// Options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// For how long a version is kept after another has superseded it: a snapshot no older than
-    /// this can be read.
+    /// How long a version is kept after another has superseded it: snapshots up to this age can be read.
     pub window: Ticks,
 }
 
@@ -33,23 +32,27 @@ impl Default for StoreSettings {
     }
 }
 
-/// The snapshot lies below the store's floor: versions that it needs may be gone. Read again in a
-/// new snapshot.
+/// The snapshot is below the table's floor: versions that it needs may have been dropped. The caller
+/// has to read again in a new snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the snapshot {snapshot} is older than the versions kept (from {floor} on)")]
+#[error(
+    "the snapshot {snapshot} is older than the versions kept (from {floor} on): read in a new snapshot"
+)]
 pub struct BelowFloor {
-    /// What was asked.
+    /// The requested snapshot.
     pub snapshot: CommitSequence,
     /// The oldest snapshot in which the table can be read.
     pub floor: CommitSequence,
 }
 
-/// A timestamp lies below those that a table can still be read up to: versions that belong to the
-/// answer may be gone. Read again up to a higher one.
+/// The timestamp is below the table's floor: versions that belong to the answer may have been dropped.
+/// The caller has to read again up to a higher timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the timestamp {asked} is below the versions kept (from {floor} on)")]
+#[error(
+    "the timestamp {asked} is below the versions kept (from {floor} on): read up to a higher one"
+)]
 pub struct BelowTime {
-    /// What was asked.
+    /// The requested timestamp.
     pub asked: Timestamp,
     /// The lowest timestamp that the table can be read up to.
     pub floor: Timestamp,
@@ -81,23 +84,22 @@ pub(crate) struct Table {
     pub(crate) live: usize,
     /// Rows, older versions and long keys: what the tree's nodes point to.
     pub(crate) bytes: usize,
-    /// Superseded rows are kept for the window, whatever is said of the past: see
-    /// [`Store::retain_history`].
+    /// Whether superseded rows are kept for the window: see [`Store::retain_history`].
     pub(crate) retains_history: bool,
     /// The oldest snapshot that can be read.
     pub(crate) floor: CommitSequence,
-    /// The lowest timestamp that can be read up to: of the newest version that something older has
-    /// been dropped for.
+    /// The lowest timestamp that can be read up to: the highest of a version whose predecessor has been
+    /// dropped.
     pub(crate) floor_time: Timestamp,
     /// The highest timestamp installed.
     pub(crate) newest_time: Timestamp,
-    /// Where the last row was loaded: the next one mostly follows it.
+    /// The position of the last loaded row, which the next one mostly follows.
     pub(crate) loaded: Position,
-    /// Who wrote each register last, if that is kept: see [`Store::keep_writers`].
+    /// The last writer of each register, if kept: see [`Store::keep_writers`].
     pub(crate) writers: Option<LastWriters>,
 }
 
-/// The rows, not their schema.
+/// Prints the rows, not their schema.
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
@@ -108,13 +110,13 @@ impl fmt::Debug for Table {
     }
 }
 
-/// The multi-version store of one partition. See the [crate] for what it promises.
+/// The multi-version store of one partition. See the [crate] for its guarantees.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) tables: Vec<Table>,
     pub(crate) last: CommitSequence,
     pub(crate) collector: Collector,
-    /// What has been installed since recording began, if it has.
+    /// The commits installed and not taken since recording began; `None` if it has not.
     pub(crate) recording: Option<Vec<Installed>>,
 }
 
@@ -143,46 +145,45 @@ impl Store {
         }
     }
 
-    /// From now on keeps who has written each register last, so that transactions may be installed at
-    /// timestamps below those of others, however long those have been there. To be called before
-    /// anything is installed. For rows that neither come nor go: what an insert or a delete does at a
-    /// timestamp below another's rests on the versions that are kept, as ever.
+    /// Keeps the last writer of each register from now on, so that transactions can be installed at
+    /// timestamps below those of others, however old. Must be called before the first installation. It
+    /// covers updates only: a late insert or delete still depends on the versions that are kept.
     pub fn keep_writers(&mut self) {
         for table in &mut self.tables {
             table.writers.get_or_insert_default();
         }
     }
 
-    /// The newest commit: the snapshot to take for a reader that starts now.
+    /// The newest commit: the snapshot of a reader that starts now.
     #[inline]
     pub fn last(&self) -> CommitSequence {
         self.last
     }
 
-    /// For how long a superseded version is kept.
+    /// How long a superseded version is kept.
     #[inline]
     pub fn window(&self) -> Ticks {
         self.collector.window
     }
 
-    /// One item with its versions; `None` if no version of it is kept.
+    /// One item with its versions; `None` if it has none.
     #[inline]
     pub fn item(&self, table: TableId, key: &Key) -> Option<&Item> {
         self.tables[table.index()].items.get(key)
     }
 
-    /// Visits the items that a read finds, in the order asked for.
+    /// Visits the items that a read finds, in the read's order.
     ///
-    /// `visit` is called for *every* item in the range that has a version kept, with the version
-    /// that belongs to the answer: the one that `snapshot` sees (`None`: the newest), if it is a
-    /// row and, through a secondary index, lies in the range. Items without one are visited too:
-    /// their versions may be evidence of a transaction that the snapshot lacks. `limit` counts
-    /// rows of the answer, and the visit ends with the last of them.
+    /// It calls `visit` for *every* item in the range, with the version that belongs to the answer: the
+    /// one that `snapshot` sees (`None`: the newest), if it is a row and, through a secondary index, lies
+    /// in the range. It also visits items without such a version: their versions may show that the
+    /// snapshot misses a transaction. `limit` counts rows of the answer, and the visit ends with the last
+    /// of them.
     ///
-    /// Through a secondary index an item may be visited more than once, and is in the answer once.
+    /// Through a secondary index an item may be visited more than once, but is in the answer once.
     ///
     /// # Errors
-    /// [`BelowFloor`], and nothing is visited.
+    /// [`BelowFloor`]: no item is visited.
     pub fn read(
         &self,
         read: &Read,
@@ -194,7 +195,7 @@ impl Store {
         Ok(())
     }
 
-    /// [`Store::read`], where the floor has been looked at.
+    /// [`Store::read`] without the check of the floor.
     pub(crate) fn visit(
         &self,
         read: &Read,
@@ -220,17 +221,16 @@ impl Store {
         }
     }
 
-    /// The answers to several reads in a snapshot (`None`: the newest versions), added to
-    /// `fetched` in order. Point reads of a table that follow each other are found in step, and
-    /// their rows brought into the processor's caches together: each would otherwise wait for
-    /// memory several times.
+    /// Adds the answers to several reads in a snapshot (`None`: the newest versions) to `fetched`, in
+    /// order. Consecutive point reads of a table are searched in step, and their rows are loaded into
+    /// the processor's caches together; otherwise each would wait for memory several times.
     ///
-    /// `touched` gets the place in `fetched` of each answer that may come of a commit at or after
-    /// `since`, in order (`None`: of none): points whose newest version is not older, points that
-    /// find nothing, and ranges.
+    /// `touched` gets the index in `fetched` of each answer that may depend on a commit at or after
+    /// `since`, in order (`None`: of none): points whose newest version is not older, points that find
+    /// nothing, and ranges.
     ///
     /// # Errors
-    /// [`BelowFloor`]; `fetched` is then of no use.
+    /// [`BelowFloor`]: `fetched` is incomplete.
     pub fn fetch_all<'r>(
         &self,
         reads: impl Iterator<Item = &'r Read>,
@@ -245,14 +245,14 @@ impl Store {
         })
     }
 
-    /// The answers to several reads with all that transactions with timestamps up to this one have
-    /// installed here, added to `fetched` in order.
+    /// Adds the answers to several reads as of a timestamp to `fetched`, in order: they include the
+    /// transactions with timestamps up to this one that are installed here.
     ///
-    /// Right only where each item's versions are installed in the order of their timestamps, and
-    /// nothing will come with a timestamp up to this one any more.
+    /// Correct only if each item's versions are installed in the order of their timestamps, and no
+    /// transaction with a timestamp up to this one is installed later.
     ///
     /// # Errors
-    /// [`BelowTime`]; `fetched` is then of no use.
+    /// [`BelowTime`]: `fetched` is incomplete.
     pub fn fetch_up_to<'r>(
         &self,
         reads: impl Iterator<Item = &'r Read>,
@@ -270,7 +270,7 @@ impl Store {
         })
     }
 
-    /// What several reads find in the view that each one's table permits.
+    /// The answers to several reads, each at the read point that `point_of` gives for its table.
     fn fetch_points_and_ranges<'r, E>(
         &self,
         reads: impl Iterator<Item = &'r Read>,
@@ -286,8 +286,8 @@ impl Store {
                     Read::Point { table, key } => is_since(self.item(*table, key), since),
                     Read::Range { .. } => true,
                 };
-                // What is recorded is told of like what is not: else simulated histories would
-                // show nothing of whoever was passed over by mistake.
+                // `touched` must be the same with recording: otherwise recorded histories would not
+                // show that a caller has skipped a read by mistake.
                 if since.is_some_and(may_come_of) {
                     touched.push(fetched.len());
                 }
@@ -318,7 +318,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adds to `found` the items of a table that have these keys, their rows on the way into the
+    /// Adds the items of a table with these keys to `found`, and starts loading their rows into the
     /// processor's caches.
     fn find_points<'s, 'k>(
         &'s self,
@@ -380,11 +380,11 @@ impl Store {
         }
     }
 
-    /// Adds a row that every transaction comes after, at [`Timestamp::ZERO`]. Fastest when a
-    /// table's rows come in the order of their keys. Unique indexes are not checked.
+    /// Loads a row, at [`Timestamp::ZERO`], before all transactions. Fastest when a table's rows come in
+    /// key order. Unique indexes are not checked.
     ///
     /// # Errors
-    /// [`LoadError::Duplicate`]; the row that was there stays.
+    /// [`LoadError::Duplicate`]: the existing row stays.
     pub fn load(&mut self, table: TableId, key: Key, row: Row) -> Result<(), LoadError> {
         let table = &mut self.tables[table.index()];
         let Err(place) = table.items.seek_near(table.loaded, &key) else {
@@ -409,18 +409,19 @@ impl Store {
         Ok(())
     }
 
-    /// About how many bytes the store takes.
+    /// The approximate size of the store in bytes.
     pub fn memory(&self) -> usize {
         let tables: usize = self.tables.iter().map(Table::memory).sum();
         tables + self.collector.approximate_bytes()
     }
 
-    /// How many rows of a table the newest versions are.
+    /// The number of rows of a table, in the newest versions.
     pub fn rows(&self, table: TableId) -> usize {
         self.tables[table.index()].live
     }
 
-    /// How many versions of all items are kept, superseded ones and deletions among them. Looks at every item.
+    /// The number of versions kept of all items, including superseded ones and tombstones. Visits every
+    /// item.
     pub fn versions(&self) -> usize {
         let all = |table: &Table| {
             let items = table.items.range(&Key::empty(), None);
@@ -437,8 +438,7 @@ impl Store {
     }
 }
 
-/// Reads a byte of each cache line of the items' newest rows, so that the memory accesses of all of
-/// them are under way together.
+/// Reads a byte of each cache line of the items' newest rows, so that their memory accesses overlap.
 pub(crate) fn touch<'i>(items: impl Iterator<Item = &'i Item>) {
     let mut sum = 0u8;
     for row in items.filter_map(|item| item.head.row()) {
@@ -448,7 +448,7 @@ pub(crate) fn touch<'i>(items: impl Iterator<Item = &'i Item>) {
     std::hint::black_box(sum);
 }
 
-/// Whether what is found of a key, or that nothing is, may come of a commit at or after another.
+/// Whether the answer to a point read may depend on a commit at or after `since`.
 fn is_since(item: Option<&Item>, since: CommitSequence) -> bool {
     item.is_none_or(|item| item.latest().sequence() >= since)
 }
@@ -470,8 +470,7 @@ fn beside_key(schema: &TableSchema) -> ColumnSet {
 }
 
 impl Table {
-    /// Whether nothing is left of a row of which these columns are assigned, except for its key, and no other
-    /// row has a say in it.
+    /// Whether an assignment of these columns replaces a row except for its key, and affects no index.
     pub(crate) fn is_overwritten(&self, columns: ColumnSet) -> bool {
         self.schema.columns.len() < usize::from(ColumnSet::EXACT_MAX)
             && columns.covers(self.beside_key)
@@ -517,7 +516,7 @@ impl Table {
         }
     }
 
-    /// Whether the version's columns make this entry; a single version's always do.
+    /// Whether this index entry is the version's; a single version's always is.
     fn is_at_entry(
         &self,
         index: IndexId,
@@ -533,7 +532,7 @@ impl Table {
                 .is_some_and(|row| index::entry_key(&self.schema, described, row, key).0 == *entry)
     }
 
-    /// Adds the index entries of an item's new row, as far as the row `before` has not made them.
+    /// Adds the index entries of an item's new row that the row `before` does not have.
     pub(crate) fn add_entries(&mut self, key: &Key, before: Option<&Row>, row: &Row) {
         for (described, index) in self.schema.indexes.iter().zip(&mut self.indexes) {
             let made = before
@@ -544,7 +543,7 @@ impl Table {
         }
     }
 
-    /// Puts an item that has no version yet.
+    /// Inserts a new item with its first version.
     pub(crate) fn insert_item(&mut self, near: Position, key: Key, head: Version, queued: bool) {
         self.bytes += row_bytes(&head) + index::heap_bytes(key.len());
         self.live += usize::from(head.row.is_some());
@@ -567,7 +566,7 @@ impl Table {
     }
 }
 
-/// What a version's row takes: its bytes, its reference counts, the allocator's header.
+/// The memory of a version's row: its bytes, its reference counts, the allocator's header.
 pub(crate) fn row_bytes(version: &Version) -> usize {
     version
         .row
@@ -575,7 +574,7 @@ pub(crate) fn row_bytes(version: &Version) -> usize {
         .map_or(0, |row| row.as_bytes().len() + 24)
 }
 
-/// Goes through the entries in the order asked for, while `visit` says so.
+/// Visits entries in ascending or descending order while `visit` returns true.
 fn walk<V>(
     tree: &Tree<V>,
     (start, end): (&Key, Option<&Key>),

@@ -1,22 +1,22 @@
-//! The ordered map beneath tables and indexes: a B+tree.
+//! The ordered map of tables and indexes: a B+tree.
 //!
-//! Leaves and inner nodes live in arenas and name each other by number; leaves form a doubly
-//! linked list. Beside each key its first 16 bytes stand as a number ([`Key::head`]), so that most
-//! searches compare numbers that lie side by side and never follow a pointer.
+//! Leaves and inner nodes are in arenas and refer to each other by number; leaves form a doubly linked
+//! list. A node stores the first 16 bytes of each key as a number ([`Key::head`]), so that most searches
+//! compare adjacent numbers and follow no pointer.
 //!
-//! Departures from the textbook, for tables that grow at the ends of many ranges (the orders of
-//! each district) and shrink at their beginnings:
+//! Departures from the textbook, for tables that grow at the ends of many ranges (the orders of each
+//! district) and shrink at their beginnings:
 //!
-//! * a full leaf is split where the new entry goes if that is its end or just after the entry that
-//!   came last, so that ascending runs leave full leaves behind;
-//! * nodes are not merged when they get small; a leaf goes when it is empty.
+//! * a full leaf is split at the new entry if that goes to the leaf's end or just after the last
+//!   insertion, so that ascending runs leave full leaves behind;
+//! * small nodes are not merged; a leaf is removed when it is empty.
 
 use anabranch_types::Key;
 
 /// The most entries of a leaf, and the most children of an inner node.
 const NODE_MAX: usize = 64;
 
-/// So many searches go down the tree in step: enough to keep the memory busy.
+/// The number of searches that descend the tree in step: enough to keep the memory busy.
 const IN_STEP: usize = 16;
 
 /// Keys in order, each with a value.
@@ -29,12 +29,12 @@ pub(crate) struct Tree<V> {
     root: u32,
     /// Levels of inner nodes above the leaves.
     height: usize,
-    /// The length of every key so far, while they have one in common.
+    /// The common length of all keys so far, if there is one.
     uniform: Uniform,
 }
 
-/// Among keys of one length that is no longer than a head, equal heads mean equal keys: the keys
-/// themselves, which lie elsewhere in memory, need not be looked at.
+/// Whether all keys have one length, no longer than a head. Then equal heads mean equal keys, and the
+/// keys themselves, which are elsewhere in memory, need not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uniform {
     Empty,
@@ -51,13 +51,13 @@ impl Uniform {
         }
     }
 
-    /// Whether heads tell this key from all others.
+    /// Whether the head alone distinguishes this key from all others.
     #[inline]
-    fn tells(self, key: &Key) -> bool {
+    fn distinguishes(self, key: &Key) -> bool {
         self == Uniform::Length(key.len())
     }
 
-    /// How a key with this head can be compared with the others.
+    /// How much of the head a search for it has to compare.
     #[inline]
     fn width(self, head: u128) -> Width {
         match self {
@@ -67,15 +67,15 @@ impl Uniform {
     }
 }
 
-/// How much of heads a search has to compare.
+/// How much of the heads a search has to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     Whole,
-    /// The first 8 bytes: the rest of the head looked for, and of all others, is zeros.
+    /// The first 8 bytes: the rest of all heads is zeros.
     Half,
 }
 
-/// How many of these heads, which ascend, are below this one.
+/// The number of these ascending heads that are below `head`.
 #[inline]
 fn count_below(heads: &[u128], head: u128, width: Width) -> usize {
     let half = |head: u128| (head >> 64) as u64;
@@ -91,16 +91,16 @@ struct Leaf<V> {
     values: Vec<V>,
     previous: Option<u32>,
     next: Option<u32>,
-    /// Where the last insertion went.
+    /// The slot of the last insertion.
     inserted: usize,
-    /// Every key whose head is below this one, and above the leaf's first head, belongs here. It
-    /// may be lower than what the inner nodes say: removals widen a leaf's range, nothing narrows
-    /// it but a split.
+    /// Every key whose head is below this one and above the leaf's first head belongs to this leaf. It may
+    /// be lower than the bound in the inner nodes: removals widen a leaf's range, and only a split narrows
+    /// it.
     fence: u128,
 }
 
-/// `children[i]` holds the keys from `keys[i]` on and below `keys[i + 1]`. `keys[0]` is never
-/// looked at: everything below `keys[1]` that comes to the node is in `children[0]`.
+/// `children[i]` holds the keys from `keys[i]` up to `keys[i + 1]`, exclusive. `keys[0]` is not used:
+/// every key of this node below `keys[1]` is in `children[0]`.
 #[derive(Clone, Debug)]
 struct Inner {
     keys: Keys,
@@ -114,9 +114,8 @@ struct Keys {
     keys: Vec<Key>,
 }
 
-/// Where an entry was found, or would have gone: a hint. Insertions and removals may have moved
-/// it since, so whoever comes back to a position says for which key, and what is there is looked
-/// at before it is believed.
+/// A hint to where an entry was found, or would have been inserted. Insertions and removals may have
+/// moved it since, so every use of a position gives the key, which is checked first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     leaf: u32,
@@ -124,7 +123,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// A hint for who has none.
+    /// A position for callers without a hint.
     pub(crate) const ANYWHERE: Position = Position { leaf: 0, slot: 0 };
 
     fn new(leaf: u32, slot: usize) -> Position {
@@ -147,14 +146,14 @@ impl Keys {
         self.heads.len()
     }
 
-    /// How many keys are below this one.
+    /// The number of keys below this one.
     #[inline]
     fn lower_bound(&self, head: u128, key: &Key) -> usize {
         let first = self.heads.partition_point(|held| *held < head);
         self.among_equals(first, head, key)
     }
 
-    /// `first`, or if heads from there on are equal to the key's, the first key not below it.
+    /// `first`, or if heads from there on equal the key's, the slot of the first key not below it.
     #[inline]
     fn among_equals(&self, first: usize, head: u128, key: &Key) -> usize {
         let mut slot = first;
@@ -164,7 +163,7 @@ impl Keys {
         slot
     }
 
-    /// The child of an inner node that holds the key: the last one whose key is not above it.
+    /// The child of an inner node that may hold the key: the last one whose key is not above it.
     #[inline]
     fn child(&self, head: u128, key: &Key, width: Width) -> usize {
         let first = 1 + count_below(&self.heads[1..], head, width);
@@ -205,8 +204,8 @@ impl<V> Leaf<V> {
         }
     }
 
-    /// The slot of a key that is known to belong to this leaf, for keys that come one after the
-    /// other: the slot of the one before, and the one behind the last insertion, are tried first.
+    /// The slot of a key that belongs to this leaf. For consecutive keys, it first tries the slot of the
+    /// previous key and the one behind the last insertion.
     #[inline]
     fn search_near(
         &self,
@@ -226,18 +225,18 @@ impl<V> Leaf<V> {
         self.search(head, key, uniform)
     }
 
-    /// Whether a key belongs to this leaf for sure: no other leaf can have it.
+    /// Whether a key certainly belongs to this leaf.
     #[inline]
     fn spans(&self, head: u128) -> bool {
         self.keys.heads.first().is_some_and(|first| *first < head) && head < self.fence
     }
 
-    /// The slot of a key among consecutive numbers that go up to the fence, told by its distance
-    /// from there: one access to memory, where halving the leaf makes four that wait for each
-    /// other. Nothing if the key is not there, or the numbers are not like that.
+    /// The slot of a key among consecutive numbers that end at the fence, computed from its distance to the
+    /// fence: one memory access, where a binary search makes four dependent ones. `None` if the key is
+    /// missing or the numbers are not consecutive.
     #[inline]
     fn counted_back(&self, head: u128, key: &Key, uniform: Uniform) -> Option<usize> {
-        if !uniform.tells(key) {
+        if !uniform.distinguishes(key) {
             return None;
         }
         let unused = u8::BITS as usize * (size_of::<u128>() - key.len());
@@ -246,7 +245,7 @@ impl<V> Leaf<V> {
         (self.keys.heads.get(slot) == Some(&head)).then_some(slot)
     }
 
-    /// The slot of the key, or where it would go.
+    /// The slot of the key, or where it would be inserted.
     #[inline]
     fn search(&self, head: u128, key: &Key, uniform: Uniform) -> Result<usize, usize> {
         if let Some(slot) = self.counted_back(head, key, uniform) {
@@ -256,7 +255,7 @@ impl<V> Leaf<V> {
         if self.keys.heads.get(slot) != Some(&head) {
             return Err(slot);
         }
-        if uniform.tells(key) {
+        if uniform.distinguishes(key) {
             return Ok(slot);
         }
         let slot = self.keys.among_equals(slot, head, key);
@@ -301,9 +300,8 @@ impl<V> Tree<V> {
             .map(|slot| &mut leaf.values[slot])
     }
 
-    /// Where several keys are, found in step: one level of the tree for all of them, then the
-    /// next. The processor has the memory accesses of a level under way together, where one search
-    /// after the other would wait for each. `found` is called once for each key, in their order.
+    /// Searches several keys in step, level by level, so that the memory accesses of a level overlap; one
+    /// search after the other would wait for each. Calls `found` once for each key, in their order.
     pub(crate) fn find_in_step<'k>(
         &self,
         keys: impl Iterator<Item = &'k Key>,
@@ -331,7 +329,7 @@ impl<V> Tree<V> {
         }
     }
 
-    /// Where the key is, or where it would go.
+    /// The key's position, or where it would be inserted.
     #[inline]
     pub(crate) fn seek(&self, key: &Key) -> Result<Position, Position> {
         let head = key.head();
@@ -343,7 +341,7 @@ impl<V> Tree<V> {
         }
     }
 
-    /// The same, for a key that may well lie near a position.
+    /// [`Tree::seek`] for a key that is probably near a position.
     #[inline]
     pub(crate) fn seek_near(&self, near: Position, key: &Key) -> Result<Position, Position> {
         let head = key.head();
@@ -358,16 +356,16 @@ impl<V> Tree<V> {
         }
     }
 
-    /// The value at a position that a search has just given.
+    /// The value at a position that a search has just returned.
     ///
     /// # Panics
-    /// When nothing is there.
+    /// When the position is empty.
     #[inline]
     pub(crate) fn at(&self, at: Position) -> &V {
         &self.leaves[at.leaf as usize].values[at.slot as usize]
     }
 
-    /// Whatever is at a position by now.
+    /// The value that is now at a position, if any.
     #[inline]
     pub(crate) fn peek(&self, at: Position) -> Option<&V> {
         self.leaves
@@ -381,11 +379,11 @@ impl<V> Tree<V> {
     fn is_at(&self, at: Position, key: &Key) -> bool {
         self.leaves.get(at.leaf as usize).is_some_and(|leaf| {
             leaf.keys.heads.get(at.slot as usize) == Some(&key.head())
-                && (self.uniform.tells(key) || leaf.keys.keys[at.slot as usize] == *key)
+                && (self.uniform.distinguishes(key) || leaf.keys.keys[at.slot as usize] == *key)
         })
     }
 
-    /// The value of a key that was found at a position, found again if need be.
+    /// The value of a key that was found at a position; searches again if it has moved.
     #[inline]
     pub(crate) fn get_at(&self, at: Position, key: &Key) -> Option<&V> {
         match self.is_at(at, key) {
@@ -428,13 +426,13 @@ impl<V> Tree<V> {
         (path, node)
     }
 
-    /// Puts a value; gives back the one that it replaces.
+    /// Inserts a value; returns the one that it replaces.
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Option<V> {
         let place = self.seek(&key);
         self.put(place, key, value)
     }
 
-    /// The same, for a key that a search would have put at a position.
+    /// [`Tree::insert`] for a key that is probably near a position.
     pub(crate) fn insert_near(&mut self, near: Position, key: Key, value: V) -> Option<V> {
         let place = self.seek_near(near, &key);
         self.put(place, key, value)
@@ -470,8 +468,8 @@ impl<V> Tree<V> {
         right.keys = leaf.keys.split_off(middle);
         right.values = Vec::with_capacity(NODE_MAX);
         right.values.extend(leaf.values.drain(middle..));
-        // An ascending run goes on at the left side's end; with nothing on the right it begins
-        // anew there.
+        // An ascending run continues at the end of the left leaf; if the right leaf is empty, it starts
+        // there.
         let (target, slot) = if slot > middle || right.values.is_empty() {
             (&mut right, slot - middle)
         } else {
@@ -487,7 +485,7 @@ impl<V> Tree<V> {
         self.insert_child(path, separator, right);
     }
 
-    /// Puts a leaf into the list after another.
+    /// Inserts a leaf into the list after another.
     fn link_after(&mut self, number: u32, mut right: Leaf<V>) -> u32 {
         right.previous = Some(number);
         right.next = self.leaves[number as usize].next;
@@ -509,7 +507,7 @@ impl<V> Tree<V> {
         added
     }
 
-    /// Makes a node the right neighbour of the one that the path leads to.
+    /// Inserts a node as the right sibling of the one at the end of the path.
     fn insert_child(&mut self, mut path: Vec<(u32, usize)>, mut separator: Key, mut added: u32) {
         while let Some((number, child)) = path.pop() {
             let inner = &mut self.inners[number as usize];
@@ -529,8 +527,7 @@ impl<V> Tree<V> {
             separator = keys.keys[0].clone();
             added = self.add_inner(Inner { keys, children });
         }
-        // The root was split. What lies left of the new separator goes to the old root, whatever
-        // its own key says.
+        // The root was split. Keys below the new separator belong to the old root, whatever its own key.
         let mut keys = Keys::with_capacity(NODE_MAX);
         keys.insert(0, Key::empty());
         keys.insert(1, separator);
@@ -566,7 +563,7 @@ impl<V> Tree<V> {
         Some(value)
     }
 
-    /// Takes an empty leaf, where `key` was, out of the list and out of its parents.
+    /// Removes an empty leaf, which held `key`, from the list and from its parents.
     fn remove_leaf(&mut self, number: u32, key: &Key) {
         let (mut path, _) = self.path_to(key);
         let leaf = std::mem::replace(&mut self.leaves[number as usize], Leaf::empty());
@@ -586,7 +583,7 @@ impl<V> Tree<V> {
             }
             self.free_inners.push(parent);
             if path.is_empty() {
-                // The last leaf went: begin again with an empty one.
+                // The last leaf was removed: start again with an empty one.
                 self.height = 0;
                 self.root = self.free_leaves.pop().expect("a leaf was just freed");
                 return;
@@ -605,7 +602,7 @@ impl<V> Tree<V> {
         }
     }
 
-    /// The entries from `start` on and below `end`, ascending.
+    /// The entries from `start` up to `end`, exclusive, ascending.
     pub(crate) fn range<'t>(
         &'t self,
         start: &Key,
@@ -637,7 +634,7 @@ impl<V> Tree<V> {
         })
     }
 
-    /// The entries below `end` and down to `start`, descending.
+    /// The entries below `end` down to `start`, descending.
     pub(crate) fn range_reverse<'t>(
         &'t self,
         start: &Key,
@@ -691,7 +688,7 @@ impl<V> Tree<V> {
         node
     }
 
-    /// About how many bytes the map takes beside what keys and values point to.
+    /// The approximate size of the map in bytes, without what keys and values point to.
     pub(crate) fn approximate_bytes(&self) -> usize {
         let entry = size_of::<u128>() + size_of::<Key>() + size_of::<V>();
         let leaves = (self.leaves.len() - self.free_leaves.len()).max(1);

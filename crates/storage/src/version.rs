@@ -1,19 +1,19 @@
-//! Versions of items, and what they say about the transaction that wrote them.
+//! Versions of items, with the transactions that wrote them.
 
 use std::fmt;
 
 use anabranch_types::{ColumnSet, Key, Row, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The place of a commit in the order of installation at one store. Sequences of different stores
-/// do not compare.
+/// The position of a commit in the order of installation at one store. Sequences of different stores
+/// are not comparable.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct CommitSequence(pub u64);
 
 impl CommitSequence {
-    /// What was loaded, before every commit.
+    /// The loaded rows, before every commit.
     pub const LOADED: CommitSequence = CommitSequence(0);
 }
 
@@ -23,14 +23,14 @@ impl fmt::Display for CommitSequence {
     }
 }
 
-/// Which of an item's versions a read sees: the newest of these.
+/// The versions that a read considers; it sees the newest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPoint {
-    /// All.
+    /// All versions.
     Newest,
-    /// Those installed up to a commit.
+    /// Versions installed up to a commit.
     Sequence(CommitSequence),
-    /// Those of transactions with timestamps up to this one.
+    /// Versions of transactions with timestamps up to this one.
     Timestamp(Timestamp),
 }
 
@@ -53,13 +53,13 @@ pub struct Version {
 }
 
 impl Version {
-    /// The transaction that wrote it; [`Timestamp::ZERO`] for what was loaded.
+    /// The transaction that wrote it; [`Timestamp::ZERO`] for a loaded row.
     #[inline]
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// When it was installed here.
+    /// The commit that installed it here.
     #[inline]
     pub fn sequence(&self) -> CommitSequence {
         self.sequence
@@ -77,14 +77,14 @@ impl Version {
         self.assigned
     }
 
-    /// The version installed before it, as far as it is kept.
+    /// The version installed before it, if it is kept.
     #[inline]
     pub fn older(&self) -> Option<&Version> {
         self.older.as_deref()
     }
 }
 
-/// Drops a chain link by link: one on a busy item may be longer than a stack is deep.
+/// Drops a chain link by link: recursion over the long chain of a busy item could overflow the stack.
 impl Drop for Version {
     fn drop(&mut self) {
         let mut older = self.older.take();
@@ -94,11 +94,11 @@ impl Drop for Version {
     }
 }
 
-/// All retained versions of one item, newest installed first. At least one.
+/// The retained versions of one item, newest installed first; at least one.
 #[derive(Clone, Debug)]
 pub struct Item {
     pub(crate) head: Version,
-    /// The collector's queue has an entry for the item.
+    /// Whether the collector's queues have an entry for the item.
     pub(crate) queued: bool,
     /// Versions installed until the next attempt to shorten the chain.
     pub(crate) until_truncation: u32,
@@ -111,7 +111,7 @@ impl Item {
         &self.head
     }
 
-    /// The version that a snapshot sees (`None`: the newest); nothing if the item came later.
+    /// The version that a snapshot sees (`None`: the newest); `None` if the item was inserted later.
     #[inline]
     pub fn visible(&self, snapshot: Option<CommitSequence>) -> Option<&Version> {
         self.seen(snapshot.into())
@@ -135,8 +135,8 @@ impl Item {
     }
 }
 
-/// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table
-/// share a tag with a probability of 2^-48: who meets the one then asks once in vain for the other.
+/// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table share
+/// a tag with a probability of 2^-48; the cost is a request for the other item in vain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemTag(u64);
 
@@ -151,7 +151,7 @@ impl ItemTag {
         ItemTag(u64::from(table.0) << HASH_BITS | hash.max(1))
     }
 
-    /// Some item of the table, whose key a deferred effect will make.
+    /// The tag of an unknown item of the table, whose key a deferred effect will produce.
     pub fn unknown(table: TableId) -> ItemTag {
         ItemTag(u64::from(table.0) << HASH_BITS)
     }
@@ -183,8 +183,8 @@ impl fmt::Debug for ItemTag {
     }
 }
 
-/// A hash of a key that is the same on every machine: multiply and fold, eight bytes at a time, the
-/// last ones filled up with zeros. Most keys are short and have the zeros already.
+/// A hash of a key, equal on every machine: multiply and fold, eight bytes at a time, padded with
+/// zeros. The heads of short keys, which are most, have the padding already.
 #[inline]
 pub(crate) fn hash_key(key: &Key) -> u64 {
     let length = key.len();

@@ -1,25 +1,25 @@
-//! Who wrote each register last, however long ago.
+//! The last writer of each register.
 //!
-//! Where transactions may be installed in any order, long after others with higher timestamps, the
-//! versions that are kept do not tell any more which of a late one's columns have been assigned by a
-//! later one. A store that is told to ([`Store::keep_writers`]) keeps that beside its items: for each
-//! column of a row that was ever assigned, the highest timestamp. So the last writer wins whatever
-//! has been collected, and stores that have installed the same assignments in different orders have
-//! the same rows. It takes room for each row that was ever written, and none where nobody asks.
+//! A transaction may be installed long after others with higher timestamps. Then the versions that are
+//! kept do not show which of its columns a later transaction has assigned. A store with
+//! [`keep_writers`](crate::Store::keep_writers) keeps, for each column of a row that was ever assigned,
+//! the highest timestamp. So the last writer wins whatever has been collected, and stores that install
+//! the same assignments in different orders end with the same rows. It takes memory for each row ever
+//! written; other stores pay nothing.
 
 use anabranch_types::{ColumnSet, Key, Timestamp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Timestamps with the columns that they were the last to assign: no column twice.
+/// Timestamps, each with the columns that it was the last to assign; no column is in two sets.
 pub(crate) type Writers = SmallVec<[(Timestamp, ColumnSet); 1]>;
 
-/// Of one table, by primary key.
+/// The last writers of a table's rows, by primary key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastWriters(FxHashMap<Key, Writers>);
 
 impl LastWriters {
-    /// A transaction has assigned these columns.
+    /// Records that a transaction has assigned these columns.
     pub(crate) fn wrote(&mut self, key: &Key, timestamp: Timestamp, assigned: ColumnSet) {
         if assigned.is_empty() {
             return;
@@ -42,19 +42,19 @@ impl LastWriters {
         }
     }
 
-    /// The columns of a row that transactions above this timestamp have assigned.
+    /// The columns of a row that transactions above `timestamp` have assigned.
     pub(crate) fn after(&self, key: &Key, timestamp: Timestamp) -> ColumnSet {
         let all = self.of(key).iter();
         let later = all.filter(|(other, _)| *other > timestamp);
         later.fold(ColumnSet::EMPTY, |sum, (_, columns)| sum.union(*columns))
     }
 
-    /// Of one row.
+    /// The last writers of one row.
     pub(crate) fn of(&self, key: &Key) -> &[(Timestamp, ColumnSet)] {
         self.0.get(key).map_or(&[], |writers| writers)
     }
 
-    /// Puts back what was exported.
+    /// Restores exported writers.
     pub(crate) fn restore(&mut self, key: &Key, writers: Writers) {
         if !writers.is_empty() {
             self.0.insert(key.clone(), writers);
@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// In whatever order assignments come, the last writer of each column is the one with the highest
-    /// timestamp: what a twin says that keeps all of them.
+    /// In any order of assignments, the last writer of each column is the one with the highest timestamp:
+    /// compared with a reference model that keeps all assignments.
     #[test]
     fn the_last_writer_of_each_column_is_known_in_any_order() {
         let mut clock = HybridClock::new(NodeId(0));

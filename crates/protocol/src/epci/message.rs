@@ -1,4 +1,4 @@
-//! What E-PCI's nodes say to each other. The page `docs/protocols/baselines.md` has the table.
+//! Messages of E-PCI. `docs/protocols/baselines.md` has the table of senders, receivers and replies.
 
 use anabranch_types::{Effect, Fetched, Read, Timestamp};
 
@@ -8,78 +8,78 @@ use crate::{AbortReason, TransactionId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Message {
-    /// Coordinator to owner: read this as of a timestamp.
+    /// Coordinator to owner: read as of a timestamp.
     Get {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
         /// The transaction's read timestamp.
         at: Timestamp,
-        /// What to read.
+        /// The reads.
         reads: Vec<Read>,
     },
     /// The answer to a [`Message::Get`].
     Got {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// One answer a read, in the order asked; or why there are none.
+        /// One answer a read, in the order of the request; or why the read failed.
         result: Result<Vec<Fetched>, AbortReason>,
         /// The owner's clock.
         clock: Timestamp,
     },
-    /// Coordinator to one of several participants: see whether this can be committed, and keep it.
+    /// Coordinator to one of several participants: check these effects, keep them and vote.
     Prepare {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What it does on this partition.
+        /// Its effects on this partition.
         effects: Vec<Effect>,
     },
     /// The answer to a [`Message::Prepare`].
     Vote {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// A timestamp that it has to commit above; or why it cannot.
+        /// Yes, with a timestamp that it has to commit above; or why it cannot commit.
         vote: Result<Timestamp, AbortReason>,
     },
-    /// Coordinator to participant: all have voted for it.
+    /// Coordinator to participant: the transaction commits.
     Commit {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
     },
-    /// Coordinator to participant: forget it.
+    /// Coordinator to participant: the transaction aborts.
     Abort {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
     },
-    /// Coordinator to the only participant: commit this if you can.
+    /// Coordinator to the only participant: commit at once if possible.
     CommitAlone {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What it does.
+        /// Its effects.
         effects: Vec<Effect>,
-        /// It has to commit above.
+        /// The commit timestamp has to be above this one.
         above: Timestamp,
     },
     /// The answer to a [`Message::CommitAlone`].
     CommittedAlone {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// Its timestamp; or why it has not committed.
+        /// Its timestamp, or why it has not committed.
         result: Result<Timestamp, AbortReason>,
     },
-    /// Participant to coordinator, the commit check: somebody reads what this transaction has
-    /// prepared here, as of this timestamp. Has it committed at or below it?
+    /// The commit check, participant to coordinator: has this transaction committed at or below a
+    /// reader's timestamp?
     Check {
-        /// The transaction that is prepared.
+        /// The prepared transaction.
         transaction: TransactionId,
         /// The reader's timestamp.
         at: Timestamp,
     },
-    /// The answer to a [`Message::Check`]: what has been decided has been said before this, on the
-    /// same link. If nothing has, the transaction will commit above `at` or not at all.
+    /// The answer to a [`Message::Check`]. A decision made before it was sent before it, on the same link;
+    /// otherwise the transaction commits above `at` or not at all.
     Checked {
-        /// The transaction that is prepared.
+        /// The prepared transaction.
         transaction: TransactionId,
         /// The reader's timestamp.
         at: Timestamp,

@@ -1,21 +1,21 @@
-//! E-PCI: read atomic isolation by asking each writer's coordinator (ramp.txt §5.1, after Eiger's
+//! E-PCI: read atomic isolation by checks with each writer's coordinator (ramp.txt §5.1, after Eiger's
 //! 2PC-PCI), the comparable approach that RAMP is measured against.
 //!
-//! A reader reads as of one timestamp, which its coordinator chooses. Writers are prepared and then
-//! committed. An owner that is asked for an item on which a transaction is pending, and which may
-//! commit at or below the reader's timestamp, asks that transaction's coordinator whether it has: the
-//! *commit check*, an indirection that RAMP has not. Neither waits for the other: a coordinator
-//! answers at once, and commits above the reader's timestamp if it has not committed yet.
+//! A reader reads as of one timestamp, which its coordinator chooses. Writers prepare and then commit.
+//! A pending transaction may commit at or below the reader's timestamp. Then the owner of the item
+//! sends a *commit check* to that transaction's coordinator, an indirection that RAMP does not need.
+//! Readers and writers do not wait for each other: the coordinator answers at once, and commits above
+//! the reader's timestamp if it has not committed yet.
 //!
-//! * [`message`]: what nodes say to each other.
-//! * `owner`: the owner of a partition: what is pending, reads as of a timestamp.
-//! * here: a node, and the transactions that run at it.
+//! * [`message`]: messages between nodes.
+//! * `owner`: the owner of a partition: pending transactions, and reads as of a timestamp.
+//! * this module: a node, and the transactions that it coordinates.
 //!
-//! The page `docs/protocols/baselines.md` has the message table, the numbered invariants and why they
-//! hold, and where this departs from the paper.
+//! `docs/protocols/baselines.md` has the message table, the numbered invariants and why they hold, and
+//! the departures from the paper.
 //!
-//! What it deliberately does not do: transactions with guards, and effects whose outputs somebody
-//! needs, are refused (SQLSTATE `0A000`); nodes keep no records.
+//! Not supported: transactions with guards, and effects whose outputs are needed, are refused (SQLSTATE
+//! `0A000`); nodes keep no log.
 
 pub mod message;
 mod owner;
@@ -38,30 +38,30 @@ use crate::{
 pub use message::Message;
 use owner::{Context, Event, Owner};
 
-/// A transaction as its coordinator knows it.
+/// A transaction's state at its coordinator.
 #[derive(Clone, Debug)]
 struct Attempt {
     /// Its read timestamp, once it has read.
     at: Option<Timestamp>,
-    stage: Stage,
+    stage: AttemptStage,
 }
 
-/// How far a transaction has come.
+/// A transaction's stage at its coordinator.
 #[derive(Clone, Debug)]
-enum Stage {
+enum AttemptStage {
     /// No request is open.
     Idle,
-    /// Some owners have answered.
+    /// Owners read: the answers so far.
     Reading(Vec<(PartitionId, Option<Vec<Fetched>>)>),
-    /// The only participant has been asked to commit.
+    /// The only participant commits.
     Alone,
-    /// Some participants have voted for it.
+    /// The participants vote.
     Preparing {
-        /// All but the own partition.
+        /// The participants, without the own partition.
         others: SmallVec<[PartitionId; 4]>,
         /// Whether it is prepared on the own partition.
         has_own: bool,
-        /// How many have not voted.
+        /// The number of participants that have not voted.
         awaited: usize,
     },
 }
@@ -77,7 +77,7 @@ pub struct EPciNode {
     counters: Counters,
 }
 
-/// What a step may depend on: see [`crate::ramp::RampNode`].
+/// The state that a step may depend on: see [`crate::ramp::RampNode`].
 impl fmt::Debug for EPciNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EPciNode")
@@ -89,7 +89,7 @@ impl fmt::Debug for EPciNode {
 }
 
 impl EPciNode {
-    /// A node that owns the partition whose items `store` holds. The store's window is how long a
+    /// A node that owns the partition whose items `store` holds. The store's window limits how long a
     /// transaction may read.
     ///
     /// # Panics
@@ -120,26 +120,26 @@ impl EPciNode {
         &self.owner.store
     }
 
-    /// The partition's items, to load them. Not to be written while transactions run.
+    /// The partition's items, for loading. They must not be written while transactions run.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.owner.store
     }
 
-    /// Gives up the node for its partition's items.
+    /// The store, without the node.
     pub fn into_store(self) -> Store {
         self.owner.store
     }
 
-    /// Whether no transaction runs here, nothing is pending and no read waits.
+    /// Whether no transaction runs or is pending here and no read waits.
     pub fn is_idle(&self) -> bool {
         self.attempts.is_empty() && self.owner.is_idle()
     }
 
     fn send(&mut self, to: PartitionId, message: Message, out: &mut Outbox<Message>) {
-        self.say(self.topology.owner(to), message, out);
+        self.send_to_node(self.topology.owner(to), message, out);
     }
 
-    fn say(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
+    fn send_to_node(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
         self.counters.messages += 1;
         out.messages.push((to, message));
     }
@@ -155,7 +155,7 @@ impl EPciNode {
         let attempt = self.attempts.remove(&id);
         let attempt = attempt.unwrap_or(Attempt {
             at: None,
-            stage: Stage::Idle,
+            stage: AttemptStage::Idle,
         });
         match request {
             Request::Follow(_) => {
@@ -167,7 +167,7 @@ impl EPciNode {
             }
             Request::Read(reads) => self.read(id, attempt, reads, out),
             Request::Commit(effects) => self.commit(id, attempt, effects, out),
-            // What it has asked of owners leaves nothing there once it is answered.
+            // Its reads leave no state at their owners once they are answered.
             Request::Abort => self.counters.aborts += 1,
         }
     }
@@ -195,7 +195,7 @@ impl EPciNode {
             }
         }
         let awaited = by_partition.iter().map(|(partition, _)| (*partition, None));
-        attempt.stage = Stage::Reading(awaited.collect());
+        attempt.stage = AttemptStage::Reading(awaited.collect());
         self.attempts.insert(id, attempt);
         for (partition, reads) in by_partition {
             if partition == self.partition {
@@ -212,7 +212,7 @@ impl EPciNode {
         self.deliver(id, out);
     }
 
-    /// An owner has answered.
+    /// Handles an owner's answer to a read.
     fn handle_got(
         &mut self,
         id: TransactionId,
@@ -221,16 +221,17 @@ impl EPciNode {
         out: &mut Outbox<Message>,
     ) {
         let Some(Attempt {
-            stage: Stage::Reading(parts),
+            stage: AttemptStage::Reading(parts),
             ..
         }) = self.attempts.get_mut(&id)
         else {
-            return; // given up meanwhile
+            return; // It was aborted meanwhile.
         };
         match result {
             Ok(fetched) => {
                 let part = parts.iter_mut().find(|(of, _)| *of == partition);
-                part.expect("only owners that were asked answer").1 = Some(fetched);
+                part.expect("an answer comes from an owner that was asked")
+                    .1 = Some(fetched);
                 self.deliver(id, out);
             }
             Err(reason) => {
@@ -240,18 +241,18 @@ impl EPciNode {
         }
     }
 
-    /// Answers a read when all owners have.
+    /// Replies to a read when all owners have answered.
     fn deliver(&mut self, id: TransactionId, out: &mut Outbox<Message>) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
-        let Stage::Reading(parts) = &mut attempt.stage else {
+        let AttemptStage::Reading(parts) = &mut attempt.stage else {
             return;
         };
         if parts.iter().all(|(_, fetched)| fetched.is_some()) {
             let fetched = parts.drain(..).filter_map(|(_, fetched)| fetched);
             let reply = Reply::Fetched(fetched.flatten().collect());
-            attempt.stage = Stage::Idle;
+            attempt.stage = AttemptStage::Idle;
             out.replies.push((id, reply));
         }
     }
@@ -291,7 +292,7 @@ impl EPciNode {
                     effects: effects.swap_remove(0).effects,
                     above: self.tick(),
                 };
-                let stage = Stage::Alone;
+                let stage = AttemptStage::Alone;
                 self.attempts.insert(id, Attempt { stage, ..attempt });
                 self.send(other, commit, out);
             }
@@ -320,7 +321,7 @@ impl EPciNode {
         {
             return self.abort(id, reason, out);
         }
-        let stage = Stage::Preparing {
+        let stage = AttemptStage::Preparing {
             others: elsewhere.iter().map(|part| part.partition).collect(),
             has_own,
             awaited: elsewhere.len(),
@@ -346,7 +347,7 @@ impl EPciNode {
     ) {
         let Some(Attempt {
             stage:
-                Stage::Preparing {
+                AttemptStage::Preparing {
                     others,
                     has_own,
                     awaited,
@@ -354,7 +355,7 @@ impl EPciNode {
             ..
         }) = self.attempts.get_mut(&id)
         else {
-            return; // another has refused it
+            return; // Another participant has refused it.
         };
         let (others, has_own) = (others.clone(), *has_own);
         match vote {
@@ -378,8 +379,8 @@ impl EPciNode {
         }
     }
 
-    /// All have voted for it. Its timestamp is above all votes, and above every reader's for whom
-    /// somebody has asked.
+    /// Commits a transaction that all participants have voted for. Its timestamp is above all votes and
+    /// above every reader's that a commit check has reported.
     fn decide(
         &mut self,
         id: TransactionId,
@@ -424,14 +425,14 @@ fn unsupported(what: &str) -> AbortReason {
     AbortReason::Failed(EffectError {
         code: "0A000",
         message: format!(
-            "e-pci cannot {what}: it orders writers when they commit and keeps nobody out; use \
+            "e-pci cannot {what}: it orders writers at commit and takes no locks; use \
              ramp-fast, ramp-small, ramp-hybrid or locking"
         ),
         constraint: None,
     })
 }
 
-/// What of these effects E-PCI cannot do, if anything.
+/// The part of these effects that E-PCI cannot do, if any.
 fn cannot(part: &PartitionEffects) -> Option<&'static str> {
     if !part.guards.is_empty() {
         return Some("write a guard");
@@ -470,7 +471,7 @@ impl EPciNode {
                 effects,
             } => {
                 let vote = self.owner.prepare(&mut self.context, transaction, effects);
-                self.say(from, Message::Vote { transaction, vote }, out);
+                self.send_to_node(from, Message::Vote { transaction, vote }, out);
             }
             Message::Vote { transaction, vote } => self.handle_vote(transaction, vote, out),
             Message::Commit {
@@ -491,7 +492,7 @@ impl EPciNode {
                     transaction,
                     result,
                 };
-                self.say(from, committed, out);
+                self.send_to_node(from, committed, out);
             }
             Message::CommittedAlone {
                 transaction,
@@ -508,9 +509,9 @@ impl EPciNode {
                 }
             }
             Message::Check { transaction, at } => {
-                // What is decided later is decided above it.
+                // Later decisions are above the reader's timestamp.
                 self.context.clock.observe(at);
-                self.say(from, Message::Checked { transaction, at }, out);
+                self.send_to_node(from, Message::Checked { transaction, at }, out);
             }
             Message::Checked { transaction, at } => {
                 self.owner.checked(&mut self.context, transaction, at);
@@ -518,13 +519,13 @@ impl EPciNode {
         }
     }
 
-    /// Says what follows from what the owner has been told.
+    /// Sends the messages that the owner's events require.
     fn drain(&mut self, out: &mut Outbox<Message>) {
         for event in std::mem::take(&mut self.owner.events) {
             match event {
                 Event::Check { transaction, at } => {
                     self.counters.commit_checks += 1;
-                    self.say(transaction.node, Message::Check { transaction, at }, out);
+                    self.send_to_node(transaction.node, Message::Check { transaction, at }, out);
                 }
                 Event::Answer { reader, result } if reader.node == self.context.node => {
                     self.handle_got(reader, self.partition, result, out);
@@ -535,7 +536,7 @@ impl EPciNode {
                         result,
                         clock: self.tick(),
                     };
-                    self.say(reader.node, got, out);
+                    self.send_to_node(reader.node, got, out);
                 }
             }
         }
@@ -572,7 +573,7 @@ impl Protocol for EPciNode {
     }
 }
 
-/// Its nodes live as long as the run.
+/// E-PCI nodes have no log.
 impl Durable for EPciNode {
     fn keep_records(&mut self) -> Result<(), NoRecords> {
         Err(NoRecords { protocol: "e-pci" })

@@ -1,9 +1,9 @@
-//! The owner of a partition: what is pending here, and reads as of a timestamp.
+//! The owner of a partition: pending transactions, and reads as of a timestamp.
 //!
-//! A transaction is *pending* from its vote until it is installed or aborted. While it is undecided
-//! all that is known is a timestamp that it commits *above*; a commit check raises it. A decided one
-//! is installed as soon as nobody who writes the same item may still come before it, so that each
-//! item's versions stand in the order of their timestamps.
+//! A transaction is *pending* from its vote until it is installed or aborted. Of an undecided one the
+//! owner knows only a lower bound of its commit timestamp, which a commit check raises. A decided one is
+//! installed as soon as no other writer of the same item can commit before it. So each item's versions
+//! are in the order of their timestamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::{AbortReason, TransactionId};
 
-/// What a node's owner and coordinator share.
+/// State that a node's owner and coordinator share.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) node: NodeId,
@@ -28,56 +28,56 @@ pub(super) struct Context {
     pub(super) probe: ActivityProbe,
 }
 
-/// What follows from something that the owner was told.
+/// An action that the node has to take for its owner.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    /// A commit check has to be made.
+    /// Send a commit check.
     Check {
         transaction: TransactionId,
         at: Timestamp,
     },
-    /// A read has come to its end.
+    /// Answer a read.
     Answer {
         reader: TransactionId,
         result: Result<Vec<Fetched>, AbortReason>,
     },
 }
 
-/// What a transaction may do beside others that are pending on the same item.
+/// Whether a write can be pending beside other writes of the same item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// Change the row, in a way that cannot fail whatever the others do.
-    Change,
-    /// Anything: alone.
-    Alone,
+enum WriteKind {
+    /// It changes the row and cannot fail, whatever the others do.
+    Commuting,
+    /// Any other write: it excludes others.
+    Exclusive,
 }
 
-/// What is known here of a transaction that has voted.
+/// A pending transaction.
 #[derive(Clone, Debug)]
 struct Pending {
     effects: Vec<Effect>,
-    /// What the effects came to at the vote, and after which commit that was.
-    rehearsed: Option<(Staged, CommitSequence)>,
-    /// What it writes, each item once.
-    items: SmallVec<[(ItemTag, Kind); 4]>,
-    /// It commits above this.
+    /// The changes staged at the vote, and the last commit before it.
+    prestaged: Option<(Staged, CommitSequence)>,
+    /// The items that it writes, each once.
+    items: SmallVec<[(ItemTag, WriteKind); 4]>,
+    /// Its commit timestamp is above this one.
     above: Timestamp,
-    /// The highest timestamp at which a commit check has been asked for.
-    asked: Timestamp,
-    /// Its timestamp, once that is known.
+    /// The highest timestamp of a commit check sent for it.
+    checked_at: Timestamp,
+    /// Its commit timestamp, once it is decided.
     decided: Option<Timestamp>,
-    /// The reads to look at again when more is known of it.
+    /// The readers that wait for its decision or for a commit check.
     waiting: SmallVec<[TransactionId; 1]>,
 }
 
 /// A read that waits for a commit check.
 #[derive(Clone, Debug)]
-struct Parked {
+struct WaitingRead {
     at: Timestamp,
     reads: Vec<Read>,
 }
 
-/// One partition's owner.
+/// The owner of one partition.
 #[derive(Clone)]
 pub(super) struct Owner {
     pub(super) store: Store,
@@ -85,24 +85,24 @@ pub(super) struct Owner {
     pending: BTreeMap<TransactionId, Pending>,
     /// The pending transactions that write an item.
     by_item: FxHashMap<ItemTag, SmallVec<[TransactionId; 2]>>,
-    /// By reader: a transaction has one read open.
-    parked: BTreeMap<TransactionId, Parked>,
-    /// What follows, until the node takes it.
+    /// Reads that wait, by reader; a transaction has one open read.
+    waiting_reads: BTreeMap<TransactionId, WaitingRead>,
+    /// Events for the node.
     pub(super) events: Vec<Event>,
-    /// How many reads have waited for a commit check. Only counted.
+    /// How many reads have waited for a commit check: a counter.
     pub(super) delayed: u64,
-    /// An invariant that was found broken.
-    broken: Option<String>,
+    /// A violated invariant.
+    violation: Option<String>,
 }
 
-/// What a step may depend on; not the programs, which are the same for ever.
+/// The state that a step may depend on, without the programs, which are constant.
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Owner")
             .field("store", &self.store)
             .field("pending", &self.pending)
-            .field("parked", &self.parked)
-            .field("broken", &self.broken)
+            .field("waiting_reads", &self.waiting_reads)
+            .field("violation", &self.violation)
             .finish_non_exhaustive()
     }
 }
@@ -114,22 +114,22 @@ impl Owner {
             programs,
             pending: BTreeMap::new(),
             by_item: FxHashMap::default(),
-            parked: BTreeMap::new(),
+            waiting_reads: BTreeMap::new(),
             events: Vec::new(),
             delayed: 0,
-            broken: None,
+            violation: None,
         }
     }
 
-    /// Whether nothing is pending here and no read waits.
+    /// Whether no transaction is pending and no read waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.parked.is_empty()
+        self.pending.is_empty() && self.waiting_reads.is_empty()
     }
 }
 
 /// Reads.
 impl Owner {
-    /// Reads as of a timestamp; the answer is an event, perhaps of a later step.
+    /// Reads as of a timestamp. The answer is an event, perhaps in a later step.
     pub(super) fn read(
         &mut self,
         context: &mut Context,
@@ -137,29 +137,34 @@ impl Owner {
         at: Timestamp,
         reads: Vec<Read>,
     ) {
-        // Whoever votes from now on does so above it.
+        // Later votes are above it.
         context.clock.observe(at);
-        let asking = Parked { at, reads };
-        if !self.look(context, reader, &asking) {
+        let waiting_read = WaitingRead { at, reads };
+        if !self.try_read(context, reader, &waiting_read) {
             self.delayed += 1;
-            self.parked.insert(reader, asking);
+            self.waiting_reads.insert(reader, waiting_read);
         }
     }
 
-    /// Answers a read, unless it has to wait: then it is among those who wait for what is in its way.
-    fn look(&mut self, context: &mut Context, reader: TransactionId, asking: &Parked) -> bool {
-        if let Some(obstacle) = self.obstacle(context, asking) {
-            let pending = self.pending.get_mut(&obstacle);
+    /// Answers a read and returns true, or registers it with the pending transaction that blocks it.
+    fn try_read(
+        &mut self,
+        context: &mut Context,
+        reader: TransactionId,
+        waiting_read: &WaitingRead,
+    ) -> bool {
+        if let Some(blocker) = self.blocking_writer(context, waiting_read) {
+            let pending = self.pending.get_mut(&blocker);
             pending
-                .expect("an obstacle is pending")
+                .expect("a blocking writer is pending")
                 .waiting
                 .push(reader);
             return false;
         }
-        let mut fetched = Vec::with_capacity(asking.reads.len());
+        let mut fetched = Vec::with_capacity(waiting_read.reads.len());
         let found = context.probe.within(Activity::Storage, || {
             self.store
-                .fetch_up_to(asking.reads.iter(), asking.at, &mut fetched)
+                .fetch_up_to(waiting_read.reads.iter(), waiting_read.at, &mut fetched)
         });
         self.events.push(Event::Answer {
             reader,
@@ -171,16 +176,19 @@ impl Owner {
         true
     }
 
-    /// A transaction that has to be known more of before this is read; commit checks are made for
-    /// all of these.
-    fn obstacle(&mut self, context: &mut Context, asking: &Parked) -> Option<TransactionId> {
+    /// A pending transaction that blocks this read, if any. Sends commit checks for all that do.
+    fn blocking_writer(
+        &mut self,
+        context: &mut Context,
+        waiting_read: &WaitingRead,
+    ) -> Option<TransactionId> {
         if self.pending.is_empty() {
             return None;
         }
         loop {
             let mut raised = Vec::new();
-            let mut obstacle = None;
-            let mut open = self.concerned(&asking.reads);
+            let mut blocker = None;
+            let mut open = self.writers_of(&waiting_read.reads);
             let mut seen = BTreeSet::new();
             while let Some(id) = open.pop() {
                 if !seen.insert(id) {
@@ -190,44 +198,44 @@ impl Owner {
                     continue;
                 };
                 match pending.decided {
-                    Some(commit) if commit > asking.at => {}
-                    // It belongs to the answer, and waits for others to be installed.
-                    Some(commit) => open.extend(self.before(id, commit)),
-                    None if pending.above >= asking.at => {}
-                    // It is decided here, by a clock that has seen the reader's timestamp.
+                    Some(commit) if commit > waiting_read.at => {}
+                    // It belongs to the answer, and is installed after these.
+                    Some(commit) => open.extend(self.possible_predecessors(id, commit)),
+                    None if pending.above >= waiting_read.at => {}
+                    // This node decides it, with a clock that has passed the reader's timestamp.
                     None if id.node == context.node => {
-                        pending.above = asking.at;
+                        pending.above = waiting_read.at;
                         raised.push(id);
                     }
                     None => {
-                        obstacle = obstacle.or(Some(id));
-                        if pending.asked < asking.at {
-                            pending.asked = asking.at;
+                        blocker = blocker.or(Some(id));
+                        if pending.checked_at < waiting_read.at {
+                            pending.checked_at = waiting_read.at;
                             self.events.push(Event::Check {
                                 transaction: id,
-                                at: asking.at,
+                                at: waiting_read.at,
                             });
                         }
                     }
                 }
             }
             if raised.is_empty() {
-                return obstacle;
+                return blocker;
             }
             for id in raised {
-                self.settle(context, self.neighbours(id));
+                self.install_ready(context, self.conflicting_writers(id));
             }
         }
     }
 
-    /// The pending transactions that write what is read.
-    fn concerned(&self, reads: &[Read]) -> Vec<TransactionId> {
-        let mut concerned = Vec::new();
+    /// The pending transactions that write an item of these reads.
+    fn writers_of(&self, reads: &[Read]) -> Vec<TransactionId> {
+        let mut writers_of = Vec::new();
         for read in reads {
             match read {
                 Read::Point { table, key } => {
                     let writers = self.by_item.get(&ItemTag::of(*table, key));
-                    concerned.extend(writers.into_iter().flatten().copied());
+                    writers_of.extend(writers.into_iter().flatten().copied());
                 }
                 Read::Range {
                     table,
@@ -241,19 +249,22 @@ impl Owner {
                     };
                     let writers = self.pending.iter();
                     let writers = writers.filter(|(_, p)| p.effects.iter().any(is_in));
-                    concerned.extend(writers.map(|(id, _)| *id));
+                    writers_of.extend(writers.map(|(id, _)| *id));
                 }
             }
         }
-        concerned
+        writers_of
     }
 
-    /// Looks again at those who have waited for more to be known of a transaction.
-    fn look_again(&mut self, context: &mut Context, waiting: SmallVec<[TransactionId; 1]>) {
+    /// Retries the reads that have waited for a transaction.
+    fn retry_reads(&mut self, context: &mut Context, waiting: SmallVec<[TransactionId; 1]>) {
         for reader in waiting {
-            let asking = self.parked.remove(&reader).expect("who waits is parked");
-            if !self.look(context, reader, &asking) {
-                self.parked.insert(reader, asking);
+            let waiting_read = self
+                .waiting_reads
+                .remove(&reader)
+                .expect("a waiting reader has a waiting read");
+            if !self.try_read(context, reader, &waiting_read) {
+                self.waiting_reads.insert(reader, waiting_read);
             }
         }
     }
@@ -261,23 +272,23 @@ impl Owner {
 
 /// Commits.
 impl Owner {
-    /// Sees whether a transaction can be committed, and keeps it until that is decided. Returns its
-    /// vote.
+    /// Checks whether a transaction can commit, and makes it pending. Returns the vote: a lower bound of
+    /// its commit timestamp.
     pub(super) fn prepare(
         &mut self,
         context: &mut Context,
         transaction: TransactionId,
         effects: Vec<Effect>,
     ) -> Result<Timestamp, AbortReason> {
-        let items = self.wanted(&effects);
-        if self.is_excluded(&items) {
+        let items = self.written_items(&effects);
+        if self.has_conflict(&items) {
             return Err(AbortReason::Conflict);
         }
         let vote = context.clock.next(context.now);
-        let rehearse = || self.store.prestage(vote, &effects, &*self.programs);
-        let rehearsed = context.probe.within(Activity::Storage, rehearse);
-        let (staged, _) = rehearsed?;
-        if !self.fits_beside_pending(&effects) {
+        let prestage = || self.store.prestage(vote, &effects, &*self.programs);
+        let prestaged = context.probe.within(Activity::Storage, prestage);
+        let (staged, _) = prestaged?;
+        if !self.commutes_with_pending(&effects) {
             return Err(AbortReason::Conflict);
         }
         for (item, _) in &items {
@@ -285,10 +296,10 @@ impl Owner {
         }
         let pending = Pending {
             effects,
-            rehearsed: Some((staged, self.store.last())),
+            prestaged: Some((staged, self.store.last())),
             items,
             above: vote,
-            asked: Timestamp::ZERO,
+            checked_at: Timestamp::ZERO,
             decided: None,
             waiting: SmallVec::new(),
         };
@@ -297,7 +308,7 @@ impl Owner {
         Ok(vote)
     }
 
-    /// Commits a transaction that has no other participant, above what its coordinator has seen.
+    /// Commits a transaction without other participants, above its coordinator's clock.
     pub(super) fn commit_alone(
         &mut self,
         context: &mut Context,
@@ -312,7 +323,7 @@ impl Owner {
         Ok(timestamp)
     }
 
-    /// A transaction is decided.
+    /// Handles the decision to commit a transaction.
     pub(super) fn commit(
         &mut self,
         context: &mut Context,
@@ -321,35 +332,35 @@ impl Owner {
     ) {
         context.clock.observe(timestamp);
         let Some(pending) = self.pending.get_mut(&transaction) else {
-            self.broken = Some(format!("EPCI-I1: {transaction:?} commits unprepared"));
+            self.violation = Some(format!("EPCI-I1: {transaction:?} commits unprepared"));
             return;
         };
         if timestamp <= pending.above {
             let above = pending.above;
-            self.broken = Some(format!(
-                "EPCI-I1: {transaction:?} was to commit above {above}, and does at {timestamp}"
+            self.violation = Some(format!(
+                "EPCI-I1: {transaction:?} has to commit above {above} and commits at {timestamp}"
             ));
         }
         pending.decided = Some(timestamp);
         let waiting = std::mem::take(&mut pending.waiting);
-        // Those who are decided to come before it need not wait for it any more.
-        let mut candidates = self.neighbours(transaction);
+        // Decided transactions that commit before it need not wait for it any more.
+        let mut candidates = self.conflicting_writers(transaction);
         candidates.push(transaction);
-        self.settle(context, candidates);
-        self.look_again(context, waiting);
+        self.install_ready(context, candidates);
+        self.retry_reads(context, waiting);
     }
 
-    /// A transaction is not to be.
+    /// Handles the abort of a transaction.
     pub(super) fn abort(&mut self, context: &mut Context, transaction: TransactionId) {
-        let neighbours = self.neighbours(transaction);
+        let conflicting_writers = self.conflicting_writers(transaction);
         let Some(pending) = self.forget(transaction) else {
-            return; // It had been refused here.
+            return; // This owner has refused it.
         };
-        self.settle(context, neighbours);
-        self.look_again(context, pending.waiting);
+        self.install_ready(context, conflicting_writers);
+        self.retry_reads(context, pending.waiting);
     }
 
-    /// A commit check has been answered, and nothing of a decision came before.
+    /// Handles the answer to a commit check: the transaction was not decided before it.
     pub(super) fn checked(
         &mut self,
         context: &mut Context,
@@ -363,8 +374,8 @@ impl Owner {
             pending.above = pending.above.max(at);
         }
         let waiting = std::mem::take(&mut pending.waiting);
-        self.settle(context, self.neighbours(transaction));
-        self.look_again(context, waiting);
+        self.install_ready(context, self.conflicting_writers(transaction));
+        self.retry_reads(context, waiting);
     }
 
     fn forget(&mut self, transaction: TransactionId) -> Option<Pending> {
@@ -380,8 +391,8 @@ impl Owner {
         Some(pending)
     }
 
-    /// The other transactions that are pending on what this one writes.
-    fn neighbours(&self, transaction: TransactionId) -> Vec<TransactionId> {
+    /// The other pending transactions that write an item of this one.
+    fn conflicting_writers(&self, transaction: TransactionId) -> Vec<TransactionId> {
         let Some(pending) = self.pending.get(&transaction) else {
             return Vec::new();
         };
@@ -391,19 +402,23 @@ impl Owner {
         others.filter(|other| *other != transaction).collect()
     }
 
-    /// Those among them that may come before it if it commits at this timestamp.
-    fn before(&self, transaction: TransactionId, commit: Timestamp) -> Vec<TransactionId> {
-        let mut neighbours = self.neighbours(transaction);
-        neighbours.retain(|other| {
+    /// The conflicting writers that may commit before this timestamp.
+    fn possible_predecessors(
+        &self,
+        transaction: TransactionId,
+        commit: Timestamp,
+    ) -> Vec<TransactionId> {
+        let mut conflicting_writers = self.conflicting_writers(transaction);
+        conflicting_writers.retain(|other| {
             let pending = &self.pending[other];
             pending.decided.unwrap_or(pending.above) < commit
         });
-        neighbours
+        conflicting_writers
     }
 
-    /// Installs those of these that are decided and that nobody can come before any more, and
-    /// whoever can be installed after them.
-    fn settle(&mut self, context: &mut Context, candidates: Vec<TransactionId>) {
+    /// Installs the candidates that are decided and that no other writer can commit before, and then
+    /// their successors.
+    fn install_ready(&mut self, context: &mut Context, candidates: Vec<TransactionId>) {
         let decided = |owner: &Owner, id: TransactionId| {
             let commit = owner.pending.get(&id)?.decided?;
             Some((commit, id))
@@ -411,10 +426,10 @@ impl Owner {
         let open = candidates.into_iter().filter_map(|id| decided(self, id));
         let mut open: BTreeSet<(Timestamp, TransactionId)> = open.collect();
         while let Some((commit, id)) = open.pop_first() {
-            if !self.before(id, commit).is_empty() {
+            if !self.possible_predecessors(id, commit).is_empty() {
                 continue;
             }
-            let after = self.neighbours(id);
+            let after = self.conflicting_writers(id);
             open.extend(after.into_iter().filter_map(|id| decided(self, id)));
             let pending = self.forget(id).expect("it was looked at");
             self.install(context, commit, pending);
@@ -423,7 +438,7 @@ impl Owner {
 
     fn install(&mut self, context: &mut Context, commit: Timestamp, pending: Pending) {
         let (now, budget) = (context.now, pending.effects.len() + 1);
-        let staged = match pending.rehearsed {
+        let staged = match pending.prestaged {
             Some((staged, since)) if self.store.is_current(&staged, since, None) => Ok(staged),
             _ => {
                 let mut slots = SlotValues::default();
@@ -434,7 +449,7 @@ impl Owner {
         let staged = match staged {
             Ok(staged) => staged,
             Err(error) => {
-                self.broken = Some(format!("EPCI-I4: {commit} cannot be installed: {error}"));
+                self.violation = Some(format!("EPCI-I4: {commit} cannot be installed: {error}"));
                 return;
             }
         };
@@ -443,7 +458,7 @@ impl Owner {
             let newest = newest.map_or(Timestamp::ZERO, |item| item.latest().timestamp());
             if newest >= commit {
                 let (table, key) = (change.table(), change.key());
-                self.broken = Some(format!(
+                self.violation = Some(format!(
                     "EPCI-I2: {table} {key} has {newest} when {commit} is installed"
                 ));
             }
@@ -454,11 +469,12 @@ impl Owner {
         });
     }
 
-    /// What the effects write, each item once.
-    fn wanted(&self, effects: &[Effect]) -> SmallVec<[(ItemTag, Kind); 4]> {
-        let mut items: SmallVec<[(ItemTag, Kind); 4]> = SmallVec::new();
+    /// The items that the effects write, each once.
+    fn written_items(&self, effects: &[Effect]) -> SmallVec<[(ItemTag, WriteKind); 4]> {
+        let mut items: SmallVec<[(ItemTag, WriteKind); 4]> = SmallVec::new();
         let mut want =
-            |item: ItemTag, kind: Kind| match items.iter_mut().find(|(held, _)| *held == item) {
+            |item: ItemTag, kind: WriteKind| match items.iter_mut().find(|(held, _)| *held == item)
+            {
                 Some((_, held)) => *held = kind.max(*held),
                 None => items.push((item, kind)),
             };
@@ -466,31 +482,31 @@ impl Owner {
             let table = effect.table();
             let kind = match effect {
                 Effect::Update { program, .. } if !self.programs.may_violate(*program) => {
-                    Kind::Change
+                    WriteKind::Commuting
                 }
-                _ => Kind::Alone,
+                _ => WriteKind::Exclusive,
             };
             want(ItemTag::of(table, effect.key()), kind);
             let mut indexes = self.store.schema(table).indexes.iter();
             if indexes.any(|index| index.unique) && !matches!(effect, Effect::Delete { .. }) {
-                want(ItemTag::unknown(table), Kind::Alone);
+                want(ItemTag::unknown(table), WriteKind::Exclusive);
             }
         }
         items
     }
 
-    /// Whether somebody is pending on one of these items whom this cannot be beside.
-    fn is_excluded(&self, items: &[(ItemTag, Kind)]) -> bool {
+    /// Whether a pending write of one of these items excludes this one.
+    fn has_conflict(&self, items: &[(ItemTag, WriteKind)]) -> bool {
         items.iter().any(|(item, kind)| {
             let writers = self.by_item.get(item).into_iter().flatten();
             let mut kinds = writers.filter_map(|writer| self.pending[writer].kind_on(*item));
-            kinds.any(|other| *kind == Kind::Alone || other == Kind::Alone)
+            kinds.any(|other| *kind == WriteKind::Exclusive || other == WriteKind::Exclusive)
         })
     }
 
-    /// Whether these updates and those that are pending on the same rows can run in any order
-    /// without one that fails: all of them are promised.
-    fn fits_beside_pending(&self, effects: &[Effect]) -> bool {
+    /// Whether these updates and the pending ones of the same rows succeed in any order, as their votes
+    /// promise.
+    fn commutes_with_pending(&self, effects: &[Effect]) -> bool {
         effects.iter().enumerate().all(|(at, effect)| {
             let Some(row) = updated(effect) else {
                 return true;
@@ -524,7 +540,7 @@ impl Owner {
 }
 
 impl Pending {
-    fn kind_on(&self, item: ItemTag) -> Option<Kind> {
+    fn kind_on(&self, item: ItemTag) -> Option<WriteKind> {
         let mut items = self.items.iter();
         items.find(|(held, _)| *held == item).map(|(_, kind)| *kind)
     }
@@ -540,15 +556,15 @@ fn updated(effect: &Effect) -> Option<(TableId, &Key)> {
 /// Invariants.
 impl Owner {
     pub(super) fn check_invariants(&self) -> Result<(), String> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
+        if let Some(violation) = &self.violation {
+            return Err(violation.clone());
         }
         let mut listed = 0;
         for (id, pending) in &self.pending {
             if let Some(commit) = pending.decided
-                && self.before(*id, commit).is_empty()
+                && self.possible_predecessors(*id, commit).is_empty()
             {
-                return Err(format!("EPCI-I3: {id:?} could be installed, and is not"));
+                return Err(format!("EPCI-I3: {id:?} can be installed and is not"));
             }
             for (item, kind) in &pending.items {
                 listed += 1;
@@ -556,7 +572,7 @@ impl Owner {
                 let others = writers.filter(|other| *other != id);
                 for other in others {
                     let beside = self.pending.get(other).and_then(|p| p.kind_on(*item));
-                    if *kind == Kind::Alone || beside != Some(Kind::Change) {
+                    if *kind == WriteKind::Exclusive || beside != Some(WriteKind::Commuting) {
                         return Err(format!("EPCI-I4: {id:?} and {other:?} both write {item:?}"));
                     }
                 }
@@ -569,31 +585,33 @@ impl Owner {
                 "EPCI-I4: {held} writers of items, {listed} pending"
             ));
         }
-        self.check_parked()
+        self.check_waiting_reads()
     }
 
-    /// EPCI-I5: whoever waits does so for the answer to one commit check.
-    fn check_parked(&self) -> Result<(), String> {
+    /// Checks EPCI-I5: every waiting read waits for the answer to one commit check.
+    fn check_waiting_reads(&self) -> Result<(), String> {
         let mut waiting: Vec<TransactionId> = Vec::new();
         for (id, pending) in &self.pending {
             for reader in &pending.waiting {
-                let asking = self.parked.get(reader);
-                let due = asking.is_some_and(|asking| {
+                let waiting_read = self.waiting_reads.get(reader);
+                let due = waiting_read.is_some_and(|waiting_read| {
                     pending.decided.is_none()
-                        && pending.above < asking.at
-                        && asking.at <= pending.asked
+                        && pending.above < waiting_read.at
+                        && waiting_read.at <= pending.checked_at
                 });
                 if !due {
-                    return Err(format!("EPCI-I5: {asking:?} waits for nothing of {id:?}"));
+                    return Err(format!(
+                        "EPCI-I5: {waiting_read:?} waits for {id:?} without need"
+                    ));
                 }
                 waiting.push(*reader);
             }
         }
         waiting.sort_unstable();
-        if !waiting.iter().eq(self.parked.keys()) {
+        if !waiting.iter().eq(self.waiting_reads.keys()) {
             return Err(format!(
-                "EPCI-I5: {waiting:?} wait, and {} reads are parked",
-                self.parked.len()
+                "EPCI-I5: {waiting:?} wait, and {} reads are waiting reads",
+                self.waiting_reads.len()
             ));
         }
         Ok(())

@@ -1,28 +1,28 @@
-//! Reliable links over a network that is not: each message once and in order, or a restart noticed.
+//! Reliable links over an unreliable network: each message arrives once and in order, or the node
+//! learns of a restart.
 //!
-//! The protocols assume that messages from one node to another arrive, once, in the order in which
-//! they were sent, for as long as both nodes live; and that whoever lives is told when the other
-//! has come back without its memory. The embedded cluster's queues give that for nothing. Where
-//! packets may be lost, doubled, overtaken or held up, each node has one [`Links`] between its
-//! protocol and the network. The page `docs/protocols/link.md` has the packet, the states, the
-//! numbered invariants and why they hold.
+//! The protocols assume that, while two nodes run, each message between them arrives once and in the
+//! order of sending, and that a node learns when the other has restarted without its memory. The
+//! queues of the embedded cluster guarantee that. Over a network that may lose, duplicate, reorder or
+//! delay packets, each node has one [`Links`] between its protocol and the network.
+//! `docs/protocols/link.md` has the packet, the states, the numbered invariants and why they hold.
 //!
 //! It is a state machine like the protocols: no clock, no thread, no socket. Its driver
 //!
-//! 1. makes one for each life of a node, with that life's [`Incarnation`], which must be durable
-//!    before the first packet leaves; after a restart it calls [`Links::greet`];
-//! 2. hands every message that the node sends to [`Links::send`] and, once a batch,
-//!    calls [`Links::flush`], which also acknowledges what the batch has received;
-//! 3. hands every packet to [`Links::receive`], and gives the node the [`LinkEvent`]s in order, as
-//!    soon as it can: between everything that the node says before it hears of a restart and
-//!    everything after that, it calls [`Links::noticed`];
+//! 1. makes one for each [`Incarnation`] of a node; the incarnation must be durable before the first
+//!    packet leaves; after a restart the driver calls [`Links::greet`];
+//! 2. passes every message of the node to [`Links::send`] and calls [`Links::flush`] once a batch,
+//!    which also acknowledges what the batch has received;
+//! 3. passes every packet to [`Links::receive`], and the [`LinkEvent`]s to the node, in order, as soon
+//!    as it can; it calls [`Links::noticed`] between the node's messages of before it learns of a
+//!    restart and those of after;
 //! 4. calls [`Links::tick`] when [`Links::next_alarm`] has come.
 //!
-//! Acknowledged means received, not durable: who needs to know that something is durable waits for
-//! a message that says so, and hears of a restart before that ([`LinkEvent::Restarted`]).
+//! Acknowledged means received, not durable. A node that needs durability waits for a message that
+//! reports it, and learns of a restart before that ([`LinkEvent::Restarted`]).
 //!
-//! What it does not do: it detects no failures (a silent peer is asked again for ever, ever more
-//! seldom), measures no round trips, and checks no bytes, which is the transport's part.
+//! It detects no failures (it resends to a silent peer for ever, at growing intervals), measures no
+//! round trips, and checks no bytes, which is the transport's task.
 
 mod peer;
 
@@ -32,15 +32,16 @@ use anabranch_types::{NodeId, Ticks};
 
 use self::peer::Peer;
 
-/// Which life of a node: 1 after its birth, one more after each restart.
+/// The number of one run of a node between a start and a crash: 1 for the first, one more after each
+/// restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// The first life.
+    /// The first incarnation.
     pub const FIRST: Incarnation = Incarnation(1);
 
-    /// The life after this one.
+    /// The next incarnation.
     pub fn next(self) -> Incarnation {
         Incarnation(self.0 + 1)
     }
@@ -48,55 +49,55 @@ impl Incarnation {
 
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "life {}", self.0)
+        write!(f, "incarnation {}", self.0)
     }
 }
 
-/// What travels between two nodes.
+/// A packet between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<M> {
-    /// The sender's life.
+    /// The sender's incarnation.
     pub from: Incarnation,
-    /// The receiver's life, for which this is meant; `None` if the sender does not know it yet,
-    /// and then there are no messages.
+    /// The receiver's incarnation that the packet is addressed to. `None`, and no messages, if the sender
+    /// does not know it yet.
     pub to: Option<Incarnation>,
-    /// The sender has received all of the receiver's messages up to this number.
+    /// The acknowledgement: the sender has received all messages up to this number.
     pub received: u64,
-    /// The first message's number. Messages are numbered from 1 for each pair of lives.
+    /// The first message's number. Messages are numbered from 1 for each pair of incarnations.
     pub first: u64,
     /// Messages, numbered consecutively.
     pub messages: Vec<M>,
 }
 
-/// What a link tells its node.
+/// An event that a link reports to its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent<M> {
     /// A message has arrived.
     Message {
-        /// From which node.
+        /// The sender.
         from: NodeId,
-        /// What it says.
+        /// The message.
         message: M,
     },
-    /// A node has come back to life. What it knew and had not made durable is gone. Messages to
-    /// it that are not known to have arrived are dropped: some of them may have been received.
-    /// Comes before every message of its new life. Answered by [`Links::noticed`].
+    /// A node has restarted and has lost everything that was not durable. Unacknowledged messages to it
+    /// are dropped; it may have received some of them. Comes before every message of its new incarnation.
+    /// The driver answers by [`Links::noticed`].
     Restarted {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Its new life.
+        /// Its new incarnation.
         incarnation: Incarnation,
         /// How many messages to it were dropped.
         dropped: usize,
     },
 }
 
-/// What follows from what has happened at a link. The driver empties it.
+/// The output of a link's steps. The driver empties it.
 #[derive(Clone, Debug)]
 pub struct LinkOutbox<M> {
-    /// To be put on the network.
+    /// Packets for the network.
     pub packets: Vec<(NodeId, Packet<M>)>,
-    /// To be given to the node, in order.
+    /// Events for the node, in order.
     pub events: Vec<LinkEvent<M>>,
 }
 
@@ -109,17 +110,16 @@ impl<M> Default for LinkOutbox<M> {
     }
 }
 
-/// How links behave.
+/// Options of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkOptions {
-    /// How long to wait for an acknowledgement before sending again. The wait doubles with each
-    /// attempt in vain.
+    /// How long to wait for an acknowledgement before resending. The wait doubles with each resend.
     pub resend_after: Ticks,
     /// The longest such wait.
     pub resend_after_max: Ticks,
-    /// The most messages under way to one peer; a receiver keeps as many that came too early.
+    /// The most messages under way to one peer. A receiver buffers as many that arrive out of order.
     pub window: usize,
-    /// The most messages kept for one peer, those under way included.
+    /// The most messages queued for one peer, including those under way.
     pub queue_max: usize,
     /// The most messages in one packet.
     pub packet_max: usize,
@@ -138,14 +138,14 @@ impl Default for LinkOptions {
     }
 }
 
-/// A peer acknowledges nothing and as many messages are kept for it as may be. The driver can
-/// hold the node's clients back before it comes to that ([`Links::backlog`]); when it does come to
-/// that, the node has to stop: a protocol's message must not be left out.
+/// The queue to a peer that acknowledges nothing is full. The node has to stop, since a protocol's
+/// message must not be dropped. A driver prevents this by accepting no client calls while
+/// [`Links::backlog`] is high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlogged {
-    /// Which peer.
+    /// The peer.
     pub node: NodeId,
-    /// How many messages are kept for it.
+    /// The number of messages queued for it.
     pub kept: usize,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for Backlogged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "node {} acknowledges nothing, and {} messages are kept for it",
+            "node {} acknowledges nothing, and {} messages to it are queued: this node has to stop",
             self.node, self.kept
         )
     }
@@ -161,41 +161,42 @@ impl fmt::Display for Backlogged {
 
 impl std::error::Error for Backlogged {}
 
-/// What the links of one node have counted.
+/// Counters of one node's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Packets sent, of every kind.
+    /// Packets sent.
     pub packets: u64,
     /// Messages delivered to the node.
     pub delivered: u64,
-    /// Messages sent again.
+    /// Messages resent.
     pub resent: u64,
     /// Messages received more than once.
     pub duplicates: u64,
-    /// Packets from an earlier life of their sender, or with messages for another life of ours.
+    /// Packets from an earlier incarnation of the sender, or with messages to another incarnation of this
+    /// node.
     pub fenced: u64,
-    /// Peers that came back to life.
+    /// Restarts of peers.
     pub restarts: u64,
-    /// Messages that a node gave to its links before it heard that their receiver had died.
+    /// Messages dropped because the node sent them before it learned that the receiver had restarted.
     pub misdirected: u64,
 }
 
-/// One node's links to all others, in one of its lives.
+/// One node's links to all others, in one incarnation.
 #[derive(Debug)]
 pub struct Links<M> {
     own: NodeId,
     incarnation: Incarnation,
     options: LinkOptions,
     peers: Vec<Peer<M>>,
-    /// Peers for which the next flush may have something to do, each once.
+    /// Peers that the next flush has to examine, each once.
     dirty: Vec<NodeId>,
-    /// No later than the first time at which something is due.
+    /// A time no later than the first resend that is due.
     alarm: Option<Ticks>,
     counters: LinkCounters,
 }
 
 impl<M: Clone> Links<M> {
-    /// Links of node `own`, in this life, to all of `nodes` nodes. Says nothing by itself.
+    /// The links of node `own` in this incarnation to all of `nodes` nodes. Sends nothing by itself.
     pub fn new(
         own: NodeId,
         incarnation: Incarnation,
@@ -213,43 +214,43 @@ impl<M: Clone> Links<M> {
         }
     }
 
-    /// The node's life.
+    /// The node's incarnation.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// The life in which a peer is known to be.
+    /// The latest known incarnation of a peer.
     pub fn incarnation_of(&self, node: NodeId) -> Option<Incarnation> {
         self.peers[node.index()].incarnation
     }
 
-    /// What has been counted.
+    /// Its counters.
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 
-    /// Whether a packet is from the life in which its sender is known to be, and meant for this one.
-    /// Any other makes two lives known to each other: a node with replicas takes it when it knows
-    /// that it is still the primary (`docs/protocols/replication.md`, REPL-I4).
+    /// Whether a packet is from the latest known incarnation of its sender and addressed to this one. Any
+    /// other packet introduces two incarnations: a replicated node accepts it once a majority has
+    /// confirmed it as the primary (`docs/protocols/replication.md`, REPL-I4).
     pub fn knows(&self, from: NodeId, packet: &Packet<M>) -> bool {
         let is_for_this = packet.to == Some(self.incarnation);
         is_for_this && self.incarnation_of(from) == Some(packet.from)
     }
 
-    /// The most messages kept for any one peer. A driver that stops taking clients' calls at
-    /// half of [`LinkOptions::queue_max`] never meets [`Backlogged`].
+    /// The longest queue to a peer, in messages. A driver that stops accepting clients' calls at half of
+    /// [`LinkOptions::queue_max`] does not meet [`Backlogged`].
     pub fn backlog(&self) -> usize {
         let kept = self.peers.iter().map(|peer| peer.outgoing.len());
         kept.max().unwrap_or(0)
     }
 
-    /// Whether every message sent is known to have arrived.
+    /// Whether every message is acknowledged.
     pub fn is_idle(&self) -> bool {
         self.backlog() == 0
     }
 
-    /// Tells every peer of this life, again and again until it has heard. For a node that has come
-    /// back: its peers have to know, even those that it has nothing else to say to.
+    /// Announces this incarnation to every peer, and repeats it until the peer has answered. For a
+    /// restarted node: all peers have to learn of the restart.
     pub fn greet(&mut self, now: Ticks, out: &mut LinkOutbox<M>) {
         for node in (0..self.peers.len() as u16).map(NodeId) {
             if node != self.own {
@@ -260,23 +261,26 @@ impl<M: Clone> Links<M> {
         self.flush(now, out);
     }
 
-    /// The node is about to hear of a peer's restart, told by [`LinkEvent::Restarted`]: what it says
-    /// from now on is meant for the new life. What it has said since the links knew of that life was
-    /// meant for the dead, and was dropped (LINK-I7).
+    /// The node learns now of a peer's restart, reported by [`LinkEvent::Restarted`]: its messages from
+    /// now on are addressed to the new incarnation. Messages that it sent since the links knew of the
+    /// restart were addressed to the former one and are dropped (LINK-I7).
     pub fn noticed(&mut self, node: NodeId) {
         let peer = &mut self.peers[node.index()];
-        debug_assert!(peer.untold > 0, "LINK-I7: {node} has not come back");
-        peer.untold = peer.untold.saturating_sub(1);
+        debug_assert!(
+            peer.unnoticed_restarts > 0,
+            "LINK-I7: {node} has not restarted"
+        );
+        peer.unnoticed_restarts = peer.unnoticed_restarts.saturating_sub(1);
     }
 
-    /// Takes a message; the next [`Links::flush`] sends it, if there is room for it under way. One
-    /// to a peer of whose restart the node has yet to hear is dropped.
+    /// Queues a message; [`Links::flush`] sends it as soon as the window permits. A message to a peer
+    /// whose restart the node has not noticed is dropped.
     ///
     /// # Errors
-    /// [`Backlogged`], and the message is not taken.
+    /// [`Backlogged`]: the message is not queued.
     pub fn send(&mut self, to: NodeId, message: M) -> Result<(), Backlogged> {
         let peer = &mut self.peers[to.index()];
-        if peer.untold > 0 {
+        if peer.unnoticed_restarts > 0 {
             self.counters.misdirected += 1;
             return Ok(());
         }
@@ -289,7 +293,7 @@ impl<M: Clone> Links<M> {
         Ok(())
     }
 
-    /// Sends what may be sent, and acknowledges what has been received.
+    /// Sends queued messages within the window, and acknowledgements.
     pub fn flush(&mut self, now: Ticks, out: &mut LinkOutbox<M>) {
         for node in std::mem::take(&mut self.dirty) {
             let peer = &mut self.peers[node.index()];
@@ -303,7 +307,7 @@ impl<M: Clone> Links<M> {
         }
     }
 
-    /// Takes a packet from the network.
+    /// Handles a packet from the network.
     pub fn receive(
         &mut self,
         now: Ticks,
@@ -327,13 +331,13 @@ impl<M: Clone> Links<M> {
                 });
             }
             Some(_) => {}
-            None => peer.meet(packet.from),
+            None => peer.first_contact(packet.from),
         }
         let peer = &mut self.peers[from.index()];
         if packet.to == Some(self.incarnation) {
             peer.acknowledged(now, packet.received, &self.options);
             self.alarm = earlier(self.alarm, peer.resend_at);
-            peer.owes_answer |= !packet.messages.is_empty();
+            peer.owes_ack |= !packet.messages.is_empty();
             let counters = &mut self.counters;
             for (number, message) in (packet.first..).zip(packet.messages) {
                 let taken = peer.take(number, message, self.options.window, |message| {
@@ -343,14 +347,14 @@ impl<M: Clone> Links<M> {
                 counters.duplicates += u64::from(!taken);
             }
         } else {
-            // It does not know this life: the answer tells it.
+            // The sender does not know this incarnation: the answer has it.
             self.counters.fenced += u64::from(!packet.messages.is_empty());
-            peer.owes_answer = true;
+            peer.owes_ack = true;
         }
         self.mark(from);
     }
 
-    /// Sends again what has waited too long for its acknowledgement.
+    /// Resends messages whose acknowledgement is overdue.
     pub fn tick(&mut self, now: Ticks, out: &mut LinkOutbox<M>) {
         if self.alarm.is_none_or(|at| at > now) {
             return;
@@ -368,7 +372,7 @@ impl<M: Clone> Links<M> {
         }
     }
 
-    /// When to call [`Links::tick`] next; a call too early does no harm.
+    /// When to call [`Links::tick`] next; an early call does no harm.
     pub fn next_alarm(&self) -> Option<Ticks> {
         self.alarm
     }
@@ -380,7 +384,7 @@ impl<M: Clone> Links<M> {
         }
     }
 
-    /// Checks what one node can see of the page's invariants.
+    /// Checks the invariants of `docs/protocols/link.md` that one node can see.
     ///
     /// # Errors
     /// The invariant's name and what contradicts it.

@@ -6,36 +6,36 @@ use anabranch_types::Ticks;
 
 use super::{Incarnation, LinkOptions, Packet};
 
-/// What is known of a peer, and what is under way to and from it.
+/// The state of the link to one peer.
 #[derive(Debug)]
 pub(super) struct Peer<M> {
-    /// Its life; `None` before it has been heard.
+    /// Its latest known incarnation; `None` before the first packet.
     pub(super) incarnation: Option<Incarnation>,
-    /// It has to be told of this life, and has not shown that it knows.
+    /// Whether this incarnation has to be announced to it, and is not acknowledged.
     pub(super) greeting: bool,
-    /// Messages not known to have arrived, oldest first.
+    /// Unacknowledged messages, oldest first.
     pub(super) outgoing: VecDeque<M>,
-    /// How many of them, from the oldest on, have been sent and are not given up for lost.
+    /// How many of them, from the oldest on, are sent and not presumed lost.
     in_flight: usize,
     /// How many of them, from the oldest on, have ever been sent.
     sent: usize,
-    /// The peer is known to have received all messages up to this number.
+    /// The peer has acknowledged all messages up to this number.
     acknowledged: u64,
-    /// When to send again.
+    /// When to resend.
     pub(super) resend_at: Option<Ticks>,
-    /// How often in a row that was in vain.
+    /// How many resends in a row brought no acknowledgement.
     attempts: u32,
-    /// All of the peer's messages up to this number have been given to the node.
+    /// The peer's messages up to this number have been delivered to the node.
     received: u64,
-    /// Messages that came before one that has not come.
-    early: BTreeMap<u64, M>,
-    /// The peer waits to hear what has been received, or which life this is.
-    pub(super) owes_answer: bool,
-    /// It is in the list of those to be flushed.
+    /// Received messages that wait for an earlier one.
+    out_of_order: BTreeMap<u64, M>,
+    /// Whether the peer waits for an acknowledgement, or for this incarnation's number.
+    pub(super) owes_ack: bool,
+    /// Whether it is in the list of peers to be flushed.
     pub(super) dirty: bool,
-    /// Of how many of its restarts the node has not been told: what the node says meanwhile is meant
-    /// for the dead.
-    pub(super) untold: u32,
+    /// How many of its restarts the node has not noticed. Messages that the node sends meanwhile are
+    /// addressed to a former incarnation.
+    pub(super) unnoticed_restarts: u32,
 }
 
 impl<M> Default for Peer<M> {
@@ -50,46 +50,47 @@ impl<M> Default for Peer<M> {
             resend_at: None,
             attempts: 0,
             received: 0,
-            early: BTreeMap::new(),
-            owes_answer: false,
+            out_of_order: BTreeMap::new(),
+            owes_ack: false,
             dirty: false,
-            untold: 0,
+            unnoticed_restarts: 0,
         }
     }
 }
 
 impl<M: Clone> Peer<M> {
-    /// It is heard for the first time: what was kept for it can go.
-    pub(super) fn meet(&mut self, incarnation: Incarnation) {
+    /// The first packet of the peer has come: queued messages can be sent.
+    pub(super) fn first_contact(&mut self, incarnation: Incarnation) {
         self.incarnation = Some(incarnation);
-        self.rest();
+        self.stop_timer();
     }
 
-    /// It is heard from a new life: a new pair of lives, whose messages are numbered from 1.
-    /// Returns how many messages to the old life are dropped.
+    /// The peer has restarted: messages of the new pair of incarnations are numbered from 1. Returns how
+    /// many messages to the former incarnation are dropped.
     pub(super) fn restart(&mut self, incarnation: Incarnation) -> usize {
         let dropped = self.outgoing.len();
-        let (dirty, greeting, untold) = (self.dirty, self.greeting, self.untold + 1);
+        let (dirty, greeting, unnoticed_restarts) =
+            (self.dirty, self.greeting, self.unnoticed_restarts + 1);
         *self = Peer {
             dirty,
             greeting,
-            untold,
+            unnoticed_restarts,
             incarnation: Some(incarnation),
             ..Peer::default()
         };
         dropped
     }
 
-    /// Nothing is waited for: the next thing sent starts the timer.
-    fn rest(&mut self) {
+    /// Stops the resend timer; the next message sent starts it.
+    fn stop_timer(&mut self) {
         self.resend_at = None;
         self.attempts = 0;
     }
 
-    /// The peer has shown that it knows this life, and that it has everything up to `received`.
+    /// Handles an acknowledgement of this incarnation and of all messages up to `received`.
     pub(super) fn acknowledged(&mut self, now: Ticks, received: u64, options: &LinkOptions) {
         if std::mem::take(&mut self.greeting) && self.in_flight == 0 {
-            self.rest();
+            self.stop_timer();
         }
         let new = received.saturating_sub(self.acknowledged) as usize;
         if new == 0 {
@@ -97,20 +98,20 @@ impl<M: Clone> Peer<M> {
         }
         assert!(
             new <= self.sent,
-            "LINK-I2: a peer acknowledges what was not sent"
+            "LINK-I2: a peer acknowledges a message that was not sent"
         );
         self.outgoing.drain(..new);
         self.sent -= new;
         self.in_flight = self.in_flight.saturating_sub(new);
         self.acknowledged = received;
-        self.rest();
+        self.stop_timer();
         if self.in_flight > 0 {
             self.resend_at = Some(now + options.resend_after);
         }
     }
 
-    /// Takes one message; gives it, and those that waited for it, to the node when its turn has
-    /// come. False if it has been taken before.
+    /// Receives one message. Delivers it and those that waited for it, if it is the next one. Returns
+    /// false for a duplicate.
     pub(super) fn take(
         &mut self,
         number: u64,
@@ -122,21 +123,21 @@ impl<M: Clone> Peer<M> {
             return false;
         }
         if number > self.received + window as u64 {
-            return true; // No room: it will be sent again.
+            return true; // No room: the peer will resend it.
         }
         if number > self.received + 1 {
-            return self.early.insert(number, message).is_none();
+            return self.out_of_order.insert(number, message).is_none();
         }
         self.received = number;
         deliver(message);
-        while let Some(next) = self.early.remove(&(self.received + 1)) {
+        while let Some(next) = self.out_of_order.remove(&(self.received + 1)) {
             self.received += 1;
             deliver(next);
         }
         true
     }
 
-    /// Everything new that may be under way, a greeting or an answer, as far as there is need.
+    /// Sends new messages within the window, an acknowledgement, or a greeting, as needed.
     pub(super) fn flush(
         &mut self,
         now: Ticks,
@@ -145,10 +146,10 @@ impl<M: Clone> Peer<M> {
         mut send: impl FnMut(Packet<M>),
     ) {
         if self.incarnation.is_none() {
-            let wanted = self.greeting || !self.outgoing.is_empty();
-            if wanted && self.resend_at.is_none() {
+            let has_reason = self.greeting || !self.outgoing.is_empty();
+            if has_reason && self.resend_at.is_none() {
                 self.resend_at = Some(now + options.resend_after);
-                send(self.question(own));
+                send(self.hello(own));
             }
             return;
         }
@@ -158,21 +159,21 @@ impl<M: Clone> Peer<M> {
             send(self.packet(own, self.in_flight..next));
             self.in_flight = next;
             self.sent = self.sent.max(next);
-            self.owes_answer = false;
+            self.owes_ack = false;
             self.resend_at.get_or_insert(now + options.resend_after);
         }
-        if self.owes_answer {
+        if self.owes_ack {
             send(self.packet(own, 0..0));
-            self.owes_answer = false;
+            self.owes_ack = false;
         }
         if self.greeting && self.resend_at.is_none() {
-            send(self.question(own));
+            send(self.hello(own));
             self.resend_at = Some(now + options.resend_after);
         }
     }
 
-    /// The oldest messages again, or the question. The others under way are given up for lost:
-    /// they follow when the oldest are acknowledged.
+    /// Resends the oldest messages, or the hello. Later messages under way are presumed lost: they follow
+    /// when the oldest are acknowledged.
     pub(super) fn resend(
         &mut self,
         now: Ticks,
@@ -184,22 +185,23 @@ impl<M: Clone> Peer<M> {
         let wait = Ticks(doubled.min(options.resend_after_max.0));
         self.resend_at = Some(now + wait);
         if self.in_flight == 0 {
-            return self.question(own);
+            return self.hello(own);
         }
-        self.owes_answer = false;
+        self.owes_ack = false;
         self.in_flight = self.in_flight.min(options.packet_max);
         self.packet(own, 0..self.in_flight)
     }
 
-    /// Tells of this life, and asks for the peer's: answered, since it is meant for no life.
-    fn question(&self, own: Incarnation) -> Packet<M> {
+    /// Announces this incarnation and requests the peer's. The peer answers it, since it is addressed to
+    /// no incarnation.
+    fn hello(&self, own: Incarnation) -> Packet<M> {
         Packet {
             to: None,
             ..self.packet(own, 0..0)
         }
     }
 
-    /// A packet with these of the messages kept.
+    /// A packet with this range of the unacknowledged messages.
     fn packet(&self, own: Incarnation, range: std::ops::Range<usize>) -> Packet<M> {
         Packet {
             from: own,
@@ -222,22 +224,24 @@ impl<M: Clone> Peer<M> {
                 self.in_flight
             ));
         }
-        if self.outgoing.len() > options.queue_max || self.early.len() >= options.window.max(1) {
-            return Err("LINK-I3: more is kept than may be".to_string());
+        if self.outgoing.len() > options.queue_max
+            || self.out_of_order.len() >= options.window.max(1)
+        {
+            return Err("LINK-I3: a queue is longer than its limit".to_string());
         }
         let next = self.received + 1;
         let beyond = self.received + options.window as u64;
         if self
-            .early
+            .out_of_order
             .keys()
             .any(|&number| number <= next || number > beyond)
         {
             return Err(format!(
-                "LINK-I1: {next} is next, and not all that is kept comes after it"
+                "LINK-I1: {next} is next, and a buffered message is not after it"
             ));
         }
         if self.incarnation.is_none() && (self.in_flight > 0 || self.received > 0) {
-            return Err("LINK-I4: messages go to or come from an unknown life".to_string());
+            return Err("LINK-I4: messages go to or come from an unknown incarnation".to_string());
         }
         let waits = self.in_flight > 0;
         if (waits && self.resend_at.is_none())
@@ -245,7 +249,7 @@ impl<M: Clone> Peer<M> {
                 .resend_at
                 .is_some_and(|at| alarm.is_none_or(|alarm| alarm > at))
         {
-            return Err("LINK-I5: something is waited for without a timer".to_string());
+            return Err("LINK-I5: an acknowledgement is awaited without a timer".to_string());
         }
         Ok(())
     }

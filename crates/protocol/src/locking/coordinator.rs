@@ -1,4 +1,4 @@
-//! A transaction as its coordinator sees it: what it has asked of whom, and what to do next.
+//! A transaction's state at its coordinator: open requests, votes, and the next step.
 //!
 //! The coordinator's own partition is a participant like any other, reached by a function call.
 
@@ -8,7 +8,7 @@ use anabranch_types::{
 use smallvec::SmallVec;
 
 use super::participant::Progress;
-use super::table::Owner;
+use super::table::LockOwner;
 use super::{LockingNode, Message, ReadLocks};
 use crate::contract::{
     AbortReason, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session, TransactionId,
@@ -18,80 +18,80 @@ use crate::contract::{
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
     id: TransactionId,
-    /// Its part at the own partition, once it has one.
-    pub(super) owner: Option<Owner>,
-    /// The other partitions that know of it.
+    /// Its lock owner at the own partition, once it has one.
+    pub(super) owner: Option<LockOwner>,
+    /// The other partitions that know the transaction.
     remotes: SmallVec<[PartitionId; 2]>,
-    /// What was read elsewhere, under locks that are still held: a later read of the same is
-    /// answered from here. (Under short read locks: what was declared.)
-    kept: Vec<Kept>,
-    /// Where in `kept` the last answer was found: reads come in the order of declaration.
-    kept_next: usize,
-    pub(super) stage: Stage,
+    /// Reads at other partitions under locks that are still held: repeated reads are answered from here.
+    /// (Under short read locks: the declared reads.)
+    cached: Vec<CachedRead>,
+    /// The entry of `cached` after the last one used: reads come in the order of declaration.
+    cached_next: usize,
+    pub(super) stage: TransactionStage,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedRead {
     partition: PartitionId,
     read: Read,
     for_write: bool,
     rows: Fetched,
 }
 
-/// How far a transaction has come, as its coordinator knows.
+/// A transaction's stage at its coordinator.
 #[derive(Clone, Debug)]
-pub(super) enum Stage {
-    /// No request is open. Everything that was granted is held.
+pub(super) enum TransactionStage {
+    /// No request is open. All granted locks are held.
     Running,
-    /// A Declare or Read is open: some of its locks are held, some asked for, some to be asked for
-    /// when those are held.
+    /// A Declare or Read is open: some of its locks are held, some requested, and some are requested when
+    /// those are held.
     Locking(Locking),
-    /// The only remote writer has been asked to decide. All else is staged here.
-    Deciding(Pending),
-    /// Every remote writer has been asked to vote.
+    /// The last agent decides. The effects on the own partition are staged.
+    Deciding(PendingCommit),
+    /// The remote writers vote.
     Voting {
-        /// What is staged here.
-        pending: Pending,
-        /// Those that have not voted.
+        /// The effects staged here.
+        pending: PendingCommit,
+        /// The writers that have not voted.
         awaited: SmallVec<[PartitionId; 2]>,
     },
-    /// It is decided, and its client has been answered. Only of nodes that keep records.
+    /// It is committed, and its client has been answered. Only at nodes with a log.
     Committing {
         /// Its timestamp.
         timestamp: Timestamp,
         /// The writers that have not acknowledged it.
         awaited: SmallVec<[PartitionId; 2]>,
     },
-    /// A partition that had granted it something came back without that. Nothing of it is held
-    /// anywhere, and it is told at its next request.
+    /// A partition that had granted it a lock restarted without that lock. It holds nothing anywhere; its
+    /// next request is answered by an abort.
     Doomed,
 }
 
-/// A Declare or Read on its way.
+/// An open Declare or Read.
 #[derive(Clone, Debug)]
 pub(super) struct Locking {
     is_declare: bool,
     reads: Vec<PartitionRead>,
     answers: Vec<Option<Fetched>>,
-    /// Partitions still to ask, the next one last: the reads for each, by number.
-    groups: Vec<Group>,
-    /// Partitions that have been asked for locks and have not answered.
-    asked: SmallVec<[Group; 1]>,
-    /// Partitions that have been asked for rows alone and have not answered.
-    reading: SmallVec<[Group; 1]>,
+    /// Reads of partitions without a request yet, the next partition last.
+    groups: Vec<PartitionReads>,
+    /// Lock requests without an answer.
+    locks_requested: SmallVec<[PartitionReads; 1]>,
+    /// Requests for rows without locks, without an answer.
+    rows_requested: SmallVec<[PartitionReads; 1]>,
 }
 
 #[derive(Clone, Debug)]
-struct Group {
+struct PartitionReads {
     partition: PartitionId,
     reads: Vec<usize>,
-    /// Nothing is held there once it has answered.
-    passing: bool,
+    /// Whether the partition holds nothing for the transaction once it has answered.
+    is_transient: bool,
 }
 
-/// A commit on its way.
+/// A commit that waits for votes or a decision.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingCommit {
     writers: SmallVec<[PartitionId; 2]>,
     slots: Vec<(SlotId, Value)>,
 }
@@ -102,29 +102,29 @@ impl Transaction {
             id,
             owner: None,
             remotes: SmallVec::new(),
-            kept: Vec::new(),
-            kept_next: 0,
-            stage: Stage::Running,
+            cached: Vec::new(),
+            cached_next: 0,
+            stage: TransactionStage::Running,
         }
     }
 
-    /// One that is decided.
+    /// A transaction that is decided.
     pub(super) fn decided(
         id: TransactionId,
         timestamp: Timestamp,
         awaited: SmallVec<[PartitionId; 2]>,
     ) -> Transaction {
         Transaction {
-            stage: Stage::Committing { timestamp, awaited },
+            stage: TransactionStage::Committing { timestamp, awaited },
             ..Transaction::new(id)
         }
     }
 
-    /// Whether it is lost when a partition comes back with nothing but what was durable: it holds or
-    /// awaits something there that is not under a vote.
+    /// Whether the transaction is lost when a partition restarts with its durable state: it holds or
+    /// awaits something there without a vote.
     pub(super) fn relies_on(&self, partition: PartitionId) -> bool {
         let has_vote = match &self.stage {
-            Stage::Voting { pending, awaited } => {
+            TransactionStage::Voting { pending, awaited } => {
                 pending.writers.contains(&partition) && !awaited.contains(&partition)
             }
             _ => false,
@@ -132,36 +132,35 @@ impl Transaction {
         (self.remotes.contains(&partition) && !has_vote) || self.reads_unlocked(partition)
     }
 
-    /// Whether rows are awaited from a partition that are read without locks.
+    /// Whether a read without locks is open at a partition.
     fn reads_unlocked(&self, partition: PartitionId) -> bool {
         match &self.stage {
-            Stage::Locking(locking) => {
-                let mut awaited = locking.reading.iter();
+            TransactionStage::Locking(locking) => {
+                let mut awaited = locking.rows_requested.iter();
                 awaited.any(|group| group.partition == partition)
             }
             _ => false,
         }
     }
 
-    /// A partition knows nothing of it any more.
+    /// The partition has forgotten the transaction.
     pub(super) fn forget_remote(&mut self, partition: PartitionId) {
         self.remotes.retain(|remote| *remote != partition);
     }
 
-    /// The rows of an earlier read that was the same, of the same partition, under a lock that is
-    /// strong enough.
-    fn kept(&mut self, asked: &PartitionRead) -> Option<Fetched> {
-        let count = self.kept.len();
+    /// The rows of an equal earlier read at the same partition under a sufficient lock.
+    fn cached_rows(&mut self, asked: &PartitionRead) -> Option<Fetched> {
+        let count = self.cached.len();
         let found = (0..count)
-            .map(|n| (self.kept_next + n) % count)
+            .map(|n| (self.cached_next + n) % count)
             .find(|&at| {
-                let kept = &self.kept[at];
-                (kept.for_write || !asked.access.for_write)
-                    && kept.partition == asked.partition
-                    && is_same_read(&kept.read, &asked.read)
+                let cached = &self.cached[at];
+                (cached.for_write || !asked.access.for_write)
+                    && cached.partition == asked.partition
+                    && is_same_read(&cached.read, &asked.read)
             })?;
-        self.kept_next = found + 1;
-        Some(self.kept[found].rows.clone())
+        self.cached_next = found + 1;
+        Some(self.cached[found].rows.clone())
     }
 
     fn add_remote(&mut self, partition: PartitionId) {
@@ -207,7 +206,7 @@ impl LockingNode {
             .transactions
             .remove(&id)
             .unwrap_or_else(|| Transaction::new(id));
-        if let Stage::Doomed = transaction.stage {
+        if let TransactionStage::Doomed = transaction.stage {
             if !matches!(request, Request::Abort) {
                 let restarted = Reply::Aborted(AbortReason::Restarted);
                 out.replies.push((id, restarted));
@@ -215,8 +214,9 @@ impl LockingNode {
             return;
         }
         assert!(
-            matches!(transaction.stage, Stage::Running) || matches!(request, Request::Abort),
-            "{id:?} asks while a request is open"
+            matches!(transaction.stage, TransactionStage::Running)
+                || matches!(request, Request::Abort),
+            "{id:?} sends a request while another is open"
         );
         match request {
             Request::Follow(_) => {
@@ -241,10 +241,10 @@ impl LockingNode {
             return self.lock_own_only(now, transaction, reads, is_declare, out);
         }
         let mut answers = vec![None; reads.len()];
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<PartitionReads> = Vec::new();
         for (number, read) in reads.iter().enumerate() {
             if read.partition != self.own {
-                answers[number] = transaction.kept(read);
+                answers[number] = transaction.cached_rows(read);
             }
             if answers[number].is_some() {
                 continue;
@@ -255,10 +255,10 @@ impl LockingNode {
             {
                 Some(group) => group.reads.push(number),
                 None => {
-                    groups.push(Group {
+                    groups.push(PartitionReads {
                         partition: read.partition,
                         reads: vec![number],
-                        passing: false,
+                        is_transient: false,
                     });
                 }
             }
@@ -273,27 +273,29 @@ impl LockingNode {
             reads,
             answers,
             groups,
-            asked: SmallVec::new(),
-            reading: SmallVec::new(),
+            locks_requested: SmallVec::new(),
+            rows_requested: SmallVec::new(),
         };
         if self.read_locks == ReadLocks::None {
             self.read_unlocked(transaction.id, &mut locking, out);
         }
-        // What lies below something held is refused rather than waited for, so it can be asked
-        // for all at once.
+        // Locks below a held one are refused rather than waited for, so they can be requested all at
+        // once.
         let highest = self.highest_held(&transaction);
         while let Some(group) = locking
             .groups
             .pop_if(|group| Some(group.partition) < highest)
         {
-            if let Err(reason) = self.ask(now, &mut transaction, &mut locking, group, false, out) {
+            if let Err(reason) =
+                self.request_locks(now, &mut transaction, &mut locking, group, false, out)
+            {
                 return self.abort(transaction, Some(reason), out);
             }
         }
-        self.go_on_locking(now, transaction, locking, out);
+        self.continue_locking(now, transaction, locking, out);
     }
 
-    /// The common case: nothing leaves this node, and mostly nothing is waited for.
+    /// The common case: all reads are at the own partition, and mostly no lock has to wait.
     fn lock_own_only(
         &mut self,
         now: Ticks,
@@ -305,7 +307,7 @@ impl LockingNode {
         let wait = self
             .highest_held(&transaction)
             .is_none_or(|highest| highest <= self.own);
-        let owner = self.own_part(&mut transaction);
+        let owner = self.local_owner(&mut transaction);
         let items = reads
             .into_iter()
             .map(|read| (read.read, read.access))
@@ -324,23 +326,23 @@ impl LockingNode {
                 self.transactions.insert(transaction.id, transaction);
             }
             Progress::Waiting => {
-                // Its rows come back in the order asked, whole.
+                // Its rows come back complete, in the order of the request.
                 let locking = Locking {
                     is_declare,
                     reads: Vec::new(),
                     answers: Vec::new(),
                     groups: Vec::new(),
-                    asked: SmallVec::new(),
-                    reading: SmallVec::new(),
+                    locks_requested: SmallVec::new(),
+                    rows_requested: SmallVec::new(),
                 };
-                transaction.stage = Stage::Locking(locking);
+                transaction.stage = TransactionStage::Locking(locking);
                 self.transactions.insert(transaction.id, transaction);
             }
             Progress::Conflict => self.abort(transaction, Some(AbortReason::Conflict), out),
         }
     }
 
-    /// Asks other partitions for the rows that need no lock, all at once.
+    /// Sends the reads that need no lock to other partitions, all at once.
     fn read_unlocked(
         &mut self,
         transaction: TransactionId,
@@ -349,11 +351,11 @@ impl LockingNode {
     ) {
         let (own, read_locks) = (self.own, self.read_locks);
         let (reads, groups) = (&locking.reads, &mut locking.groups);
-        let is_free = |group: &mut Group| {
+        let is_free = |group: &mut PartitionReads| {
             let mut accesses = group.reads.iter().map(|number| reads[*number].access);
             group.partition != own && accesses.all(|access| !read_locks.keeps(access))
         };
-        let free: SmallVec<[Group; 1]> = groups.extract_if(.., is_free).collect();
+        let free: SmallVec<[PartitionReads; 1]> = groups.extract_if(.., is_free).collect();
         for group in free {
             let wanted = group.reads.iter();
             let get = Message::Get {
@@ -361,11 +363,11 @@ impl LockingNode {
                 reads: wanted.map(|number| reads[*number].read.clone()).collect(),
             };
             self.send(group.partition, get, out);
-            locking.reading.push(group);
+            locking.rows_requested.push(group);
         }
     }
 
-    /// The highest partition at which the transaction holds or has asked for a lock.
+    /// The highest partition at which the transaction holds or has requested a lock.
     fn highest_held(&self, transaction: &Transaction) -> Option<PartitionId> {
         let own = transaction
             .owner
@@ -378,26 +380,28 @@ impl LockingNode {
             .max()
     }
 
-    /// Asks one partition after the other, each when the one before it has granted everything, and
-    /// answers the request when the last one has.
-    fn go_on_locking(
+    /// Requests locks at one partition after the other, each when the one before has granted all, and
+    /// replies when the last one has.
+    fn continue_locking(
         &mut self,
         now: Ticks,
         mut transaction: Transaction,
         mut locking: Locking,
         out: &mut Outbox<Message>,
     ) {
-        while locking.asked.is_empty()
+        while locking.locks_requested.is_empty()
             && let Some(group) = locking.groups.pop()
         {
-            if let Err(reason) = self.ask(now, &mut transaction, &mut locking, group, true, out) {
+            if let Err(reason) =
+                self.request_locks(now, &mut transaction, &mut locking, group, true, out)
+            {
                 return self.abort(transaction, Some(reason), out);
             }
         }
-        if locking.asked.is_empty() && locking.reading.is_empty() {
+        if locking.locks_requested.is_empty() && locking.rows_requested.is_empty() {
             self.answer(&mut transaction, locking, out);
         } else {
-            transaction.stage = Stage::Locking(locking);
+            transaction.stage = TransactionStage::Locking(locking);
         }
         self.transactions.insert(transaction.id, transaction);
     }
@@ -408,7 +412,7 @@ impl LockingNode {
         locking: Locking,
         out: &mut Outbox<Message>,
     ) {
-        transaction.stage = Stage::Running;
+        transaction.stage = TransactionStage::Running;
         let Locking {
             is_declare,
             reads,
@@ -419,13 +423,13 @@ impl LockingNode {
             for (read, rows) in reads.iter().zip(&answers) {
                 if let Some(rows) = rows.as_ref().filter(|_| read.partition != self.own) {
                     let for_write = read.access.for_write;
-                    let kept = Kept {
+                    let cached = CachedRead {
                         partition: read.partition,
                         read: read.read.clone(),
                         for_write,
                         rows: rows.clone(),
                     };
-                    transaction.kept.push(kept);
+                    transaction.cached.push(cached);
                 }
             }
         }
@@ -434,27 +438,27 @@ impl LockingNode {
             false => {
                 let rows = answers
                     .into_iter()
-                    .map(|row| row.expect("all have answered"));
+                    .map(|row| row.expect("every partition has answered"));
                 Reply::Fetched(rows.collect())
             }
         };
         out.replies.push((transaction.id, reply));
     }
 
-    fn own_part(&mut self, transaction: &mut Transaction) -> Owner {
+    fn local_owner(&mut self, transaction: &mut Transaction) -> LockOwner {
         let participant = &mut self.participant;
         *transaction
             .owner
             .get_or_insert_with(|| participant.begin(transaction.id))
     }
 
-    /// Asks one partition for its part of the reads.
-    fn ask(
+    /// Requests the locks of one partition's reads.
+    fn request_locks(
         &mut self,
         now: Ticks,
         transaction: &mut Transaction,
         locking: &mut Locking,
-        mut group: Group,
+        mut group: PartitionReads,
         wait: bool,
         out: &mut Outbox<Message>,
     ) -> Result<(), AbortReason> {
@@ -464,7 +468,7 @@ impl LockingNode {
         };
         let items: Vec<(Read, Access)> = group.reads.iter().map(item).collect();
         if group.partition != self.own {
-            group.passing = !transaction.remotes.contains(&group.partition)
+            group.is_transient = !transaction.remotes.contains(&group.partition)
                 && items
                     .iter()
                     .all(|(_, access)| !self.read_locks.keeps(*access));
@@ -475,23 +479,23 @@ impl LockingNode {
                 wait,
             };
             self.send(group.partition, lock, out);
-            locking.asked.push(group);
+            locking.locks_requested.push(group);
             return Ok(());
         }
-        let owner = self.own_part(transaction);
+        let owner = self.local_owner(transaction);
         let fetch = !locking.is_declare;
         match self
             .participant
             .lock(now, owner, items, wait, fetch, &mut self.counters)
         {
-            Progress::Granted(rows) => locking.file(&group, rows),
-            Progress::Waiting => locking.asked.push(group),
+            Progress::Granted(rows) => locking.store_rows(&group, rows),
+            Progress::Waiting => locking.locks_requested.push(group),
             Progress::Conflict => return Err(AbortReason::Conflict),
         }
         Ok(())
     }
 
-    /// A partition (perhaps the own one) has granted what it was asked for.
+    /// Handles the rows of a partition (perhaps the own one) that has granted a request.
     pub(super) fn handle_granted(
         &mut self,
         now: Ticks,
@@ -504,29 +508,29 @@ impl LockingNode {
         let Some(mut transaction) = self.transactions.remove(&id) else {
             return;
         };
-        let stage = std::mem::replace(&mut transaction.stage, Stage::Running);
-        let Stage::Locking(mut locking) = stage else {
-            panic!("{id:?} is granted locks that it does not ask for");
+        let stage = std::mem::replace(&mut transaction.stage, TransactionStage::Running);
+        let TransactionStage::Locking(mut locking) = stage else {
+            panic!("{id:?} is granted locks that it has not requested");
         };
         match locking.take_awaited(partition) {
             Some(group) => {
-                if group.passing {
+                if group.is_transient {
                     transaction.forget_remote(partition);
                 }
-                locking.file(&group, rows);
+                locking.store_rows(&group, rows);
             }
             None => {
                 assert!(
                     locking.reads.is_empty(),
-                    "{partition} grants what it was not asked"
+                    "{partition} grants locks that were not requested"
                 );
                 locking.answers = rows.into_iter().map(Some).collect();
             }
         }
-        self.go_on_locking(now, transaction, locking, out);
+        self.continue_locking(now, transaction, locking, out);
     }
 
-    /// A partition (perhaps the own one) has refused and forgotten the transaction.
+    /// Handles a refusal: the partition (perhaps the own one) has forgotten the transaction.
     pub(super) fn handle_refused(
         &mut self,
         id: TransactionId,
@@ -543,9 +547,9 @@ impl LockingNode {
 }
 
 impl Locking {
-    /// The group of reads that this partition was asked for.
-    fn take_awaited(&mut self, partition: PartitionId) -> Option<Group> {
-        [&mut self.asked, &mut self.reading]
+    /// Takes the open request of a partition.
+    fn take_awaited(&mut self, partition: PartitionId) -> Option<PartitionReads> {
+        [&mut self.locks_requested, &mut self.rows_requested]
             .into_iter()
             .find_map(|groups| {
                 let at = groups.iter().position(|g| g.partition == partition)?;
@@ -553,7 +557,7 @@ impl Locking {
             })
     }
 
-    fn file(&mut self, group: &Group, rows: Vec<Fetched>) {
+    fn store_rows(&mut self, group: &PartitionReads, rows: Vec<Fetched>) {
         for (&number, rows) in group.reads.iter().zip(rows) {
             self.answers[number] = Some(rows);
         }
@@ -580,20 +584,21 @@ impl LockingNode {
         }
         let mut slots = Vec::new();
         if !own.is_empty() {
-            let owner = self.own_part(&mut transaction);
+            let owner = self.local_owner(&mut transaction);
             match self.participant.stage(owner, own, !remote.is_empty()) {
                 Ok(drawn) => slots = drawn,
                 Err(reason) => return self.abort(transaction, Some(reason), out),
             }
         }
         let writers = remote.iter().map(|part| part.partition).collect();
-        let pending = Pending { writers, slots };
+        let pending = PendingCommit { writers, slots };
         if remote.is_empty() {
             let timestamp = self.participant.tick(now);
             return self.finish(now, transaction, pending, timestamp, out);
         }
         let id = transaction.id;
-        // Who may be dead when it is asked again must not be the only one who knows.
+        // With a log, the coordinator decides: a last agent that crashed could not answer inquiries about
+        // a decision that it alone knew.
         let last_agent = remote.len() == 1 && !self.keeps_records();
         let above = last_agent.then(|| self.participant.tick(now));
         let awaited = SmallVec::clone(&pending.writers);
@@ -616,13 +621,13 @@ impl LockingNode {
             self.send(partition, message, out);
         }
         transaction.stage = match above {
-            Some(_) => Stage::Deciding(pending),
-            None => Stage::Voting { pending, awaited },
+            Some(_) => TransactionStage::Deciding(pending),
+            None => TransactionStage::Voting { pending, awaited },
         };
         self.transactions.insert(id, transaction);
     }
 
-    /// A remote writer votes for the transaction.
+    /// Handles [`Message::Prepared`]: a remote writer's yes vote.
     pub(super) fn handle_prepared(
         &mut self,
         now: Ticks,
@@ -635,7 +640,7 @@ impl LockingNode {
             return;
         };
         match &mut transaction.stage {
-            Stage::Voting { pending, awaited } => {
+            TransactionStage::Voting { pending, awaited } => {
                 pending.slots.extend(slots);
                 awaited.retain(|writer| *writer != partition);
                 if !awaited.is_empty() {
@@ -643,10 +648,10 @@ impl LockingNode {
                     return;
                 }
             }
-            stage => panic!("a vote for {id:?}, which is {stage:?}"),
+            stage => panic!("{id:?} gets a vote in stage {stage:?}"),
         }
-        let Stage::Voting { pending, .. } =
-            std::mem::replace(&mut transaction.stage, Stage::Running)
+        let TransactionStage::Voting { pending, .. } =
+            std::mem::replace(&mut transaction.stage, TransactionStage::Running)
         else {
             unreachable!()
         };
@@ -662,7 +667,7 @@ impl LockingNode {
         self.finish(now, transaction, pending, timestamp, out);
     }
 
-    /// The last agent has committed.
+    /// Handles [`Message::Committed`]: the last agent has committed.
     pub(super) fn handle_committed(
         &mut self,
         now: Ticks,
@@ -672,25 +677,26 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         let transaction = self.transactions.remove(&id);
-        let mut transaction = transaction.expect("who asked for a decision awaits it");
-        match std::mem::replace(&mut transaction.stage, Stage::Running) {
-            Stage::Deciding(mut pending) => {
+        let mut transaction =
+            transaction.expect("a transaction stays known until the last agent has decided");
+        match std::mem::replace(&mut transaction.stage, TransactionStage::Running) {
+            TransactionStage::Deciding(mut pending) => {
                 pending.slots.extend(slots);
                 transaction
                     .remotes
                     .retain(|remote| !pending.writers.contains(remote));
                 self.finish(now, transaction, pending, timestamp, out);
             }
-            stage => panic!("a decision on {id:?}, which is {stage:?}"),
+            stage => panic!("{id:?} gets a decision in stage {stage:?}"),
         }
     }
 
-    /// It is decided: installs the own part, lets everybody else go, and answers.
+    /// Commits a decided transaction: installs its effects here, releases its locks elsewhere, replies.
     fn finish(
         &mut self,
         now: Ticks,
         transaction: Transaction,
-        pending: Pending,
+        pending: PendingCommit,
         timestamp: Timestamp,
         out: &mut Outbox<Message>,
     ) {
@@ -719,19 +725,19 @@ impl LockingNode {
         }
     }
 
-    /// Ends a transaction that has no request open, without a trace. It is told when it asks again.
+    /// Aborts a transaction without an open request; its next request is answered by the abort.
     pub(super) fn doom(&mut self, mut transaction: Transaction, out: &mut Outbox<Message>) {
         let id = transaction.id;
-        transaction.stage = Stage::Running;
+        transaction.stage = TransactionStage::Running;
         self.abort(transaction, None, out);
         let doomed = Transaction {
-            stage: Stage::Doomed,
+            stage: TransactionStage::Doomed,
             ..Transaction::new(id)
         };
         self.transactions.insert(id, doomed);
     }
 
-    /// Ends a transaction without a trace, and says why unless it was asked for.
+    /// Aborts a transaction, and replies with the reason; none if its client requested the abort.
     pub(super) fn abort(
         &mut self,
         transaction: Transaction,
@@ -739,8 +745,8 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         assert!(
-            reason.is_some() || !matches!(transaction.stage, Stage::Deciding(_)),
-            "{:?} is aborted while another decides",
+            reason.is_some() || !matches!(transaction.stage, TransactionStage::Deciding(_)),
+            "{:?} is aborted while the last agent decides",
             transaction.id
         );
         if let Some(owner) = transaction.owner {

@@ -7,20 +7,20 @@ use anabranch_storage::LoggedChange;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::coordinator::{Stage, Transaction};
+use super::coordinator::{Transaction, TransactionStage};
 use super::record::{DecidedRecord, LockingRecord};
 use super::{LockingNode, Message};
 use crate::contract::{AbortReason, Durable, Input, Outbox, TransactionId};
 use crate::record::{Journal, NoRecords, Record, ReplayError, checkpoint_store};
 
-/// A node that has come back is closed until every other node has noticed: locks of its lost lives
-/// may still be relied upon.
+/// Blocks lock requests at a recovered node until every other node has acknowledged the recovery:
+/// undecided transactions may rely on locks of earlier incarnations.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
-    /// The nodes that have not noticed.
-    unnoticed: Vec<NodeId>,
-    /// What has come meanwhile.
-    postponed: VecDeque<Input<Message>>,
+pub(super) struct RecoveryBarrier {
+    /// The nodes that have not acknowledged the recovery.
+    unacknowledged: Vec<NodeId>,
+    /// Inputs that wait for it.
+    deferred: VecDeque<Input<Message>>,
 }
 
 impl Durable for LockingNode {
@@ -39,7 +39,9 @@ impl Durable for LockingNode {
             Record::Store { last } => self.participant.store.finish_import(last),
             Record::Locking(record) => self.replay_locking(record)?,
             Record::Ramp(record) => {
-                return Err(ReplayError(format!("{record:?} is not locking's")));
+                return Err(ReplayError(format!(
+                    "a locking node cannot replay {record:?}"
+                )));
             }
         }
         Ok(())
@@ -49,21 +51,21 @@ impl Durable for LockingNode {
         let others = self.others();
         let clock = self.participant.tick(now);
         for &node in &others {
-            self.say(node, Message::Returned { clock }, out);
+            self.send_to_node(node, Message::Returned { clock }, out);
         }
         if !others.is_empty() {
-            self.door = Some(Door {
-                unnoticed: others,
-                postponed: VecDeque::new(),
+            self.barrier = Some(RecoveryBarrier {
+                unacknowledged: others,
+                deferred: VecDeque::new(),
             });
         }
-        for transaction in self.guests_of(None) {
-            self.say(transaction.node, Message::Inquire { transaction }, out);
+        for transaction in self.remote_transactions_of(None) {
+            self.send_to_node(transaction.node, Message::Inquire { transaction }, out);
         }
         for id in self.own_in_order() {
-            self.commit_again(id, None, out);
+            self.resend_commit(id, None, out);
         }
-        self.write_down(out);
+        self.close_step(out);
     }
 
     fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
@@ -74,7 +76,9 @@ impl Durable for LockingNode {
         checkpoint_store(&self.participant.store, sink);
         let mut locking = |record| sink(Record::Locking(record));
         for id in self.own_in_order() {
-            if let Stage::Committing { timestamp, awaited } = &self.transactions[&id].stage {
+            if let TransactionStage::Committing { timestamp, awaited } =
+                &self.transactions[&id].stage
+            {
                 locking(LockingRecord::Decided(Box::new(DecidedRecord {
                     transaction: id,
                     timestamp: *timestamp,
@@ -83,8 +87,10 @@ impl Durable for LockingNode {
                 })));
             }
         }
-        for id in self.guests_of(None) {
-            let record = self.participant.prepared_record(self.guests[&id]);
+        for id in self.remote_transactions_of(None) {
+            let record = self
+                .participant
+                .prepared_record(self.remote_transactions[&id]);
             if let Some(record) = record {
                 locking(LockingRecord::Prepared(Box::new(record)));
             }
@@ -92,11 +98,11 @@ impl Durable for LockingNode {
     }
 }
 
-/// What is written down.
+/// Logging.
 impl LockingNode {
-    /// Ends a step of a node that keeps records.
+    /// Ends a step: moves its records to the outbox, if the node keeps a log.
     #[inline]
-    pub(super) fn write_down(&mut self, out: &mut Outbox<Message>) {
+    pub(super) fn close_step(&mut self, out: &mut Outbox<Message>) {
         if let Some(journal) = &mut self.journal {
             journal.close(&self.participant.clock, &mut out.records);
         }
@@ -106,14 +112,14 @@ impl LockingNode {
         self.journal.is_some()
     }
 
-    /// Adds a record, if the node keeps any.
+    /// Adds a record, if the node keeps a log.
     pub(super) fn record(&mut self, record: impl FnOnce() -> LockingRecord) {
         if let Some(journal) = &mut self.journal {
             journal.write(Record::Locking(record()));
         }
     }
 
-    /// Writes down that a transaction of this node is decided, and what it came to here.
+    /// Records the decision of a transaction of this node, with its after-images here.
     pub(super) fn record_decision(
         &mut self,
         transaction: TransactionId,
@@ -136,7 +142,7 @@ impl LockingNode {
     }
 }
 
-/// Coming back.
+/// Recovery.
 impl LockingNode {
     fn replay_locking(&mut self, record: LockingRecord) -> Result<(), ReplayError> {
         match record {
@@ -145,21 +151,21 @@ impl LockingNode {
             }
             LockingRecord::Prepared(record) => {
                 let owner = self.participant.begin(record.transaction);
-                self.guests.insert(record.transaction, owner);
-                self.participant.prepare_again(owner, *record)?;
+                self.remote_transactions.insert(record.transaction, owner);
+                self.participant.restore_prepared(owner, *record)?;
             }
             LockingRecord::Committed {
                 transaction,
                 timestamp,
             } => {
-                let Some(owner) = self.guests.remove(&transaction) else {
+                let Some(owner) = self.remote_transactions.remove(&transaction) else {
                     return Err(not_prepared(transaction));
                 };
                 self.participant.install(Ticks(0), owner, timestamp);
                 self.participant.end(owner);
             }
             LockingRecord::Aborted { transaction } => {
-                let Some(owner) = self.guests.remove(&transaction) else {
+                let Some(owner) = self.remote_transactions.remove(&transaction) else {
                     return Err(not_prepared(transaction));
                 };
                 self.participant.end(owner);
@@ -179,7 +185,7 @@ impl LockingNode {
             }
             LockingRecord::Ended { transaction } => {
                 if self.transactions.remove(&transaction).is_none() {
-                    let what = format!("{transaction:?} ends, and was not decided");
+                    let what = format!("{transaction:?} ends and was not decided");
                     return Err(ReplayError(what));
                 }
             }
@@ -187,35 +193,41 @@ impl LockingNode {
         Ok(())
     }
 
-    /// While the node is closed: keeps what has to wait, and hands back the rest.
-    pub(super) fn postpone(&mut self, input: Input<Message>) -> Option<Input<Message>> {
-        let Some(door) = &mut self.door else {
+    /// During recovery: defers inputs that may lead to new locks, and returns all others.
+    pub(super) fn defer_during_recovery(
+        &mut self,
+        input: Input<Message>,
+    ) -> Option<Input<Message>> {
+        let Some(barrier) = &mut self.barrier else {
             return Some(input);
         };
         let waits = match &input {
             Input::Request { .. } => true,
             Input::Message { message, .. } => match message {
                 Message::Lock { .. } | Message::Prepare { .. } => true,
-                // It may take back what waits here.
-                Message::Release { transaction, .. } => !self.guests.contains_key(transaction),
+                // It may cancel a request that is deferred here.
+                Message::Release { transaction, .. } => {
+                    !self.remote_transactions.contains_key(transaction)
+                }
                 _ => false,
             },
             Input::Restarted { node } => {
                 let back = *node;
-                door.postponed
+                barrier
+                    .deferred
                     .retain(|input| !matches!(input, Input::Message { from, .. } if *from == back));
                 false
             }
             Input::Timer(_) => false,
         };
         if waits {
-            door.postponed.push_back(input);
+            barrier.deferred.push_back(input);
             return None;
         }
         Some(input)
     }
 
-    /// A node that has come back says so.
+    /// Handles [`Message::Returned`]: another node has recovered.
     pub(super) fn handle_returned(
         &mut self,
         now: Ticks,
@@ -224,16 +236,20 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         self.participant.clock.observe(clock);
-        for transaction in self.guests_of(Some(from)) {
-            if !self.participant.is_prepared(self.guests[&transaction]) {
+        for transaction in self.remote_transactions_of(Some(from)) {
+            if !self
+                .participant
+                .is_prepared(self.remote_transactions[&transaction])
+            {
                 self.forget(transaction);
             }
         }
         let clock = self.participant.tick(now);
-        self.say(from, Message::Noticed { clock }, out);
+        self.send_to_node(from, Message::Noticed { clock }, out);
     }
 
-    /// Nothing undecided of that node's relies on a lock of this node's lost lives any more.
+    /// Handles [`Message::Noticed`]: no undecided transaction of that node relies on a lock of this node's
+    /// earlier incarnations.
     pub(super) fn handle_noticed(
         &mut self,
         now: Ticks,
@@ -242,53 +258,56 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         self.participant.clock.observe(clock);
-        let Some(door) = &mut self.door else {
+        let Some(barrier) = &mut self.barrier else {
             return;
         };
-        door.unnoticed.retain(|node| *node != from);
-        if !door.unnoticed.is_empty() {
+        barrier.unacknowledged.retain(|node| *node != from);
+        if !barrier.unacknowledged.is_empty() {
             return;
         }
-        let postponed = std::mem::take(&mut door.postponed);
-        self.door = None;
-        for input in postponed {
-            self.take_in(now, input, out);
+        let deferred = std::mem::take(&mut barrier.deferred);
+        self.barrier = None;
+        for input in deferred {
+            self.handle_input(now, input, out);
             self.resume_woken(now, out);
         }
     }
 
-    /// Another node has come back, with nothing but what it had made durable.
+    /// Another node has restarted with its durable state.
     pub(super) fn handle_restarted(&mut self, now: Ticks, node: NodeId, out: &mut Outbox<Message>) {
-        if let Some(door) = &self.door
-            && door.unnoticed.contains(&node)
+        if let Some(barrier) = &self.barrier
+            && barrier.unacknowledged.contains(&node)
         {
             let clock = self.participant.tick(now);
-            self.say(node, Message::Returned { clock }, out);
+            self.send_to_node(node, Message::Returned { clock }, out);
         }
-        // What was asked before may have been asked of the dead, however long ago the node has said
-        // that it has returned.
-        for transaction in self.guests_of(Some(node)) {
-            if self.participant.is_prepared(self.guests[&transaction]) {
-                self.say(node, Message::Inquire { transaction }, out);
+        // Earlier inquiries may have gone to a former incarnation, however long ago the node has sent
+        // that it has recovered.
+        for transaction in self.remote_transactions_of(Some(node)) {
+            if self
+                .participant
+                .is_prepared(self.remote_transactions[&transaction])
+            {
+                self.send_to_node(node, Message::Inquire { transaction }, out);
             }
         }
         let partition = self.topology.owned_by(node);
         for id in self.own_in_order() {
             let transaction = self.transactions.get_mut(&id).expect("listed above");
-            if let Stage::Committing { .. } = transaction.stage {
-                self.commit_again(id, Some(partition), out);
+            if let TransactionStage::Committing { .. } = transaction.stage {
+                self.resend_commit(id, Some(partition), out);
             } else if transaction.relies_on(partition) {
                 let mut transaction = self.transactions.remove(&id).expect("listed above");
                 transaction.forget_remote(partition);
                 match transaction.stage {
-                    Stage::Running => self.doom(transaction, out),
+                    TransactionStage::Running => self.doom(transaction, out),
                     _ => self.abort(transaction, Some(AbortReason::Restarted), out),
                 }
             }
         }
     }
 
-    /// A participant asks what has become of what it has prepared.
+    /// Handles [`Message::Inquire`] about a prepared transaction.
     pub(super) fn handle_inquire(
         &mut self,
         from: NodeId,
@@ -300,29 +319,29 @@ impl LockingNode {
             .get(&transaction)
             .map(|known| &known.stage)
         {
-            Some(Stage::Committing { .. }) => {
+            Some(TransactionStage::Committing { .. }) => {
                 let partition = self.topology.owned_by(from);
-                self.commit_again(transaction, Some(partition), out);
+                self.resend_commit(transaction, Some(partition), out);
             }
             Some(_) => {}
-            // Nothing is known of it: it was not decided.
+            // An unknown transaction was not decided: presumed abort.
             None => {
                 let release = Message::Release {
                     transaction,
                     committed: None,
                 };
-                self.say(from, release, out);
+                self.send_to_node(from, release, out);
             }
         }
     }
 
-    /// A participant has made its part of a decided transaction durable.
+    /// Handles [`Message::Acknowledged`]: the participant has made a decided transaction durable.
     pub(super) fn handle_acknowledged(&mut self, from: NodeId, id: TransactionId) {
         let partition = self.topology.owned_by(from);
         let Some(transaction) = self.transactions.get_mut(&id) else {
-            return; // One of the two had come back, and it was told twice.
+            return; // After a restart of one of the two nodes, the message was sent twice.
         };
-        let Stage::Committing { awaited, .. } = &mut transaction.stage else {
+        let TransactionStage::Committing { awaited, .. } = &mut transaction.stage else {
             panic!("{id:?} is acknowledged before it is decided");
         };
         awaited.retain(|writer| *writer != partition);
@@ -332,14 +351,15 @@ impl LockingNode {
         }
     }
 
-    /// Sends Commit to the writers that have not acknowledged it, or to one of them.
-    fn commit_again(
+    /// Sends [`Message::Commit`] to the writers that have not acknowledged it, or to one of them.
+    fn resend_commit(
         &mut self,
         id: TransactionId,
         only: Option<PartitionId>,
         out: &mut Outbox<Message>,
     ) {
-        let Stage::Committing { timestamp, awaited } = &self.transactions[&id].stage else {
+        let TransactionStage::Committing { timestamp, awaited } = &self.transactions[&id].stage
+        else {
             return;
         };
         let timestamp = *timestamp;
@@ -370,10 +390,10 @@ impl LockingNode {
         all
     }
 
-    /// What this partition knows of other nodes' transactions, or of one node's.
-    fn guests_of(&self, node: Option<NodeId>) -> Vec<TransactionId> {
+    /// The known transactions of all other nodes, or of one, in order.
+    fn remote_transactions_of(&self, node: Option<NodeId>) -> Vec<TransactionId> {
         // tidy: order-free because they are sorted below
-        let all = self.guests.keys().copied();
+        let all = self.remote_transactions.keys().copied();
         let mut all: Vec<TransactionId> = all
             .filter(|guest| node.is_none_or(|node| guest.node == node))
             .collect();
@@ -381,23 +401,26 @@ impl LockingNode {
         all
     }
 
-    /// What can be seen of DUR-I3 and DUR-I7.
+    /// Checks what one node can see of DUR-I3 and DUR-I7.
     pub(super) fn check_records(&self) -> Result<(), String> {
         if let Some(journal) = &self.journal {
             journal.check_invariants(&self.participant.clock)?;
         }
-        if self.door.is_none() {
+        if self.barrier.is_none() {
             return Ok(());
         }
         for id in self.own_in_order() {
-            if !matches!(self.transactions[&id].stage, Stage::Committing { .. }) {
-                return Err(format!("DUR-I7: {id:?} runs at a node that is closed"));
+            if !matches!(
+                self.transactions[&id].stage,
+                TransactionStage::Committing { .. }
+            ) {
+                return Err(format!("DUR-I7: {id:?} runs at a node that is recovering"));
             }
         }
-        for id in self.guests_of(None) {
-            if !self.participant.is_prepared(self.guests[&id]) {
+        for id in self.remote_transactions_of(None) {
+            if !self.participant.is_prepared(self.remote_transactions[&id]) {
                 return Err(format!(
-                    "DUR-I7: {id:?} holds locks at a node that is closed"
+                    "DUR-I7: {id:?} holds locks at a node that is recovering"
                 ));
             }
         }
@@ -406,5 +429,5 @@ impl LockingNode {
 }
 
 fn not_prepared(transaction: TransactionId) -> ReplayError {
-    ReplayError(format!("{transaction:?} ends, and was not prepared"))
+    ReplayError(format!("{transaction:?} ends and was not prepared"))
 }

@@ -1,4 +1,4 @@
-//! What locking's nodes say to each other. The page has the table of who sends what when.
+//! Messages of locking. `docs/protocols/locking.md` has the table of senders, receivers and replies.
 
 use anabranch_types::{Access, Effect, Fetched, Read, SlotId, Timestamp, Value};
 
@@ -8,120 +8,119 @@ use crate::contract::{AbortReason, TransactionId};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Message {
-    /// Coordinator to participant: take these locks, and read what they protect.
+    /// Coordinator to participant: acquire these locks, and read the rows that they protect.
     Lock {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What to read, and whether it will be written.
+        /// The reads, each with whether its rows will be written.
         reads: Vec<(Read, Access)>,
-        /// Whether a lock may be waited for: the transaction holds nothing on any higher
-        /// partition. Otherwise what cannot be had at once is refused.
+        /// Whether the request may wait: the transaction holds no lock on a higher partition. Otherwise a
+        /// lock that is not free is refused.
         wait: bool,
     },
     /// Coordinator to owner, under [`ReadLocks::None`](super::ReadLocks::None): read the newest
     /// committed rows.
     Get {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What to read.
+        /// The reads.
         reads: Vec<Read>,
     },
     /// The answer to a [`Message::Get`].
     Got {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// One answer a read, in the order asked.
+        /// One answer a read, in the order of the request.
         rows: Vec<Fetched>,
-        /// Above every transaction that these rows can show.
+        /// A timestamp above those of all transactions that these rows may include.
         clock: Timestamp,
     },
-    /// The answer when all of a [`Message::Lock`] is held.
+    /// The answer to a [`Message::Lock`] when all its locks are held.
     Granted {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// One answer a read, in the order asked.
+        /// One answer a read, in the order of the request.
         rows: Vec<Fetched>,
-        /// Above every transaction that these rows can show.
+        /// A timestamp above those of all transactions that these rows may include.
         clock: Timestamp,
     },
-    /// The answer when it is not to be, to any request. The participant has released everything of
-    /// the transaction and forgotten it.
+    /// A refusal of any request. The participant has released all locks of the transaction and forgotten
+    /// it.
     Refused {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// Why it must abort.
+        /// Why the transaction must abort.
         reason: AbortReason,
     },
-    /// Coordinator to one of several writers: make sure that this can be committed.
+    /// Coordinator to one of several writers: stage these effects and vote.
     Prepare {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What it does on this partition.
+        /// Its effects on this partition.
         effects: Vec<Effect>,
     },
-    /// The answer to a [`Message::Prepare`]: a vote for it, which holds until the decision.
+    /// The answer to a [`Message::Prepare`]: a yes vote, binding until the decision.
     Prepared {
-        /// For which transaction.
+        /// The transaction.
         transaction: TransactionId,
         /// The values of its deferred effects: final, since their rows are locked.
         slots: Vec<(SlotId, Value)>,
-        /// Above every transaction that has written what it will write.
+        /// A timestamp above those of all transactions that have written the same rows.
         clock: Timestamp,
     },
-    /// Coordinator to a writer that has prepared: it is decided.
+    /// Coordinator to a prepared writer: the transaction commits.
     Commit {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
     },
-    /// The answer of a node that keeps records to a [`Message::Commit`]: it need not be said again.
+    /// The answer of a node with a log to a [`Message::Commit`]: it need not be sent again.
     Acknowledged {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
     },
-    /// Coordinator to the only remote writer, once all else is ready: decide, and commit at once
-    /// if you can. (The *last agent* of two-phase commit.)
+    /// Coordinator to the only remote writer, once all else is ready: decide, and commit at once if
+    /// possible. (The *last agent* of two-phase commit.)
     Decide {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// What it does on this partition.
+        /// Its effects on this partition.
         effects: Vec<Effect>,
-        /// Below the timestamp that it is to have.
+        /// The commit timestamp has to be above this one.
         above: Timestamp,
     },
-    /// The answer to a [`Message::Decide`]: it has committed.
+    /// The answer to a [`Message::Decide`]: the transaction has committed.
     Committed {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
         /// The values of its deferred effects.
         slots: Vec<(SlotId, Value)>,
     },
-    /// Coordinator to a participant whose part is over: release everything and forget it. Also
-    /// overtakes the transaction's own queued lock request. Not answered.
+    /// Coordinator to a participant: release all locks of the transaction and forget it. It also cancels
+    /// a queued lock request of the transaction. Not answered.
     Release {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
-        /// Its timestamp if it has committed, with nothing written on this partition.
+        /// Its timestamp if it has committed without effects on this partition.
         committed: Option<Timestamp>,
     },
-    /// A writer that has prepared to its coordinator, after one of them has come back: what has
-    /// become of it?
+    /// Prepared writer to coordinator, after one of the two has restarted: what is the outcome?
     Inquire {
-        /// Which transaction.
+        /// The transaction.
         transaction: TransactionId,
     },
-    /// A node has come back. It grants nothing before everybody has noticed.
+    /// Restarted node to all: it has recovered, and grants no lock before every node has answered.
     Returned {
-        /// Above every transaction of its lost lives.
+        /// A timestamp above those of all transactions of its earlier incarnations.
         clock: Timestamp,
     },
-    /// The answer to a [`Message::Returned`]: nothing of the sender's that is undecided relies on a
-    /// lock of the lost lives.
+    /// The answer to a [`Message::Returned`]: no undecided transaction of the sender relies on a lock of
+    /// the earlier incarnations.
     Noticed {
-        /// Above every transaction of the sender's that did.
+        /// A timestamp above those of all transactions of the sender that did.
         clock: Timestamp,
     },
 }

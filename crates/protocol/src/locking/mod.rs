@@ -1,22 +1,22 @@
 //! Two-phase locking with two-phase commit: the coordination-intensive protocol that the others
 //! are measured against (coordination-avoidance.txt §6.2).
 //!
-//! "Textbook two-phase locking", tuned as the paper's: lock requests are totally ordered across
-//! servers so that nobody deadlocks, those for one server go in one message, and the reads and
-//! writes that they are for go with them. Transactions are serializable; with
-//! [`ReadLocks::Short`] or [`ReadLocks::None`], read committed: ramp.txt's LWLR, LWSR and LWNR (§5.1).
+//! "Textbook two-phase locking" with the paper's tuning: lock requests are totally ordered across
+//! servers, so there are no deadlocks; all requests to one server share a message; and reads and writes
+//! travel with the lock requests. Transactions are serializable. With [`ReadLocks::Short`] or
+//! [`ReadLocks::None`] they are read committed. The three are ramp.txt's LWLR, LWSR and LWNR (§5.1).
 //!
-//! * [`message`]: what nodes say to each other.
+//! * [`message`]: messages between nodes.
 //! * `table`: the lock table, its order and its queues; `span`: what a range lock covers.
-//! * `participant`: one partition's part in every transaction.
-//! * `coordinator`: a transaction as its coordinator sees it.
-//! * `durable`, [`record`]: what is made durable, and how a node comes back.
+//! * `participant`: one partition's locks, reads and effects for all transactions.
+//! * `coordinator`: a transaction's state at its coordinator.
+//! * `durable`, [`record`]: log records and recovery.
 //!
 //! The page `docs/protocols/locking.md` has the message table, the states, the numbered invariants
-//! that [`LockingNode::check_invariants`] checks, and the arguments: why transactions are
-//! serializable and why they never wait in a circle.
+//! that [`LockingNode::check_invariants`] checks, and the proofs that transactions are serializable and
+//! never deadlock.
 //!
-//! What it deliberately does not do: it detects no deadlocks (there are none), and sets no timers.
+//! It has no deadlock detection, since there are no deadlocks, and sets no timers.
 
 mod coordinator;
 mod durable;
@@ -39,38 +39,38 @@ use rustc_hash::FxHashMap;
 use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
 use crate::record::Journal;
 use coordinator::Transaction;
-use durable::Door;
+use durable::RecoveryBarrier;
 pub use message::Message;
 use participant::{Participant, Progress};
 use record::LockingRecord;
-use table::Owner;
+use table::LockOwner;
 
-/// For how long the locks of reads are held. What is read for writing, and what is read as a guard,
-/// is held to the end under each.
+/// How long read locks are held. Locks of reads for a write, and of guards, are always held to the end
+/// of the transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadLocks {
-    /// To the end of the transaction: serializable.
+    /// To the end of the transaction (LWLR): serializable.
     #[default]
     Long,
-    /// Until the rows have been read: read committed, and what is read was the newest.
+    /// Until the rows have been read (LWSR): read committed; each read returns the newest rows.
     Short,
-    /// Not at all: read committed.
+    /// Not at all (LWNR): read committed.
     None,
 }
 
 impl ReadLocks {
-    /// Whether what such a read locks is held to the end of the transaction.
+    /// Whether the lock of a read with this access is held to the end of the transaction.
     fn keeps(self, access: Access) -> bool {
         self == ReadLocks::Long || access.for_write || access.guard
     }
 }
 
-/// How locking behaves.
+/// Options of locking.
 #[derive(Clone, Debug, Default)]
 pub struct LockingOptions {
-    /// For how long the locks of reads are held.
+    /// How long read locks are held.
     pub read_locks: ReadLocks,
-    /// Tables that no transaction writes, such as those on every partition: read without locks.
+    /// Tables that no transaction writes, such as replicated ones: they are read without locks.
     pub unlocked_tables: Vec<TableId>,
 }
 
@@ -82,8 +82,8 @@ impl LockingOptions {
 
 /// A node: coordinator of the transactions that run here, participant of the own partition.
 ///
-/// Wants [`crate::Request::Declare`]: locks that are declared together are taken in their order,
-/// and may be waited for; a lock that is asked for later out of order is had at once or not.
+/// It profits from [`crate::Request::Declare`]: locks that are declared together are acquired in lock
+/// order and may wait. A lock requested later and out of order is granted at once or refused.
 #[derive(Clone)]
 pub struct LockingNode {
     own: PartitionId,
@@ -92,25 +92,25 @@ pub struct LockingNode {
     participant: Participant,
     /// The transactions that this node coordinates and that have not ended.
     transactions: FxHashMap<TransactionId, Transaction>,
-    /// The transactions of other coordinators that this partition knows of.
-    guests: FxHashMap<TransactionId, Owner>,
-    /// What has to be written down, in a node that keeps records.
+    /// The transactions of other coordinators that this partition participates in.
+    remote_transactions: FxHashMap<TransactionId, LockOwner>,
+    /// The records of the current step; `None` if the node keeps no log.
     journal: Option<Box<Journal>>,
-    /// There while the node, which has come back, is closed.
-    door: Option<Door>,
+    /// Present after a recovery until the node may grant locks again.
+    barrier: Option<RecoveryBarrier>,
     counters: Counters,
 }
 
-/// What a step may depend on: neither what is the same for ever nor what is only counted. So two
-/// nodes that show the same go on alike; exhaustive exploration tells states apart by it.
+/// The state that a step may depend on, without constants and counters. Two nodes with equal output
+/// behave alike; exhaustive exploration tells states apart by it.
 impl fmt::Debug for LockingNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockingNode")
             .field("participant", &self.participant)
             .field("transactions", &self.transactions)
-            .field("guests", &self.guests)
+            .field("remote_transactions", &self.remote_transactions)
             .field("journal", &self.journal)
-            .field("door", &self.door)
+            .field("barrier", &self.barrier)
             .finish_non_exhaustive()
     }
 }
@@ -135,9 +135,9 @@ impl LockingNode {
             read_locks: options.read_locks,
             participant: Participant::new(node, schema, store, programs, options),
             transactions: FxHashMap::default(),
-            guests: FxHashMap::default(),
+            remote_transactions: FxHashMap::default(),
             journal: None,
-            door: None,
+            barrier: None,
             counters: Counters::default(),
         }
     }
@@ -147,27 +147,29 @@ impl LockingNode {
         &self.participant.store
     }
 
-    /// The own partition's rows, to load them. What transactions have locked must not be changed.
+    /// The own partition's rows, for loading. Rows that transactions have locked must not be changed.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.participant.store
     }
 
-    /// Gives up the node for its partition's items.
+    /// The store, without the node.
     pub fn into_store(self) -> Store {
         self.participant.store
     }
 
-    /// Whether no transaction is known here: none runs, no lock is held, and none is kept waiting
-    /// since the node came back.
+    /// Whether no transaction is known here: none runs, no lock is held, and no input is deferred by a
+    /// recovery.
     pub fn is_idle(&self) -> bool {
-        self.transactions.is_empty() && self.guests.is_empty() && self.door.is_none()
+        self.transactions.is_empty()
+            && self.remote_transactions.is_empty()
+            && self.barrier.is_none()
     }
 
     fn send(&mut self, to: PartitionId, message: Message, out: &mut Outbox<Message>) {
-        self.say(self.topology.owner(to), message, out);
+        self.send_to_node(self.topology.owner(to), message, out);
     }
 
-    fn say(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
+    fn send_to_node(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
         self.counters.messages += 1;
         out.messages.push((to, message));
     }
@@ -186,11 +188,11 @@ impl LockingNode {
                 reads,
                 wait,
             } => {
-                let owner = self.guest(transaction);
+                let owner = self.remote_owner(transaction);
                 let progress =
                     self.participant
                         .lock(now, owner, reads, wait, true, &mut self.counters);
-                self.report(now, transaction, progress, out);
+                self.send_progress(now, transaction, progress, out);
             }
             Message::Get { transaction, reads } => self.get(now, transaction, &reads, out),
             Message::Granted {
@@ -261,7 +263,7 @@ impl LockingNode {
         }
     }
 
-    /// Reads without locks; nothing of the transaction is known here afterwards.
+    /// Handles [`Message::Get`]: reads without locks. The participant keeps no state of the transaction.
     fn get(
         &mut self,
         now: Ticks,
@@ -276,10 +278,10 @@ impl LockingNode {
             rows,
             clock,
         };
-        self.say(transaction.node, got, out);
+        self.send_to_node(transaction.node, got, out);
     }
 
-    /// Votes, as one of several writers.
+    /// Handles [`Message::Prepare`]: votes, as one of several writers.
     fn prepare(
         &mut self,
         now: Ticks,
@@ -287,7 +289,7 @@ impl LockingNode {
         effects: Vec<Effect>,
         out: &mut Outbox<Message>,
     ) {
-        let owner = self.guest(transaction);
+        let owner = self.remote_owner(transaction);
         match self.participant.stage(owner, effects, true) {
             Ok(slots) => {
                 if self.keeps_records()
@@ -301,13 +303,13 @@ impl LockingNode {
                     slots,
                     clock,
                 };
-                self.say(transaction.node, vote, out);
+                self.send_to_node(transaction.node, vote, out);
             }
             Err(reason) => self.refuse(transaction, reason, out),
         }
     }
 
-    /// Installs what was prepared: it is decided.
+    /// Handles [`Message::Commit`]: installs the prepared effects.
     fn commit_prepared(
         &mut self,
         now: Ticks,
@@ -315,7 +317,7 @@ impl LockingNode {
         timestamp: Timestamp,
         out: &mut Outbox<Message>,
     ) {
-        match self.guests.remove(&transaction) {
+        match self.remote_transactions.remove(&transaction) {
             Some(owner) => {
                 self.participant.install(now, owner, timestamp);
                 self.participant.end(owner);
@@ -324,16 +326,16 @@ impl LockingNode {
                     timestamp,
                 });
             }
-            // One of the two nodes had come back, and it was said twice.
+            // After a restart of one of the two nodes, the message was sent twice.
             None => assert!(self.keeps_records(), "{transaction:?} was not prepared"),
         }
         if self.keeps_records() {
             let acknowledged = Message::Acknowledged { transaction };
-            self.say(transaction.node, acknowledged, out);
+            self.send_to_node(transaction.node, acknowledged, out);
         }
     }
 
-    /// Commits if it can, as the only remote writer: the coordinator has left it to decide.
+    /// Handles [`Message::Decide`]: commits if possible, as the last agent.
     fn decide(
         &mut self,
         now: Ticks,
@@ -342,7 +344,7 @@ impl LockingNode {
         above: Timestamp,
         out: &mut Outbox<Message>,
     ) {
-        let owner = self.guest(transaction);
+        let owner = self.remote_owner(transaction);
         match self.participant.stage(owner, effects, false) {
             Ok(slots) => {
                 self.participant.clock.observe(above);
@@ -354,23 +356,23 @@ impl LockingNode {
                     timestamp,
                     slots,
                 };
-                self.say(transaction.node, committed, out);
+                self.send_to_node(transaction.node, committed, out);
             }
             Err(reason) => self.refuse(transaction, reason, out),
         }
     }
 
-    fn guest(&mut self, transaction: TransactionId) -> Owner {
+    fn remote_owner(&mut self, transaction: TransactionId) -> LockOwner {
         let participant = &mut self.participant;
         *self
-            .guests
+            .remote_transactions
             .entry(transaction)
             .or_insert_with(|| participant.begin(transaction))
     }
 
-    /// Releases what another node's transaction holds here. It may have been refused already.
+    /// Releases all locks of another node's transaction and forgets it, unless it was refused before.
     fn forget(&mut self, transaction: TransactionId) {
-        if let Some(owner) = self.guests.remove(&transaction) {
+        if let Some(owner) = self.remote_transactions.remove(&transaction) {
             if self.participant.is_prepared(owner) {
                 self.record(|| LockingRecord::Aborted { transaction });
             }
@@ -378,11 +380,11 @@ impl LockingNode {
         }
     }
 
-    /// Forgets a transaction whose locks here were short and are released: it has read, and holds
-    /// nothing. Its coordinator does the same.
-    fn forget_passing(&mut self, transaction: TransactionId) {
+    /// Forgets a transaction that has read here and whose short locks are released. Its coordinator does
+    /// the same.
+    fn forget_if_lockless(&mut self, transaction: TransactionId) {
         if self.read_locks != ReadLocks::Long
-            && let Some(&owner) = self.guests.get(&transaction)
+            && let Some(&owner) = self.remote_transactions.get(&transaction)
             && self.participant.holds_nothing(owner)
         {
             self.forget(transaction);
@@ -396,7 +398,7 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         self.forget(transaction);
-        self.say(
+        self.send_to_node(
             transaction.node,
             Message::Refused {
                 transaction,
@@ -406,8 +408,8 @@ impl LockingNode {
         );
     }
 
-    /// Tells another node's transaction how far its request for locks has come.
-    fn report(
+    /// Sends the result of a lock request to another node's transaction.
+    fn send_progress(
         &mut self,
         now: Ticks,
         transaction: TransactionId,
@@ -416,9 +418,9 @@ impl LockingNode {
     ) {
         match progress {
             Progress::Granted(rows) => {
-                self.forget_passing(transaction);
+                self.forget_if_lockless(transaction);
                 let clock = self.participant.tick(now);
-                self.say(
+                self.send_to_node(
                     transaction.node,
                     Message::Granted {
                         transaction,
@@ -433,7 +435,7 @@ impl LockingNode {
         }
     }
 
-    fn take_in(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
+    fn handle_input(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
         match input {
             Input::Request {
                 transaction,
@@ -447,12 +449,12 @@ impl LockingNode {
         }
     }
 
-    /// Goes on with the requests that this step's releases have let in.
+    /// Continues the lock requests that this step's releases have granted.
     fn resume_woken(&mut self, now: Ticks, out: &mut Outbox<Message>) {
         while let Some((owner, transaction)) = self.participant.next_woken() {
             let progress = self.participant.resume(now, owner, &mut self.counters);
-            if self.guests.contains_key(&transaction) {
-                self.report(now, transaction, progress, out);
+            if self.remote_transactions.contains_key(&transaction) {
+                self.send_progress(now, transaction, progress, out);
                 continue;
             }
             match progress {
@@ -472,11 +474,11 @@ impl Protocol for LockingNode {
     type Message = Message;
 
     fn step(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
-        if let Some(input) = self.postpone(input) {
-            self.take_in(now, input, out);
+        if let Some(input) = self.defer_during_recovery(input) {
+            self.handle_input(now, input, out);
         }
         self.resume_woken(now, out);
-        self.write_down(out);
+        self.close_step(out);
     }
 
     fn observe(&mut self, probe: ActivityProbe) {
@@ -497,8 +499,10 @@ impl Protocol for LockingNode {
                 .transactions
                 .get(&id)
                 .and_then(|transaction| transaction.owner);
-            if self.guests.get(&id).copied().or(as_own) != Some(owner) {
-                return Err(format!("LOCK-I4: {id:?} has ended and is still known"));
+            if self.remote_transactions.get(&id).copied().or(as_own) != Some(owner) {
+                return Err(format!(
+                    "LOCK-I4: {id:?} has ended and the participant still knows it"
+                ));
             }
         }
         // tidy: order-free because they are counted
@@ -506,8 +510,8 @@ impl Protocol for LockingNode {
             .transactions
             .values()
             .filter(|transaction| transaction.owner.is_some());
-        if known != self.guests.len() + own.count() {
-            return Err("LOCK-I4: a living transaction has lost its locks".to_string());
+        if known != self.remote_transactions.len() + own.count() {
+            return Err("LOCK-I4: a transaction has not ended and its locks are gone".to_string());
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
-//! One partition's part in every transaction: locks, reads under them, effects.
+//! The participant of one partition: locks, reads under them, effects.
 //!
-//! Whether the coordinator is this node or another makes no difference here. The partition's
-//! effects reach the store only when their transaction has committed, so the store never shows
-//! what may yet be undone, and abort has nothing to undo.
+//! It treats local and remote coordinators alike. Effects reach the store only when their transaction
+//! commits. So the store holds committed rows only, and an abort has nothing to undo.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -20,51 +19,51 @@ use super::LockingOptions;
 use super::ReadLocks;
 use super::record::PreparedRecord;
 use super::span::{Span, just_above};
-use super::table::{LockTable, Mode, Outcome, Owner, SpaceId};
+use super::table::{LockOwner, LockTable, Mode, Outcome, SpaceId};
 use crate::contract::{AbortReason, Counters, TransactionId};
 use crate::record::ReplayError;
 
-/// How far a transaction's request for locks has come.
+/// The result of a lock request so far.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Everything is held; the rows, if they were asked for.
+    /// All locks are held; the rows, if they were requested.
     Granted(Vec<Fetched>),
-    /// Some lock is waited for. The owner will be among the woken.
+    /// A lock is queued. When it is granted, the owner is in `woken`.
     Waiting,
-    /// Some lock cannot be had.
+    /// A lock is refused.
     Conflict,
 }
 
-/// A request for locks that is under way.
+/// An open lock request.
 #[derive(Clone, Debug)]
 struct LockRequest {
     reads: Vec<(Read, Access)>,
-    /// Whether the rows are wanted, or only the locks.
+    /// Whether the request includes the rows, or only the locks.
     fetch: bool,
     wait: bool,
-    /// The locks still to take, the next one last.
-    left: Vec<Wanted>,
-    /// Since when one of them is waited for.
+    /// The locks still to acquire, the next one last.
+    left: Vec<LockTarget>,
+    /// When the current wait began.
     waiting_since: Option<Ticks>,
-    /// Whether it has waited at all: what was found before may have changed.
+    /// Whether it has waited at all: rows found before may have changed.
     has_waited: bool,
 }
 
-/// One lock of a request. Sorted, they are the order in which they are taken.
+/// One lock of a request. Locks are acquired in sorted order.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct LockTarget {
     space: SpaceId,
     low: Key,
     mode: Mode,
-    /// Whether it is held to the end of the transaction.
+    /// Whether the lock is held to the end of the transaction.
     kept: bool,
-    /// The read whose range is meant; `None` is the key `low` alone.
+    /// The read whose range is locked; `None` for the key `low` alone.
     range: Option<usize>,
 }
 
-impl Wanted {
-    /// The order of places; at one place the stronger lock first, so that none is upgraded.
-    fn order(&self, other: &Wanted) -> Ordering {
+impl LockTarget {
+    /// The lock order; of two locks at one key the stronger comes first, so that none is upgraded.
+    fn order(&self, other: &LockTarget) -> Ordering {
         (self.space, &self.low, other.mode, other.kept).cmp(&(
             other.space,
             &other.low,
@@ -74,18 +73,18 @@ impl Wanted {
     }
 }
 
-/// What is known of a transaction here.
+/// A transaction's state at this partition.
 #[derive(Clone, Debug)]
-struct Local {
+struct LocalTransaction {
     transaction: TransactionId,
     request: Option<LockRequest>,
-    /// Whether it has read a guard here: then none of its locks is short any more.
+    /// Whether it has read a guard here: then all its locks are held to the end.
     has_read_guard: bool,
-    /// What it will have done here if it commits: there from its vote to the decision.
+    /// Its staged changes, from its vote to the decision.
     staged: Option<Staged>,
 }
 
-/// See the module's documentation.
+/// The participant of one partition. See the module.
 #[derive(Clone)]
 pub(super) struct Participant {
     schema: Arc<Schema>,
@@ -94,14 +93,14 @@ pub(super) struct Participant {
     options: LockingOptions,
     pub(super) clock: HybridClock,
     table: LockTable,
-    locals: Vec<Option<Local>>,
-    free: Vec<Owner>,
-    /// Owners whose lock was granted by a release and who have not been resumed yet.
-    woken: VecDeque<Owner>,
+    locals: Vec<Option<LocalTransaction>>,
+    free: Vec<LockOwner>,
+    /// Owners whose lock was granted by a release and that have not been resumed yet.
+    woken: VecDeque<LockOwner>,
     pub(super) probe: ActivityProbe,
 }
 
-/// What a step may depend on; not what is the same for ever.
+/// The state that a step may depend on, without constants.
 impl fmt::Debug for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Participant")
@@ -137,9 +136,9 @@ impl Participant {
         }
     }
 
-    /// Makes room for a transaction.
-    pub(super) fn begin(&mut self, transaction: TransactionId) -> Owner {
-        let local = Some(Local {
+    /// Adds a transaction and returns its lock owner.
+    pub(super) fn begin(&mut self, transaction: TransactionId) -> LockOwner {
+        let local = Some(LocalTransaction {
             transaction,
             request: None,
             has_read_guard: false,
@@ -152,13 +151,13 @@ impl Participant {
             }
             None => {
                 self.locals.push(local);
-                (self.locals.len() - 1) as Owner
+                (self.locals.len() - 1) as LockOwner
             }
         }
     }
 
-    /// Releases everything of a transaction and forgets it.
-    pub(super) fn end(&mut self, owner: Owner) {
+    /// Releases all locks of a transaction and forgets it.
+    pub(super) fn end(&mut self, owner: LockOwner) {
         let release = || self.table.release(owner, &mut self.woken);
         self.probe.within(Activity::Guard, release);
         let ended = self.locals[owner as usize].take();
@@ -167,14 +166,14 @@ impl Participant {
     }
 
     /// Whether the transaction holds no lock here.
-    pub(super) fn holds_nothing(&self, owner: Owner) -> bool {
+    pub(super) fn holds_nothing(&self, owner: LockOwner) -> bool {
         self.table.is_free(owner)
     }
 
-    /// The next transaction that a release has let go on.
-    pub(super) fn next_woken(&mut self) -> Option<(Owner, TransactionId)> {
+    /// The next transaction whose queued lock a release has granted.
+    pub(super) fn next_woken(&mut self) -> Option<(LockOwner, TransactionId)> {
         while let Some(owner) = self.woken.pop_front() {
-            // It may have ended since, by the same input that woke it.
+            // The input that woke it may also have ended it.
             if let Some(Some(local)) = self.locals.get(owner as usize)
                 && local.request.is_some()
                 && !self.table.is_waiting(owner)
@@ -185,11 +184,11 @@ impl Participant {
         None
     }
 
-    /// Takes the locks for these reads, in order, and does the reads when all are held.
+    /// Acquires the locks for these reads in lock order, and reads when all are held.
     pub(super) fn lock(
         &mut self,
         now: Ticks,
-        owner: Owner,
+        owner: LockOwner,
         reads: Vec<(Read, Access)>,
         wait: bool,
         fetch: bool,
@@ -197,12 +196,14 @@ impl Participant {
     ) -> Progress {
         if reads.iter().any(|(_, access)| access.guard) {
             let local = self.locals[owner as usize].as_mut();
-            local.expect("only the living ask").has_read_guard = true;
+            local
+                .expect("a transaction requests locks before it ends")
+                .has_read_guard = true;
         }
         let mut left = Vec::with_capacity(reads.len());
         for (number, (read, access)) in reads.iter().enumerate() {
             if self.needs_lock(read, *access, fetch) {
-                left.push(self.wanted(number, read, *access));
+                left.push(self.lock_target(number, read, *access));
             }
         }
         left.sort_by(|a, b| b.order(a));
@@ -214,44 +215,52 @@ impl Participant {
             waiting_since: None,
             has_waited: false,
         };
-        self.go_on(now, owner, request, counters)
+        self.continue_request(now, owner, request, counters)
     }
 
-    /// Goes on with a request after the lock that it waited for was granted.
-    pub(super) fn resume(&mut self, now: Ticks, owner: Owner, counters: &mut Counters) -> Progress {
+    /// Continues a request after the lock that it waited for was granted.
+    pub(super) fn resume(
+        &mut self,
+        now: Ticks,
+        owner: LockOwner,
+        counters: &mut Counters,
+    ) -> Progress {
         let local = self.locals[owner as usize]
             .as_mut()
-            .expect("only the living are woken");
-        let mut request = local.request.take().expect("who was woken had a request");
+            .expect("an ended transaction is not resumed");
+        let mut request = local
+            .request
+            .take()
+            .expect("a woken transaction has a request");
         if let Some(since) = request.waiting_since.take() {
             counters.blocked_ticks += now.since(since).0;
         }
-        self.go_on(now, owner, request, counters)
+        self.continue_request(now, owner, request, counters)
     }
 
-    fn go_on(
+    fn continue_request(
         &mut self,
         now: Ticks,
-        owner: Owner,
+        owner: LockOwner,
         request: LockRequest,
         counters: &mut Counters,
     ) -> Progress {
         let before = self.probe.enter(Activity::Guard);
-        let progress = self.take_and_fetch(now, owner, request, counters);
+        let progress = self.acquire_and_fetch(now, owner, request, counters);
         self.probe.enter(before);
         progress
     }
 
-    fn take_and_fetch(
+    fn acquire_and_fetch(
         &mut self,
         now: Ticks,
-        owner: Owner,
+        owner: LockOwner,
         mut request: LockRequest,
         counters: &mut Counters,
     ) -> Progress {
         loop {
             while let Some(next) = request.left.last() {
-                match self.take(owner, next, &request) {
+                match self.acquire(owner, next, &request) {
                     Outcome::Granted => {
                         let taken = request.left.pop().expect("looked at above");
                         self.add_rows_found(owner, &taken, &mut request);
@@ -265,7 +274,9 @@ impl Participant {
                         request.waiting_since = Some(now);
                         request.has_waited = true;
                         let local = self.locals[owner as usize].as_mut();
-                        local.expect("only the living ask").request = Some(request);
+                        local
+                            .expect("a transaction requests locks before it ends")
+                            .request = Some(request);
                         return Progress::Waiting;
                     }
                 }
@@ -282,20 +293,20 @@ impl Participant {
         }
     }
 
-    /// Whether a read takes a lock at all: nobody writes replicated tables, and a short lock that
-    /// reads nothing would be released as it is taken.
+    /// Whether a read takes a lock at all. No transaction writes replicated tables, and a short lock
+    /// without a read would be released at once.
     fn needs_lock(&self, read: &Read, access: Access, fetch: bool) -> bool {
         let locks = self.options.read_locks;
         !self.options.is_unlocked(read.table())
             && (locks.keeps(access) || (fetch && locks == ReadLocks::Short))
     }
 
-    fn has_read_guard(&self, owner: Owner) -> bool {
+    fn has_read_guard(&self, owner: LockOwner) -> bool {
         let local = self.locals[owner as usize].as_ref();
         local.is_some_and(|local| local.has_read_guard)
     }
 
-    fn wanted(&self, number: usize, read: &Read, access: Access) -> Wanted {
+    fn lock_target(&self, number: usize, read: &Read, access: Access) -> LockTarget {
         let (index, low, range) = match read {
             Read::Point { key, .. } => (None, key.clone(), None),
             Read::Range { index, range, .. } => (
@@ -305,7 +316,7 @@ impl Participant {
             ),
         };
         let space = self.table.space(read.table(), index);
-        Wanted {
+        LockTarget {
             space,
             low,
             mode: mode(access),
@@ -314,20 +325,20 @@ impl Participant {
         }
     }
 
-    fn take(&mut self, owner: Owner, wanted: &Wanted, request: &LockRequest) -> Outcome {
-        match wanted.range {
+    fn acquire(&mut self, owner: LockOwner, target: &LockTarget, request: &LockRequest) -> Outcome {
+        match target.range {
             None => self
                 .table
-                .acquire(owner, wanted.space, &wanted.low, wanted.mode, request.wait),
+                .acquire(owner, target.space, &target.low, target.mode, request.wait),
             Some(number) => {
                 let span = self.span_to_lock(&request.reads[number].0);
                 self.table
-                    .acquire_span(owner, wanted.space, span, wanted.mode, request.wait)
+                    .acquire_span(owner, target.space, span, target.mode, request.wait)
             }
         }
     }
 
-    /// What a range read depends on: its range or, if it stops at a limit, only as far as it goes.
+    /// The span that a range read locks: its range, or the part up to its limit.
     fn span_to_lock(&self, read: &Read) -> Span {
         let Read::Range {
             index,
@@ -344,9 +355,9 @@ impl Participant {
         }
     }
 
-    /// After the span of a secondary index, the rows found in it are locked: whoever changes one
-    /// without moving it in the index holds the row alone.
-    fn add_rows_found(&self, owner: Owner, taken: &Wanted, request: &mut LockRequest) {
+    /// After the span of a secondary index, the rows found in it are locked: a writer that changes a row
+    /// without moving it in the index locks only the row.
+    fn add_rows_found(&self, owner: LockOwner, taken: &LockTarget, request: &mut LockRequest) {
         let Some(number) = taken.range else { return };
         let (read, _) = &request.reads[number];
         if let Read::Range { index: Some(_), .. } = read {
@@ -358,11 +369,11 @@ impl Participant {
 
     fn add_rows(
         &self,
-        owner: Owner,
+        owner: LockOwner,
         table: TableId,
         (mode, kept): (Mode, bool),
         rows: &Fetched,
-        left: &mut Vec<Wanted>,
+        left: &mut Vec<LockTarget>,
     ) {
         let Fetched::Range(rows) = rows.answer() else {
             return;
@@ -370,25 +381,25 @@ impl Participant {
         let space = self.table.space(table, None);
         for (key, _) in rows {
             if !self.table.holds(owner, space, key, mode) {
-                let wanted = Wanted {
+                let target = LockTarget {
                     space,
                     low: key.clone(),
                     mode,
                     kept,
                     range: None,
                 };
-                let at = left.partition_point(|other| wanted.order(other).is_lt());
-                left.insert(at, wanted);
+                let at = left.partition_point(|other| target.order(other).is_lt());
+                left.insert(at, target);
             }
         }
     }
 
-    /// Once its span is held, nothing enters a range any more; but a row that was waited for may
-    /// have left it, and with a limit another takes its place in the answer. Adds the locks on such
-    /// rows; tells whether there are any.
+    /// Once its span is held, no row enters a range any more. But a row that the request waited for may
+    /// have left the range, and with a limit another row takes its place in the answer. Adds the locks
+    /// on such rows, and returns whether there are any.
     fn add_rows_moved_up(
         &self,
-        owner: Owner,
+        owner: LockOwner,
         request: &mut LockRequest,
         rows: &[Option<Fetched>],
     ) -> bool {
@@ -433,7 +444,7 @@ impl Participant {
             .collect()
     }
 
-    /// The newest committed rows, whoever holds them.
+    /// The newest committed rows, without regard to locks.
     pub(super) fn read_unlocked(&self, reads: &[Read]) -> Vec<Fetched> {
         let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
         let newest = || {
@@ -454,30 +465,29 @@ impl Participant {
 
 /// Effects.
 impl Participant {
-    /// Works out what the effects do, and sees to it that nobody else's lock stands against it.
-    /// Never waits. With `hold`, takes the locks, so that from now on nothing can keep the
-    /// transaction from being committed; otherwise the caller installs or ends it in this step.
-    /// The values of deferred effects are returned: final, since their rows are this transaction's
-    /// alone.
+    /// Stages the effects, and checks that no lock of another transaction conflicts with them. Never
+    /// waits. With `hold`, it acquires the locks: from then on nothing can prevent the commit. Without,
+    /// the caller installs or ends the transaction in this step. Returns the values of deferred effects,
+    /// which are final, since no other transaction can write their rows.
     pub(super) fn stage(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         effects: Vec<Effect>,
         hold: bool,
     ) -> Result<Vec<(SlotId, Value)>, AbortReason> {
         let mut has_patches = false;
         for effect in &effects {
             match effect {
-                // Its key is known only when it is staged.
+                // Its key is known once it is staged.
                 Effect::Insert { patches, .. } if !patches.is_empty() => has_patches = true,
                 _ => {
                     let space = self.table.space(effect.table(), None);
-                    self.take_at_once(owner, space, effect.key(), hold)?;
+                    self.acquire_without_waiting(owner, space, effect.key(), hold)?;
                 }
             }
         }
         let mut slots = SlotValues::default();
-        // No version that it meets will be above its timestamp: LOCK-I6.
+        // No version that it meets is above its timestamp: LOCK-I6.
         let last = Timestamp::from_bits(u64::MAX);
         let stage = || self.store.stage(last, effects, &mut slots, &*self.programs);
         let staged = self.probe.within(Activity::Storage, stage);
@@ -485,24 +495,24 @@ impl Participant {
         for change in staged.changes() {
             if has_patches {
                 let space = self.table.space(change.table(), None);
-                self.take_at_once(owner, space, change.key(), hold)?;
+                self.acquire_without_waiting(owner, space, change.key(), hold)?;
             }
             if let Some(row) = change.row()
                 && !self.schema.table(change.table()).indexes.is_empty()
             {
-                self.take_new_entries(owner, change.table(), change.key(), row, hold)?;
+                self.lock_new_entries(owner, change.table(), change.key(), row, hold)?;
             }
         }
         let local = self.locals[owner as usize]
             .as_mut()
-            .expect("only the living commit");
+            .expect("an ended transaction does not commit");
         local.staged = Some(staged);
         Ok(slots.into_vec())
     }
 
-    fn take_at_once(
+    fn acquire_without_waiting(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         space: SpaceId,
         key: &Key,
         hold: bool,
@@ -514,7 +524,7 @@ impl Participant {
                     .acquire(owner, space, key, Mode::Exclusive, false);
                 outcome == Outcome::Granted
             }
-            false => !self.table.is_kept_out(owner, space, key, Mode::Exclusive),
+            false => !self.table.is_blocked(owner, space, key, Mode::Exclusive),
         };
         if taken {
             Ok(())
@@ -523,11 +533,11 @@ impl Participant {
         }
     }
 
-    /// Takes the entries of secondary indexes that a row will have and has not yet. Entries that
-    /// it loses need no lock of their own: whoever has found the row by them holds the row.
-    fn take_new_entries(
+    /// Locks the secondary index entries that a row gains. Entries that it loses need no lock of their
+    /// own: a reader that has found the row by them holds a lock on the row.
+    fn lock_new_entries(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         table: TableId,
         key: &Key,
         row: &Row,
@@ -557,17 +567,17 @@ impl Participant {
                 return Err(AbortReason::Conflict);
             }
             entry.push_bytes(key.as_bytes());
-            self.take_at_once(owner, space, &entry, hold)?;
+            self.acquire_without_waiting(owner, space, &entry, hold)?;
         }
         Ok(())
     }
 
-    /// Makes what was staged part of the store.
-    pub(super) fn install(&mut self, now: Ticks, owner: Owner, timestamp: Timestamp) {
+    /// Installs the staged changes in the store.
+    pub(super) fn install(&mut self, now: Ticks, owner: LockOwner, timestamp: Timestamp) {
         self.clock.observe(timestamp);
         let local = self.locals[owner as usize]
             .as_mut()
-            .expect("only the living commit");
+            .expect("an ended transaction does not commit");
         let Some(staged) = local.staged.take() else {
             return;
         };
@@ -582,7 +592,7 @@ impl Participant {
             );
         }
         let budget = staged.changes().len() + 1;
-        // Whoever reads has a lock, and so reads the newest versions; LOCK-I6 says the rest.
+        // Readers hold locks and so read the newest versions; LOCK-I6 excludes late writes.
         self.store.discard_history(Timestamp::MAX);
         self.probe.within(Activity::Storage, || {
             self.store.install(now, timestamp, staged);
@@ -590,23 +600,23 @@ impl Participant {
         });
     }
 
-    /// Whether another node's transaction has this partition's vote.
-    pub(super) fn is_prepared(&self, owner: Owner) -> bool {
+    /// Whether the transaction has this partition's vote.
+    pub(super) fn is_prepared(&self, owner: LockOwner) -> bool {
         self.staged(owner).is_some()
     }
 
-    /// What is staged for a transaction, to be logged.
-    pub(super) fn staged_changes(&self, owner: Owner) -> Option<Vec<LoggedChange>> {
+    /// The after-images of the staged changes, for the log.
+    pub(super) fn staged_changes(&self, owner: LockOwner) -> Option<Vec<LoggedChange>> {
         self.staged(owner).map(Staged::logged_changes)
     }
 
-    fn staged(&self, owner: Owner) -> Option<&Staged> {
+    fn staged(&self, owner: LockOwner) -> Option<&Staged> {
         let local = self.locals[owner as usize].as_ref();
         local.and_then(|local| local.staged.as_ref())
     }
 
-    /// What has to be known of a prepared transaction after a crash.
-    pub(super) fn prepared_record(&self, owner: Owner) -> Option<PreparedRecord> {
+    /// The record that restores a prepared transaction after a crash.
+    pub(super) fn prepared_record(&self, owner: LockOwner) -> Option<PreparedRecord> {
         let local = self.locals[owner as usize].as_ref()?;
         Some(PreparedRecord {
             transaction: local.transaction,
@@ -615,32 +625,32 @@ impl Participant {
         })
     }
 
-    /// Prepares again what was prepared before a crash.
-    pub(super) fn prepare_again(
+    /// Restores a transaction that was prepared before a crash.
+    pub(super) fn restore_prepared(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         record: PreparedRecord,
     ) -> Result<(), ReplayError> {
         for lock in record.locks {
-            if self.table.hold_again(owner, lock) != Outcome::Granted {
+            if self.table.restore_lock(owner, lock) != Outcome::Granted {
                 return Err(ReplayError(format!(
-                    "{:?} was prepared, and another holds its locks",
+                    "{:?} was prepared, and another transaction holds its locks",
                     record.transaction
                 )));
             }
         }
         let staged = self.store.restage(record.changes);
         let local = self.locals[owner as usize].as_mut();
-        local.expect("it has just begun").staged = Some(staged);
+        local.expect("the transaction has just begun").staged = Some(staged);
         Ok(())
     }
 
-    /// Installs again what was installed before a crash.
+    /// Installs a commit of before a crash again.
     pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<LoggedChange>) {
         self.store.redo(timestamp, changes, Timestamp::MAX);
     }
 
-    /// A timestamp above every one seen here.
+    /// A new timestamp above all seen here.
     pub(super) fn tick(&mut self, now: Ticks) -> Timestamp {
         self.clock.next(now)
     }
@@ -670,17 +680,17 @@ impl Participant {
             }
         }
         if !self.woken.is_empty() {
-            return Err("LOCK-I3: a granted request is left lying".to_string());
+            return Err("LOCK-I3: a granted request was not resumed".to_string());
         }
         Ok(())
     }
 
-    /// The transactions that are alive here.
-    pub(super) fn transactions(&self) -> impl Iterator<Item = (Owner, TransactionId)> {
+    /// The transactions that have not ended here.
+    pub(super) fn transactions(&self) -> impl Iterator<Item = (LockOwner, TransactionId)> {
         self.locals.iter().enumerate().filter_map(|(owner, local)| {
             local
                 .as_ref()
-                .map(|local| (owner as Owner, local.transaction))
+                .map(|local| (owner as LockOwner, local.transaction))
         })
     }
 }
@@ -692,8 +702,8 @@ fn mode(access: Access) -> Mode {
     }
 }
 
-/// How far a range read of the primary key goes: to the end of its range or, when its limit has
-/// stopped it, to the last row that it has found.
+/// The span that a range read of the primary key has visited: its range, or the part up to the row
+/// that reached its limit.
 fn visited_span(read: &Read, rows: &Fetched) -> Span {
     let (
         Read::Range {
@@ -705,7 +715,7 @@ fn visited_span(read: &Read, rows: &Fetched) -> Span {
         Fetched::Range(rows),
     ) = (read, rows)
     else {
-        unreachable!("a range read is answered by a range");
+        unreachable!("the answer to a range read is a range");
     };
     let mut span = Span::of(range);
     if limit.is_some_and(|limit| rows.len() >= limit as usize) {

@@ -1,4 +1,4 @@
-//! What a locking node makes durable. The page `docs/protocols/durability.md` has the table.
+//! The log records of a locking node. `docs/protocols/durability.md` has the table.
 
 use anabranch_storage::LoggedChange;
 use anabranch_types::{Key, PartitionId, Timestamp};
@@ -9,30 +9,30 @@ use crate::TransactionId;
 /// A record of a locking node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LockingRecord {
-    /// A transaction that writes on no other partition has committed here.
+    /// A transaction with effects on this partition only has committed.
     Alone {
         /// Its timestamp.
         timestamp: Timestamp,
-        /// What it came to.
+        /// Its after-images.
         changes: Vec<LoggedChange>,
     },
-    /// A participant has voted yes.
+    /// The participant has voted yes.
     Prepared(Box<PreparedRecord>),
-    /// What was prepared is installed, at this timestamp.
+    /// The prepared transaction is installed, at this timestamp.
     Committed {
         /// The transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
     },
-    /// What was prepared is forgotten.
+    /// The prepared transaction is forgotten.
     Aborted {
         /// The transaction.
         transaction: TransactionId,
     },
-    /// A coordinator has decided to commit, and its own partition shows the transaction.
+    /// The coordinator has decided to commit and installed the effects on its own partition.
     Decided(Box<DecidedRecord>),
-    /// Every participant has acknowledged the decision: nobody will ask for it again.
+    /// Every participant has acknowledged the decision: none will inquire about it again.
     Ended {
         /// The transaction.
         transaction: TransactionId,
@@ -52,11 +52,11 @@ impl LockingRecord {
 /// See [`LockingRecord::Prepared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PreparedRecord {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
-    /// What it will have come to here: final, since its rows are locked.
+    /// Its after-images on this partition: final, since its rows are locked.
     pub changes: Vec<LoggedChange>,
-    /// All that it holds here.
+    /// All locks that it holds here.
     pub locks: Vec<LockRecord>,
 }
 
@@ -65,31 +65,31 @@ pub struct PreparedRecord {
 pub struct LockRecord {
     /// The number of the index's space in the lock table.
     pub space: u32,
-    /// Whether it keeps readers out.
+    /// Whether the lock is exclusive.
     pub exclusive: bool,
-    /// What it covers.
-    pub extent: Extent,
+    /// The keys that it covers.
+    pub range: LockRange,
 }
 
-/// What a lock covers.
+/// The keys that a lock covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Extent {
+pub enum LockRange {
     /// One key.
     Key(Key),
-    /// The keys from the first up to but without the second (`None`: no end).
+    /// The keys from the first up to the second, exclusive (`None`: no end).
     Span(Key, Option<Key>),
 }
 
 /// See [`LockingRecord::Decided`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecidedRecord {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
     /// Its timestamp.
     pub timestamp: Timestamp,
     /// The writers that have not acknowledged it.
     pub others: Vec<PartitionId>,
-    /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
-    /// the rows show it already).
+    /// Its after-images on the own partition. `None` if it has no effects there, or in a checkpoint,
+    /// whose rows include them.
     pub changes: Option<Vec<LoggedChange>>,
 }

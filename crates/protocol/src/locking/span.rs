@@ -1,13 +1,13 @@
-//! What a lock covers, as half-open intervals of key bytes.
+//! Spans of keys that locks cover, as half-open intervals of key bytes.
 //!
-//! The bounds of a [`KeyRange`] are prefixes, included or not. Locks say the same with two byte
-//! strings, which also have a place in the order of all locks.
+//! The bounds of a [`KeyRange`] are prefixes, inclusive or exclusive. A span has two byte strings
+//! instead, which have a place in the lock order.
 
 use std::ops::Bound;
 
 use anabranch_types::{Key, KeyRange};
 
-/// The keys from `low` up to but without `high` (`None`: no end).
+/// The keys from `low` up to `high`, exclusive (`None`: no end).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) low: Key,
@@ -22,7 +22,7 @@ impl Span {
                 low,
                 high: range.end(),
             },
-            // Nothing is above the lower bound: an empty span at the prefix's place.
+            // No key is above the lower bound: an empty span at the prefix.
             None => Span {
                 low: range.prefix.clone(),
                 high: Some(range.prefix.clone()),
@@ -38,17 +38,17 @@ impl Span {
         }
     }
 
-    /// Whether no key is in it.
+    /// Whether it contains no key.
     pub(super) fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 
-    /// Whether `key` is in it.
+    /// Whether it contains `key`.
     pub(super) fn contains(&self, key: &Key) -> bool {
         self.low <= *key && self.high.as_ref().is_none_or(|high| key < high)
     }
 
-    /// Whether some key may be in both.
+    /// Whether both may contain the same key.
     pub(super) fn overlaps(&self, other: &Span) -> bool {
         !self.is_empty()
             && !other.is_empty()
@@ -56,7 +56,7 @@ impl Span {
             && self.high.as_ref().is_none_or(|high| other.low < *high)
     }
 
-    /// Whether every key of `other` is in it.
+    /// Whether it contains every key of `other`.
     #[cfg(test)]
     pub(super) fn covers(&self, other: &Span) -> bool {
         other.is_empty()
@@ -68,7 +68,7 @@ impl Span {
                 })
     }
 
-    /// As bounds for a map of keys. Not to be asked of an empty span.
+    /// The span as bounds for a map of keys. Must not be called on an empty span.
     pub(super) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
         let high = self.high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(&self.low), high)

@@ -1,42 +1,42 @@
-//! The lock table of one partition: who holds what, and who waits for it.
+//! The lock table of one partition: holders and queues.
 //!
 //! Locks are on keys and on spans of keys, of primary and of secondary indexes, shared or
 //! exclusive. Each index has a *space* of its own. The places (space, key) are totally ordered, and
-//! the order is what keeps waiting free of deadlock:
+//! this lock order excludes deadlock:
 //!
-//! * A transaction (an *owner* here) waits for one lock at a time, at one place.
-//! * It may wait only where everything that it holds lies below: [`LockTable::acquire`] answers
-//!   [`Outcome::Conflict`] instead of queueing a request that is out of order. So who waits at a
-//!   place is blocked by owners that hold something there; these, if they wait at all, wait above.
-//! * At each place there is one FIFO queue. A key is waited for at the key itself. A span is waited
-//!   for at a key where something blocks it; when that has gone and something else blocks it, it
-//!   moves on to that place's queue.
+//! * A transaction (a *lock owner* here) waits for one lock at a time, at one place.
+//! * It may wait only above all locks that it holds: [`LockTable::acquire`] returns
+//!   [`Outcome::Conflict`] instead of queueing a request that is out of order. So a waiting owner is
+//!   blocked by owners that hold a lock at its place, and those wait, if at all, above it.
+//! * Each place has one FIFO queue. A request for a key waits at that key. A request for a span waits
+//!   at a key where a lock blocks it; when that lock is released and another one blocks the span, the
+//!   request moves to the queue of that place.
 //!
-//! Only the head of a queue is looked at when a lock is released, so a release costs the same
-//! whether one or a thousand wait. What it cannot know from its own queue is that a *span* lock
-//! elsewhere has gone; so the release of a span looks at the queues inside of it.
+//! A release examines only the head of the place's queue, so its cost does not depend on the number of
+//! waiters. A *span* lock may block queues at any place inside of it, so the release of a span examines
+//! all of those.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_types::{IndexId, Key, Schema, TableId};
 use smallvec::SmallVec;
 
-use super::record::{Extent, LockRecord};
+use super::record::{LockRange, LockRecord};
 use super::span::Span;
 
-/// A transaction at this partition: an index into its table of those.
-pub(super) type Owner = u32;
+/// A transaction at this partition: an index into the participant's transactions.
+pub(super) type LockOwner = u32;
 
 /// The number of an index's space. A table's secondary indexes come before its primary key: a scan
 /// of a secondary index locks its span first and then the rows that it found there.
 pub(super) type SpaceId = u32;
 
-/// How much a lock keeps out.
+/// A lock's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// Every exclusive lock of others.
+    /// Excludes exclusive locks of other owners.
     Shared,
-    /// Every lock of others.
+    /// Excludes all locks of other owners.
     Exclusive,
 }
 
@@ -46,38 +46,38 @@ impl Mode {
     }
 }
 
-/// What became of a request for a lock.
+/// The result of a request for one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Outcome {
-    /// It is held, now or already.
+    /// The lock is held.
     Granted,
-    /// It will be held: the owner is put among the woken when it is.
+    /// The request is queued; when it is granted, the owner is added to `woken`.
     Queued,
-    /// Someone else holds something that conflicts, and waiting is not permitted.
+    /// Another owner holds a conflicting lock, and the request may not wait.
     Conflict,
 }
 
-/// One key's lock and those who wait at its place. It exists only while there are any.
+/// One key's lock, with the queue at its place. It exists only while one of them is not empty.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// What the holders hold; meaningless while there are none.
+    /// The holders' mode; meaningless without holders.
     mode: Mode,
-    holders: SmallVec<[Owner; 2]>,
+    holders: SmallVec<[LockOwner; 2]>,
     queue: VecDeque<Waiter>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiter {
-    owner: Owner,
+    owner: LockOwner,
     mode: Mode,
-    /// What is wanted; `None` is the key of the place.
+    /// The requested span; `None` for the key of the place.
     span: Option<Span>,
 }
 
 #[derive(Clone, Debug)]
 struct SpanLock {
-    owner: Owner,
+    owner: LockOwner,
     mode: Mode,
     span: Span,
 }
@@ -88,15 +88,15 @@ struct Space {
     spans: Vec<SpanLock>,
 }
 
-/// What one owner holds and waits for.
+/// The locks of one owner, and the place where it waits.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct OwnerLocks {
     keys: Vec<(SpaceId, Key)>,
     spans: Vec<SpaceId>,
     waiting: Option<(SpaceId, Key)>,
 }
 
-/// See the module's documentation.
+/// The lock table of one partition. See the module.
 #[derive(Clone, Debug)]
 pub(super) struct LockTable {
     spaces: Vec<Space>,
@@ -104,7 +104,7 @@ pub(super) struct LockTable {
     tables: Vec<SpaceId>,
     /// The number of secondary indexes of each table.
     indexes: Vec<u32>,
-    owners: Vec<Held>,
+    owners: Vec<OwnerLocks>,
 }
 
 impl Entry {
@@ -116,14 +116,14 @@ impl Entry {
         }
     }
 
-    /// Whether another owner's lock on this key keeps `mode` out.
-    fn keeps_out(&self, owner: Owner, mode: Mode) -> bool {
+    /// Whether another owner's lock on this key conflicts with `mode`.
+    fn blocks(&self, owner: LockOwner, mode: Mode) -> bool {
         self.mode.conflicts(mode) && self.holders.iter().any(|&holder| holder != owner)
     }
 
-    fn hold(&mut self, owner: Owner, mode: Mode) {
+    fn hold(&mut self, owner: LockOwner, mode: Mode) {
         debug_assert!(
-            !self.keeps_out(owner, mode),
+            !self.blocks(owner, mode),
             "a lock is granted against another"
         );
         self.mode = mode;
@@ -132,26 +132,25 @@ impl Entry {
 }
 
 impl Space {
-    /// Whether another owner's span lock keeps `mode` out of `key`; `None` when the owner itself
-    /// has the key covered already.
-    fn spans_keep_out(&self, owner: Owner, key: &Key, mode: Mode) -> Option<bool> {
-        let mut kept_out = false;
+    /// Whether another owner's span lock conflicts with `mode` at `key`; `None` when a span lock of the
+    /// owner itself covers the key.
+    fn blocked_by_spans(&self, owner: LockOwner, key: &Key, mode: Mode) -> Option<bool> {
+        let mut is_blocked = false;
         for lock in self.spans.iter().filter(|lock| lock.span.contains(key)) {
             if lock.owner != owner {
-                kept_out |= lock.mode.conflicts(mode);
+                is_blocked |= lock.mode.conflicts(mode);
             } else if lock.mode >= mode {
                 return None;
             }
         }
-        Some(kept_out)
+        Some(is_blocked)
     }
 
-    /// The lowest place at which something keeps a span lock out: a lock of another owner or, when
-    /// `queues` count, somebody who waits there already (but not at `at`, where the asker itself
-    /// is the head).
+    /// The lowest place at which a span lock is blocked: by a lock of another owner or, if `queues` is
+    /// set, by a queue (but not at `at`, where the request itself is the head).
     fn blocker(
         &self,
-        owner: Owner,
+        owner: LockOwner,
         span: &Span,
         mode: Mode,
         queues: bool,
@@ -171,8 +170,7 @@ impl Space {
             .entries
             .range(span.bounds())
             .find(|(key, entry)| {
-                entry.keeps_out(owner, mode)
-                    || (queues && !entry.queue.is_empty() && at != Some(*key))
+                entry.blocks(owner, mode) || (queues && !entry.queue.is_empty() && at != Some(*key))
             })
             .map(|(key, _)| key);
         match (by_span, by_key) {
@@ -210,22 +208,22 @@ impl LockTable {
         self.tables[table.index()] + within
     }
 
-    /// Asks for the lock on one key. Queues only if `wait` is set and the order permits it.
+    /// Requests the lock on one key. Queues only if `wait` is set and the lock order permits it.
     ///
-    /// Whoever already holds a lock that is strong enough is granted it; a shared lock becomes
-    /// exclusive only for its sole holder, and nobody waits for that: two who wait to upgrade the
-    /// same lock would wait for each other.
+    /// An owner that holds a sufficient lock is granted at once. A shared lock becomes exclusive only
+    /// for its sole holder, and an upgrade never waits: two owners that waited to upgrade the same lock
+    /// would wait for each other.
     pub(super) fn acquire(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         space_id: SpaceId,
         key: &Key,
         mode: Mode,
         wait: bool,
     ) -> Outcome {
-        self.admit(owner);
+        self.ensure_owner(owner);
         let space = &mut self.spaces[space_id as usize];
-        let Some(kept_out) = space.spans_keep_out(owner, key, mode) else {
+        let Some(is_blocked) = space.blocked_by_spans(owner, key, mode) else {
             return Outcome::Granted;
         };
         let entry = space.entries.entry(key.clone()).or_insert_with(Entry::new);
@@ -233,13 +231,13 @@ impl LockTable {
             if entry.mode >= mode {
                 return Outcome::Granted;
             }
-            if kept_out || entry.holders.len() > 1 {
+            if is_blocked || entry.holders.len() > 1 {
                 return Outcome::Conflict;
             }
             entry.mode = mode;
             return Outcome::Granted;
         }
-        let conflict = kept_out || entry.keeps_out(owner, mode);
+        let conflict = is_blocked || entry.blocks(owner, mode);
         if !conflict && entry.queue.is_empty() {
             entry.hold(owner, mode);
             self.owners[owner as usize]
@@ -267,7 +265,7 @@ impl LockTable {
             }
             return Outcome::Conflict;
         }
-        // Who must not wait does not stand in the queue either.
+        // A request that must not wait does not respect the queue either.
         entry.hold(owner, mode);
         self.owners[owner as usize]
             .keys
@@ -275,16 +273,16 @@ impl LockTable {
         Outcome::Granted
     }
 
-    /// Asks for the lock on a span of keys. Queues only if `wait` is set and the order permits it.
+    /// Requests the lock on a span of keys. Queues only if `wait` is set and the lock order permits it.
     pub(super) fn acquire_span(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         space_id: SpaceId,
         span: Span,
         mode: Mode,
         wait: bool,
     ) -> Outcome {
-        self.admit(owner);
+        self.ensure_owner(owner);
         let Some(span) = self.uncovered(owner, space_id, span, mode) else {
             return Outcome::Granted;
         };
@@ -314,8 +312,14 @@ impl LockTable {
         }
     }
 
-    /// What is left of a span without the ends that the owner's own span locks cover.
-    fn uncovered(&self, owner: Owner, space: SpaceId, mut span: Span, mode: Mode) -> Option<Span> {
+    /// The part of a span that remains without the ends that the owner's own span locks cover.
+    fn uncovered(
+        &self,
+        owner: LockOwner,
+        space: SpaceId,
+        mut span: Span,
+        mode: Mode,
+    ) -> Option<Span> {
         for lock in &self.spaces[space as usize].spans {
             if lock.owner == owner && lock.mode >= mode && lock.span.overlaps(&span) {
                 let ends_inside = lock.span.high.clone().filter(|high| span.contains(high));
@@ -330,51 +334,57 @@ impl LockTable {
         (!span.is_empty()).then_some(span)
     }
 
-    /// Whether a lock of another owner keeps `mode` out of this key: what [`LockTable::acquire`]
-    /// without waiting would find, for a lock that would be released in the same step.
-    pub(super) fn is_kept_out(&self, owner: Owner, space: SpaceId, key: &Key, mode: Mode) -> bool {
+    /// Whether a lock of another owner conflicts with `mode` at this key: the check of
+    /// [`LockTable::acquire`] for a lock that would be released in the same step.
+    pub(super) fn is_blocked(
+        &self,
+        owner: LockOwner,
+        space: SpaceId,
+        key: &Key,
+        mode: Mode,
+    ) -> bool {
         let space = &self.spaces[space as usize];
-        match space.spans_keep_out(owner, key, mode) {
+        match space.blocked_by_spans(owner, key, mode) {
             None => false,
             Some(true) => true,
             Some(false) => space
                 .entries
                 .get(key)
-                .is_some_and(|entry| entry.keeps_out(owner, mode)),
+                .is_some_and(|entry| entry.blocks(owner, mode)),
         }
     }
 
-    /// Whether another owner holds a key that begins with `prefix`: two rows with one key of a
-    /// unique index, of which neither is in the store yet.
-    pub(super) fn is_prefix_held(&self, owner: Owner, space: SpaceId, prefix: Key) -> bool {
+    /// Whether another owner holds a key that begins with `prefix`: then both insert a row with the same
+    /// key of a unique index, and neither row is in the store yet.
+    pub(super) fn is_prefix_held(&self, owner: LockOwner, space: SpaceId, prefix: Key) -> bool {
         let span = Span::of_prefix(prefix);
         let mut entries = self.spaces[space as usize].entries.range(span.bounds());
         entries.any(|(_, entry)| entry.holders.iter().any(|&holder| holder != owner))
     }
 
-    /// Whether the owner holds the row's key, or a span that it is in.
-    pub(super) fn holds(&self, owner: Owner, space: SpaceId, key: &Key, mode: Mode) -> bool {
+    /// Whether the owner holds a lock on the key, or on a span that contains it.
+    pub(super) fn holds(&self, owner: LockOwner, space: SpaceId, key: &Key, mode: Mode) -> bool {
         let space = &self.spaces[space as usize];
-        space.spans_keep_out(owner, key, mode).is_none()
+        space.blocked_by_spans(owner, key, mode).is_none()
             || space
                 .entries
                 .get(key)
                 .is_some_and(|entry| entry.mode >= mode && entry.holders.contains(&owner))
     }
 
-    /// All that the owner holds, keys first.
-    pub(super) fn held(&self, owner: Owner) -> Vec<LockRecord> {
+    /// All locks of the owner, keys first.
+    pub(super) fn held(&self, owner: LockOwner) -> Vec<LockRecord> {
         let Some(held) = self.owners.get(owner as usize) else {
             return Vec::new();
         };
-        let lock = |space, mode, extent| LockRecord {
+        let lock = |space, mode, range| LockRecord {
             space,
             exclusive: mode == Mode::Exclusive,
-            extent,
+            range,
         };
         let keys = held.keys.iter().map(|(space, key)| {
             let entry = &self.spaces[*space as usize].entries[key];
-            lock(*space, entry.mode, Extent::Key(key.clone()))
+            lock(*space, entry.mode, LockRange::Key(key.clone()))
         });
         let mut spaces: Vec<SpaceId> = held.spans.clone();
         spaces.sort_unstable();
@@ -383,47 +393,49 @@ impl LockTable {
             let all = self.spaces[space as usize].spans.iter();
             let own = all.filter(|span| span.owner == owner);
             own.map(move |SpanLock { mode, span, .. }| {
-                let extent = Extent::Span(span.low.clone(), span.high.clone());
-                lock(space, *mode, extent)
+                let range = LockRange::Span(span.low.clone(), span.high.clone());
+                lock(space, *mode, range)
             })
         });
         keys.chain(spans).collect()
     }
 
-    /// Takes a lock that was held before a crash.
-    pub(super) fn hold_again(&mut self, owner: Owner, lock: LockRecord) -> Outcome {
+    /// Acquires a lock that was held before a crash.
+    pub(super) fn restore_lock(&mut self, owner: LockOwner, lock: LockRecord) -> Outcome {
         let mode = match lock.exclusive {
             true => Mode::Exclusive,
             false => Mode::Shared,
         };
-        match lock.extent {
-            Extent::Key(key) => self.acquire(owner, lock.space, &key, mode, false),
-            Extent::Span(low, high) => {
+        match lock.range {
+            LockRange::Key(key) => self.acquire(owner, lock.space, &key, mode, false),
+            LockRange::Span(low, high) => {
                 self.acquire_span(owner, lock.space, Span { low, high }, mode, false)
             }
         }
     }
 
-    /// Whether the owner holds nothing and waits for nothing.
-    pub(super) fn is_free(&self, owner: Owner) -> bool {
-        self.owners.get(owner as usize).is_none_or(Held::is_empty)
+    /// Whether the owner has no lock and does not wait.
+    pub(super) fn is_free(&self, owner: LockOwner) -> bool {
+        self.owners
+            .get(owner as usize)
+            .is_none_or(OwnerLocks::is_empty)
     }
 
     /// Whether the owner waits for a lock.
-    pub(super) fn is_waiting(&self, owner: Owner) -> bool {
+    pub(super) fn is_waiting(&self, owner: LockOwner) -> bool {
         self.owners
             .get(owner as usize)
             .is_some_and(|held| held.waiting.is_some())
     }
 
-    /// The owners that hold something or wait for something.
-    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
-        (0..self.owners.len() as Owner).filter(|&owner| !self.is_free(owner))
+    /// The owners that hold a lock or wait for one.
+    pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
+        (0..self.owners.len() as LockOwner).filter(|&owner| !self.is_free(owner))
     }
 
-    /// Releases all that the owner holds and takes it out of the queue that it waits in. Those who
-    /// are granted their lock by that are added to `woken`, in the order of their grants.
-    pub(super) fn release(&mut self, owner: Owner, woken: &mut VecDeque<Owner>) {
+    /// Releases all locks of the owner and removes it from the queue that it waits in. Owners that are
+    /// granted a lock thereby are added to `woken`, in the order of the grants.
+    pub(super) fn release(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
         let Some(held) = self.owners.get_mut(owner as usize) else {
             return;
         };
@@ -431,7 +443,7 @@ impl LockTable {
         if let Some((space, place)) = held.waiting.take() {
             let entry = self.entry(space, &place);
             entry.queue.retain(|waiter| waiter.owner != owner);
-            self.settle(space, &place, woken);
+            self.grant_waiters(space, &place, woken);
         }
         for (space, key) in held.keys.drain(..) {
             self.release_key(owner, space, &key, woken);
@@ -443,7 +455,7 @@ impl LockTable {
     }
 
     /// Releases the shared locks that the owner holds.
-    pub(super) fn release_shared(&mut self, owner: Owner, woken: &mut VecDeque<Owner>) {
+    pub(super) fn release_shared(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
         let Some(held) = self.owners.get_mut(owner as usize) else {
             return;
         };
@@ -465,26 +477,26 @@ impl LockTable {
 
     fn release_key(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         space: SpaceId,
         key: &Key,
-        woken: &mut VecDeque<Owner>,
+        woken: &mut VecDeque<LockOwner>,
     ) {
         let entry = self.entry(space, key);
         let position = entry.holders.iter().position(|&holder| holder == owner);
         entry
             .holders
-            .swap_remove(position.expect("what is held has its holder"));
-        self.settle(space, key, woken);
+            .swap_remove(position.expect("a listed lock has its owner among the holders"));
+        self.grant_waiters(space, key, woken);
     }
 
-    /// Releases the owner's span locks of at most `mode` in a space; tells whether any is left.
+    /// Releases the owner's span locks of at most `mode` in a space; returns whether any is left.
     fn release_spans(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         space_id: SpaceId,
         mode: Mode,
-        woken: &mut VecDeque<Owner>,
+        woken: &mut VecDeque<LockOwner>,
     ) -> bool {
         let mut left = false;
         let mut released: SmallVec<[Span; 1]> = SmallVec::new();
@@ -505,18 +517,18 @@ impl LockTable {
                 .map(|(key, _)| key.clone())
                 .collect();
             for place in waited_for {
-                self.settle(space_id, &place, woken);
+                self.grant_waiters(space_id, &place, woken);
             }
         }
         left
     }
 
-    /// Grants the heads of a place's queue what nothing keeps out any more, and forgets the place
-    /// if nobody is left there.
-    fn settle(&mut self, space_id: SpaceId, place: &Key, woken: &mut VecDeque<Owner>) {
+    /// Grants locks to the head of a place's queue while nothing blocks it, and removes the place if it
+    /// is empty.
+    fn grant_waiters(&mut self, space_id: SpaceId, place: &Key, woken: &mut VecDeque<LockOwner>) {
         loop {
             let space = &mut self.spaces[space_id as usize];
-            // A span that moved on may have met this place's last waiter on another's behalf.
+            // An earlier grant of this release may have removed the place.
             let Some(entry) = space.entries.get(place) else {
                 return;
             };
@@ -530,9 +542,9 @@ impl LockTable {
             let blocker = match &head.span {
                 Some(span) => space.blocker(owner, span, mode, true, Some(place)),
                 None => {
-                    let kept_out = entry.keeps_out(owner, mode)
-                        || space.spans_keep_out(owner, place, mode) == Some(true);
-                    kept_out.then(|| place.clone())
+                    let is_blocked = entry.blocks(owner, mode)
+                        || space.blocked_by_spans(owner, place, mode) == Some(true);
+                    is_blocked.then(|| place.clone())
                 }
             };
             if blocker.as_ref() == Some(place) {
@@ -575,8 +587,8 @@ impl LockTable {
             .push_back(waiter);
     }
 
-    /// Whether everything that the owner holds lies below a place: LOCK-I2's condition for waiting.
-    fn holds_only_below(&self, owner: Owner, space_id: SpaceId, place: &Key) -> bool {
+    /// Whether all locks of the owner are below a place: LOCK-I2's condition for waiting.
+    fn holds_only_below(&self, owner: LockOwner, space_id: SpaceId, place: &Key) -> bool {
         let held = &self.owners[owner as usize];
         let below = |span: &Span| span.high.as_ref().is_some_and(|high| high <= place);
         held.keys
@@ -592,27 +604,27 @@ impl LockTable {
             })
     }
 
-    fn admit(&mut self, owner: Owner) {
+    fn ensure_owner(&mut self, owner: LockOwner) {
         if self.owners.len() <= owner as usize {
-            self.owners.resize_with(owner as usize + 1, Held::default);
+            self.owners
+                .resize_with(owner as usize + 1, OwnerLocks::default);
         }
     }
 
     fn entry(&mut self, space: SpaceId, key: &Key) -> &mut Entry {
         let entry = self.spaces[space as usize].entries.get_mut(key);
-        entry.expect("a place exists while somebody holds it or waits there")
+        entry.expect("a place exists while it has holders or a queue")
     }
 }
 
-impl Held {
+impl OwnerLocks {
     fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.spans.is_empty() && self.waiting.is_none()
     }
 }
 
 impl LockTable {
-    /// Checks LOCK-I1 to LOCK-I3 from the table's data alone, and that what owners and places say
-    /// of each other agrees.
+    /// Checks LOCK-I1 to LOCK-I3 from the table's data alone, and that owners and places agree.
     ///
     /// # Errors
     /// The invariant's name and what contradicts it.
@@ -648,7 +660,7 @@ impl LockTable {
                 let count = queue.map_or(0, |queue| {
                     queue
                         .iter()
-                        .filter(|waiter| waiter.owner == owner as Owner)
+                        .filter(|waiter| waiter.owner == owner as LockOwner)
                         .count()
                 });
                 if count != 1 {
@@ -669,9 +681,7 @@ impl LockTable {
         entry: &Entry,
     ) -> Result<(), String> {
         if entry.holders.is_empty() && entry.queue.is_empty() {
-            return Err(format!(
-                "LOCK-I3: space {id} keeps the forgotten place {key}"
-            ));
+            return Err(format!("LOCK-I3: space {id} keeps the empty place {key}"));
         }
         if entry.mode == Mode::Exclusive && entry.holders.len() > 1 {
             return Err(format!(
@@ -680,7 +690,7 @@ impl LockTable {
             ));
         }
         for &owner in &entry.holders {
-            if space.spans_keep_out(owner, key, entry.mode) == Some(true) {
+            if space.blocked_by_spans(owner, key, entry.mode) == Some(true) {
                 return Err(format!(
                     "LOCK-I1: space {id} {key}: held by {owner} inside a span"
                 ));
@@ -701,17 +711,20 @@ impl LockTable {
                     && lock.mode.conflicts(head.mode)
                     && lock.span.contains(key)
             };
-            if !entry.keeps_out(head.owner, head.mode) && !space.spans.iter().any(against) {
-                return Err(format!("LOCK-I3: {} waits at {key} for nobody", head.owner));
+            if !entry.blocks(head.owner, head.mode) && !space.spans.iter().any(against) {
+                return Err(format!(
+                    "LOCK-I3: {} waits at {key} and nothing blocks it",
+                    head.owner
+                ));
             }
         }
         Ok(())
     }
 
-    /// Who waits at this partition, and for whom: for those whose locks keep it out of its place,
-    /// and for those who stand before it in the queue.
+    /// The wait-for edges of this partition: from a waiter to the owners whose locks block it and to the
+    /// owners before it in the queue.
     #[cfg(test)]
-    fn waits_for(&self) -> Vec<(Owner, Owner)> {
+    fn waits_for(&self) -> Vec<(LockOwner, LockOwner)> {
         let mut edges = Vec::new();
         for space in &self.spaces {
             for (key, entry) in &space.entries {

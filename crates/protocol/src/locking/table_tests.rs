@@ -1,4 +1,4 @@
-//! The lock table by examples, and against a twin that knows only a flat list of locks.
+//! The lock table by examples, and against a reference model with a flat list of locks.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn span(low: u8, high: u8) -> Span {
 
 struct Fixture {
     table: LockTable,
-    woken: VecDeque<Owner>,
+    woken: VecDeque<LockOwner>,
 }
 
 impl Fixture {
@@ -58,19 +58,19 @@ impl Fixture {
         }
     }
 
-    fn lock(&mut self, owner: Owner, n: u8, mode: Mode) -> Outcome {
+    fn lock(&mut self, owner: LockOwner, n: u8, mode: Mode) -> Outcome {
         let outcome = self.table.acquire(owner, 1, &key(n), mode, true);
         self.check();
         outcome
     }
 
-    fn lock_now(&mut self, owner: Owner, n: u8, mode: Mode) -> Outcome {
+    fn lock_now(&mut self, owner: LockOwner, n: u8, mode: Mode) -> Outcome {
         let outcome = self.table.acquire(owner, 1, &key(n), mode, false);
         self.check();
         outcome
     }
 
-    fn lock_span(&mut self, owner: Owner, low: u8, high: u8, mode: Mode) -> Outcome {
+    fn lock_span(&mut self, owner: LockOwner, low: u8, high: u8, mode: Mode) -> Outcome {
         let outcome = self
             .table
             .acquire_span(owner, 1, span(low, high), mode, true);
@@ -78,7 +78,7 @@ impl Fixture {
         outcome
     }
 
-    fn release(&mut self, owner: Owner) -> VecDeque<Owner> {
+    fn release(&mut self, owner: LockOwner) -> VecDeque<LockOwner> {
         self.table.release(owner, &mut self.woken);
         self.check();
         std::mem::take(&mut self.woken)
@@ -187,7 +187,7 @@ fn exclusive_spans_wait_for_each_other_only_where_they_overlap() {
 }
 
 #[test]
-fn who_leaves_a_queue_lets_the_next_in() {
+fn leaving_a_queue_grants_the_next_in_line() {
     let mut f = Fixture::new();
     assert_eq!(f.lock(0, 5, Shared), Granted);
     assert_eq!(f.lock(1, 5, Exclusive), Queued);
@@ -211,7 +211,7 @@ fn shared_locks_can_go_before_the_exclusive_ones() {
 }
 
 #[test]
-fn a_unique_key_is_held_by_its_prefix() {
+fn a_unique_key_is_locked_by_its_prefix() {
     let mut f = Fixture::new();
     let entry = Key::from_bytes(&[7, 1]);
     assert_eq!(f.table.acquire(0, 0, &entry, Exclusive, false), Granted);
@@ -223,32 +223,32 @@ fn a_unique_key_is_held_by_its_prefix() {
 /// What is held, as a flat list: (owner, keys, mode).
 #[derive(Default)]
 struct Twin {
-    held: Vec<(Owner, Wanted, Mode)>,
-    waiting: BTreeMap<Owner, (Wanted, Mode)>,
+    held: Vec<(LockOwner, LockTarget, Mode)>,
+    waiting: BTreeMap<LockOwner, (LockTarget, Mode)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted {
+struct LockTarget {
     space: SpaceId,
     span: Span,
     is_key: bool,
 }
 
-impl Wanted {
-    fn overlaps(&self, other: &Wanted) -> bool {
+impl LockTarget {
+    fn overlaps(&self, other: &LockTarget) -> bool {
         self.space == other.space && self.span.overlaps(&other.span)
     }
 }
 
 impl Twin {
-    fn conflict(&self, owner: Owner, wanted: &Wanted, mode: Mode) -> bool {
+    fn conflict(&self, owner: LockOwner, wanted: &LockTarget, mode: Mode) -> bool {
         self.held.iter().any(|(other, held, held_mode)| {
             *other != owner && held.overlaps(wanted) && held_mode.conflicts(mode)
         })
     }
 
     /// A span covers; a key covers itself. Keys under several locks of one owner are not joined.
-    fn has(&self, owner: Owner, wanted: &Wanted, mode: Mode) -> bool {
+    fn has(&self, owner: LockOwner, wanted: &LockTarget, mode: Mode) -> bool {
         self.held.iter().any(|(other, held, held_mode)| {
             *other == owner
                 && held.space == wanted.space
@@ -259,7 +259,7 @@ impl Twin {
     }
 
     /// Leaves out the ends of a span that the owner has locked already.
-    fn trim(&self, table: &LockTable, owner: Owner, wanted: &mut Wanted, mode: Mode) {
+    fn trim(&self, table: &LockTable, owner: LockOwner, wanted: &mut LockTarget, mode: Mode) {
         let whole = wanted.span.clone();
         let nothing = Span {
             low: key(0),
@@ -270,7 +270,7 @@ impl Twin {
             .unwrap_or(nothing);
         for n in (0..16).filter(|&n| whole.contains(&key(n)) && !left.contains(&key(n))) {
             let span = span(n, n + 1);
-            let one = Wanted {
+            let one = LockTarget {
                 space: wanted.space,
                 span,
                 is_key: false,
@@ -283,7 +283,7 @@ impl Twin {
         wanted.span = left;
     }
 
-    fn is_in_order(&self, owner: Owner, wanted: &Wanted) -> bool {
+    fn is_in_order(&self, owner: LockOwner, wanted: &LockTarget) -> bool {
         self.held
             .iter()
             .filter(|(other, ..)| *other == owner)
@@ -298,7 +298,7 @@ impl Twin {
             })
     }
 
-    fn grant(&mut self, owner: Owner) {
+    fn grant(&mut self, owner: LockOwner) {
         let (wanted, mode) = self
             .waiting
             .remove(&owner)
@@ -327,10 +327,10 @@ impl Twin {
 
 fn check_no_cycle(table: &LockTable) {
     let edges = table.waits_for();
-    let mut left: Vec<Owner> = edges.iter().map(|(waiter, _)| *waiter).collect();
+    let mut left: Vec<LockOwner> = edges.iter().map(|(waiter, _)| *waiter).collect();
     // Whoever waits for nobody who waits can finish; a cycle never can.
     while !left.is_empty() {
-        let stuck: Vec<Owner> = left
+        let stuck: Vec<LockOwner> = left
             .iter()
             .copied()
             .filter(|owner| edges.iter().any(|(w, on)| w == owner && left.contains(on)))
@@ -343,7 +343,7 @@ fn check_no_cycle(table: &LockTable) {
     }
 }
 
-fn wanted(random: &mut Random) -> Wanted {
+fn wanted(random: &mut Random) -> LockTarget {
     let low = random.below(8) as u8;
     let is_key = random.percent(70);
     let span = match is_key {
@@ -353,7 +353,7 @@ fn wanted(random: &mut Random) -> Wanted {
         },
         false => span(low, low + 1 + random.below(4) as u8),
     };
-    Wanted {
+    LockTarget {
         space: random.below(3) as SpaceId,
         span,
         is_key,
@@ -368,7 +368,7 @@ fn random_requests_agree_with_a_flat_list() {
         let mut table = LockTable::new(&schema());
         let mut twin = Twin::default();
         for _ in 0..200 {
-            let owner = random.below(8) as Owner;
+            let owner = random.below(8) as LockOwner;
             let mut woken = VecDeque::new();
             if twin.waiting.contains_key(&owner) || random.percent(25) {
                 if twin.waiting.contains_key(&owner) && random.percent(80) {

@@ -75,9 +75,9 @@ impl<T: Clone> Replica<T> {
         };
         let round = primary.round;
         let backup = &mut primary.backups[to.index()];
-        let lacks = backup.next <= base.index;
+        let is_compacted = backup.next <= base.index;
         let is_there = backup.silent_heartbeats <= SILENT_HEARTBEATS;
-        let (previous, entries) = if lacks {
+        let (previous, entries) = if is_compacted {
             // Its next entries are compacted: the state is sent separately, this only confirms the round.
             (last, Vec::new())
         } else {
@@ -98,7 +98,7 @@ impl<T: Clone> Replica<T> {
         };
         out.messages.push((to, append));
         // A silent backup is sent no state: the transfer would pin the log's base.
-        if lacks && backup.part.is_none() && is_there {
+        if is_compacted && backup.part.is_none() && is_there {
             backup.part = Some(0);
             self.send_part(to, out);
         }

@@ -1,4 +1,4 @@
-//! Frames: a batch of records with a length, a checksum and a position.
+//! Frames: batches of records, each with a length, a checksum and a position.
 //!
 //! | bytes | |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | 8 | up to where the log was durable when it was written (in a checkpoint: its position) |
 //! | … | the payload: records, encoded by `postcard`, one after the other |
 //!
-//! Numbers are little-endian. The position in the checksum keeps what an earlier use of the same
-//! place has left from passing for a frame.
+//! Numbers are little-endian. The checksum covers the position, so stale bytes of an earlier use of the
+//! same disk space are not taken for a frame.
 
 use serde::Serialize;
 
@@ -21,15 +21,15 @@ pub(super) const HEADER: usize = 24;
 /// The longest payload.
 const PAYLOAD_MAX: usize = 1 << 30;
 
-/// What stands at a place.
+/// The result of looking for a frame.
 pub(super) enum Found<'b> {
-    /// A frame.
+    /// A complete frame.
     Whole { durable: u64, payload: &'b [u8] },
-    /// Not a whole frame; why not.
+    /// No complete frame, with the reason.
     Broken(&'static str),
 }
 
-/// Makes room for a header.
+/// Reserves space for the header.
 pub(super) fn begin(buffer: &mut Vec<u8>) {
     buffer.extend_from_slice(&[0; HEADER]);
 }
@@ -39,7 +39,10 @@ pub(super) fn put<R: Serialize>(buffer: &mut Vec<u8>, record: &R) -> Result<(), 
     let unloggable = |reason: String| LogError::Unloggable { reason };
     postcard::to_io(record, &mut *buffer).map_err(|error| unloggable(error.to_string()))?;
     if buffer.len() > PAYLOAD_MAX {
-        return Err(unloggable(format!("{} bytes are too many", buffer.len())));
+        return Err(unloggable(format!(
+            "its frame has {} bytes, more than the limit of {PAYLOAD_MAX}",
+            buffer.len()
+        )));
     }
     Ok(())
 }
@@ -54,7 +57,7 @@ pub(super) fn end(buffer: &mut [u8], position: u64, durable: u64) {
     buffer[..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The payload's length, if a header says a possible one.
+/// The payload's length, if the header has a valid one.
 pub(super) fn length(header: &[u8]) -> Option<usize> {
     let length = word(header, 4)? as usize;
     (length <= PAYLOAD_MAX).then_some(length)
@@ -63,16 +66,16 @@ pub(super) fn length(header: &[u8]) -> Option<usize> {
 /// Looks for the frame with this position at the beginning of `bytes`.
 pub(super) fn find(bytes: &[u8], position: u64) -> Found<'_> {
     if bytes.len() < HEADER {
-        return Found::Broken("it ends within a frame's header");
+        return Found::Broken("the file ends within a frame's header");
     }
     if long(bytes, 8) != Some(position) {
-        return Found::Broken("no frame of this position stands there");
+        return Found::Broken("there is no frame with this position");
     }
     let Some(whole) = length(bytes).and_then(|length| bytes.get(..HEADER + length)) else {
-        return Found::Broken("it ends within a frame");
+        return Found::Broken("the file ends within a frame");
     };
     if word(whole, 0) != Some(crc32fast::hash(&whole[4..])) {
-        return Found::Broken("a frame does not have its checksum");
+        return Found::Broken("the frame's checksum is wrong");
     }
     Found::Whole {
         durable: long(whole, 16).unwrap_or(0),
@@ -80,8 +83,8 @@ pub(super) fn find(bytes: &[u8], position: u64) -> Found<'_> {
     }
 }
 
-/// Whether a frame somewhere after a broken one at `position`, with which `bytes` begin, says that
-/// the broken one had been durable.
+/// Whether a later frame shows that the broken frame at `position`, with which `bytes` begin, had been
+/// durable.
 pub(super) fn was_durable(bytes: &[u8], position: u64) -> bool {
     (1..bytes.len().saturating_sub(HEADER - 1)).any(|offset| {
         match find(&bytes[offset..], position + offset as u64) {

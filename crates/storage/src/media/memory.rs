@@ -1,40 +1,39 @@
-//! A simulated disk: it outlives its node, and at a crash does to what was not synced what disks do.
+//! A simulated disk. It outlives its node; a crash loses or tears bytes that were not synced.
 //!
-//! Faults are the driver's to order, so that a seed gives the same run: [`MemoryDisk::crash`] loses
-//! or tears what was not synced, by chance that the caller draws; [`DiskFaults`] makes reads and
-//! syncs fail, and the disk full. How long a sync takes is the driver's business too.
-//! [`MemoryDisk::damage`] flips bits, and [`DiskFaults::sync_lies`] is there to be planted: a disk
-//! that says that it has synced and has not is what no log can survive, and what a checker of
-//! durability has to see.
+//! The driver injects the faults, so that a seed gives the same run. [`MemoryDisk::crash`] loses or
+//! tears unsynced bytes, with random numbers of the caller; [`DiskFaults`] makes reads and syncs fail,
+//! and the disk full. The driver also decides how long a sync takes. [`MemoryDisk::damage`] flips bits.
+//! [`DiskFaults::sync_lies`] is a planted bug: no log survives a disk that reports a sync that it did
+//! not do, and a durability checker has to detect it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Media, MediaError};
 
-/// A disk persists its sectors whole, in any order.
+/// The size of a sector, which a disk persists atomically; sectors may be persisted in any order.
 const SECTOR: usize = 512;
 
-/// What is wrong with a disk.
+/// The faults of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskFaults {
-    /// The disk holds no more bytes than this.
+    /// The disk's capacity in bytes.
     pub capacity: Option<u64>,
     /// Every read fails.
     pub reads_fail: bool,
-    /// Every sync fails, and some of what it was to make durable may be durable.
+    /// Every sync fails; a part of the unsynced bytes may be durable.
     pub syncs_fail: bool,
-    /// A sync does nothing and says that it has.
+    /// A sync does nothing and reports success.
     pub sync_lies: bool,
 }
 
-/// What a disk has been asked for.
+/// Counters of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Appends.
     pub appends: u64,
     /// Bytes appended.
     pub bytes: u64,
-    /// Syncs that did not fail.
+    /// Successful syncs.
     pub syncs: u64,
 }
 
@@ -42,7 +41,7 @@ pub struct DiskCounters {
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     files: BTreeMap<String, File>,
-    /// Files that were removed and may be back after a crash.
+    /// Removed files, which may be back after a crash.
     removed: BTreeMap<String, File>,
     faults: DiskFaults,
     counters: DiskCounters,
@@ -51,11 +50,11 @@ pub struct MemoryDisk {
 #[derive(Clone, Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    /// How many of them a crash leaves for certain.
+    /// How many bytes certainly survive a crash.
     durable: usize,
-    /// What was cut off the durable part and may be back after a crash.
+    /// Bytes cut off the durable part, which may be back after a crash.
     cut: Vec<u8>,
-    /// Whether a crash leaves the file for certain.
+    /// Whether the file certainly survives a crash.
     is_durable: bool,
 }
 
@@ -65,22 +64,22 @@ impl MemoryDisk {
         MemoryDisk::default()
     }
 
-    /// What is wrong with it.
+    /// Its faults.
     pub fn faults(&self) -> DiskFaults {
         self.faults
     }
 
-    /// What is wrong with it from now on.
+    /// Sets its faults.
     pub fn set_faults(&mut self, faults: DiskFaults) {
         self.faults = faults;
     }
 
-    /// What it has been asked for.
+    /// Its counters.
     pub fn counters(&self) -> DiskCounters {
         self.counters
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes that it holds.
     pub fn used(&self) -> u64 {
         self.files
             .values()
@@ -88,9 +87,8 @@ impl MemoryDisk {
             .sum()
     }
 
-    /// Loses power. `draw(n)` is a number below `n`, by chance. Of what was appended to a file and
-    /// not synced, nothing remains, or a part up to some byte, or some of its sectors with holes of
-    /// zeros between them, or all.
+    /// Simulates a power loss. `draw(n)` returns a random number below `n`. Of a file's unsynced bytes,
+    /// none remain, or a prefix, or some sectors with zeros between them, or all.
     pub fn crash(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
         for (name, file) in std::mem::take(&mut self.removed) {
             if !self.files.contains_key(&name) && file.is_durable && draw(2) == 0 {
@@ -108,7 +106,7 @@ impl MemoryDisk {
         self.files.retain(|name, _| !gone.contains(name));
     }
 
-    /// Flips one bit of a file's byte. False when the file has no such byte.
+    /// Flips one bit of a file's byte. Returns false if the file has no such byte.
     pub fn damage(&mut self, file: &str, offset: u64) -> bool {
         let found = self.files.get_mut(file);
         let byte = found.and_then(|file| file.bytes.get_mut(offset as usize));
@@ -123,7 +121,7 @@ impl MemoryDisk {
 }
 
 impl File {
-    /// What a crash leaves becomes all there is.
+    /// Reduces the file to what a crash leaves.
     fn tear(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
         let kept = self.durable;
         let unsynced = self.bytes.len() - kept;
