@@ -1,5 +1,4 @@
-//! Tells the command from which commit it was built, so that a simulation that fails can say what
-//! replays it.
+//! Gives the command the commit that it is built from, which a failing simulation prints for its replay.
 
 use std::process::Command;
 

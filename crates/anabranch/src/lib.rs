@@ -1,12 +1,12 @@
 //! anabranch: the transactional database that coordinates only when it must.
 //!
-//! This crate is the library's public face and the `anabranch` binary. The [glossary] defines
-//! the project's terms. The crates behind it:
+//! This crate is the library's public interface and the `anabranch` binary. The [glossary] defines the project's
+//! terms. The crates that it exports:
 //!
 //! * [`types`]: values, keys, rows, effects.
-//! * [`sql`]: PostgreSQL's SQL to a catalog and compiled procedures.
-//! * [`analysis`]: a catalog to a plan.
-//! * [`engine`]: a node that runs procedures over a protocol.
+//! * [`sql`]: compiles PostgreSQL's SQL to a catalog and procedures.
+//! * [`analysis`]: makes a plan from a catalog.
+//! * [`engine`]: a node, which runs procedures over a protocol.
 //! * [`server`]: the embedded cluster.
 //! * [`sim`]: a whole cluster in virtual time.
 //! * [`workload`] and [`mod@bench`]: benchmark applications and experiments on them.

@@ -1,6 +1,6 @@
 //! The `anabranch` command.
 
-// `print!` panics where nothing can be written: see `cli::output`.
+// `print!` panics if it cannot write: see `cli::output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
@@ -12,9 +12,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::output::{CLOSED_PIPE, OutputError};
 
-/// Messages are made by one node's thread and dropped by another's, which costs the system's allocator
-/// a fifth of what distributed transactions take. It is compiled by the C compiler that links Rust programs;
-/// who has none builds with `--no-default-features`.
+/// One node's thread allocates a message and another's frees it. With the system's allocator this takes a fifth of the
+/// time of distributed transactions. mimalloc needs a C compiler; `--no-default-features` builds without it.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -22,10 +21,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = match cli::Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(told) => {
-            // Help and the version come this way too, on standard output.
-            return match told.print() {
-                Ok(()) => ExitCode::from(u8::from(told.use_stderr()) * 2),
+        Err(message) => {
+            // Help and the version are such messages as well, for standard output.
+            return match message.print() {
+                Ok(()) => ExitCode::from(u8::from(message.use_stderr()) * 2),
                 Err(error) => failed(&OutputError::from(error)),
             };
         }
@@ -36,13 +35,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says why nothing came of it.
+/// Reports the error of a command.
 fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     let output = error.downcast_ref::<OutputError>();
     if output.is_some_and(OutputError::is_closed_pipe) {
         return ExitCode::from(CLOSED_PIPE);
     }
-    // Where not even this can be said, the exit code says it.
+    // If standard error cannot be written, the exit code is all there is.
     let _ = writeln!(io::stderr(), "{error}");
     ExitCode::from(2)
 }

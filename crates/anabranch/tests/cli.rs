@@ -159,8 +159,8 @@ fn a_failing_run_is_a_finding_wherever_its_case_goes() {
 #[test]
 fn a_data_folder_of_another_protocol_is_refused() {
     let folder = scratch("data-foreign");
-    let whose = "tpcc under ramp-fast, 2 partitions, 2 warehouses, schema 0";
-    std::fs::write(folder.join("cluster"), format!("{whose}\n")).unwrap();
+    let content = "tpcc under ramp-fast, 2 partitions, 2 warehouses, schema 0";
+    std::fs::write(folder.join("cluster"), format!("{content}\n")).unwrap();
     for protocol in ["locking", "locking-short"] {
         let arguments = [
             "bench",
@@ -170,7 +170,11 @@ fn a_data_folder_of_another_protocol_is_refused() {
             "--protocol",
             protocol,
         ];
-        let because = [whose, "another cluster", &format!("tpcc under {protocol},")];
+        let because = [
+            content,
+            "another cluster",
+            &format!("tpcc under {protocol},"),
+        ];
         refused(&arguments, &because);
     }
     assert_eq!(

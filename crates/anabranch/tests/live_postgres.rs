@@ -121,11 +121,11 @@ fn a_database_is_judged_as_the_files_that_made_it() {
         let of_files = json(&[&plain[..], more].concat());
         let live = json(&[&[address.as_str()][..], more].concat());
         assert_eq!(verdicts(&live), verdicts(&of_files), "{name}");
-        // All that is told is that nobody counts statements.
-        let left_out = live["skipped"].as_array().expect("it is told");
-        assert_eq!(left_out.len(), 1, "{name}: {left_out:#?}");
+        // The only note is that pg_stat_statements is missing.
+        let skipped = live["skipped"].as_array().expect("it is told");
+        assert_eq!(skipped.len(), 1, "{name}: {skipped:#?}");
         assert!(
-            left_out[0]["message"]
+            skipped[0]["message"]
                 .to_string()
                 .contains("pg_stat_statements")
         );
@@ -215,7 +215,7 @@ fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe()
     };
     // It is understood, beside others that may do anything.
     assert_ne!(class("feel"), "global");
-    // A trigger, a policy and a body that nobody reads.
+    // A trigger, a policy, and a body that is not SQL.
     for name in ["set_logged", "mine_is", "raw"] {
         assert_eq!(class(name), "global", "{name}");
     }
@@ -296,13 +296,13 @@ fn statements_that_clients_run_are_transaction_types_and_weigh_as_often_as_they_
     assert_eq!(weight("ListAll"), Some(1));
     let told = report["skipped"].to_string();
     for words in [
-        "which of them run in one transaction",
-        "are no queries",
+        "which statements run in one transaction",
+        "are utility statements",
         "system's catalogs",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
-    // It was read by who could not write.
+    // The reader could not write.
     let begun = "SELECT count(*) FROM pg_stat_statements WHERE query ILIKE $1";
     for text in [
         "START TRANSACTION%REPEATABLE READ%READ ONLY%",
@@ -369,7 +369,7 @@ fn nothing_is_written_and_no_password_is_shown() {
         ],
     );
     let mut client = server.connect_to("kept").expect("it lets in");
-    // Whoever reads must not run what it reads.
+    // The reader must not run code of the database.
     client
         .batch_execute(
             "CREATE TABLE ran (n integer);
@@ -401,7 +401,7 @@ fn nothing_is_written_and_no_password_is_shown() {
         (&demanding, &["verify-full", "sslrootcert"]),
         (
             "postgresql://u:sesame@127.0.0.1:1/d",
-            &["cannot connect", "is the server there"],
+            &["cannot connect", "check that the server runs"],
         ),
         (
             "postgresql://u:sesame@h:x/d",

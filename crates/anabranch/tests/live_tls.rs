@@ -1,5 +1,5 @@
-//! TLS to a live PostgreSQL: each `sslmode` demands what PostgreSQL's manual says it does, and whoever is not who they
-//! should be is not talked to.
+//! TLS to a live PostgreSQL: each `sslmode` works as PostgreSQL's manual says, and a server with a wrong certificate
+//! is refused.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rcgen::{
     IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 
-/// Who may connect, and how: who comes by the socket is the test itself.
+/// The lines of pg_hba.conf. Only the test itself connects by the socket.
 const ENTRIES: &str = "\
 local all all trust
 hostssl all shown 127.0.0.1/32 cert
@@ -31,7 +31,7 @@ fn key() -> KeyPair {
     KeyPair::generate().expect("a key can be made")
 }
 
-/// What a certificate says: whose it is, and by which names it may be called.
+/// The parameters of a certificate: its subject and its alternative names.
 fn params(subject: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("names are names");
@@ -109,7 +109,7 @@ impl Setting {
     }
 
     fn serves_as(&self, certificate: &str, key: &KeyPair) {
-        // New names: whoever sees them has the new files.
+        // New file names, so that the server reads the new files.
         static USED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = USED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (certificate_name, key_name) = (format!("server{n}.crt"), format!("server{n}.key"));
@@ -248,7 +248,7 @@ fn each_mode_demands_what_it_says() {
 }
 
 #[test]
-fn whoever_is_not_who_they_should_be_is_not_talked_to() {
+fn a_server_with_a_wrong_certificate_is_refused() {
     let setting = Setting::new("tls-verified");
     let full = "sslmode=verify-full&sslrootcert=FILE:authority.crt";
     let authority = "sslmode=verify-ca&sslrootcert=FILE:authority.crt";
@@ -302,12 +302,12 @@ fn whoever_is_not_who_they_should_be_is_not_talked_to() {
 
     // Another's name; its common name is not asked.
     setting.serves(params("127.0.0.1", &["db.example"]));
-    setting.is_refused("anabranch", full, &["another's", "verify-ca"]);
+    setting.is_refused("anabranch", full, &["another name", "verify-ca"]);
     setting.is_read("anabranch", authority);
     // By a name: where the address that it stands for is told.
     let told = format!("{full}&hostaddr=127.0.0.1");
     setting.is_read_at("db.example", "anabranch", &told, &[]);
-    setting.is_refused_at("db2.example", "anabranch", &told, &["another's"], &[]);
+    setting.is_refused_at("db2.example", "anabranch", &told, &["another name"], &[]);
 
     // Out of time.
     let mut expired = params("a server", &["127.0.0.1"]);
@@ -348,7 +348,7 @@ fn whoever_is_not_who_they_should_be_is_not_talked_to() {
     setting.is_refused(
         "anabranch",
         &format!("{full}&sslcrl=FILE:lists.crl"),
-        &["taken back"],
+        &["is revoked"],
     );
     setting.is_read("anabranch", &format!("{full}&sslcrl=FILE:others.crl"));
 }
@@ -367,7 +367,7 @@ fn a_certificate_that_signed_itself_is_believed_where_it_is_named() {
         (params("a server", &["127.0.0.1"]), ""),
         (of_authority, ""),
         (expired, "expired"),
-        (elsewhere, "another's"),
+        (elsewhere, "another name"),
     ] {
         let key = key();
         let certificate = params.self_signed(&key).expect("it can be signed");
@@ -400,12 +400,12 @@ fn a_certificate_of_ones_own_is_shown() {
         "sslmode=require&sslcert=FILE:shown.crt",
         &["sslkey=FILE"],
     );
-    // A key that is another's, one that others may read, and none.
+    // A key that is another's, one that other users can read, and none.
     setting.write("other.key", &self::key().serialize_pem());
     setting.is_refused(
         "shown",
         &shown.replace("shown.key", "other.key"),
-        &["do not fit"],
+        &["do not match"],
     );
     setting.is_refused(
         "shown",

@@ -165,8 +165,7 @@ impl InputArguments {
     /// Reads the files and makes the plan.
     ///
     /// # Errors
-    /// When a file cannot be read, is refused, or there is nothing to analyse; or the solver that is asked for
-    /// cannot be asked.
+    /// When a file cannot be read or is refused, when there is nothing to analyse, or when the solver cannot be run.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
         let (mut script, sources) = self.sources()?;
         let guarantee = match self.guarantee {

@@ -1,8 +1,8 @@
-//! An application's source on the command line: which files of a folder are read, and which are left out.
+//! An application's source on the command line: which files of a folder are read, and which are skipped.
 //!
-//! A folder that holds source of a known language is walked through, with the SQL in it. What others have put
-//! there (`node_modules`, `vendor`), what is built, and what is hidden is passed over. A link to a folder is
-//! followed once. A source file that cannot be read as text is left out and told.
+//! A folder with source files of a known language is searched recursively, also for SQL files. Folders of
+//! dependencies (`node_modules`, `vendor`), of build outputs, and hidden ones are ignored. A link to a folder is
+//! followed once. A source file that cannot be read as text is skipped, with a note.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,8 @@ use anabranch_sql::SourceFile;
 use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_sql::script::Skipped;
 
-/// Folders that no application has its own source in.
-const PASSED_OVER: [&str; 12] = [
+/// Folders that do not hold an application's own source.
+const IGNORED: [&str; 12] = [
     "node_modules",
     "bower_components",
     "vendor",
@@ -30,19 +30,19 @@ const PASSED_OVER: [&str; 12] = [
     "coverage",
 ];
 
-/// How deep folders may lie in one another.
+/// Folders nested deeper than this are ignored.
 const DEPTH_MAX: usize = 64;
 
-/// What paths on the command line come to.
+/// The files that the paths on the command line name.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Files of SQL, and folders that hold nothing else.
+    /// SQL files, and folders without source files.
     pub(super) sql: Vec<PathBuf>,
     pub(super) programs: Vec<SourceFile>,
     pub(super) left_out: Vec<Skipped>,
 }
 
-/// What is bounded of what is read.
+/// The limits on files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The longest file, in bytes.
@@ -51,10 +51,10 @@ pub(super) struct Limits {
     pub(super) files_max: usize,
 }
 
-/// Looks what the paths are.
+/// Finds the files that the paths name.
 ///
 /// # Errors
-/// When a folder cannot be listed, or holds more than is read, or a file that is named cannot be read.
+/// When a folder cannot be listed, or has too many files, or a named file cannot be read.
 pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
     let mut found = Found::default();
     let mut read = BTreeSet::new();
@@ -66,7 +66,7 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
             };
             inside.walk(path, 0)?;
             if inside.programs.is_empty() {
-                // Files as databases have them: what is beside them is somebody else's.
+                // A folder of SQL files only; the SQL reader lists it.
                 found.sql.push(path.clone());
                 continue;
             }
@@ -76,19 +76,19 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 .programs
                 .into_iter()
                 .partition(|file| Language::is_test(&file.to_string_lossy()));
-            // Where there is nothing else, they are what is meant.
+            // Test files are read if there is nothing else.
             let (tests, programs) = match programs.is_empty() {
                 true => (Vec::new(), tests),
                 false => (tests, programs),
             };
-            found.left_out.extend(passed_over(&tests));
+            found.left_out.extend(note_on_tests(&tests));
             for file in programs {
                 found.program(&file, limits, &mut read)?;
             }
         } else if is_source(path) {
             let before = found.left_out.len();
             found.program(path, limits, &mut read)?;
-            // Of a folder what cannot be read is left out, and told. What is named is meant.
+            // An unreadable file in a folder is skipped with a note; an unreadable file that is named is an error.
             if let Some(left_out) = found.left_out.get(before) {
                 let why = &left_out.diagnostic.message;
                 return Err(format!("error: cannot read {why}"));
@@ -100,13 +100,13 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
     Ok(found)
 }
 
-/// What is told of tests, which are no transactions of the application.
-fn passed_over(tests: &[PathBuf]) -> Option<Skipped> {
+/// The note on test files, whose SQL is not part of the application's transactions.
+fn note_on_tests(tests: &[PathBuf]) -> Option<Skipped> {
     let first = tests.first()?;
     let first = first.strip_prefix(".").unwrap_or(first).display();
     let message = match tests.len() {
-        1 => format!("{first} is a file of tests"),
-        more => format!("{more} files are of tests, {first} first"),
+        1 => format!("{first} is a test file"),
+        more => format!("{more} files are test files, beginning with {first}"),
     };
     Some(Skipped {
         diagnostic: Diagnostic {
@@ -115,7 +115,7 @@ fn passed_over(tests: &[PathBuf]) -> Option<Skipped> {
             span: None,
             help: None,
         },
-        meaning: "what they run is not considered; a file that is named is read".to_owned(),
+        meaning: "the SQL that they run is not considered; a file that is named is read".to_owned(),
         transaction: None,
     })
 }
@@ -132,7 +132,7 @@ impl Found {
         limits: Limits,
         read: &mut BTreeSet<PathBuf>,
     ) -> Result<(), String> {
-        // A file that is given twice is one.
+        // A file that is named twice is read once.
         if let Ok(whole) = path.canonicalize()
             && !read.insert(whole)
         {
@@ -140,8 +140,8 @@ impl Found {
         }
         if self.programs.len() >= limits.files_max {
             return Err(format!(
-                "error: there are more than {} source files: analyze a part of them, or let more be read \
-                 (--source-files-max)",
+                "error: more than {} source files; analyze a part of them, or raise the limit with \
+                 --source-files-max",
                 limits.files_max
             ));
         }
@@ -158,7 +158,7 @@ impl Found {
                     span: None,
                     help: None,
                 },
-                meaning: "what it runs is not considered".to_owned(),
+                meaning: "the SQL that it runs is not considered".to_owned(),
                 transaction: None,
             }),
         }
@@ -170,7 +170,7 @@ fn text(path: &Path, bytes_max: u64) -> Result<String, String> {
     let described = fs::metadata(path).map_err(|error| error.to_string())?;
     if described.len() > bytes_max {
         return Err(format!(
-            "it is {} MB long, and files of up to {} MB are read (--file-mb-max)",
+            "it has {} MB, more than the limit of {} MB; raise it with --file-mb-max",
             described.len().div_ceil(1_000_000),
             bytes_max / 1_000_000
         ));
@@ -181,7 +181,7 @@ fn text(path: &Path, bytes_max: u64) -> Result<String, String> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
-        format!("it is not UTF-8 text: the byte at offset {offset} does not fit")
+        format!("it is not UTF-8 text: the byte at offset {offset} is invalid")
     })
 }
 
@@ -221,8 +221,8 @@ impl Inside {
                 .and_then(|name| name.to_str())
                 .unwrap_or_default();
             if path.is_dir() {
-                let passed_over = name.starts_with('.') || PASSED_OVER.contains(&name);
-                if !passed_over {
+                let ignored = name.starts_with('.') || IGNORED.contains(&name);
+                if !ignored {
                     self.walk(&path, depth + 1)?;
                 }
             } else if path.is_file() {
@@ -234,8 +234,8 @@ impl Inside {
             }
             if self.programs.len().max(self.sql.len()) > self.limits.files_max {
                 return Err(format!(
-                    "error: {} holds more than {} files: analyze a part of it, or let more be read \
-                     (--source-files-max)",
+                    "error: {} has more than {} files; analyze a part of it, or raise the limit with \
+                     --source-files-max",
                     folder.display(),
                     self.limits.files_max
                 ));

@@ -1,4 +1,4 @@
-//! A solver that is a program: it reads SMT-LIB 2 and says `sat`, `unsat` or `unknown`.
+//! An external solver program, which reads SMT-LIB 2 and prints `sat`, `unsat` or `unknown`.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 
 use anabranch_analysis::solve::{Answer, Decide, Formula, Problem, smtlib};
 
-/// How often it is asked whether the program is done.
+/// The interval of checks whether the program has ended.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What is wrong with a program that is to be asked.
+/// An error of a solver program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ExternalError {
-    /// It cannot be run.
+    /// The program cannot be run.
     NotRun {
         /// The program.
         program: PathBuf,
         /// Why.
         reason: String,
     },
-    /// It said something else than a solver says.
+    /// The program printed something else than an answer.
     Unexpected {
         /// The program.
         program: PathBuf,
-        /// What it said.
-        said: String,
+        /// The output.
+        output: String,
     },
 }
 
@@ -42,9 +42,9 @@ impl fmt::Display for ExternalError {
                     program.display()
                 )
             }
-            ExternalError::Unexpected { program, said } => write!(
+            ExternalError::Unexpected { program, output } => write!(
                 f,
-                "the solver {} says neither sat nor unsat nor unknown: {said}",
+                "the solver {} printed neither sat nor unsat nor unknown: {output}",
                 program.display()
             ),
         }
@@ -53,10 +53,10 @@ impl fmt::Display for ExternalError {
 
 impl std::error::Error for ExternalError {}
 
-/// A program, and how long it may take for an answer.
+/// A solver program, and the timeout of its answers.
 ///
-/// [`Answer`]s have no room for what goes wrong with it: what first did is kept, and told by
-/// [`External::failure`]. Until then all that it would have proved is unknown, so nothing is unsafe.
+/// An [`Answer`] cannot hold an error of the program. The first error is kept for [`External::failure`]; the answers
+/// are then unknown, which is safe.
 #[derive(Clone, Debug)]
 pub(crate) struct External {
     program: PathBuf,
@@ -65,11 +65,11 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// This program: `z3`, or a path to any that reads SMT-LIB 2 from its standard input. It is asked two
-    /// easy questions first.
+    /// Uses this program: `z3`, or the path of a program that reads SMT-LIB 2 from its standard input. Two easy
+    /// problems check that it works.
     ///
     /// # Errors
-    /// Where it cannot be run, or answers these wrongly.
+    /// When it cannot be run, or answers an easy problem wrongly.
     pub(crate) fn new(
         program: impl Into<PathBuf>,
         timeout: Duration,
@@ -92,14 +92,14 @@ impl External {
             if answer != right {
                 return Err(ExternalError::Unexpected {
                     program: external.program,
-                    said: format!("{answer:?} where it should be {right:?}"),
+                    output: format!("{answer:?} where it should be {right:?}"),
                 });
             }
         }
         Ok(external)
     }
 
-    /// What went wrong first, if anything has.
+    /// The first error, if there is one.
     pub(crate) fn failure(&self) -> Option<ExternalError> {
         self.failure.lock().ok()?.clone()
     }
@@ -109,28 +109,28 @@ impl External {
             Ok(text) => text,
             Err(overflow) => return Ok(Answer::Unknown(overflow.to_string())),
         };
-        let Some(said) = self.run(&text)? else {
+        let Some(output) = self.run(&text)? else {
             return Ok(Answer::Unknown(format!(
                 "{} has not answered within {:?}",
                 self.program.display(),
                 self.timeout
             )));
         };
-        match said.trim() {
+        match output.trim() {
             "sat" => Ok(Answer::Satisfiable(None)),
             "unsat" => Ok(Answer::Unsatisfiable),
             "unknown" | "timeout" => Ok(Answer::Unknown(format!(
-                "{} cannot tell",
+                "{} answered unknown",
                 self.program.display()
             ))),
             _ => Err(ExternalError::Unexpected {
                 program: self.program.clone(),
-                said,
+                output,
             }),
         }
     }
 
-    /// What the program prints when it is given a text; none where it takes too long.
+    /// The output of the program for this input; None after the timeout.
     fn run(&self, text: &str) -> Result<Option<String>, ExternalError> {
         let not_run = |error: std::io::Error| ExternalError::NotRun {
             program: self.program.clone(),
@@ -143,7 +143,7 @@ impl External {
             .unwrap_or_default()
             .to_string_lossy();
         if name.starts_with("z3") {
-            command.arg("-in"); // Others read their standard input without being told.
+            command.arg("-in"); // Other solvers read their standard input by default.
         }
         command
             .stdin(Stdio::piped())
@@ -152,16 +152,16 @@ impl External {
         let mut child = command.spawn().map_err(not_run)?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let text = text.to_owned();
-        // Both ways at once, so that neither waits for the other.
+        // Write and read concurrently, so that a full pipe does not block both processes.
         let writer = thread::spawn(move || match stdin {
             Some(mut stdin) => stdin.write_all(text.as_bytes()),
             None => Ok(()),
         });
         let reader = thread::spawn(move || {
-            let mut said = String::new();
+            let mut output = String::new();
             match stdout {
-                Some(mut stdout) => stdout.read_to_string(&mut said).map(|_| said),
-                None => Ok(said),
+                Some(mut stdout) => stdout.read_to_string(&mut output).map(|_| output),
+                None => Ok(output),
             }
         });
         let started = Instant::now();
@@ -173,10 +173,10 @@ impl External {
             }
             thread::sleep(PAUSE);
         }
-        // One that has answered need not have read to the end.
+        // A program may answer before it has read the whole input: an error of the writer is ignored.
         let _ = writer.join();
         match reader.join() {
-            Ok(said) => said.map(Some).map_err(not_run),
+            Ok(output) => output.map(Some).map_err(not_run),
             Err(_) => Ok(None),
         }
     }
@@ -216,10 +216,10 @@ mod tests {
         let Err(error @ ExternalError::Unexpected { .. }) = echo else {
             panic!("{echo:?}");
         };
-        let told = error.to_string();
+        let text = error.to_string();
         assert!(
-            told.contains("says neither sat nor unsat nor unknown: (set-logic"),
-            "{told}"
+            text.contains("printed neither sat nor unsat nor unknown: (set-logic"),
+            "{text}"
         );
     }
 

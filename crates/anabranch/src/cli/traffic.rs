@@ -1,26 +1,26 @@
-//! How often clients run what, and which transaction types those are: from `pg_stat_statements`, live or as a CSV
-//! file of its `query` and `calls`.
+//! Weights of transaction types from the call counts of `pg_stat_statements`, live or as a CSV file of its columns
+//! `query` and `calls`.
 //!
-//! A query that does nothing but call a routine counts for the routine. Any other counts for each transaction type
-//! of a client's that has a statement of the same text, but for constants, placeholders, white space and the case
-//! of letters; a type of several statements runs as often as the one that ran most often.
+//! A query that only calls a routine counts for the routine. Any other query counts for each transaction type of a
+//! client that has a statement of the same text, except for constants, placeholders, white space and the case of
+//! letters. A type with several statements has the count of the one that ran most often.
 
 use std::collections::BTreeMap;
 
 use anabranch_analysis::WEIGHT_MAX;
 use anabranch_sql::script::Script;
 
-/// A query and how often it ran.
+/// A query and the number of its calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) text: String,
     pub(crate) calls: u64,
 }
 
-/// Reads a CSV file with a line of names, `query` and `calls` among them.
+/// Parses a CSV file with a header line that has the columns `query` and `calls`.
 ///
 /// # Errors
-/// In words: what is no such file.
+/// When the text is not such a file; the message says why.
 pub(crate) fn parse(text: &str) -> Result<Vec<Query>, String> {
     let mut records = records(text)?.into_iter();
     let names = records.next().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Query>, String> {
             .position(|n| n.trim().eq_ignore_ascii_case(name));
         place.ok_or_else(|| {
             format!(
-                "it is neither a JSON object nor CSV with columns query and calls: its first line has no {name}"
+                "neither a JSON object nor CSV with the columns query and calls: its first line has no {name}"
             )
         })
     };
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Query>, String> {
         let field = |at: usize| record.get(at).map_or("", String::as_str);
         let Ok(calls) = field(calls).trim().parse() else {
             return Err(format!(
-                "record {} has no whole number of calls: {:?}",
+                "the calls of record {} are not a whole number: {:?}",
                 number + 2,
                 field(calls)
             ));
@@ -74,7 +74,7 @@ fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
         }
     }
     if quoted {
-        return Err("a quoted field of it is never closed".to_owned());
+        return Err("a quoted field is never closed".to_owned());
     }
     if !field.is_empty() || !record.is_empty() {
         record.push(field);
@@ -84,7 +84,7 @@ fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
     Ok(records)
 }
 
-/// What transaction types weigh by these queries, and how many of the queries are none's.
+/// The weights of transaction types by these queries, and the number of queries that belong to no type.
 pub(crate) fn weights(queries: &[Query], script: &Script) -> (BTreeMap<String, u64>, usize) {
     let mut of_routines: BTreeMap<String, u64> = BTreeMap::new();
     let mut of_texts: BTreeMap<String, u64> = BTreeMap::new();
@@ -108,7 +108,7 @@ pub(crate) fn weights(queries: &[Query], script: &Script) -> (BTreeMap<String, u
     let mut weights = BTreeMap::new();
     for summary in &script.summaries {
         let mut weight = of_routines.get(&summary.name).copied();
-        // What a routine runs, no client does.
+        // A routine's statements are not a client's.
         if !normal(slice(summary.span)).starts_with("create") {
             let spans = summary.statements.iter().map(|s| s.span);
             for span in spans.chain([summary.span]) {
@@ -126,14 +126,14 @@ pub(crate) fn weights(queries: &[Query], script: &Script) -> (BTreeMap<String, u
     let most = weights.values().copied().max().unwrap_or(0);
     let scale = most.div_ceil(WEIGHT_MAX).max(1);
     for weight in weights.values_mut() {
-        // What ran at all counts.
+        // Rounded up, so that each type that ran has a weight.
         *weight = weight.div_ceil(scale);
     }
     (weights, of_texts.len() - matched.len())
 }
 
-/// A query without what does not tell it from others: comments, white space, the case of letters, constants
-/// and how placeholders are written.
+/// The normal form of a query, without comments, white space, the case of letters, constants, and the form of
+/// placeholders.
 pub(crate) fn normal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut tokens = tokens(text).into_iter().peekable();
@@ -164,8 +164,8 @@ pub(crate) fn normal(text: &str) -> String {
     out
 }
 
-/// The routine that a query calls, if it does nothing else: `CALL f(…)`, `SELECT f(…)`, `SELECT * FROM f(…)` with
-/// constants and placeholders.
+/// The routine of a query that only calls it: `CALL f(…)`, `SELECT f(…)` or `SELECT * FROM f(…)`, with constants and
+/// placeholders.
 pub(crate) fn called(text: &str) -> Option<String> {
     let tokens = tokens(text);
     let mut rest = tokens.as_slice();
@@ -215,7 +215,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Words, numbers, strings, quoted names and signs; placeholders as `$1` and `?1`.
+/// The tokens of a query: words, numbers, strings, quoted names, punctuation, and placeholders as `$1` and `?1`.
 fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;

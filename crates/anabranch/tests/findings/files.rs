@@ -1,4 +1,4 @@
-//! Files as clients have them: what is in them, and what is left out.
+//! SQL files of clients: the transactions in them, and what is skipped.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
     std::fs::write(&schema, SCHEMA).unwrap();
     std::fs::write(
         &rules,
-        "-- nobody nameless\nSELECT * FROM accounts WHERE owner = '';\n",
+        "-- owners have names\nSELECT * FROM accounts WHERE owner = '';\n",
     )
     .unwrap();
     let asked = [
@@ -54,7 +54,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         "routed by @id",
         "● transfer_money",
         "○ ShopsNear",
-        "nobody_nameless",
+        "owners_have_names",
         "Skipped",
         "schema.sql:3:",
         "shops and its constraints have no verdicts",
@@ -190,7 +190,7 @@ fn weights_are_read_from_a_file_and_held_against_the_transactions() {
     assert!(ran.out.contains("By weight: "), "{}", ran.out);
     assert!(ran.out.contains("Operation partitioning"), "{}", ran.out);
     for (weights, said) in [
-        (r#"{"nobody": 1}"#, "no transaction type is called nobody"),
+        (r#"{"refund": 1}"#, "no transaction type is called refund"),
         (
             r#"{"get_cart": "often"}"#,
             "the weight of get_cart is \"often\"",

@@ -1,4 +1,4 @@
-//! What needs coordination, as code scanning and pull requests ask for it, and against a baseline.
+//! Findings, as SARIF, as GitHub annotations, and compared with a baseline.
 
 mod files;
 mod programs;
@@ -36,8 +36,8 @@ fn application(name: &str, sql: &str) -> std::path::PathBuf {
     file
 }
 
-/// A path that climbs is told from the folder where it ends up in it, and by its whole path elsewhere: no
-/// `..` is a place under the source root.
+/// A path with `..` is reported relative to the folder if it is inside, and as the absolute path elsewhere: no
+/// `..` may be under the source root.
 #[test]
 fn paths_that_climb_are_told_without_climbing() {
     let file = application("climbing", SQL);
@@ -292,7 +292,7 @@ fn a_rule_is_explained_by_its_code() {
     );
 }
 
-/// Repairs are looked for where somebody asks, in each report that people or programs read whole.
+/// Repairs are searched with --repairs, and reported as text, JSON and HTML.
 #[test]
 fn repairs_are_told_where_they_are_asked_for() {
     let of = |more: &[&str]| {
@@ -335,8 +335,8 @@ fn repairs_are_told_where_they_are_asked_for() {
     );
 }
 
-/// What the diff says, made to the files, comes to the plan that is told; files of invariants, which a repair
-/// may not change, are read again beside them.
+/// The repair's diff, applied to the files, gives the plan that it reports. Files of invariants, which a repair
+/// may not change, are read again as well.
 #[test]
 fn a_repair_can_be_made() {
     let folder = scratch("repairs-made");
@@ -386,7 +386,7 @@ fn a_repair_can_be_made() {
     }
 }
 
-/// The page says what the text says, and nothing in a name is taken for markup.
+/// The page has the types, edges and counterexamples of the JSON report.
 #[test]
 fn a_page_shows_types_edges_and_counterexamples() {
     let ran = anabranch(&["analyze", "examples/payroll", "--format", "html"]);

@@ -1,4 +1,4 @@
-//! An application's source: what is read of a folder, what is told, and what is left out.
+//! An application's source: what is read of a folder, what is reported, and what is skipped.
 
 use serde_json::Value;
 
@@ -60,9 +60,9 @@ fn a_folder_of_source_is_read() {
         "○ visits",
         "routed by :account",
         "shop/bank.py:13:12: part of this SQL is not known: `column`",
-        "shop/latin.py: it is not UTF-8 text: the byte at offset 5 does not fit",
+        "shop/latin.py: it is not UTF-8 text: the byte at offset 5 is invalid",
         "shop/binary.py: it is binary",
-        "shop/test_bank.py is a file of tests",
+        "shop/test_bank.py is a test file",
         "Probable invariants",
         "account.balance >= 0 (high confidence): shop/bank.py:5:8: `row[\"balance\"] < amount` in withdraw",
     ] {

@@ -150,7 +150,7 @@ fn a_test_is_written_and_nothing_else_written_over() {
     );
 }
 
-/// Two guards of one type, of which the search cannot tell whether the other orders the same calls.
+/// Two guards of one type; the search cannot decide whether the other guard orders the same calls.
 const NOT_TOLD: &str = "
     CREATE TABLE t (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer UNIQUE, b integer UNIQUE);
     CREATE PROCEDURE put(p integer, q integer) LANGUAGE plpgsql AS $$
@@ -226,9 +226,9 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
     );
 }
 
-/// A type that is not understood has guards, and nobody can call it; beside it the others are shown.
+/// A type that is not analysed has guards, but cannot be called. The guards of other types are shown.
 #[test]
-fn the_guards_of_what_is_not_understood_are_told() {
+fn guards_of_types_that_are_not_analysed_are_listed() {
     let file = scratch("replay-unknown").join("unknown.sql");
     let sql = "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL CHECK (n >= 0));
          CREATE TABLE aside (id integer PRIMARY KEY);

@@ -1,4 +1,4 @@
-//! The address of a PostgreSQL database on the command line, and what may be told of it: never its password.
+//! The address of a PostgreSQL database on the command line, and its printed form, without the password.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -12,14 +12,14 @@ use postgres::{Client, Config};
 
 use super::tls::{self, Tls};
 
-/// How an address begins.
+/// The schemes of an address.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// The port that is not named where it is the one.
+/// PostgreSQL's default port, which names leave out.
 const PORT_USUAL: u16 = 5432;
 
-/// Parameters of an address that are told with it.
-const TOLD: [&str; 7] = [
+/// The parameters of an address that are printed.
+const PRINTED: [&str; 7] = [
     "connect_timeout",
     "dbname",
     "host",
@@ -29,14 +29,14 @@ const TOLD: [&str; 7] = [
     "user",
 ];
 
-/// A database.
+/// The address of a database.
 #[derive(Debug)]
 pub(crate) struct Address {
     config: Config,
     tls: Tls,
-    /// As it was typed, without its password.
+    /// The address as typed, without its password.
     pub(crate) typed: String,
-    /// `postgresql://host/database`: what sources are named by.
+    /// `postgresql://host/database`: the prefix of sources' names.
     pub(crate) name: String,
 }
 
@@ -46,36 +46,36 @@ pub(crate) fn is_address(path: &Path) -> bool {
     path.to_str().is_some_and(begins)
 }
 
-/// An address as it may be shown: without its password, and without parameters that might hold one.
+/// The printed form of an address: without its password, and without parameters that might hold one.
 pub(crate) fn without_password(text: &str) -> String {
     let scheme = text.find("://").map_or(0, |at| at + 3);
     let rest = &text[scheme..];
-    // Whatever stands before the last @ may be part of a password that was not written as it should be.
+    // Everything before the last @ may be part of a password that is not escaped properly.
     let shown = match (rest.find(':'), rest.rfind('@')) {
         (Some(colon), Some(at)) if colon < at => [&rest[..colon], &rest[at..]].concat(),
         _ => rest.to_owned(),
     };
     let (place, parameters) = shown.split_once('?').unwrap_or((&shown, ""));
-    let told: Vec<&str> = parameters
+    let printed: Vec<&str> = parameters
         .split('&')
         .filter(|parameter| {
             let key = parameter.split('=').next().unwrap_or_default();
-            TOLD.contains(&key)
+            PRINTED.contains(&key)
         })
         .collect();
-    let told = match told.is_empty() {
+    let printed = match printed.is_empty() {
         true => String::new(),
-        false => format!("?{}", told.join("&")),
+        false => format!("?{}", printed.join("&")),
     };
-    format!("{}{place}{told}", &text[..scheme])
+    format!("{}{place}{printed}", &text[..scheme])
 }
 
 impl Address {
-    /// Reads an address, with what it does not say from the environment: the password (`PGPASSWORD`), how TLS is
-    /// spoken (`PGSSLMODE` and its like).
+    /// Parses an address. Parts that it does not give come from the environment: the password (`PGPASSWORD`), and the
+    /// TLS settings (`PGSSLMODE` and others).
     ///
     /// # Errors
-    /// When it is none, or demands of TLS what cannot be.
+    /// When it is not an address, or its TLS settings are invalid or contradict each other.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let typed = without_password(text);
         let (place, parameters) = with_parameters(text);
@@ -94,7 +94,7 @@ impl Address {
         let mut config =
             Config::from_str(&format!("{place}?{}", others.join("&"))).map_err(|error| {
                 format!(
-                    "error: {typed} is no address of a database: {}; it is written \
+                    "error: {typed} is not the address of a database: {}; write \
                  postgresql://user@host:port/database",
                     explained(&error)
                 )
@@ -106,7 +106,7 @@ impl Address {
                 Some("require") => drop(config.channel_binding(ChannelBinding::Require)),
                 Some(other) => {
                     return Err(format!(
-                        "error: {typed}: PGCHANNELBINDING={other} is none of disable, prefer, require"
+                        "error: {typed}: PGCHANNELBINDING={other} is not one of disable, prefer, require"
                     ));
                 }
             }
@@ -120,13 +120,13 @@ impl Address {
             ));
         }
         if config.get_hosts().is_empty() {
-            // What a certificate is held against.
+            // The names that a certificate is compared with.
             for address in config.get_hostaddrs().to_vec() {
                 config.host(&address.to_string());
             }
         }
         let host = match config.get_hosts().first() {
-            // What stands before an @ is of a password that was not written as it should be.
+            // Everything before an @ belongs to a password that is not escaped properly.
             Some(Host::Tcp(host)) => host.rsplit('@').next().unwrap_or_default().to_owned(),
             #[cfg(unix)]
             Some(Host::Unix(_)) => String::new(),
@@ -147,10 +147,10 @@ impl Address {
         })
     }
 
-    /// Connects, for no longer than that, as `sslmode` demands.
+    /// Connects as `sslmode` demands, within the time `longest`.
     ///
     /// # Errors
-    /// Why it did not come to a connection, and what to do.
+    /// Why the connection failed, and what to do.
     pub(crate) fn connect(&self, longest: Duration) -> Result<Client, String> {
         let mut config = self.config.clone();
         config.application_name("anabranch");
@@ -163,8 +163,8 @@ impl Address {
             true => &[SslMode::Disable],
             false => self.tls.mode.attempts(),
         };
-        // A server that takes the connection and says nothing would be waited for without end.
-        let (tell, told) = mpsc::channel();
+        // The timeout of the driver does not cover a server that accepts the connection and sends nothing.
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let mut attempts = attempts.iter();
             let answer = loop {
@@ -175,22 +175,22 @@ impl Address {
                     _ => break answer,
                 }
             };
-            // Who asked may have given up.
-            let _ = tell.send(answer);
+            // The receiver may have timed out.
+            let _ = sender.send(answer);
         });
-        match told.recv_timeout(longest.saturating_add(Duration::from_secs(1))) {
+        match receiver.recv_timeout(longest.saturating_add(Duration::from_secs(1))) {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(self.refused(&error)),
             Err(_) => Err(format!(
-                "error: {} did not answer in {} s: is it PostgreSQL that listens there? \
-                 (--connect-seconds-max waits longer)",
+                "error: {} did not answer in {} s; check that PostgreSQL listens there, or wait longer with \
+                 --connect-seconds-max",
                 self.typed,
                 longest.as_secs()
             )),
         }
     }
 
-    /// Whether it is reached by a socket of this machine alone, where TLS is never spoken.
+    /// Whether the connection is a Unix socket, which never uses TLS.
     #[cfg(unix)]
     fn is_local(&self) -> bool {
         let hosts = self.config.get_hosts();
@@ -209,17 +209,17 @@ impl Address {
             advice
         } else {
             let advice = if text.contains("no encryption") || text.contains("SSL off") {
-                "it demands TLS: say sslmode=require, or verify-full"
+                "the server demands TLS: add sslmode=require, or verify-full"
             } else if text.contains("certificate") && state.starts_with("28") {
-                "it wants to see a certificate that it knows: say sslcert=FILE and sslkey=FILE"
+                "the server demands a client certificate: add sslcert=FILE and sslkey=FILE"
             } else if state == "28P01" || text.contains("password missing") {
                 "give the password in the environment: PGPASSWORD"
             } else if state.starts_with("28") {
-                "name a user that may connect: postgresql://user@host:port/database"
+                "name a user with the right to connect: postgresql://user@host:port/database"
             } else if state == "3D000" {
-                "name one of its databases: psql -l lists them"
+                "name an existing database: psql -l lists them"
             } else if state.is_empty() {
-                "is the server there, and are host and port right?"
+                "check that the server runs, and that host and port are right"
             } else {
                 "see the server's log"
             };
@@ -229,9 +229,9 @@ impl Address {
     }
 }
 
-/// An address without its parameters, and those, as they are written.
+/// The address without its parameters, and the parameters, not decoded.
 fn with_parameters(text: &str) -> (&str, Vec<(&str, &str)>) {
-    // What stands before the @ may be a password with a question mark.
+    // A password before the @ may have a question mark.
     let from = text.find('@').unwrap_or(0);
     let Some(at) = text[from..].find('?').map(|at| from + at) else {
         return (text, Vec::new());
@@ -241,14 +241,14 @@ fn with_parameters(text: &str) -> (&str, Vec<(&str, &str)>) {
     (&text[..at], pairs.collect())
 }
 
-/// Whether a connection failed since it was encrypted, or since it was not.
+/// Whether a connection failed because it was encrypted, or because it was not.
 fn is_of_encryption(error: &postgres::Error) -> bool {
     let state = error.code().map(|code| code.code());
-    // No line of pg_hba.conf; or no state at all, and the handshake is to blame.
+    // 28000: no line of pg_hba.conf matches. No state: the handshake failed.
     state == Some("28000") || state.is_none() && tls::advice(error).is_some()
 }
 
-/// An error of the driver in PostgreSQL's words, where it has some.
+/// An error of the driver, with PostgreSQL's own message if there is one.
 pub(super) fn explained(error: &postgres::Error) -> String {
     anabranch_bench::postgres::server::explain(error)
 }
@@ -301,7 +301,7 @@ mod tests {
         );
         assert!(name("postgresql:///d").is_err_and(|error| error.contains("no host")));
         for (text, words) in [
-            ("postgresql://u@h/d?sslmode=no", "none of disable"),
+            ("postgresql://u@h/d?sslmode=no", "not one of disable"),
             ("postgresql://u@h/d?colour=red", "colour"),
             (
                 "postgresql://u@h/d?sslmode=verify-full&sslrootcert=%2Fa%20b",

@@ -1,9 +1,9 @@
-//! A live PostgreSQL database in the place of files: `anabranch analyze postgresql://user@host/database`.
+//! A live PostgreSQL database instead of files: `anabranch analyze postgresql://user@host/database`.
 //!
-//! Its catalogs are written down as SQL (`schema`), and what clients run is taken from `pg_stat_statements`
-//! (`statements`): then both go the way of files. All is read in one transaction, which can write nothing.
+//! Its catalogs are converted to SQL (`schema`), and the statements that clients run come from `pg_stat_statements`
+//! (`statements`); both are then read as files are. Everything is read in one read-only transaction.
 //!
-//! Only the schema `public` is read: what lies in others is told as left out.
+//! Only the schema `public` is read; the report lists the contents of others as skipped.
 
 mod address;
 mod schema;
@@ -22,7 +22,7 @@ pub(crate) use address::{Address, is_address, without_password};
 
 use super::traffic::Query;
 
-/// The oldest server whose catalogs are known.
+/// The oldest supported server version.
 const VERSION_MIN: i32 = 120_000;
 
 /// How long to wait for a database.
@@ -30,22 +30,22 @@ const VERSION_MIN: i32 = 120_000;
 pub(crate) struct Waits {
     /// For a connection.
     pub(crate) connect: Duration,
-    /// For the answer to each question.
+    /// For the answer to each query.
     pub(crate) query: Duration,
 }
 
-/// What is there, as files are.
+/// The contents of a database, as source files.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) files: Vec<SourceFile>,
     pub(crate) left_out: Vec<Skipped>,
-    /// How often clients have run what.
+    /// The queries that clients ran, with the number of calls.
     pub(crate) calls: Vec<Query>,
-    /// Columns, by table, that are text here and that the database orders otherwise.
+    /// Columns, by table and name, that the analyser treats as text and whose collation is not bytewise.
     pub(crate) ordered_otherwise: BTreeSet<(String, String)>,
 }
 
-/// Reads a database; `statements` says whether also what clients run.
+/// Reads a database; with `statements`, also the statements that clients run.
 ///
 /// # Errors
 /// Why it cannot be read, and what to do.
@@ -54,8 +54,8 @@ pub(crate) fn read(address: &Address, statements: bool, waits: Waits) -> Result<
     let failed = |error: postgres::Error| {
         let text = address::explained(&error);
         let advice = match error.code().map(|code| code.code()) {
-            Some("57014") => "; --query-seconds-max waits longer",
-            Some("42501") => "; connect as a user that may read it",
+            Some("57014") => "; give it more time with --query-seconds-max",
+            Some("42501") => "; connect as a user with the right to read it",
             _ => "",
         };
         format!("error: cannot read {}: {text}{advice}", address.typed)
@@ -66,8 +66,8 @@ pub(crate) fn read(address: &Address, statements: bool, waits: Waits) -> Result<
         .get(0);
     if version.parse::<i32>().unwrap_or(0) < VERSION_MIN {
         return Err(format!(
-            "error: {} is PostgreSQL {version}: from version 12 on it can be read; analyze what pg_dump \
-             --schema-only writes",
+            "error: {} is PostgreSQL {version}, but version 12 or newer is needed; analyze the output of pg_dump \
+             --schema-only instead",
             address.typed
         ));
     }
@@ -87,8 +87,8 @@ pub(crate) fn read(address: &Address, statements: bool, waits: Waits) -> Result<
     transaction.rollback().map_err(failed)?;
     if live.files.len() >= usize::from(u16::MAX) {
         return Err(format!(
-            "error: {} has {} tables, constraints, routines and statements: up to {} are read; analyze a part of \
-             what pg_dump --schema-only writes",
+            "error: {} has {} tables, constraints, routines and statements, more than the limit of {}; analyze a part \
+             of the output of pg_dump --schema-only instead",
             address.typed,
             live.files.len(),
             u16::MAX - 1
@@ -108,21 +108,21 @@ fn read_in(
     live.files.append(&mut schema.files);
     elsewhere(transaction, &mut live)?;
     if !statements {
-        // Others say what runs.
+        // The other sources give the statements.
     } else if let Some(statistics) = statistics {
         statements::read(transaction, &statistics, &address.name, &schema, &mut live)?;
     } else {
         live.left_out.push(note(
-            "there is no pg_stat_statements, which counts the statements that clients run (CREATE EXTENSION \
-             pg_stat_statements, with shared_preload_libraries)",
-            "only functions and procedures are transaction types: what clients run is not considered",
+            "the extension pg_stat_statements, which counts the statements that clients run, is not installed (CREATE \
+             EXTENSION pg_stat_statements, with shared_preload_libraries)",
+            "only functions and procedures are transaction types; statements of clients are not considered",
         ));
     }
     live.ordered_otherwise = schema.ordered_otherwise;
     Ok(live)
 }
 
-/// What is not read: other schemas, aggregates, extensions' routines.
+/// Adds notes on what is not read: other schemas, aggregates, routines of extensions.
 fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), postgres::Error> {
     let schemas = transaction.query(
         "SELECT n.nspname::text, (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid \
@@ -138,11 +138,10 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
         if tables + routines > 0 {
             live.left_out.push(note(
                 &format!(
-                    "schema \"{name}\" is not read, with {tables} tables and views and {routines} routines: only \
+                    "schema \"{name}\" is not read, with {tables} tables and views and {routines} routines; only \
                      \"public\" is"
                 ),
-                "they have no verdicts, and a statement that names a table of both is taken to mean the one of \
-                 \"public\"",
+                "they have no verdicts, and a table name in a statement always means the table in \"public\"",
             ));
         }
     }
@@ -157,13 +156,13 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
     if aggregates > 0 {
         live.left_out.push(note(
             &format!("{aggregates} aggregates and window functions are not read"),
-            "transactions that use them are unknown",
+            "transactions that use them are not analysed",
         ));
     }
     if of_extensions > 0 {
         live.left_out.push(note(
             &format!("{of_extensions} functions of extensions are not read"),
-            "transactions that use them are unknown, and they are transaction types of nobody",
+            "they are not transaction types themselves, and transactions that use them are not analysed",
         ));
     }
     Ok(())

@@ -1,24 +1,24 @@
-//! A database's catalogs as the SQL that would declare what is there: one source for each table, constraint, view,
-//! routine, trigger, named by what it is. So the front end that reads files reads a database, too, and what it
-//! does not understand is left out, and told, with the same meaning.
+//! A database's catalogs as the SQL that declares their contents: one source for each table, constraint, view, routine
+//! and trigger, named by its kind and name. The front end that reads files then reads a database as well, and skips
+//! the same things with the same effect.
 //!
-//! Columns are in CREATE TABLE, constraints beside it. What PostgreSQL would refuse in these words (the children of a table that others
-//! inherit from) is put so that the front end refuses it, too.
+//! Columns are in CREATE TABLE, constraints in statements of their own. A table with children by inheritance is
+//! written in a form that PostgreSQL would refuse, so that the front end refuses it as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_sql::SourceFile;
 use postgres::Transaction;
 
-/// Objects of the schema that is read, and not an extension's.
+/// The condition for objects of the schema `public` that do not belong to an extension.
 const OWN: &str = "nspname = 'public' AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.objid = o.oid \
     AND e.classid = o.tableoid AND e.deptype = 'e')";
 
-/// What the catalogs say.
+/// The contents of the catalogs.
 #[derive(Default)]
 pub(super) struct Schema {
     pub(super) files: Vec<SourceFile>,
-    /// Columns that are text to the analyser and that the database orders otherwise: by table and column.
+    /// Columns, by table and name, that the analyser treats as text and whose collation is not bytewise.
     pub(super) ordered_otherwise: BTreeSet<(String, String)>,
     /// Names of tables and views.
     pub(super) relations: BTreeSet<String>,
@@ -26,7 +26,7 @@ pub(super) struct Schema {
     pub(super) routines: BTreeSet<String>,
 }
 
-/// Reads the catalogs; `place` is what sources are named by.
+/// Reads the catalogs; the names of sources begin with `place`.
 pub(super) fn read(
     transaction: &mut Transaction<'_>,
     place: &str,
@@ -93,7 +93,7 @@ impl Reader<'_, '_> {
             .push(SourceFile::new(name, format!("{text};\n")));
     }
 
-    /// Objects that the database itself writes down.
+    /// Adds objects whose SQL the query returns.
     fn listed(&mut self, kind: &str, query: &str) -> Result<(), postgres::Error> {
         for row in self.transaction.query(query, &[])? {
             self.add(kind, row.get(0), row.get(1));
@@ -101,8 +101,26 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Enumerations, domains and others, wherever they are declared.
+    /// Adds enumerations, domains and other types, of all schemas.
     fn types(&mut self) -> Result<(), postgres::Error> {
+        self.enumerations()?;
+        self.domains()?;
+        let rows = self.transaction.query(
+            &format!(
+                "SELECT format_type(o.oid, NULL) FROM pg_type o JOIN pg_namespace n ON n.oid = o.typnamespace \
+                 LEFT JOIN pg_class c ON c.oid = o.typrelid WHERE {OWN} \
+                 AND (c.relkind = 'c' OR o.typtype = 'r') ORDER BY o.oid"
+            ),
+            &[],
+        )?;
+        for row in rows {
+            let name: String = row.get(0);
+            self.add("type", &name, &format!("CREATE TYPE {name} AS ()"));
+        }
+        Ok(())
+    }
+
+    fn enumerations(&mut self) -> Result<(), postgres::Error> {
         let rows = self.transaction.query(
             "SELECT format_type(t.oid, NULL), array_agg(e.enumlabel::text ORDER BY e.enumsortorder) \
              FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid GROUP BY t.oid ORDER BY t.oid",
@@ -114,7 +132,11 @@ impl Reader<'_, '_> {
             let text = format!("CREATE TYPE {name} AS ENUM ({})", quoted.join(", "));
             self.add("type", &name, &text);
         }
-        // A domain over another is declared after it.
+        Ok(())
+    }
+
+    fn domains(&mut self) -> Result<(), postgres::Error> {
+        // In the order of oids: a domain over another one is declared after it.
         let rows = self.transaction.query(
             "SELECT format_type(t.oid, NULL), format_type(t.typbasetype, t.typtypmod), \
              t.typnotnull, pg_get_expr(t.typdefaultbin, 0), \
@@ -140,22 +162,10 @@ impl Reader<'_, '_> {
             }
             self.add("domain", &name, &text);
         }
-        let rows = self.transaction.query(
-            &format!(
-                "SELECT format_type(o.oid, NULL) FROM pg_type o JOIN pg_namespace n ON n.oid = o.typnamespace \
-                 LEFT JOIN pg_class c ON c.oid = o.typrelid WHERE {OWN} \
-                 AND (c.relkind = 'c' OR o.typtype = 'r') ORDER BY o.oid"
-            ),
-            &[],
-        )?;
-        for row in rows {
-            let name: String = row.get(0);
-            self.add("type", &name, &format!("CREATE TYPE {name} AS ()"));
-        }
         Ok(())
     }
 
-    /// Those that no column owns; what is usual of them is not said.
+    /// Adds sequences that no identity column owns. Default options are not written.
     fn sequences(&mut self) -> Result<(), postgres::Error> {
         let rows = self.transaction.query(
             &format!(
@@ -181,16 +191,20 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn tables(&mut self) -> Result<(), postgres::Error> {
-        let bytewise: bool = self
-            .transaction
-            .query_one(
-                "SELECT coalesce(to_jsonb(d)->>'datlocprovider', 'c') = 'c' \
-                 AND lower(replace(d.datcollate, '-', '')) IN ('c', 'posix', 'c.utf8') \
-                 FROM pg_database d WHERE d.datname = current_database()",
-                &[],
-            )?
-            .get(0);
+    /// Whether the database's default collation orders text by its bytes.
+    fn is_bytewise(&mut self) -> Result<bool, postgres::Error> {
+        let row = self.transaction.query_one(
+            "SELECT coalesce(to_jsonb(d)->>'datlocprovider', 'c') = 'c' \
+             AND lower(replace(d.datcollate, '-', '')) IN ('c', 'posix', 'c.utf8') \
+             FROM pg_database d WHERE d.datname = current_database()",
+            &[],
+        )?;
+        Ok(row.get(0))
+    }
+
+    /// The column definitions of all tables, by the table's oid.
+    fn columns(&mut self) -> Result<BTreeMap<u32, Vec<String>>, postgres::Error> {
+        let bytewise = self.is_bytewise()?;
         let mut columns: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let rows = self.transaction.query(
             &format!(
@@ -216,7 +230,6 @@ impl Reader<'_, '_> {
             let mut text = format!("{column} {shown}");
             let collation: Option<String> = row.get(9);
             match collation.as_deref() {
-                // What all of the database has.
                 Some("default") if !bytewise => {
                     let of_column = (raw_table.clone(), raw.clone());
                     self.schema.ordered_otherwise.insert(of_column);
@@ -224,28 +237,24 @@ impl Reader<'_, '_> {
                 None | Some("default" | "C" | "POSIX") => {}
                 Some(other) => text.push_str(&format!(" COLLATE {}", name(other))),
             }
-            let default: Option<String> = row.get(6);
             let (identity, generated): (String, String) = (row.get(7), row.get(8));
-            let cycles: bool = row.get(10);
-            let options = if cycles { " (CYCLE)" } else { "" };
-            let how = match (identity.as_str(), generated.as_str(), default) {
-                ("a", ..) => format!(" GENERATED ALWAYS AS IDENTITY{options}"),
-                ("d", ..) => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
-                (_, "s" | "v", Some(expression)) => {
-                    format!(" GENERATED ALWAYS AS ({expression}) STORED")
-                }
-                // Numbers that come again are not told from one another as generated ones are.
-                (_, _, Some(_)) if cycles => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
-                (_, _, Some(expression)) => format!(" DEFAULT {expression}"),
-                (_, _, None) => String::new(),
-            };
-            text.push_str(&how);
+            text.push_str(&value_source(
+                &identity,
+                &generated,
+                row.get(6),
+                row.get(10),
+            ));
             let not_null: bool = row.get(5);
             if not_null {
                 text.push_str(" NOT NULL");
             }
             columns.entry(table).or_default().push(text);
         }
+        Ok(columns)
+    }
+
+    fn tables(&mut self) -> Result<(), postgres::Error> {
+        let mut columns = self.columns()?;
         let rows = self.transaction.query(
             &format!(
                 "SELECT o.oid, o.relname::text, quote_ident(o.relname), o.relkind::text, \
@@ -279,7 +288,7 @@ impl Reader<'_, '_> {
                 format!("{before}CREATE {foreign}TABLE public.{shown} (\n    {columns}\n){behind}");
             self.add("table", &format!("public.{shown}"), &text);
             if let Some(whole) = attached {
-                // Which of the rows it has is no matter.
+                // The bounds of the partition do not matter.
                 let text =
                     format!("ALTER TABLE ONLY {whole} ATTACH PARTITION public.{shown} DEFAULT");
                 self.add("partition", &format!("public.{shown}"), &text);
@@ -349,7 +358,23 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A text in which `char(n)` is what it is to the server inside of an expression.
+/// Where a column gets its value from: the identity, generation or default clause of its definition.
+fn value_source(identity: &str, generated: &str, default: Option<String>, cycles: bool) -> String {
+    let options = if cycles { " (CYCLE)" } else { "" };
+    match (identity, generated, default) {
+        ("a", ..) => format!(" GENERATED ALWAYS AS IDENTITY{options}"),
+        ("d", ..) => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
+        (_, "s" | "v", Some(expression)) => {
+            format!(" GENERATED ALWAYS AS ({expression}) STORED")
+        }
+        // The numbers of a sequence that cycles are not unique, as generated keys are.
+        (_, _, Some(_)) if cycles => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
+        (_, _, Some(expression)) => format!(" DEFAULT {expression}"),
+        (_, _, None) => String::new(),
+    }
+}
+
+/// The text with the server's `bpchar` in casts written as `text`.
 pub(super) fn plain(text: &str) -> String {
     const CAST: &str = "::bpchar";
     let mut out = String::with_capacity(text.len());
@@ -367,7 +392,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// A condition with IN and NOT IN, which the server writes as `= ANY (ARRAY[…])` and `<> ALL (ARRAY[…])`.
+/// The condition with IN and NOT IN, which the server writes as `= ANY (ARRAY[…])` and `<> ALL (ARRAY[…])`.
 fn listed_again(condition: &str) -> String {
     let mut out = String::new();
     let mut rest = condition;
@@ -411,7 +436,7 @@ fn listed_again(condition: &str) -> String {
     out
 }
 
-/// Where the bracket closes that a list of constants stands in.
+/// The position of the bracket that closes a list of constants.
 fn list_end(text: &str) -> Option<usize> {
     let (mut quoted, mut depth) = (false, 0_usize);
     for (at, c) in text.char_indices() {

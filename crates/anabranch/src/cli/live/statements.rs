@@ -1,8 +1,8 @@
-//! The statements that clients have run, as `pg_stat_statements` counts them. Each is a transaction type of its own:
-//! which of them run in one transaction it does not tell.
+//! The statements that clients ran, from `pg_stat_statements`. Each is a transaction type of its own, since the view
+//! does not record which of them ran in one transaction.
 //!
-//! Its `$n` stand where constants or parameters stood. From PostgreSQL 18 on it writes a list of them as
-//! `$1 /*, ... */`: that is two values here, for one would be an equation.
+//! The view replaces constants and parameters by `$n`. From PostgreSQL 18 on it writes a list of them as
+//! `$1 /*, ... */`, which is read as two values: a single one would be an equation.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,22 @@ use super::schema::{Schema, plain};
 use super::{Live, note};
 use crate::cli::traffic::{Query, called, normal};
 
-/// The most statements that are read: those that ran most often.
+/// At most this many statements are read: those that ran most often.
 const STATEMENTS_MAX: usize = 5_000;
 
-/// How a list of values is written down since PostgreSQL 18.
+/// The text for the rest of a list of values since PostgreSQL 18.
 const SQUASHED: &str = "/*, ... */";
 
-/// The view, where there is one.
+/// The view of the extension.
 pub(super) struct Statistics {
     name: String,
-    tells_nesting: bool,
+    /// Whether the view has the column `toplevel`.
+    has_toplevel: bool,
 }
 
-/// What is left out, counted.
+/// The numbers of statements that are skipped, by reason.
 #[derive(Default)]
-struct LeftOut {
+struct SkippedCounts {
     utility: u64,
     copies: u64,
     of_catalogs: u64,
@@ -36,7 +37,8 @@ struct LeftOut {
     beyond: u64,
 }
 
-/// Looks for the extension's view. One that somebody else has made might run what he likes.
+/// Finds the view of the extension. A view of that name that does not belong to the extension is not used, since
+/// reading it could run any code.
 pub(super) fn find(
     transaction: &mut Transaction<'_>,
 ) -> Result<Option<Statistics>, postgres::Error> {
@@ -49,11 +51,11 @@ pub(super) fn find(
     )?;
     Ok(rows.first().map(|row| Statistics {
         name: row.get(0),
-        tells_nesting: row.get(1),
+        has_toplevel: row.get(1),
     }))
 }
 
-/// Reads what it has of this database into `live`.
+/// Reads the statements of this database into `live`.
 pub(super) fn read(
     transaction: &mut Transaction<'_>,
     statistics: &Statistics,
@@ -61,8 +63,8 @@ pub(super) fn read(
     schema: &Schema,
     live: &mut Live,
 ) -> Result<(), postgres::Error> {
-    let outermost = match statistics.tells_nesting {
-        // What routines and triggers run is in them.
+    let outermost = match statistics.has_toplevel {
+        // Statements of routines and triggers belong to these.
         true => "AND s.toplevel",
         false => "",
     };
@@ -71,17 +73,17 @@ pub(super) fn read(
          WHERE d.datname = current_database()) {outermost} GROUP BY s.query ORDER BY 2 DESC, 1",
         statistics.name
     );
-    let mut left_out = LeftOut::default();
+    let mut skipped = SkippedCounts::default();
     let mut found: BTreeMap<String, (String, u64)> = BTreeMap::new();
     for row in transaction.query(&query, &[])? {
         let (text, calls, rows): (Option<String>, i64, i64) = (row.get(0), row.get(1), row.get(2));
         let calls = u64::try_from(calls).unwrap_or(0);
         let rows = u64::try_from(rows).unwrap_or(0);
         let Some(text) = text.filter(|text| text != "<insufficient privilege>") else {
-            left_out.unreadable += rows;
+            skipped.unreadable += rows;
             continue;
         };
-        left_out.duplicates += rows.saturating_sub(1);
+        skipped.duplicates += rows.saturating_sub(1);
         if let Some(routine) = called(&text)
             && schema.routines.contains(&routine)
         {
@@ -90,15 +92,15 @@ pub(super) fn read(
             continue;
         }
         match kind(&text, schema) {
-            Kind::Utility => left_out.utility += 1,
-            Kind::Copy => left_out.copies += 1,
-            Kind::OfCatalogs => left_out.of_catalogs += 1,
-            Kind::Data if found.len() >= STATEMENTS_MAX => left_out.beyond += 1,
+            Kind::Utility => skipped.utility += 1,
+            Kind::Copy => skipped.copies += 1,
+            Kind::OfCatalogs => skipped.of_catalogs += 1,
+            Kind::Data if found.len() >= STATEMENTS_MAX => skipped.beyond += 1,
             Kind::Data => {
                 let text = several(&plain(&text));
                 match found.get_mut(&normal(&text)) {
                     Some((_, known)) => {
-                        left_out.duplicates += 1;
+                        skipped.duplicates += 1;
                         *known = known.saturating_add(calls);
                     }
                     None => {
@@ -109,7 +111,7 @@ pub(super) fn read(
         }
     }
     for (number, (text, calls)) in found.into_values().enumerate() {
-        // A client's own name for it stands in the comment before it, as sqlc has it.
+        // A comment in sqlc's form before the statement has the client's name for it.
         let named = text.starts_with(['-', '/']) && text.contains("name:");
         let header = match named {
             true => String::new(),
@@ -120,54 +122,55 @@ pub(super) fn read(
         live.files.push(file);
         live.calls.push(Query { text, calls });
     }
-    tell(&left_out, live);
+    add_notes(&skipped, live);
     Ok(())
 }
 
-fn tell(left_out: &LeftOut, live: &mut Live) {
+/// Adds notes on the skipped statements.
+fn add_notes(skipped: &SkippedCounts, live: &mut Live) {
     live.left_out.push(note(
-        "pg_stat_statements tells statements, and not which of them run in one transaction",
-        "each is judged by itself: what an application checks in one statement and changes in another of the same \
-         transaction is not considered, unless its source is given, too",
+        "pg_stat_statements does not record which statements run in one transaction",
+        "each statement is a transaction type of its own. A check in one statement before a change in another of the \
+         same transaction is not considered; analyze the application's source as well for that",
     ));
-    let LeftOut {
+    let SkippedCounts {
         utility,
         copies,
         of_catalogs,
         duplicates,
         unreadable,
         beyond,
-    } = left_out;
+    } = skipped;
     let counted = [
         (
             *utility,
-            "of pg_stat_statements are no queries (BEGIN, SET, CREATE and the like)",
-            "they are passed over",
+            "in pg_stat_statements are utility statements (BEGIN, SET, CREATE and the like)",
+            "they are ignored",
         ),
         (
             *copies,
-            "of pg_stat_statements are COPY",
-            "rows that they load are not considered",
+            "in pg_stat_statements are COPY",
+            "the rows that they load are not considered",
         ),
         (
             *of_catalogs,
-            "of pg_stat_statements ask for the system's catalogs alone",
-            "they are passed over",
+            "in pg_stat_statements read only the system's catalogs",
+            "they are ignored",
         ),
         (
             *duplicates,
-            "of pg_stat_statements are there more than once (for several users, or written otherwise)",
-            "they count as one each, with the calls of all",
+            "in pg_stat_statements are duplicates (for several users, or written differently)",
+            "duplicates count as one statement, with the calls of all",
         ),
         (
             *unreadable,
-            "of pg_stat_statements cannot be read by this user",
-            "what they do is not considered: GRANT pg_read_all_stats, or connect as who runs them",
+            "in pg_stat_statements cannot be read by this user",
+            "they are not considered; GRANT pg_read_all_stats, or connect as the user that runs them",
         ),
         (
             *beyond,
-            "of pg_stat_statements ran less often than the 5000 that are read",
-            "what they do is not considered",
+            "in pg_stat_statements ran less often than the 5000 that are read",
+            "they are not considered",
         ),
     ];
     for (number, what, meaning) in counted {
@@ -190,7 +193,7 @@ enum Kind {
 }
 
 fn kind(text: &str, schema: &Schema) -> Kind {
-    // What may read or write rows, whatever it is, is not passed over.
+    // Everything that may read or write rows is read.
     const DATA: [&str; 15] = [
         "select", "insert", "update", "delete", "with", "values", "merge", "truncate", "call",
         "execute", "do", "replace", "table", "refresh", "declare",
@@ -221,7 +224,7 @@ fn kind(text: &str, schema: &Schema) -> Kind {
     }
 }
 
-/// A list that stands for any number of values, as two: one would be one value.
+/// Writes a list of any number of values as two values; a single one would be an equation.
 fn several(text: &str) -> String {
     let mut text = text.to_owned();
     let mut next = 1;
@@ -239,7 +242,7 @@ fn several(text: &str) -> String {
     text
 }
 
-/// What a statement is called that has no name: by what it does and to which table.
+/// The name of a statement without one: its verb and its table.
 fn name(text: &str) -> String {
     let normal = normal(text);
     let words: Vec<&str> = normal

@@ -1,4 +1,4 @@
-//! Connections by TLS, and whom they believe.
+//! TLS connections, and the verification of certificates.
 
 use std::fmt;
 use std::path::Path;
@@ -21,10 +21,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{Mode, Roots, Tls};
 
 impl Tls {
-    /// What makes connections; reads the files.
+    /// The connector with these settings; reads the files.
     ///
     /// # Errors
-    /// Which file cannot be used, and why.
+    /// When a file cannot be read or used; the message names it.
     pub(in crate::cli::live) fn connector(&self) -> Result<MakeRustlsConnect, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions: &[&SupportedProtocolVersion] = match self.newest_only {
@@ -42,13 +42,13 @@ impl Tls {
                 .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
                 .map_err(|error| {
                     format!(
-                        "{} and {} do not fit: {error}",
+                        "{} and {} do not match: {error}",
                         certificate.display(),
                         key.display()
                     )
                 })?,
         };
-        // Registered for PostgreSQL, which demands it of direct connections.
+        // The registered protocol name, which PostgreSQL requires for direct TLS connections.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(MakeRustlsConnect::new(config))
     }
@@ -59,14 +59,14 @@ impl Tls {
     ) -> Result<Arc<dyn ServerCertVerifier>, String> {
         let mut roots = RootCertStore::empty();
         let pinned = match &self.roots {
-            Roots::Anybody => return Ok(Arc::new(Anybody(provider))),
+            Roots::Unverified => return Ok(Arc::new(Unverified(provider))),
             Roots::System => {
                 let found = rustls_native_certs::load_native_certs();
                 roots.add_parsable_certificates(found.certs);
                 if roots.is_empty() {
                     let why = found.errors.iter().map(|error| format!(": {error}"));
                     return Err(format!(
-                        "this machine knows no authorities (sslrootcert=system){}",
+                        "this machine has no trusted authorities (sslrootcert=system){}",
                         why.collect::<String>()
                     ));
                 }
@@ -90,7 +90,7 @@ impl Tls {
         let by_authority =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .with_crls(revoked)
-                // An authority without a list has taken nothing back, as for OpenSSL a list is of its authority.
+                // An authority without a list has revoked nothing; for OpenSSL as well, a list belongs to an authority.
                 .allow_unknown_revocation_status()
                 .build()
                 .map_err(|error| match &self.revoked {
@@ -109,18 +109,18 @@ fn cannot(what: &str, file: &Path, error: &dyn fmt::Display) -> String {
     format!("{} cannot be {what}: {error}", file.display())
 }
 
-/// The certificates of a file, of which there is one at least.
+/// The certificates of a file; at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Vec<_> = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
         .map_err(|error| cannot("read", file, &error))?;
     match found.is_empty() {
-        true => Err(format!("{} has no certificate in PEM", file.display())),
+        true => Err(format!("{} has no certificate in PEM form", file.display())),
         false => Ok(found),
     }
 }
 
-/// The key of a file that nobody else may read.
+/// The private key of a file, which other users must not be able to read.
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
     #[cfg(unix)]
     {
@@ -128,11 +128,11 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
         let known = file
             .metadata()
             .map_err(|error| cannot("read", file, &error))?;
-        // As libpq has it: a group may read what root keeps for it.
+        // As in libpq: the group may read a file that belongs to root.
         let forbidden = if known.uid() == 0 { 0o037 } else { 0o077 };
         if known.mode() & forbidden != 0 {
             return Err(format!(
-                "{} is a private key that others may read: chmod 600 {}",
+                "{} is a private key that other users can read: run chmod 600 {}",
                 file.display(),
                 file.display()
             ));
@@ -140,18 +140,18 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
     }
     PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
         rustls::pki_types::pem::Error::NoItemsFound => format!(
-            "{} has no private key in PEM that needs no password",
+            "{} has no private key in PEM form without a password",
             file.display()
         ),
         error => cannot("read", file, &error),
     })
 }
 
-/// Believes everybody: what is encrypted for whoever answers.
+/// Accepts every certificate: encrypts, but does not authenticate the server.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Unverified(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for Unverified {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -163,7 +163,7 @@ impl ServerCertVerifier for Anybody {
         Ok(ServerCertVerified::assertion())
     }
 
-    // A signature by a key that nobody vouches for tells nothing, and old certificates are not understood.
+    // A signature by an unverified key proves nothing, and the verification would fail on old certificates.
     fn verify_tls12_signature(
         &self,
         _: &[u8],
@@ -187,14 +187,14 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Believes authorities.
+/// Verifies certificates by authorities.
 #[derive(Debug)]
 struct Verifier {
     by_authority: Arc<WebPkiServerVerifier>,
-    /// Certificates that are believed themselves: one that signed itself stands in both files, as PostgreSQL's
-    /// manual makes them.
+    /// Certificates that are trusted themselves: a self-signed one is both the server's and the root certificate, as in
+    /// PostgreSQL's manual.
     pinned: Vec<CertificateDer<'static>>,
-    /// Whether it has to be that server's, by its name.
+    /// Whether the certificate has to be for the server's name.
     is_named: bool,
 }
 
@@ -211,7 +211,7 @@ impl ServerCertVerifier for Verifier {
             self.by_authority
                 .verify_server_cert(certificate, intermediates, name, ocsp, now);
         match by_authority {
-            // The name is looked at last: all else is well.
+            // The name is checked last: everything else is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.is_named => Ok(ServerCertVerified::assertion()),
@@ -255,12 +255,12 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Whether what is wrong with a certificate is that it may sign others: its time has been looked at before.
+/// Whether the error is only that the certificate may sign others. Its validity period was checked before.
 fn is_of_authority(error: &rustls::OtherError) -> bool {
     error.to_string().contains("CaUsedAsEndEntity")
 }
 
-/// What to do about a handshake that failed; none where TLS is not to blame.
+/// What to do about a failed handshake; None if TLS is not the reason.
 pub(in crate::cli::live) fn advice(error: &postgres::Error) -> Option<String> {
     let source = std::error::Error::source(error)?;
     let of_io = source.downcast_ref::<std::io::Error>();
@@ -270,33 +270,34 @@ pub(in crate::cli::live) fn advice(error: &postgres::Error) -> Option<String> {
     let Some(found) = found else {
         let has_none = source.to_string() == "server does not support TLS";
         return has_none.then(|| {
-            "start it with ssl=on, or say sslmode=disable where nobody listens".to_owned()
+            "start the server with ssl=on, or use sslmode=disable on a network that you trust"
+                .to_owned()
         });
     };
     let Error::InvalidCertificate(reason) = found else {
         return Some(
-            "look at what its log says of it; TLS 1.2 and 1.3 are spoken, and sslcert=FILE and sslkey=FILE show a \
-             certificate of one's own"
+            "see the server's log; TLS 1.2 and 1.3 are supported, and sslcert=FILE and sslkey=FILE give a client \
+             certificate"
                 .to_owned(),
         );
     };
     Some(match reason {
         CertificateError::UnknownIssuer => {
-            "none of the authorities in sslrootcert has signed its certificate: name the one that has, or find out who \
-             answers there"
+            "no authority in sslrootcert signed the server's certificate: name the authority that did, or check that \
+             this is the right server"
                 .to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "its certificate is another's: connect under an alternative name that it has (its common name does not \
-             count), or say sslmode=verify-ca where its authority signs for your servers alone"
+            "the server's certificate is for another name: connect under one of its alternative names (its common name \
+             does not count), or use sslmode=verify-ca if its authority signs for your servers only"
                 .to_owned()
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired: renew it, and see that this machine's clock is right".to_owned()
+            "the server's certificate has expired: renew it, and check this machine's clock".to_owned()
         }
         CertificateError::Revoked => {
-            "its certificate was taken back (sslcrl): give it a new one".to_owned()
+            "the server's certificate is revoked (sslcrl): install a new one".to_owned()
         }
-        _ => "give it another certificate, of version 3, signed by an authority in sslrootcert".to_owned(),
+        _ => "install another certificate on the server, of version 3, signed by an authority in sslrootcert".to_owned(),
     })
 }

@@ -1,9 +1,9 @@
-//! TLS to a PostgreSQL database, as libpq has it: its parameters, its environment, its files, its meanings
-//! (PostgreSQL's manual, "SSL Support" of libpq).
+//! TLS to a PostgreSQL database, with libpq's parameters, environment variables and files (PostgreSQL's manual, "SSL
+//! Support" of libpq).
 //!
-//! Where it departs: a root certificate that is named and not there is refused in every mode that would verify by
-//! it; `prefer` and `allow` verify nothing even where `root.crt` is there; a name is looked for among the
-//! certificate's alternative names alone, never in its common name (RFC 9525, §2).
+//! Departures from libpq: a root certificate that is named but missing is refused in every mode that would use it;
+//! `prefer` and `allow` verify nothing even if `root.crt` exists; the server's name is compared with the certificate's
+//! alternative names only, never with its common name (RFC 9525, §2).
 
 #[cfg(feature = "tls")]
 mod connector;
@@ -18,7 +18,7 @@ use postgres::config::SslMode;
 
 pub(super) use connector::advice;
 
-/// Parameters of an address that are read here, and the environment's words for them.
+/// The TLS parameters of an address, and the environment variables for them.
 const PARAMETERS: [(&str, &str); 6] = [
     ("sslmode", "PGSSLMODE"),
     ("sslrootcert", "PGSSLROOTCERT"),
@@ -28,23 +28,23 @@ const PARAMETERS: [(&str, &str); 6] = [
     ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION"),
 ];
 
-/// The folder, in the user's own, with what is not named.
+/// The folder in the user's home with the default files.
 const FOLDER: &str = ".postgresql";
 
-/// What `sslmode` says: how much is demanded of a connection.
+/// The modes of `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// In the clear.
+    /// Not encrypted.
     Disable,
-    /// In the clear, or by TLS where that is refused.
+    /// Not encrypted, or by TLS if the server refuses that.
     Allow,
-    /// By TLS, or in the clear where there is none.
+    /// By TLS, or not encrypted if the server has no TLS.
     Prefer,
-    /// By TLS, with whomever.
+    /// By TLS, with any certificate.
     Require,
-    /// By TLS, with whom a known authority has signed for.
+    /// By TLS, with a certificate that a trusted authority signed.
     VerifyCa,
-    /// By TLS, with whom a known authority has signed for by this name.
+    /// By TLS, with a certificate for the server's name that a trusted authority signed.
     VerifyFull,
 }
 
@@ -58,7 +58,7 @@ impl Mode {
         Mode::VerifyFull,
     ];
 
-    /// What is tried, one after the other.
+    /// The driver's modes to try, in order.
     pub(super) fn attempts(self) -> &'static [SslMode] {
         match self {
             Mode::Disable => &[SslMode::Disable],
@@ -82,95 +82,98 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Whose signature is believed.
+/// The trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Roots {
-    /// Everybody's.
-    Anybody,
-    /// The authorities of this machine's.
+    /// Certificates are not verified.
+    Unverified,
+    /// The authorities of this machine.
     System,
-    /// Those of a file.
+    /// The authorities in a file.
     File(PathBuf),
 }
 
-/// How a connection is kept from others.
+/// The TLS settings of a connection.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     not(feature = "tls"),
-    expect(dead_code, reason = "no connection is made by them")
+    expect(dead_code, reason = "only the feature `tls` reads them")
 )]
 pub(super) struct Tls {
     pub(super) mode: Mode,
     roots: Roots,
-    /// Files with certificates that were taken back.
+    /// A file of certificate revocation lists.
     revoked: Option<PathBuf>,
-    /// Files with the certificate that we show, and its key.
+    /// The files of the client's certificate and its key.
     identity: Option<(PathBuf, PathBuf)>,
-    /// Whether TLS 1.2 will not do.
+    /// Whether TLS 1.2 is refused.
     newest_only: bool,
 }
 
-/// Whether a parameter of an address is read here.
+/// Whether a parameter of an address is a TLS parameter.
 pub(super) fn is_parameter(key: &str) -> bool {
     PARAMETERS.iter().any(|(parameter, _)| *parameter == key)
 }
 
 impl Tls {
-    /// What the parameters of an address say, or else the environment, or else the files of the user's folder.
+    /// The settings: from the parameters of an address, else from the environment, else from the default files.
     ///
     /// # Errors
-    /// What is said, and cannot be.
+    /// When a setting is invalid, or settings contradict each other.
     pub(super) fn new(
         parameter: impl Fn(&str) -> Option<String>,
         environment: impl Fn(&str) -> Option<String>,
         home: Option<&Path>,
     ) -> Result<Tls, String> {
-        let said = |key: &str| {
+        let setting = |key: &str| {
             let named = PARAMETERS.iter().find(|(parameter, _)| *parameter == key);
             let fallback = named.and_then(|(_, variable)| environment(variable));
             parameter(key).filter(|v| !v.is_empty()).or(fallback)
         };
-        let usual = |name: &str| {
+        let default_file = |name: &str| {
             let file = home.map(|home| home.join(FOLDER).join(name));
             file.filter(|file| file.exists())
         };
-        let root = said("sslrootcert");
+        let root = setting("sslrootcert");
         let of_system = root.as_deref() == Some("system");
-        let mode = match said("sslmode") {
-            Some(said) => Mode::ALL
+        let mode = match setting("sslmode") {
+            Some(name) => Mode::ALL
                 .into_iter()
-                .find(|mode| mode.to_string() == said)
+                .find(|mode| mode.to_string() == name)
                 .ok_or_else(|| {
                     let all = Mode::ALL.map(|mode| mode.to_string()).join(", ");
-                    format!("sslmode={said} is none of {all}")
+                    format!("sslmode={name} is not one of {all}")
                 })?,
             None if of_system => Mode::VerifyFull,
             None => Mode::Prefer,
         };
-        // Whoever buys a certificate of those authorities would pass.
+        // Public authorities sign for every server: only the name identifies this one.
         if of_system && mode < Mode::VerifyFull && mode != Mode::Disable {
             return Err(format!(
-                "sslmode={mode} is too weak for sslrootcert=system: say verify-full"
+                "sslmode={mode} is too weak for sslrootcert=system: use verify-full"
             ));
         }
         let root = match root {
             _ if of_system => Some(Roots::System),
             Some(file) => Some(Roots::File(file.into())),
-            None => usual("root.crt").map(Roots::File),
+            None => default_file("root.crt").map(Roots::File),
         };
         let (mode, roots) = match (mode, root) {
             (Mode::Require, Some(roots)) => (Mode::VerifyCa, roots),
             (Mode::VerifyCa | Mode::VerifyFull, Some(roots)) => (mode, roots),
             (Mode::VerifyCa | Mode::VerifyFull, None) => {
                 return Err(format!(
-                    "sslmode={mode} verifies by an authority's certificate, and none is named: say \
-                     sslrootcert=FILE, or sslrootcert=system for the authorities that this machine knows, or put it \
-                     into ~/{FOLDER}/root.crt"
+                    "sslmode={mode} needs the certificate of an authority, but none is named: add sslrootcert=FILE, \
+                     or sslrootcert=system for the authorities of this machine, or put the certificate into \
+                     ~/{FOLDER}/root.crt"
                 ));
             }
-            _ => (mode, Roots::Anybody),
+            _ => (mode, Roots::Unverified),
         };
-        let named = |key: &str, name: &str| said(key).map(PathBuf::from).or_else(|| usual(name));
+        let named = |key: &str, name: &str| {
+            let given = setting(key).map(PathBuf::from);
+            given.or_else(|| default_file(name))
+        };
         let identity = match (
             named("sslcert", "postgresql.crt"),
             named("sslkey", "postgresql.key"),
@@ -178,19 +181,19 @@ impl Tls {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (Some(certificate), None) => {
                 return Err(format!(
-                    "the certificate {} wants its key: say sslkey=FILE",
+                    "the certificate {} needs its key: add sslkey=FILE",
                     certificate.display()
                 ));
             }
             (None, _) => None,
         };
-        let newest_only = match said("ssl_min_protocol_version").as_deref() {
-            // What is older than 1.2 is not spoken.
+        let newest_only = match setting("ssl_min_protocol_version").as_deref() {
+            // Versions before 1.2 are not supported.
             None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => false,
             Some("TLSv1.3") => true,
             Some(other) => {
                 return Err(format!(
-                    "ssl_min_protocol_version={other} is none of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3"
+                    "ssl_min_protocol_version={other} is not one of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3"
                 ));
             }
         };
@@ -208,7 +211,7 @@ impl Tls {
 mod tests {
     use super::*;
 
-    fn said(parameters: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Tls, String> {
+    fn settings(parameters: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Tls, String> {
         let among = |pairs: &[(&str, &str)], key: &str| {
             let found = pairs.iter().find(|(k, _)| *k == key);
             found.map(|(_, v)| (*v).to_owned())
@@ -223,20 +226,20 @@ mod tests {
     #[test]
     fn parameters_mean_what_they_mean_to_libpq() {
         let found = |parameters: &[(&str, &str)], environment: &[(&str, &str)]| {
-            let tls = said(parameters, environment).unwrap_or_else(|error| panic!("{error}"));
+            let tls = settings(parameters, environment).unwrap_or_else(|error| panic!("{error}"));
             (tls.mode, tls.roots)
         };
         let file = |name: &str| Roots::File(name.into());
-        assert_eq!(found(&[], &[]), (Mode::Prefer, Roots::Anybody));
+        assert_eq!(found(&[], &[]), (Mode::Prefer, Roots::Unverified));
         assert_eq!(
             found(&[("sslmode", "allow")], &[("PGSSLMODE", "require")]),
-            (Mode::Allow, Roots::Anybody)
+            (Mode::Allow, Roots::Unverified)
         );
         assert_eq!(
             found(&[], &[("PGSSLMODE", "require")]),
-            (Mode::Require, Roots::Anybody)
+            (Mode::Require, Roots::Unverified)
         );
-        // Whoever names an authority means that it is asked.
+        // A named authority is used to verify.
         assert_eq!(
             found(&[("sslmode", "require"), ("sslrootcert", "a")], &[]),
             (Mode::VerifyCa, file("a"))
@@ -254,18 +257,18 @@ mod tests {
         );
         for (parameters, words) in [
             (&[("sslmode", "verify-full")][..], "none is named"),
-            (&[("sslmode", "sometimes")], "none of disable, allow"),
+            (&[("sslmode", "sometimes")], "not one of disable, allow"),
             (
                 &[("sslrootcert", "system"), ("sslmode", "verify-ca")],
                 "too weak",
             ),
-            (&[("sslcert", "mine")], "wants its key"),
+            (&[("sslcert", "mine")], "needs its key"),
             (
                 &[("ssl_min_protocol_version", "SSLv3")],
-                "none of TLSv1, TLSv1.1",
+                "not one of TLSv1, TLSv1.1",
             ),
         ] {
-            let error = said(parameters, &[]).unwrap_err();
+            let error = settings(parameters, &[]).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
     }

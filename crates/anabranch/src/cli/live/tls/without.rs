@@ -1,26 +1,26 @@
-//! A build without TLS: what demands it is refused.
+//! A build without TLS: settings that demand TLS are refused.
 
 use postgres::NoTls;
 
 use super::{Mode, Tls};
 
 impl Tls {
-    /// What makes connections, in the clear.
+    /// The connector for connections that are not encrypted.
     ///
     /// # Errors
-    /// When that is not what is demanded.
+    /// When the settings demand TLS.
     pub(in crate::cli::live) fn connector(&self) -> Result<NoTls, String> {
         match self.mode {
             Mode::Disable | Mode::Allow | Mode::Prefer => Ok(NoTls),
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => Err(format!(
-                "sslmode={} demands TLS, and this program was built without (the feature `tls`)",
+                "sslmode={} demands TLS, but this program was built without the feature `tls`",
                 self.mode
             )),
         }
     }
 }
 
-/// What to do about a handshake that failed: none is made.
+/// What to do about a failed handshake; there is none without TLS.
 pub(in crate::cli::live) fn advice(_: &postgres::Error) -> Option<String> {
     None
 }
