@@ -63,7 +63,7 @@ use footprint::Footprint;
 use guard::KeyedGuard;
 use invariant::{Content, Declared};
 use merge::MergeModel;
-use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, Verdict};
+use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, ReadSubset, Verdict};
 use rule::{Context, Finding, Need};
 use solve::Solver;
 
@@ -148,53 +148,31 @@ pub fn analyze_with(
     summaries: &[TransactionSummary],
     options: &Options,
 ) -> Plan {
-    let Options {
-        topology,
-        guarantee,
-        limits,
-        ..
-    } = *options;
+    let serializable = options.guarantee == Guarantee::Serializable;
     let seen = unanalysed::with_representative(catalog, summaries);
     let footprint = Footprint::new(catalog, &seen);
     let declared = invariant::collect(&footprint);
     let findings = judge_all(&footprint, &declared, &options.solver);
-    let needs = match guarantee {
-        Guarantee::Invariants => requirements(&findings, |_| true),
-        Guarantee::Serializable => {
-            // Some invariants are evaluated on more than the rows that statements name.
-            let mut needs = every_access(&footprint);
-            needs.extend(requirements(&findings, |_| true));
-            needs
-        }
+    let mut needs = match serializable {
+        true => every_access(&footprint),
+        false => Vec::new(),
     };
+    // Under serializability, too: some invariants are evaluated on more than the rows that statements name.
+    needs.extend(requirements(&findings, |_| true));
     let mut held = guard::guards(&footprint, &needs);
-    let serializable = guarantee == Guarantee::Serializable;
-    let weights: Vec<u64> = summaries
-        .iter()
-        .map(|s| {
-            let weight = options.weights.get(&s.name).copied();
-            weight.unwrap_or(1).min(WEIGHT_MAX)
-        })
-        .collect();
-    let checked: Vec<(Vec<AssertionCheck>, Vec<usize>)> = (0..footprint.types.len())
-        .map(|owner| {
-            let summary = footprint.types[owner].summary;
-            if summary.does_anything {
-                return Default::default();
-            }
-            assertion_checks(summary, &declared, &findings, owner, serializable)
-        })
-        .collect();
-    let accesses = match guarantee {
-        Guarantee::Invariants => partition::access::guards(&held),
-        Guarantee::Serializable => {
-            let evaluated = checked.iter().map(|(checks, _)| checks);
-            let evaluated: Vec<Vec<usize>> = evaluated
-                .map(|checks| checks.iter().map(|c| c.invariant).collect())
-                .collect();
+    let weights = weights(summaries, options);
+    let checked = checked_assertions(&footprint, &declared, &findings, serializable);
+    let accesses = match serializable {
+        false => partition::access::guards(&held),
+        true => {
+            let of_type = |(checks, _): &(Vec<AssertionCheck>, _)| -> Vec<usize> {
+                checks.iter().map(|c| c.invariant).collect()
+            };
+            let evaluated: Vec<Vec<usize>> = checked.iter().map(of_type).collect();
             partition::access::all(&footprint, &declared, &evaluated)
         }
     };
+    let limits = options.limits;
     let conflicts = partition::conflict::detect(&footprint, &accesses, limits.conditions_max);
     let layout = placement::lay_out(
         &footprint,
@@ -214,54 +192,27 @@ pub fn analyze_with(
         partition::classify(&footprint, &accesses, conflicts, chosen)
     });
     if !serializable {
-        let class = |owner: usize, guards: &[KeyedGuard]| {
-            let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
-            routing::class(&layout.placements, guards, parameter)
-        };
-        redundant::remove_redundant(&mut held, class);
+        redundant::remove_redundant(&mut held, |owner, guards| layout.class(owner, guards));
     }
-    let mut subsets = rsiw::read_subsets(&footprint);
+    let results = Results {
+        footprint: &footprint,
+        declared: &declared,
+        findings: &findings,
+        layout: &layout,
+        serializable,
+    };
+    let subsets = rsiw::read_subsets(&footprint);
     let entries = checked
         .into_iter()
+        .zip(subsets)
         .enumerate()
-        .map(|(owner, (checks, trusted))| {
-            let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
-            let summary = footprint.types[owner].summary;
-            // A type that writes nothing keeps all invariants, whatever it reads.
-            let harmless = !serializable && summary.only_reads;
-            let class = match summary.unknown {
-                // A type that was not analysed cannot be called safe, nor local to a partition.
-                Some(_) if !harmless => CoordinationClass::Global,
-                _ => routing::class(&layout.placements, &held[owner], parameter),
-            };
-            // A type that may do anything breaks every invariant; the report says so once.
-            let (verdicts, guards) = match summary.does_anything {
-                true => (Vec::new(), &[][..]),
-                false => (verdicts_of(&footprint, &findings, owner), &held[owner][..]),
-            };
-            let mut entry = entry(
-                &footprint,
-                owner,
-                class,
-                guards,
-                &layout,
-                verdicts,
-                serializable,
-            );
-            (entry.checks, entry.trusted) = (checks, trusted);
-            entry.class =
-                class_with_checks(entry.class, &entry.checks, &declared, &layout.placements);
-            if !summary.does_anything {
-                entry.read_subset = subsets[owner].take();
-            }
-            entry
-        })
+        .map(|(owner, (checked, subset))| results.entry(owner, &held[owner], checked, subset))
         .collect();
     Plan {
         entries,
         columns: merge::policies(
             &footprint,
-            topology,
+            options.topology,
             &computed_columns(&footprint, &findings, &declared),
         ),
         placements: layout.placements,
@@ -269,6 +220,15 @@ pub fn analyze_with(
         invariants: declared.into_iter().map(|d| d.invariant).collect(),
         partitioning,
     }
+}
+
+/// The weight of each type.
+fn weights(summaries: &[TransactionSummary], options: &Options) -> Vec<u64> {
+    let weight = |summary: &TransactionSummary| {
+        let weight = options.weights.get(&summary.name).copied();
+        weight.unwrap_or(1).min(WEIGHT_MAX)
+    };
+    summaries.iter().map(weight).collect()
 }
 
 /// Runs the rules and the solver on each invariant, and drops what other guards order already.
@@ -375,57 +335,113 @@ fn verdicts_of(footprint: &Footprint<'_>, findings: &[Vec<Finding>], owner: usiz
     verdicts
 }
 
-fn entry(
-    footprint: &Footprint<'_>,
-    owner: usize,
-    class: CoordinationClass,
-    held: &[KeyedGuard],
-    layout: &placement::Layout,
-    verdicts: Vec<Verdict>,
+/// The results of the analysis's steps, from which the plan's entries are made.
+struct Results<'a> {
+    footprint: &'a Footprint<'a>,
+    declared: &'a [Declared],
+    findings: &'a [Vec<Finding>],
+    layout: &'a placement::Layout,
     serializable: bool,
-) -> PlanEntry {
-    let of = footprint.types[owner].summary;
-    let (routing, array) = (layout.routing[owner], layout.arrays[owner]);
-    let list = |pick: fn(&KeyedGuard) -> &Vec<StatementId>| {
-        let mut statements: Vec<StatementId> = held.iter().flat_map(pick).copied().collect();
-        statements.sort_unstable();
-        statements.dedup();
-        statements
-    };
-    PlanEntry {
-        name: of.name.clone(),
-        class,
-        routing: routing.iter().map(|(parameter, _)| *parameter).collect(),
-        routing_array: array.map(|(parameter, _)| parameter),
-        routed_to: routing.or(array).map(|(_, table)| table),
-        guards: held.iter().map(|h| h.guard.clone()).collect(),
-        deferred: of
-            .statements
-            .iter()
-            .filter(|s| {
-                let update = s.accesses.iter().find(|a| a.role == Role::Update);
-                update.is_some_and(|access| footprint.is_deferred(s.deferral, access))
-            })
-            .map(|s| s.id)
-            .collect(),
-        guarded_reads: list(|h| &h.guard.reads),
-        guarded_writes: list(|h| &h.guard.writes),
-        checks: Vec::new(),
-        trusted: Vec::new(),
-        unknown: of.unknown.clone(),
-        does_anything: of.does_anything,
-        protocol: if serializable { "locking" } else { "ramp-fast" },
-        verdicts,
-        serializable,
-        // Without tables, a type that was not analysed changes none.
-        read_only: (of.unknown.is_none() || of.only_reads)
-            && !of.does_anything
-            && of
+}
+
+impl Results<'_> {
+    /// The plan's entry of a type.
+    fn entry(
+        &self,
+        owner: usize,
+        guards: &[KeyedGuard],
+        (checks, trusted): (Vec<AssertionCheck>, Vec<usize>),
+        read_subset: Option<ReadSubset>,
+    ) -> PlanEntry {
+        let (footprint, layout) = (self.footprint, self.layout);
+        let of = footprint.types[owner].summary;
+        let class = self.class(owner, guards, &checks);
+        // A type that may do anything breaks every invariant; the report says so once.
+        let (verdicts, held) = match of.does_anything {
+            true => (Vec::new(), &[][..]),
+            false => (verdicts_of(footprint, self.findings, owner), guards),
+        };
+        let (routing, array) = (layout.routing[owner], layout.arrays[owner]);
+        let list = |pick: fn(&KeyedGuard) -> &Vec<StatementId>| {
+            let mut statements: Vec<StatementId> = held.iter().flat_map(pick).copied().collect();
+            statements.sort_unstable();
+            statements.dedup();
+            statements
+        };
+        PlanEntry {
+            name: of.name.clone(),
+            class,
+            routing: routing.iter().map(|(parameter, _)| *parameter).collect(),
+            routing_array: array.map(|(parameter, _)| parameter),
+            routed_to: routing.or(array).map(|(_, table)| table),
+            guards: held.iter().map(|h| h.guard.clone()).collect(),
+            deferred: of
                 .statements
                 .iter()
-                .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
-        read_subset: None,
+                .filter(|s| {
+                    let update = s.accesses.iter().find(|a| a.role == Role::Update);
+                    update.is_some_and(|access| footprint.is_deferred(s.deferral, access))
+                })
+                .map(|s| s.id)
+                .collect(),
+            guarded_reads: list(|h| &h.guard.reads),
+            guarded_writes: list(|h| &h.guard.writes),
+            checks,
+            trusted,
+            unknown: of.unknown.clone(),
+            does_anything: of.does_anything,
+            protocol: if self.serializable {
+                "locking"
+            } else {
+                "ramp-fast"
+            },
+            verdicts,
+            serializable: self.serializable,
+            // Without tables, a type that was not analysed changes none.
+            read_only: (of.unknown.is_none() || of.only_reads)
+                && !of.does_anything
+                && of
+                    .statements
+                    .iter()
+                    .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
+            read_subset: read_subset.filter(|_| !of.does_anything),
+        }
     }
+
+    /// The coordination class of a type.
+    fn class(
+        &self,
+        owner: usize,
+        guards: &[KeyedGuard],
+        checks: &[AssertionCheck],
+    ) -> CoordinationClass {
+        let summary = self.footprint.types[owner].summary;
+        // A type that writes nothing keeps all invariants, whatever it reads.
+        let harmless = !self.serializable && summary.only_reads;
+        let class = match summary.unknown {
+            // A type that was not analysed cannot be called safe, nor local to a partition.
+            Some(_) if !harmless => CoordinationClass::Global,
+            _ => self.layout.class(owner, guards),
+        };
+        class_with_checks(class, checks, self.declared, &self.layout.placements)
+    }
+}
+
+/// For each type, [`assertion_checks`]; none for a type that may do anything.
+fn checked_assertions(
+    footprint: &Footprint<'_>,
+    declared: &[Declared],
+    findings: &[Vec<Finding>],
+    serializable: bool,
+) -> Vec<(Vec<AssertionCheck>, Vec<usize>)> {
+    let of_type = |owner: usize| {
+        let summary = footprint.types[owner].summary;
+        if summary.does_anything {
+            return Default::default();
+        }
+        assertion_checks(summary, declared, findings, owner, serializable)
+    };
+    (0..footprint.types.len()).map(of_type).collect()
 }
 
 /// The assertions that a type could break alone; separately those of them that its author declares it keeps.

@@ -19,6 +19,8 @@ use crate::footprint::{Action, Footprint};
 use crate::guard::KeyedGuard;
 use crate::partition::search::{Problem, Score, Scored};
 use crate::partition::{Conflict, Key};
+use crate::plan::CoordinationClass;
+use crate::routing;
 
 /// Where rows live and how types are routed.
 #[derive(Clone, Debug)]
@@ -38,6 +40,14 @@ pub(crate) struct Layout {
     pub(crate) cost: u64,
     /// Whether the search has excluded every better choice.
     pub(crate) is_exhaustive: bool,
+}
+
+impl Layout {
+    /// How far a type with these guards must coordinate.
+    pub(crate) fn class(&self, owner: usize, guards: &[KeyedGuard]) -> CoordinationClass {
+        let parameter = self.routing[owner].map(|(parameter, _)| parameter);
+        routing::class(&self.placements, guards, parameter)
+    }
 }
 
 /// Chooses placement and routing.

@@ -39,6 +39,7 @@ pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merge
     Merged::State(state, broken)
 }
 
+/// Applies one effect. Returns the invariant that it violates, if any; an error if it could not have committed.
 fn apply(
     world: &World<'_>,
     state: &mut State,
@@ -111,36 +112,52 @@ fn apply(
                     slots[first.index() + place] = value.clone();
                 }
             }
-            let mut changes = Vec::new();
-            for column in columns {
-                let of = |row: &Option<Row>| row.as_ref().map(|r| r.get(&table.layout, column));
-                let (Some(before), Some(after)) = (of(&done.before), of(&done.after)) else {
-                    return Err(());
-                };
-                let now = row.get(&table.layout, column);
-                let policy = world.policy(table.id, column);
-                if policy == MergePolicy::OwnerOrder
-                    && now != before
-                    && world.is_computed_from_found_row(done, table.id, column)
-                {
-                    return Err(());
-                }
-                let value = match (policy, &computed) {
-                    // By the policy it never changes: readers see the inserted value.
-                    (MergePolicy::Immutable, _) => now,
-                    (MergePolicy::Counter, _) => {
-                        with_difference(table, column, &now, &before, &after).ok_or(())?
-                    }
-                    _ if !owner(&column) => after,
-                    (_, Some(applied)) => applied.row.get(&table.layout, column),
-                    (_, None) => now,
-                };
-                changes.push((column, value));
-            }
+            let computed = computed.map(|applied| applied.row);
+            let value = |column: ColumnIndex| {
+                let value = merged_value(world, done, &row, computed.as_ref(), owner, column)?;
+                Ok((column, value))
+            };
+            let changes: Vec<(ColumnIndex, Value)> =
+                columns.into_iter().map(value).collect::<Result<_, ()>>()?;
             put(table, rows, key, &row, &changes).ok_or(())?;
             Ok(refused)
         }
     }
+}
+
+/// The value that an update leaves in a column of `row`, by the column's merge policy. `computed` is the row that the
+/// owner's program makes of it, `owner` whether that program computes a column.
+fn merged_value(
+    world: &World<'_>,
+    done: &LoggedEffect,
+    row: &Row,
+    computed: Option<&Row>,
+    owner: impl Fn(&ColumnIndex) -> bool,
+    column: ColumnIndex,
+) -> Result<Value, ()> {
+    let table = world.schema().table(done.effect.table());
+    let of = |row: &Option<Row>| row.as_ref().map(|r| r.get(&table.layout, column));
+    let (Some(before), Some(after)) = (of(&done.before), of(&done.after)) else {
+        return Err(());
+    };
+    let now = row.get(&table.layout, column);
+    let policy = world.policy(table.id, column);
+    if policy == MergePolicy::OwnerOrder
+        && now != before
+        && world.is_computed_from_found_row(done, table.id, column)
+    {
+        return Err(());
+    }
+    Ok(match (policy, computed) {
+        // By the policy it never changes: readers see the inserted value.
+        (MergePolicy::Immutable, _) => now,
+        (MergePolicy::Counter, _) => {
+            with_difference(table, column, &now, &before, &after).ok_or(())?
+        }
+        _ if !owner(&column) => after,
+        (_, Some(computed)) => computed.get(&table.layout, column),
+        (_, None) => now,
+    })
 }
 
 fn put(

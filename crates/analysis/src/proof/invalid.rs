@@ -149,7 +149,7 @@ impl<'a> Proof<'a, '_> {
         let mut question = self.put(free)?;
         self.ask_for(&mut question, wanted)?;
         match self.solver.decide(&question.problem) {
-            Answer::Satisfiable(Some(model)) => Ok(Some(self.from_model(&question, &model)?)),
+            Answer::Satisfiable(Some(model)) => Ok(Some(self.read_model(&question, &model)?)),
             _ => Ok(None),
         }
     }
@@ -280,7 +280,7 @@ impl<'a> Proof<'a, '_> {
 
     // --- Reading a model ---------------------------------------------------------------------
 
-    fn from_model(
+    fn read_model(
         &self,
         question: &Question<'_>,
         model: &[Assigned],

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_sql::catalog::Statement;
-use anabranch_sql::parse::LexemeKind;
+use anabranch_sql::parse::{Lexeme, LexemeKind};
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::{ResultUse, Role};
 use anabranch_types::{ColumnIndex, TableId};
@@ -68,16 +68,7 @@ fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
     };
     let words = &body.nodes[update].words;
     let value = words.get(value.clone())?;
-    // Something and a number: the first is the column, or the variable that it was read into.
-    let [one, sign, other] = value else {
-        return None;
-    };
-    let (from, step) = match (&one.kind, &other.kind) {
-        (_, LexemeKind::Number(step)) if sign.is_sign("+") || sign.is_sign("-") => (one, step),
-        (LexemeKind::Number(step), _) if sign.is_sign("+") => (other, step),
-        _ => return None,
-    };
-    let from = from.name()?;
+    let (from, sign, step) = counted_on(value)?;
     let same = |node: usize| {
         let read = body.only_access(node, Role::Read);
         read.is_some_and(|read| body.same_row(read, action))
@@ -119,10 +110,7 @@ fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
         return None;
     }
     let name = body.file.slice(words[set[0].1.start - 2].span);
-    let (sign, back) = match sign.is_sign("+") {
-        true => ("+", "-"),
-        false => ("-", "+"),
-    };
+    let back = if sign == "+" { "-" } else { "+" };
     let whole = body.nodes[update].span;
     let file = body.file;
     let (front, behind) = (
@@ -148,13 +136,7 @@ fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
         edits.push(Edit::replace(at, taking));
     } else {
         edits.extend(body.without(read, &[place])?);
-        let line = file.text[..at.start as usize]
-            .rfind('\n')
-            .map_or(0, |line| line + 1);
-        let indent: String = file.text[line..]
-            .chars()
-            .take_while(|c| *c == ' ')
-            .collect();
+        let indent = indent_at(&file.text, at.start as usize);
         edits.push(Edit::behind(at, format!(";\n{indent}{taking}")));
     }
     Some(TakenNumber {
@@ -162,4 +144,25 @@ fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
         at,
         edits,
     })
+}
+
+/// `v + 1`, `1 + v` or `v - 1`: the name, which is the column or the variable that it was read into; the sign; and the
+/// number.
+fn counted_on(value: &[Lexeme]) -> Option<(&str, &'static str, &str)> {
+    let [one, sign, other] = value else {
+        return None;
+    };
+    let adds = sign.is_sign("+");
+    let (from, step) = match (&one.kind, &other.kind) {
+        (_, LexemeKind::Number(step)) if adds || sign.is_sign("-") => (one, step),
+        (LexemeKind::Number(step), _) if adds => (other, step),
+        _ => return None,
+    };
+    Some((from.name()?, if adds { "+" } else { "-" }, step))
+}
+
+/// The spaces before the first word of the line that holds this byte.
+fn indent_at(text: &str, byte: usize) -> String {
+    let line = text[..byte].rfind('\n').map_or(0, |line| line + 1);
+    text[line..].chars().take_while(|c| *c == ' ').collect()
 }

@@ -197,122 +197,162 @@ fn without_key(
     if !into.is_empty() || body.summary(node)?.result != ResultUse::Unused {
         return None;
     }
-    let words = &body.nodes[node].words;
-    let name = &footprint.table(insert.access.table).columns[column.index()].name;
-    let columns_open = words.iter().position(|word| word.is_sign("("))?;
-    let columns = parts(words, columns_open + 1..closing(words, columns_open)?);
-    let place = columns
-        .iter()
-        .position(|part| part.len() == 1 && words[part.start].name() == Some(name))?;
-    let values_at = find(words, 0..words.len(), "values")?;
-    let values_open = values_at + 1;
-    let values_close = closing(words, values_open)?;
-    let several = words.get(values_close + 1).is_some();
-    if several || !words.get(values_open)?.is_sign("(") {
-        return None;
-    }
-    let values = parts(words, values_open + 1..values_close);
-    if values.len() != columns.len() || columns.len() < 2 {
-        return None;
-    }
-    let value = values[place].clone();
-    let mut edits = vec![
-        left_out(words, &columns, place),
-        left_out(words, &values, place),
-    ];
-    let mut gone: Vec<Span> = vec![span(&words[value.clone()])?];
     let table = insert.access.table;
-    let at = body.nodes[node].span;
-    let column_text = body.file.slice(words[columns[place].start].span);
-    let variable = match &words[value.clone()] {
+    let name = &footprint.table(table).columns[column.index()].name;
+    let key = ExplicitKey::of(body, node, name)?;
+    let variable = match key.value {
         [word] => word.name(),
         _ => None,
     };
     let Some(variable) = variable else {
         // The value is computed inside the INSERT.
-        let computes = computes(&words[value], body, node, table, column);
+        let computes = computes(key.value, body, node, table, column);
         return computes.then_some(InsertWithKey {
             chosen: KeySource::Computed,
-            at,
-            edits,
+            at: body.nodes[node].span,
+            edits: key.edits,
             parameter: None,
         });
     };
     match body.origin(variable)? {
-        Origin::Set(_) => {
-            let sources = sources(body, variable, table, column, 0)?;
-            for source in &sources {
-                edits.push(body.removed(body.nodes[*source].span));
-                gone.push(body.nodes[*source].span);
-            }
-            let first = *sources.first()?;
-            let named = sources.iter().filter_map(|s| target_of(body, *s));
-            let names: BTreeSet<&str> = named.collect();
-            let mut besides = gone.clone();
-            besides.extend(names.iter().filter_map(|name| body.declaration(name)));
-            let keeps = |name: &str| body.is_output(name) || body.is_named_outside(name, &besides);
-            for name in &names {
-                let needed = keeps(name);
-                if *name != variable && needed || body.asks_for_outcome() {
-                    return None;
-                }
-                if *name == variable && needed {
-                    // The key is only known after the INSERT: its uses must follow.
-                    let uses = (first + 1..node).any(|between| {
-                        let other = !sources.contains(&between);
-                        let mut words = body.nodes[between].words.iter();
-                        other && words.any(|word| word.name() == Some(variable))
-                    });
-                    if uses || !body.runs_with(first, node) {
-                        return None;
-                    }
-                    let text = format!(
-                        " RETURNING {column_text} INTO {}",
-                        body.text(&words[value.clone()])
-                    );
-                    edits.push(Edit::behind(words[words.len() - 1].span, text));
-                } else if let Some(declaration) = body.declaration(name) {
-                    edits.push(body.removed(declaration));
-                }
-            }
-            edits.extend(body.declares_nothing(&edits));
-            Some(InsertWithKey {
-                chosen: KeySource::Computed,
-                at,
-                edits,
-                parameter: None,
-            })
-        }
+        Origin::Set(_) => key.computed(variable, &sources(body, variable, table, column, 0)?),
         // If other columns are part of the key, the given value does more than identify the row.
-        Origin::Input if is_alone(footprint, table, column) => {
-            let elsewhere = body.is_named_outside(variable, &outside_header(body, &gone));
-            let text = body.text(&words[value.clone()]);
-            let header = match elsewhere {
-                false => without_parameter(body, variable)?,
-                true => {
-                    // The parameter becomes an output: its uses must follow the INSERT.
-                    let before = (0..node).any(|n| {
-                        let mut words = body.nodes[n].words.iter();
-                        words.any(|word| word.name() == Some(variable))
-                    });
-                    if before || !body.is_plpgsql() || !body.always_runs(node) {
-                        return None;
-                    }
-                    let text = format!(" RETURNING {column_text} INTO {text}");
-                    edits.push(Edit::behind(words[words.len() - 1].span, text));
-                    as_output_parameter(body, variable)?
-                }
-            };
-            edits.push(header);
-            Some(InsertWithKey {
-                chosen: KeySource::Given,
-                at,
-                edits,
-                parameter: Some(format!("{} of {}", variable, body.procedure.name)),
-            })
-        }
+        Origin::Input if is_alone(footprint, table, column) => key.given(variable),
         Origin::Input | Origin::Unclear => None,
     }
+}
+
+/// The key in an INSERT of one row.
+struct ExplicitKey<'b, 'a> {
+    body: &'b Body<'a>,
+    node: usize,
+    /// The column, as the INSERT writes it.
+    column: &'b str,
+    /// The tokens of the value.
+    value: &'b [Lexeme],
+    /// Where the value stands.
+    value_at: Span,
+    /// Removes the column and the value.
+    edits: Vec<Edit>,
+}
+
+impl<'b, 'a> ExplicitKey<'b, 'a> {
+    /// Finds the column `name` in an INSERT.
+    fn of(body: &'b Body<'a>, node: usize, name: &str) -> Option<ExplicitKey<'b, 'a>> {
+        let words = &body.nodes[node].words;
+        let columns_open = words.iter().position(|word| word.is_sign("("))?;
+        let columns = parts(words, columns_open + 1..closing(words, columns_open)?);
+        let place = columns
+            .iter()
+            .position(|part| part.len() == 1 && words[part.start].name() == Some(name))?;
+        let values_at = find(words, 0..words.len(), "values")?;
+        let values_open = values_at + 1;
+        let values_close = closing(words, values_open)?;
+        let several = words.get(values_close + 1).is_some();
+        if several || !words.get(values_open)?.is_sign("(") {
+            return None;
+        }
+        let values = parts(words, values_open + 1..values_close);
+        if values.len() != columns.len() || columns.len() < 2 {
+            return None;
+        }
+        let value = &words[values[place].clone()];
+        Some(ExplicitKey {
+            body,
+            node,
+            column: body.file.slice(words[columns[place].start].span),
+            value,
+            value_at: span(value)?,
+            edits: vec![
+                left_out(words, &columns, place),
+                left_out(words, &values, place),
+            ],
+        })
+    }
+
+    /// Without the statements `sources` that compute the key into `variable`.
+    fn computed(mut self, variable: &str, sources: &[usize]) -> Option<InsertWithKey> {
+        let (body, node) = (self.body, self.node);
+        let mut gone: Vec<Span> = vec![self.value_at];
+        for source in sources {
+            self.edits.push(body.removed(body.nodes[*source].span));
+            gone.push(body.nodes[*source].span);
+        }
+        let first = *sources.first()?;
+        let named = sources.iter().filter_map(|s| target_of(body, *s));
+        let names: BTreeSet<&str> = named.collect();
+        gone.extend(names.iter().filter_map(|name| body.declaration(name)));
+        let keeps = |name: &str| body.is_output(name) || body.is_named_outside(name, &gone);
+        for name in &names {
+            let needed = keeps(name);
+            if *name != variable && needed || body.asks_for_outcome() {
+                return None;
+            }
+            if *name == variable && needed {
+                // The key is only known after the INSERT: its uses must follow.
+                let uses = (first + 1..node).any(|between| {
+                    !sources.contains(&between) && is_named_in(body, between, variable)
+                });
+                if uses || !body.runs_with(first, node) {
+                    return None;
+                }
+                let returning = self.returning();
+                self.edits.push(returning);
+            } else if let Some(declaration) = body.declaration(name) {
+                self.edits.push(body.removed(declaration));
+            }
+        }
+        self.edits.extend(body.declares_nothing(&self.edits));
+        Some(InsertWithKey {
+            chosen: KeySource::Computed,
+            at: body.nodes[node].span,
+            edits: self.edits,
+            parameter: None,
+        })
+    }
+
+    /// Without the parameter `variable`, or with it as an output.
+    fn given(mut self, variable: &str) -> Option<InsertWithKey> {
+        let (body, node) = (self.body, self.node);
+        let elsewhere = body.is_named_outside(variable, &outside_header(body, &[self.value_at]));
+        let header = match elsewhere {
+            false => without_parameter(body, variable)?,
+            true => {
+                // The parameter becomes an output: its uses must follow the INSERT.
+                let before = (0..node).any(|n| is_named_in(body, n, variable));
+                if before || !body.is_plpgsql() || !body.always_runs(node) {
+                    return None;
+                }
+                let returning = self.returning();
+                self.edits.push(returning);
+                as_output_parameter(body, variable)?
+            }
+        };
+        self.edits.push(header);
+        Some(InsertWithKey {
+            chosen: KeySource::Given,
+            at: body.nodes[node].span,
+            edits: self.edits,
+            parameter: Some(format!("{} of {}", variable, body.procedure.name)),
+        })
+    }
+
+    /// Lets the INSERT return the key into the variable that its value was.
+    fn returning(&self) -> Edit {
+        let words = &self.body.nodes[self.node].words;
+        let text = format!(
+            " RETURNING {} INTO {}",
+            self.column,
+            self.body.text(self.value)
+        );
+        Edit::behind(words[words.len() - 1].span, text)
+    }
+}
+
+/// Whether a statement names a variable.
+fn is_named_in(body: &Body<'_>, node: usize, variable: &str) -> bool {
+    let mut words = body.nodes[node].words.iter();
+    words.any(|word| word.name() == Some(variable))
 }
 
 /// Whether the column by itself is a key.

@@ -259,67 +259,85 @@ pub(crate) fn judge_inclusion(
     demanding: &[Filter],
     parent: &Region,
 ) -> Vec<Finding> {
-    let footprint = context.footprint;
-    let refilters = |a: &Action, filters: &[Filter]| {
-        filters.iter().any(|f| {
-            f.column.0 == a.access.table
-                && (a.write(f.column.1).is_some() || footprint.feeds(a, f.column.1))
-        })
-    };
-    let writes_any = |a: &Action, table: TableId| {
-        clause
-            .links
-            .columns_of(table)
-            .iter()
-            .any(|c| a.write(*c).is_some())
-    };
-    let makers: Vec<&Action> = footprint
-        .on_table(child)
-        .filter(|a| match a.access.role {
-            Role::Insert => true,
-            Role::Update => writes_any(a, child) || refilters(a, demanding),
-            Role::Read | Role::Delete => false,
-        })
-        .collect();
-    let enders: Vec<&Action> = parent
-        .tables
-        .iter()
-        .flat_map(|t| footprint.on_table(*t))
-        .filter(|a| match a.access.role {
-            Role::Delete => true,
-            Role::Update => writes_any(a, a.access.table) || refilters(a, &parent.filters),
-            Role::Read | Role::Insert => false,
-        })
-        .collect();
-    let owners = |actions: &[&Action]| actions.iter().map(|a| a.owner).collect::<Vec<_>>();
-    // No transaction that changed columns of a row may have seen the combination that merging makes of them.
-    let identifying = |table: TableId, filters: &[Filter]| -> Vec<ColumnIndex> {
-        let of_table = filters.iter().filter(|f| f.column.0 == table);
-        let mut identifying = clause.links.columns_of(table);
-        identifying.extend(of_table.map(|f| f.column.1));
-        identifying
-    };
-    let unseen = |action: &Action, among: &[&Action], filters: &[Filter]| {
-        let table = action.access.table;
-        let updates = |a: &&&Action| a.access.role == Role::Update && a.access.table == table;
-        let mut columns = identifying(table, filters);
-        columns.retain(|c| among.iter().filter(updates).any(|a| a.write(*c).is_some()));
-        let assigns = |c: &ColumnIndex| {
-            let write = action.write(*c);
-            write.is_some_and(|w| matches!(w.class, WriteClass::Assign(_)))
+    let inclusion = Inclusion::new(context.footprint, clause, child, demanding, parent);
+    let requiring = inclusion.requiring.iter();
+    let mut findings: Vec<Finding> = requiring.map(|a| inclusion.judge_requiring(a)).collect();
+    let is_one = inclusion.is_one_parent();
+    let removing = inclusion.removing.iter();
+    findings.extend(removing.map(|a| inclusion.judge_removing(a, is_one)));
+    worst(findings)
+}
+
+/// A clause that requires a parent row for each child row, with the actions that may break it.
+struct Inclusion<'a> {
+    footprint: &'a Footprint<'a>,
+    clause: &'a Clause,
+    /// Which child rows require a parent.
+    demanding: &'a [Filter],
+    parent: &'a Region,
+    /// Actions after which a child row requires a parent.
+    requiring: Vec<&'a Action>,
+    /// Actions that remove a parent row from its group.
+    removing: Vec<&'a Action>,
+}
+
+impl<'a> Inclusion<'a> {
+    fn new(
+        footprint: &'a Footprint<'a>,
+        clause: &'a Clause,
+        child: TableId,
+        demanding: &'a [Filter],
+        parent: &'a Region,
+    ) -> Inclusion<'a> {
+        let refilters = |a: &Action, filters: &[Filter]| {
+            filters.iter().any(|f| {
+                f.column.0 == a.access.table
+                    && (a.write(f.column.1).is_some() || footprint.feeds(a, f.column.1))
+            })
         };
-        // Others compute one of them at commit from what this action changes.
-        let feeds = |c: &ColumnIndex| footprint.feeds(action, *c);
-        action.access.role == Role::Update
-            && (!columns.iter().all(assigns) || columns.iter().any(feeds))
-    };
-    let mut findings = Vec::new();
-    for action in &makers {
-        findings.push(if unseen(action, &makers, demanding) {
-            let mut because = owners(&makers);
-            because.extend(owners(&enders));
-            let mut need = Need::of_group(clause, parent.tables[0], action);
-            need.writes.clear();
+        let relinks = |a: &Action, table: TableId| {
+            clause
+                .links
+                .columns_of(table)
+                .iter()
+                .any(|c| a.write(*c).is_some())
+        };
+        let requiring = footprint
+            .on_table(child)
+            .filter(|a| match a.access.role {
+                Role::Insert => true,
+                Role::Update => relinks(a, child) || refilters(a, demanding),
+                Role::Read | Role::Delete => false,
+            })
+            .collect();
+        let removing = parent
+            .tables
+            .iter()
+            .flat_map(|t| footprint.on_table(*t))
+            .filter(|a| match a.access.role {
+                Role::Delete => true,
+                Role::Update => relinks(a, a.access.table) || refilters(a, &parent.filters),
+                Role::Read | Role::Insert => false,
+            })
+            .collect();
+        Inclusion {
+            footprint,
+            clause,
+            demanding,
+            parent,
+            requiring,
+            removing,
+        }
+    }
+
+    /// The finding for an action after which a child row requires a parent.
+    fn judge_requiring(&self, action: &Action) -> Finding {
+        // The linked columns identify the required row.
+        let mut need = self.parent_need(action);
+        need.writes.clear();
+        if self.may_be_unseen(action, &self.requiring, self.demanding) {
+            let mut because = owners(&self.requiring);
+            because.extend(owners(&self.removing));
             Finding::unknown(
                 action.owner,
                 "unrecognised",
@@ -327,44 +345,38 @@ pub(crate) fn judge_inclusion(
             )
             .because(because)
             .needing(vec![need])
-        } else if enders.is_empty() {
+        } else if self.removing.is_empty() {
             Finding::yes(
                 action.owner,
                 "fk-insert",
                 "no transaction type removes the rows that it requires",
             )
         } else {
-            // The linked columns identify the required row.
-            let mut need = Need::of_group(clause, parent.tables[0], action);
-            need.writes.clear();
             Finding::no(
                 action.owner,
                 "fk-delete",
                 "a concurrent transaction may remove the row that it requires",
             )
-            .because(owners(&enders))
+            .because(owners(&self.removing))
             .needing(vec![need])
-        });
+        }
     }
-    // If several rows may satisfy the requirement, deleting one leaves it to the others.
-    let named = footprint.table(parent.tables[0]);
-    let linked = clause.links.columns_of(named.id);
-    let tells = |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
-    let one = parent.tables.len() == 1
-        && (tells(&named.primary_key)
-            || named.indexes.iter().any(|i| i.unique && tells(&i.columns)));
-    for action in &enders {
-        findings.push(if !one {
-            let mut because = owners(&enders);
-            because.extend(owners(&makers));
+
+    /// The finding for an action that removes a parent. If several rows may satisfy the requirement (not `is_one`),
+    /// deleting one leaves it to the others.
+    fn judge_removing(&self, action: &Action, is_one: bool) -> Finding {
+        let opposed = !self.requiring.is_empty();
+        if !is_one {
+            let mut because = owners(&self.removing);
+            because.extend(owners(&self.requiring));
             Finding::no(
                 action.owner,
                 "nonempty-delete",
                 "two replicas may each remove the row that the other relies on",
             )
             .because(because)
-            .needing(vec![Need::of_group(clause, parent.tables[0], action)])
-        } else if makers.is_empty() && !unseen(action, &enders, &parent.filters) {
+            .needing(vec![self.parent_need(action)])
+        } else if !opposed && !self.may_be_unseen(action, &self.removing, &self.parent.filters) {
             Finding::yes(
                 action.owner,
                 "fk-unopposed",
@@ -376,14 +388,53 @@ pub(crate) fn judge_inclusion(
                 "fk-delete",
                 "a concurrent transaction may insert a row that requires what it removes",
             )
-            .because(match makers.is_empty() {
-                true => owners(&enders),
-                false => owners(&makers),
+            .because(match opposed {
+                true => owners(&self.requiring),
+                false => owners(&self.removing),
             })
-            .needing(vec![Need::of_group(clause, parent.tables[0], action)])
-        });
+            .needing(vec![self.parent_need(action)])
+        }
     }
-    worst(findings)
+
+    fn parent_need(&self, action: &Action) -> Need {
+        Need::of_group(self.clause, self.parent.tables[0], action)
+    }
+
+    /// Whether a unique key identifies the one parent row of a group.
+    fn is_one_parent(&self) -> bool {
+        let parent = self.footprint.table(self.parent.tables[0]);
+        let linked = self.clause.links.columns_of(parent.id);
+        let is_linked =
+            |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
+        self.parent.tables.len() == 1
+            && (is_linked(&parent.primary_key)
+                || parent
+                    .indexes
+                    .iter()
+                    .any(|i| i.unique && is_linked(&i.columns)))
+    }
+
+    /// Whether merging may give a row a combination of column values that no transaction has seen.
+    fn may_be_unseen(&self, action: &Action, among: &[&Action], filters: &[Filter]) -> bool {
+        let table = action.access.table;
+        let updates = |a: &&&Action| a.access.role == Role::Update && a.access.table == table;
+        let of_table = filters.iter().filter(|f| f.column.0 == table);
+        let mut columns = self.clause.links.columns_of(table);
+        columns.extend(of_table.map(|f| f.column.1));
+        columns.retain(|c| among.iter().filter(updates).any(|a| a.write(*c).is_some()));
+        let assigns = |c: &ColumnIndex| {
+            let write = action.write(*c);
+            write.is_some_and(|w| matches!(w.class, WriteClass::Assign(_)))
+        };
+        // Others compute one of them at commit from what this action changes.
+        let feeds = |c: &ColumnIndex| self.footprint.feeds(action, *c);
+        action.access.role == Role::Update
+            && (!columns.iter().all(assigns) || columns.iter().any(feeds))
+    }
+}
+
+fn owners(actions: &[&Action]) -> Vec<usize> {
+    actions.iter().map(|a| a.owner).collect()
 }
 
 /// At least one row of a region exists.

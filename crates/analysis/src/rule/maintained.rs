@@ -143,18 +143,70 @@ fn sure_effect<'f>(
         return None;
     }
     let part = &parts[contribution.part];
-    let (column, filters): (Option<ColumnIndex>, &[Filter]) = match &part.source {
-        Source::Column((_, column)) => (Some(*column), &[]),
-        Source::Aggregate {
-            columns, region, ..
-        } => (columns.first().map(|c| c.1), &region.filters),
+    let column = summed_column(part);
+    let table = footprint.table(access.table);
+    let (factor, term) = sure_amount(
+        footprint,
+        clause,
+        part,
+        statement,
+        access,
+        &contribution.kind,
+    )?;
+    let summary = footprint.types[action.owner].summary;
+    if let Some(column) = column
+        && !fits(
+            footprint,
+            summary,
+            &table.columns[column.index()].data_type,
+            &term,
+        )
+    {
+        return None;
+    }
+    let (factor, term) = match term {
+        Term::Constant(Value::Int(n)) => (factor * n as f64, Term::Constant(Value::Int(1))),
+        Term::Constant(Value::Numeric(n)) => (factor * n.to_f64(), Term::Constant(Value::Int(1))),
+        other => (factor, other),
+    };
+    Some(SureEffect {
+        statement,
+        access,
+        part: contribution.part,
+        group: group(clause, statement, access)?,
+        factor,
+        term,
+    })
+}
+
+/// The column that a part adds up; `None` for a count of rows.
+fn summed_column(part: &Part) -> Option<ColumnIndex> {
+    match &part.source {
+        Source::Column((_, column)) => Some(*column),
+        Source::Aggregate { columns, .. } => columns.first().map(|c| c.1),
+    }
+}
+
+/// The amount that an access surely adds to a part, as a factor and a term.
+fn sure_amount(
+    footprint: &Footprint<'_>,
+    clause: &Clause,
+    part: &Part,
+    statement: &StatementSummary,
+    access: &TableAccess,
+    kind: &Kind,
+) -> Option<(f64, Term)> {
+    let column = summed_column(part);
+    let filters: &[Filter] = match &part.source {
+        Source::Column(_) => &[],
+        Source::Aggregate { region, .. } => &region.filters,
     };
     let is_total = matches!(part.source, Source::Column(_));
     let table = footprint.table(access.table);
     let nullable = |c: ColumnIndex| table.columns[c.index()].nullable;
     let one = Term::Constant(Value::Int(1));
     let written = column.and_then(|c| access.writes.iter().find(|w| w.column == c));
-    let (factor, term) = match (access.role, &contribution.kind) {
+    Some(match (access.role, kind) {
         (Role::Insert, Kind::Adds { .. }) => {
             let passes = |f: &Filter| surely_passes(access, f, nullable(f.column.1));
             if !statement.inserts_one || !filters.iter().all(passes) {
@@ -205,30 +257,6 @@ fn sure_effect<'f>(
             (-part.factor, term)
         }
         _ => return None,
-    };
-    let summary = footprint.types[action.owner].summary;
-    if let Some(column) = column
-        && !fits(
-            footprint,
-            summary,
-            &table.columns[column.index()].data_type,
-            &term,
-        )
-    {
-        return None;
-    }
-    let (factor, term) = match term {
-        Term::Constant(Value::Int(n)) => (factor * n as f64, Term::Constant(Value::Int(1))),
-        Term::Constant(Value::Numeric(n)) => (factor * n.to_f64(), Term::Constant(Value::Int(1))),
-        other => (factor, other),
-    };
-    Some(SureEffect {
-        statement,
-        access,
-        part: contribution.part,
-        group: group(clause, statement, access)?,
-        factor,
-        term,
     })
 }
 

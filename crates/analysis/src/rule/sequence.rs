@@ -23,7 +23,7 @@ struct Sequence {
     /// Tables whose rows it counts or sums, too.
     counted: Vec<TableId>,
     /// Plain columns: counters, or stored extremes.
-    remembered: Vec<TableColumn>,
+    stored: Vec<TableColumn>,
     /// Columns that filter its rows.
     filters: Vec<TableColumn>,
 }
@@ -33,7 +33,7 @@ impl Sequence {
         let mut sequence = Sequence {
             ids: Vec::new(),
             counted: Vec::new(),
-            remembered: Vec::new(),
+            stored: Vec::new(),
             filters: Vec::new(),
         };
         for Part { source, .. } in parts {
@@ -42,7 +42,7 @@ impl Sequence {
                 sequence.filters.extend(filters.map(|f| f.column));
             }
             match source {
-                Source::Column(column) => sequence.remembered.push(*column),
+                Source::Column(column) => sequence.stored.push(*column),
                 Source::Aggregate {
                     function: Aggregate::Max | Aggregate::Min,
                     columns,
@@ -99,58 +99,7 @@ fn numbered<'f>(
 pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> Vec<Finding> {
     let footprint = context.footprint;
     let sequence = Sequence::new(parts);
-    let mut roles = Roles::default();
-    let beside = clause.beside();
-    for action in footprint.actions().filter(|a| a.is_write()) {
-        let table = action.access.table;
-        match action.access.role {
-            Role::Insert if sequence.names(table) => roles.inserts.push(action),
-            // A group's row, inserted while the group may already have rows.
-            Role::Insert
-                if sequence.remembered.iter().any(|c| c.0 == table) || beside.contains(&table) =>
-            {
-                let groups = Groups {
-                    parts,
-                    links: &clause.links,
-                };
-                if groups.may_be_there(footprint, action)
-                    || clause.constants && beside.contains(&table)
-                {
-                    roles.founds.push(action);
-                }
-            }
-            Role::Delete if sequence.names(table) => roles.deletes.push(action),
-            Role::Update
-                if beside.contains(&table)
-                    && (Groups {
-                        parts,
-                        links: &clause.links,
-                    })
-                    .on_beside(footprint, action)
-                    .is_some() =>
-            {
-                roles.renumbers.push(action);
-            }
-            Role::Update => {
-                let changes = |c: &TableColumn| {
-                    c.0 == table && (action.write(c.1).is_some() || footprint.feeds(action, c.1))
-                };
-                if sequence.ids.iter().any(changes)
-                    || sequence.filters.iter().any(changes)
-                    || clause
-                        .links
-                        .columns_of(table)
-                        .iter()
-                        .any(|c| changes(&(table, *c)))
-                {
-                    roles.renumbers.push(action);
-                } else if sequence.remembered.iter().any(changes) {
-                    roles.counts.push(action);
-                }
-            }
-            _ => {}
-        }
-    }
+    let roles = Roles::new(footprint, clause, parts, &sequence);
     let loose = roles.loose(footprint, &sequence);
     // If anything may be inserted or deleted anywhere, all types that access a group name it alike.
     let named = group_table(parts);
@@ -227,7 +176,63 @@ struct Roles<'f> {
     founds: Vec<&'f Action>,
 }
 
-impl Roles<'_> {
+impl<'f> Roles<'f> {
+    /// Collects the actions that affect a sequence.
+    fn new(
+        footprint: &'f Footprint<'_>,
+        clause: &Clause,
+        parts: &[Part],
+        sequence: &Sequence,
+    ) -> Roles<'f> {
+        let mut roles = Roles::default();
+        let groups = Groups {
+            parts,
+            links: &clause.links,
+        };
+        let beside = clause.beside();
+        let is_stored = |table: TableId| sequence.stored.iter().any(|c| c.0 == table);
+        for action in footprint.actions().filter(|a| a.is_write()) {
+            let table = action.access.table;
+            match action.access.role {
+                Role::Insert if sequence.names(table) => roles.inserts.push(action),
+                // A group's row, inserted while the group may already have rows.
+                Role::Insert
+                    if (is_stored(table) || beside.contains(&table))
+                        && (groups.may_be_there(footprint, action)
+                            || clause.constants && beside.contains(&table)) =>
+                {
+                    roles.founds.push(action);
+                }
+                Role::Delete if sequence.names(table) => roles.deletes.push(action),
+                Role::Update
+                    if beside.contains(&table) && groups.on_beside(footprint, action).is_some() =>
+                {
+                    roles.renumbers.push(action);
+                }
+                Role::Update => {
+                    let changes = |c: &TableColumn| {
+                        c.0 == table
+                            && (action.write(c.1).is_some() || footprint.feeds(action, c.1))
+                    };
+                    if sequence.ids.iter().any(changes)
+                        || sequence.filters.iter().any(changes)
+                        || clause
+                            .links
+                            .columns_of(table)
+                            .iter()
+                            .any(|c| changes(&(table, *c)))
+                    {
+                        roles.renumbers.push(action);
+                    } else if sequence.stored.iter().any(changes) {
+                        roles.counts.push(action);
+                    }
+                }
+                _ => {}
+            }
+        }
+        roles
+    }
+
     fn all(&self) -> Vec<usize> {
         let lists = [
             &self.inserts,
@@ -300,7 +305,7 @@ fn appended(
         }
         None => "ids must be consecutive, and two replicas do not see each other's last id".into(),
     };
-    let rule = if counter.is_some() || sequence.remembered.is_empty() {
+    let rule = if counter.is_some() || sequence.stored.is_empty() {
         "sequential-insert"
     } else {
         "extremum-insert"
@@ -349,7 +354,7 @@ fn counted(
         return None;
     }
     let column = sequence
-        .remembered
+        .stored
         .iter()
         .find(|c| action.write(c.1).is_some())
         .map(|c| c.1)?;

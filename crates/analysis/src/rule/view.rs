@@ -31,12 +31,7 @@ pub(crate) fn judge_balance(
     let all: Vec<Vec<Contribution<'_>>> = (0..footprint.types.len())
         .map(|owner| contributions(footprint, owner, clause, parts))
         .collect();
-    let with = |test: &dyn Fn(&Contribution<'_>) -> bool| -> Vec<usize> {
-        (0..all.len())
-            .filter(|t| all[*t].iter().any(test))
-            .collect()
-    };
-    let touching = with(&|_| true);
+    let balance = Balance::new(footprint, clause, parts, &all);
     if let [
         Part {
             source:
@@ -48,104 +43,10 @@ pub(crate) fn judge_balance(
         },
     ] = parts
     {
-        return touching
-            .iter()
-            .map(|t| {
-                Finding::no(
-                    *t,
-                    "size-mutation",
-                    "the number of rows is fixed, and it changes which rows there are",
-                )
-                .because(touching.clone())
-                .needing(needs_of(footprint, &all[*t]))
-            })
-            .collect();
+        return balance.judge_size();
     }
-    let overwriting = with(&|c| c.kind == Kind::Overwrites);
-    let founding = with(&|c| c.kind == Kind::Founds);
-    let named = group_table(parts);
-    let group_needs = |mine: &[Contribution<'_>]| -> Vec<Need> {
-        mine.iter()
-            .map(|c| Need::of_group(clause, named, c.action))
-            .collect()
-    };
-    let moving: Vec<&Contribution<'_>> = all
-        .iter()
-        .flatten()
-        .filter(|c| c.kind == Kind::Moves)
-        .collect();
-    let existing: Vec<&Contribution<'_>> = all
-        .iter()
-        .flatten()
-        .filter(|c| matches!(c.kind, Kind::Adds { existing: true, .. }) && !is_column(parts, c))
-        .collect();
-    // The finding if no type overwrites a side or founds a group.
-    let by_itself = |owner: usize, mine: &[Contribution<'_>]| -> Finding {
-        if let Some(why) = unmaintained(mine, parts, &clause.links) {
-            Finding::unknown(owner, "mv-unmaintained", why)
-                .because(vec![owner])
-                .needing(group_needs(mine))
-        } else if mine.iter().any(|c| is_decided_at_commit(c, parts)) {
-            Finding::unknown(
-                owner,
-                "mv-unmaintained",
-                "an amount is deferred to commit, and may then differ from the one that was checked",
-            )
-            .because(touching.clone())
-            .needing(group_needs(mine))
-        } else if let Some(mut others) = regrouping_types(&all, mine) {
-            // Two calls may also move one row concurrently.
-            others.extend(moved_rows(footprint, owner, mine, &moving, &existing).because);
-            Finding::no(
-                owner,
-                "mv-transition",
-                "a change to a joined row moves rows into or out of the sum, while concurrent transactions insert rows",
-            )
-            .because(others)
-            .needing(group_needs(mine))
-        } else {
-            moved_rows(footprint, owner, mine, &moving, &existing)
-        }
-    };
-    let mut findings = Vec::new();
-    for owner in &touching {
-        let mine = &all[*owner];
-        let own = by_itself(*owner, mine);
-        // The types that break the sum for all, and those that this type is ordered against for its own sake.
-        let against = |upsetting: &Vec<usize>| -> Vec<usize> {
-            if upsetting.contains(owner) {
-                return touching.clone();
-            }
-            let mut opponents = upsetting.clone();
-            match own.confluent {
-                Confluence::Yes => {}
-                Confluence::No => opponents.extend(&own.because),
-                Confluence::Unknown => opponents.clone_from(&touching),
-            }
-            opponents.sort_unstable();
-            opponents.dedup();
-            opponents
-        };
-        findings.push(if !overwriting.is_empty() {
-            Finding::no(
-                *owner,
-                "mv-overwrite",
-                "it overwrites a side of the equation: a concurrent increment is lost",
-            )
-            .because(against(&overwriting))
-            .needing(group_needs(mine))
-        } else if !founding.is_empty() {
-            Finding::no(
-                *owner,
-                "mv-founding",
-                "a group's row may be inserted where rows of the group exist already: its total misses rows inserted concurrently",
-            )
-            .because(against(&founding))
-            .needing(group_needs(mine))
-        } else {
-            own
-        });
-    }
+    let touching = balance.touching.iter();
+    let mut findings: Vec<Finding> = touching.map(|owner| balance.judge(*owner)).collect();
     findings.extend(decided_at_commit(footprint, &all, parts, |owner| {
         Finding::unknown(owner, "mv-unmaintained", DECIDED_AT_COMMIT)
     }));
@@ -159,10 +60,153 @@ pub(crate) fn judge_balance(
     let by_group = |f: &Finding| f.confluent != Confluence::Yes && f.unless_ordered.is_empty();
     if findings.iter().any(by_group) {
         for finding in findings.iter_mut().filter(|f| !f.unless_ordered.is_empty()) {
-            finding.needs.extend(group_needs(&all[finding.owner]));
+            finding.needs.extend(balance.group_needs(finding.owner));
         }
     }
     worst(findings)
+}
+
+/// A sum that must stay constant, with the contributions of all types.
+struct Balance<'a> {
+    footprint: &'a Footprint<'a>,
+    clause: &'a Clause,
+    parts: &'a [Part],
+    all: &'a [Vec<Contribution<'a>>],
+    /// The types that contribute.
+    touching: Vec<usize>,
+    /// The types that overwrite a side.
+    overwriting: Vec<usize>,
+    /// The types that found a group.
+    founding: Vec<usize>,
+    /// The contributions that move rows.
+    moving: Vec<&'a Contribution<'a>>,
+    /// The contributions to existing rows of an aggregate.
+    existing: Vec<&'a Contribution<'a>>,
+}
+
+impl<'a> Balance<'a> {
+    fn new(
+        footprint: &'a Footprint<'a>,
+        clause: &'a Clause,
+        parts: &'a [Part],
+        all: &'a [Vec<Contribution<'a>>],
+    ) -> Balance<'a> {
+        let with = |test: &dyn Fn(&Contribution<'_>) -> bool| -> Vec<usize> {
+            (0..all.len())
+                .filter(|t| all[*t].iter().any(test))
+                .collect()
+        };
+        let each = || all.iter().flatten();
+        let adds_to_existing =
+            |c: &Contribution<'_>| matches!(c.kind, Kind::Adds { existing: true, .. });
+        Balance {
+            footprint,
+            clause,
+            parts,
+            all,
+            touching: with(&|_| true),
+            overwriting: with(&|c| c.kind == Kind::Overwrites),
+            founding: with(&|c| c.kind == Kind::Founds),
+            moving: each().filter(|c| c.kind == Kind::Moves).collect(),
+            existing: each()
+                .filter(|c| adds_to_existing(c) && !is_column(parts, c))
+                .collect(),
+        }
+    }
+
+    /// The findings if the sum counts rows: their number is fixed.
+    fn judge_size(&self) -> Vec<Finding> {
+        let finding = |owner: &usize| {
+            Finding::no(
+                *owner,
+                "size-mutation",
+                "the number of rows is fixed, and it changes which rows there are",
+            )
+            .because(self.touching.clone())
+            .needing(needs_of(self.footprint, &self.all[*owner]))
+        };
+        self.touching.iter().map(finding).collect()
+    }
+
+    /// The finding for a type that contributes.
+    fn judge(&self, owner: usize) -> Finding {
+        let own = self.own_finding(owner);
+        if !self.overwriting.is_empty() {
+            Finding::no(
+                owner,
+                "mv-overwrite",
+                "it overwrites a side of the equation: a concurrent increment is lost",
+            )
+            .because(self.opponents(&self.overwriting, &own))
+            .needing(self.group_needs(owner))
+        } else if !self.founding.is_empty() {
+            Finding::no(
+                owner,
+                "mv-founding",
+                "a group's row may be inserted where rows of the group exist already: its total misses rows inserted concurrently",
+            )
+            .because(self.opponents(&self.founding, &own))
+            .needing(self.group_needs(owner))
+        } else {
+            own
+        }
+    }
+
+    /// The finding if no type overwrites a side or founds a group.
+    fn own_finding(&self, owner: usize) -> Finding {
+        let mine = &self.all[owner];
+        let moved = || moved_rows(self.footprint, owner, mine, &self.moving, &self.existing);
+        if let Some(why) = unmaintained(mine, self.parts, &self.clause.links) {
+            Finding::unknown(owner, "mv-unmaintained", why)
+                .because(vec![owner])
+                .needing(self.group_needs(owner))
+        } else if mine.iter().any(|c| is_decided_at_commit(c, self.parts)) {
+            Finding::unknown(
+                owner,
+                "mv-unmaintained",
+                "an amount is deferred to commit, and may then differ from the one that was checked",
+            )
+            .because(self.touching.clone())
+            .needing(self.group_needs(owner))
+        } else if let Some(mut others) = regrouping_types(self.all, mine) {
+            // Two calls may also move one row concurrently.
+            others.extend(moved().because);
+            Finding::no(
+                owner,
+                "mv-transition",
+                "a change to a joined row moves rows into or out of the sum, while concurrent transactions insert rows",
+            )
+            .because(others)
+            .needing(self.group_needs(owner))
+        } else {
+            moved()
+        }
+    }
+
+    /// The types that break the sum for all, and those that the type of `own` is ordered against for its own sake.
+    fn opponents(&self, breaking: &[usize], own: &Finding) -> Vec<usize> {
+        if breaking.contains(&own.owner) {
+            return self.touching.clone();
+        }
+        let mut opponents = breaking.to_vec();
+        match own.confluent {
+            Confluence::Yes => {}
+            Confluence::No => opponents.extend(&own.because),
+            Confluence::Unknown => opponents.clone_from(&self.touching),
+        }
+        opponents.sort_unstable();
+        opponents.dedup();
+        opponents
+    }
+
+    /// The groups that a type contributes to.
+    fn group_needs(&self, owner: usize) -> Vec<Need> {
+        let table = group_table(self.parts);
+        self.all[owner]
+            .iter()
+            .map(|c| Need::of_group(self.clause, table, c.action))
+            .collect()
+    }
 }
 
 /// Why types that increment such an amount are ordered.
