@@ -350,7 +350,7 @@ impl Results<'_> {
         &self,
         owner: usize,
         guards: &[KeyedGuard],
-        (checks, trusted): (Vec<AssertionCheck>, Vec<usize>),
+        (checks, declared_by_author): (Vec<AssertionCheck>, Vec<usize>),
         read_subset: Option<ReadSubset>,
     ) -> PlanEntry {
         let (footprint, layout) = (self.footprint, self.layout);
@@ -387,7 +387,7 @@ impl Results<'_> {
             guarded_reads: list(|h| &h.guard.reads),
             guarded_writes: list(|h| &h.guard.writes),
             checks,
-            trusted,
+            declared_by_author,
             unknown: of.unknown.clone(),
             does_anything: of.does_anything,
             protocol: if self.serializable {
@@ -452,7 +452,7 @@ fn assertion_checks(
     owner: usize,
     serializable: bool,
 ) -> (Vec<AssertionCheck>, Vec<usize>) {
-    let (mut checks, mut trusted) = (Vec::new(), Vec::new());
+    let (mut checks, mut declared_by_author) = (Vec::new(), Vec::new());
     for (invariant, (declared, findings)) in declared.iter().zip(findings).enumerate() {
         let Content::Assertion(_) = &declared.content else {
             continue;
@@ -460,7 +460,7 @@ fn assertion_checks(
         let keeps = summary.keeps.contains(&declared.invariant.name);
         for finding in findings.iter().filter(|f| f.owner == owner) {
             if finding.breaks_alone && keeps {
-                trusted.push(invariant);
+                declared_by_author.push(invariant);
             } else if finding.breaks_alone {
                 checks.push(AssertionCheck {
                     invariant,
@@ -469,7 +469,7 @@ fn assertion_checks(
             }
         }
     }
-    (checks, trusted)
+    (checks, declared_by_author)
 }
 
 /// The class of a type that evaluates assertions before it commits: it is ordered on what it reads for that.

@@ -161,7 +161,7 @@ fn what_calls_come_to_on_several_servers_is_told() {
     let read: Value = serde_json::from_str(&anabranch(&asked).out).expect("it is JSON");
     let sites = &read["partitioning"]["sites"];
     assert_eq!(
-        (&sites["count"], &sites["at_once"]),
+        (&sites["count"], &sites["local_share"]),
         (&3.into(), &0.75.into())
     );
     refused(&["analyze", "examples/tpcw", "--sites", "0"], &["--sites"]);

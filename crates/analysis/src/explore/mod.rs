@@ -117,11 +117,11 @@ impl<'a> Explorer<'a> {
     /// Looks for a case in which an invariant breaks although every guard of the plan is kept, and minimises it.
     /// The same seed examines the same cases.
     pub fn attack(&self, seed: u64, effort: Effort) -> Option<Counterexample> {
-        let everybody: Vec<usize> = (0..self.world.application.procedures.len()).collect();
+        let all_types: Vec<usize> = (0..self.world.application.procedures.len()).collect();
         let source = Source::new(&self.world, seed);
-        let mut generator = Generator::new(&source, &everybody);
+        let mut generator = Generator::new(&source, &all_types);
         for _ in 0..effort.cases {
-            let Some(tried) = generator.case(&everybody, true, effort) else {
+            let Some(tried) = generator.case(&all_types, true, effort) else {
                 continue;
             };
             let (calls, logs): (Vec<&Call>, Vec<&Log>) =

@@ -8,7 +8,7 @@ pub struct Sites {
     /// How many servers there are.
     pub count: u32,
     /// The share of calls that run on one server without the others: from 0 to 1.
-    pub at_once: f64,
+    pub local_share: f64,
     /// The throughput of all servers, as a multiple of one server's, if applying a global call's writes costs as
     /// much as running it: from 1 to `count`.
     pub capacity: f64,
@@ -16,7 +16,7 @@ pub struct Sites {
 
 impl PartitionedType {
     /// The share of its calls that run on one of so many servers without the others.
-    pub fn at_once(&self, sites: u32) -> f64 {
+    pub fn local_share(&self, sites: u32) -> f64 {
         match self.class {
             OperationClass::Commutative | OperationClass::Local => 1.0,
             // All parameters but one have to be routed to where that one is.
@@ -35,17 +35,19 @@ impl Partitioning {
         let count = sites.max(1);
         let weights: f64 = self.types.iter().map(|of| of.weight as f64).sum();
         let calls = self.types.iter();
-        let at_once: f64 = calls.map(|of| of.weight as f64 * of.at_once(count)).sum();
-        let at_once = if weights > 0.0 {
-            at_once / weights
+        let local_share: f64 = calls
+            .map(|of| of.weight as f64 * of.local_share(count))
+            .sum();
+        let local_share = if weights > 0.0 {
+            local_share / weights
         } else {
             1.0
         };
         // Each server runs its share of the local calls, and all others.
-        let work = at_once / f64::from(count) + (1.0 - at_once);
+        let work = local_share / f64::from(count) + (1.0 - local_share);
         Sites {
             count,
-            at_once,
+            local_share,
             capacity: 1.0 / work,
         }
     }

@@ -220,7 +220,7 @@ pub struct PlanEntry {
     pub checks: Vec<AssertionCheck>,
     /// Assertions that its author declares it keeps when it runs alone (`-- anabranch: keeps NAME`), so that they
     /// are not evaluated: indexes into [`Plan::invariants`].
-    pub trusted: Vec<usize>,
+    pub declared_by_author: Vec<usize>,
     /// The cheapest sufficient protocol: its name on the command line.
     pub protocol: &'static str,
     /// One verdict for each invariant that the transaction type can affect.

@@ -470,14 +470,14 @@ impl<'a> Reader<'a> {
             columns,
             rows: Vec::new(),
         });
-        for (other, said) in &test.rows {
+        for (other, seen) in &test.rows {
             let mut same = Vec::new();
             for column in &test.columns {
                 same.push(cell(row, *column)?.equals(cell(other, *column)?)?);
             }
             let agree = [
-                truth.holds.clone().equals(said.holds.clone()),
-                truth.fails.clone().equals(said.fails.clone()),
+                truth.holds.clone().equals(seen.holds.clone()),
+                truth.fails.clone().equals(seen.fails.clone()),
             ];
             problem.assert(Formula::all(same).implies(Formula::all(agree)));
         }

@@ -324,7 +324,7 @@ fn transaction<'a>(
             })
             .collect(),
         declared_by_author: entry
-            .trusted
+            .declared_by_author
             .iter()
             .map(|i| plan.invariants[*i].name.as_str())
             .collect(),

@@ -106,8 +106,8 @@ pub(super) fn notes(
         let why = format!("a call that runs alone may violate {they}; a call that does is refused");
         notes.push(("  why", why));
     }
-    if !entry.trusted.is_empty() {
-        let (names, they) = all_of(entry.trusted.clone());
+    if !entry.declared_by_author.is_empty() {
+        let (names, they) = all_of(entry.declared_by_author.clone());
         let text = format!(
             "by the author: it keeps {names} when it runs alone; the analyser does not check {they}"
         );

@@ -144,7 +144,7 @@ impl PartitioningView<'_> {
                 text,
                 " On {servers} with calls spread evenly, {:.1}% of the calls run at once, and the servers together have \
                  at most {:.1} times the throughput of one.",
-                of.at_once * 100.0,
+                of.local_share * 100.0,
                 of.capacity
             );
         }
@@ -510,7 +510,7 @@ pub(super) struct Report<'a> {
 #[derive(Serialize)]
 struct SitesReport {
     count: u32,
-    at_once: f64,
+    local_share: f64,
     capacity: f64,
 }
 
@@ -579,7 +579,7 @@ pub(super) fn report<'a>(view: &'a PartitioningView<'a>) -> Report<'a> {
             let of = view.found.on(sites);
             SitesReport {
                 count: of.count,
-                at_once: of.at_once,
+                local_share: of.local_share,
                 capacity: of.capacity,
             }
         }),

@@ -4,7 +4,7 @@
 //! amount (to a counter, or by inserting a row), then the amounts of each side cancel out, and so do those of both
 //! sides together: the clause survives merging. That fails if a value is overwritten (one side's amounts are lost),
 //! and if two transactions can move one row into or out of a sum concurrently (it moves once, and what goes with it
-//! is added twice). Any guard that orders those who move the same row repairs the latter.
+//! is added twice). Any guard that orders the moves of one row repairs the latter.
 //!
 //! That a type keeps the equation when it runs alone is shown ([`super::maintained`]) or checked before it commits. If
 //! it visibly does not, because it changes one side only or amounts that differ, the verdict is unknown

@@ -311,10 +311,10 @@ impl World {
                 }
             };
             let mut transaction = to.begin();
-            let nobody = StatementId(u32::MAX);
+            let no_statement = StatementId(u32::MAX);
             if there.is_some() {
                 let key = key.clone();
-                let gone = transaction.write(nobody, Effect::Delete { table, key });
+                let gone = transaction.write(no_statement, Effect::Delete { table, key });
                 gone.expect("rows can be deleted");
             }
             if let Some(row) = new {
@@ -324,7 +324,9 @@ impl World {
                     row,
                     patches: Default::default(),
                 };
-                transaction.write(nobody, insert).expect("its key is free");
+                transaction
+                    .write(no_statement, insert)
+                    .expect("its key is free");
             }
         }
     }

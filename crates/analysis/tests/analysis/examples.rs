@@ -229,11 +229,12 @@ fn a_blind_dismissal_is_checked() {
         assert_eq!(checks, expected, "{}", of.name);
         // The amount taken from a total is the deleted row's; the caller's amount may have more decimals than
         // salaries and totals, and be rounded in each.
-        let trusted: Vec<&str> = of.trusted.iter().map(|i| name(*i)).collect();
+        let declared_by_author: Vec<&str> =
+            of.declared_by_author.iter().map(|i| name(*i)).collect();
         let expected: &[&str] = match of.name.as_str() {
             "hire" | "hire_as" | "raise_salary" | "cut_salary" => &["totals_add_up"],
             _ => &[],
         };
-        assert_eq!(trusted, expected, "{}", of.name);
+        assert_eq!(declared_by_author, expected, "{}", of.name);
     }
 }

@@ -173,12 +173,12 @@ fn an_author_may_declare_an_assertion_kept() {
     );
     let of = entry(&plan, "t");
     assert!(of.checks.is_empty());
-    let trusted: Vec<&str> = of
-        .trusted
+    let declared_by_author: Vec<&str> = of
+        .declared_by_author
         .iter()
         .map(|i| plan.invariants[*i].name.as_str())
         .collect();
-    assert_eq!(trusted, ["funds_add_up"]);
+    assert_eq!(declared_by_author, ["funds_add_up"]);
     for (wrong, code) in [
         ("keeps funds_ad_up", "42704"),
         ("trusts funds_add_up", "42601"),

@@ -662,9 +662,9 @@ fn estimates_for_several_servers() {
     let classes = weights.map(|(name, _)| class(name));
     assert_eq!(classes, [LocalOrGlobal, Global, Commutative]);
     let on = found.on(3);
-    let at_once = (5.0 + 3.0 / 3.0) / 10.0;
-    assert!((on.at_once - at_once).abs() < 1e-9, "{on:?}");
-    let capacity = 1.0 / (at_once / 3.0 + (1.0 - at_once));
+    let local_share = (5.0 + 3.0 / 3.0) / 10.0;
+    assert!((on.local_share - local_share).abs() < 1e-9, "{on:?}");
+    let capacity = 1.0 / (local_share / 3.0 + (1.0 - local_share));
     assert!((on.capacity - capacity).abs() < 1e-9, "{on:?}");
     // One server never waits.
     let alone = found.on(1);

@@ -272,12 +272,12 @@ fn a_cascade_counts_as_what_it_does() {
     let mut app = Application::new(
         "CREATE TABLE dept (id uuid PRIMARY KEY);
          CREATE TABLE emp (id uuid PRIMARY KEY, dept uuid REFERENCES dept (id) ON DELETE CASCADE);
-         CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM emp));",
+         CREATE ASSERTION staffed CHECK (EXISTS (SELECT * FROM emp));",
     );
     app.transaction("close", &["p_dept"])
         .delete("dept", &[("id", "p_dept")])
         .done();
-    expect(&app.plan(), "close", "somebody", No, "nonempty-delete");
+    expect(&app.plan(), "close", "staffed", No, "nonempty-delete");
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn rows_15_and_16_contains_and_row_17_size() {
 #[test]
 fn at_least_one_fails_under_deletion() {
     let mut app = Application::new(&format!(
-        "{USERS} CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM users));"
+        "{USERS} CREATE ASSERTION staffed CHECK (EXISTS (SELECT * FROM users));"
     ));
     app.transaction("fire", &["p_id"])
         .delete("users", &[("id", "p_id")])
@@ -560,8 +560,8 @@ fn at_least_one_fails_under_deletion() {
         .insert("users", &[("id", "fresh")])
         .done();
     let plan = app.plan();
-    expect(&plan, "fire", "somebody", No, "nonempty-delete");
-    expect(&plan, "hire", "somebody", Yes, "nonempty-insert");
+    expect(&plan, "fire", "staffed", No, "nonempty-delete");
+    expect(&plan, "hire", "staffed", Yes, "nonempty-insert");
     assert_eq!(entry(&plan, "fire").class, CoordinationClass::Global);
 }
 
@@ -661,7 +661,7 @@ fn a_deleted_row_needs_no_equation() {
 #[test]
 fn what_is_ordered_for_one_invariant_is_not_made_coarser_for_another() {
     let mut app = Application::new(&format!(
-        "{USERS} CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM users));"
+        "{USERS} CREATE ASSERTION staffed CHECK (EXISTS (SELECT * FROM users));"
     ));
     app.transaction("hire_as", &["p_id"])
         .insert("users", &[("id", "p_id")])
@@ -703,7 +703,7 @@ fn every_rule_is_on_the_page_and_no_other() {
 #[test]
 fn guards_for_different_invariants_order_nothing_between_them() {
     let mut app = Application::new(&format!(
-        "{TOTALS} CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM emp));"
+        "{TOTALS} CREATE ASSERTION staffed CHECK (EXISTS (SELECT * FROM emp));"
     ));
     app.transaction("dismiss", &["p_emp", "p_dept"])
         .delete("emp", &[("id", "p_emp")])

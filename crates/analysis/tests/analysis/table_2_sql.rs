@@ -138,7 +138,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         number: 8,
-        title: "Foreign Key, Cascading Delete, beside nobody who refers",
+        title: "Foreign Key, Cascading Delete, without references",
         invariant: "emp_dept_fkey",
         confluent: true,
         sql: "CREATE TABLE dept (id integer PRIMARY KEY);

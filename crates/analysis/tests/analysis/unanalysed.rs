@@ -92,7 +92,7 @@ fn under_serializability_they_are_ordered_with_all() {
         let is_global = partitioned.class == anabranch_analysis::partition::OperationClass::Global;
         assert!(
             is_global,
-            "{}: whoever meets it meets everything",
+            "{}: a conflict with it concerns every table",
             entry.name
         );
         let needs = entry.class != CoordinationClass::Free;
