@@ -4,7 +4,7 @@ use anabranch_protocol::ramp::FilterSize;
 use anabranch_types::Ticks;
 
 use crate::cluster::Watch;
-use crate::fault::{FaultLevel, FaultPlan};
+use crate::fault::{FaultPlan, FaultProfile};
 use crate::latency::Network;
 use crate::protocols::{ProtocolName, RampExtensions, Termination};
 
@@ -49,7 +49,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case whose faults are drawn from the seed.
+    /// A case with faults that are drawn from the seed.
     pub fn new(
         protocol: ProtocolName,
         seed: u64,
@@ -57,7 +57,7 @@ impl Case {
         clients: u32,
         transactions: u64,
         network: Network,
-        level: FaultLevel,
+        level: FaultProfile,
     ) -> Case {
         // About as long as the calls take: each needs a few message latencies.
         let latency = network.longest(nodes).0;

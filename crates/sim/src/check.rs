@@ -91,7 +91,7 @@ fn stores_of<P: Simulated>(cluster: &Cluster<P>, number: u16) -> Option<Vec<&Sto
         .collect()
 }
 
-/// At rest: the partitions whose rows differ between clusters, and how many were compared.
+/// At rest: the partitions with different rows in different clusters, and how many were compared.
 fn clusters_that_differ<P: Simulated>(cluster: &Cluster<P>) -> (Vec<String>, u64) {
     let (mut found, mut compared) = (Vec::new(), 0);
     let Some(first) = stores_of(cluster, 0) else {
@@ -149,7 +149,7 @@ fn check_stores(
     found
 }
 
-/// Replicated tables whose copies differ, and the number of replicated tables.
+/// Replicated tables with copies that differ, and the number of replicated tables.
 fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<String>, u64) {
     let router = &planned.execution.router;
     let tables = (0..planned.schema().tables.len() as u16).map(TableId);

@@ -2,8 +2,8 @@
 //! of rows enforces NOT NULL.)
 //!
 //! Nodes check every write where it is installed. This module checks the final rows of all partitions
-//! together: a row whose columns several transactions changed, a key that two partitions generated, a
-//! child whose parent was deleted.
+//! together: a row with columns that several transactions changed, a key that two partitions generated, a
+//! child of a deleted parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -319,7 +319,7 @@ impl FaultKind {
         }
     }
 
-    /// The node whose clock it sets, and by how many microseconds.
+    /// If it sets a clock: the clock's node, and by how many microseconds.
     fn sets_clock(&self) -> Option<(u16, i64)> {
         match self {
             FaultKind::ClockSkew { node, by_us } => Some((*node, *by_us)),
@@ -406,7 +406,7 @@ pub(crate) fn in_line(error: &serde_json::Error) -> String {
 /// The fault profiles from which plans are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FaultLevel {
+pub enum FaultProfile {
     /// No faults.
     None,
     /// One to three faults; most of the time the cluster is whole.
@@ -419,32 +419,32 @@ pub enum FaultLevel {
     PermanentLoss,
 }
 
-impl FaultLevel {
+impl FaultProfile {
     /// All profiles, calmest first.
-    pub const ALL: [FaultLevel; 5] = [
-        FaultLevel::None,
-        FaultLevel::Mild,
-        FaultLevel::Storm,
-        FaultLevel::LongOutage,
-        FaultLevel::PermanentLoss,
+    pub const ALL: [FaultProfile; 5] = [
+        FaultProfile::None,
+        FaultProfile::Mild,
+        FaultProfile::Storm,
+        FaultProfile::LongOutage,
+        FaultProfile::PermanentLoss,
     ];
 
     /// The profiles that a cluster without replicas survives.
-    pub const ONE_REPLICA: [FaultLevel; 4] = [
-        FaultLevel::None,
-        FaultLevel::Mild,
-        FaultLevel::Storm,
-        FaultLevel::LongOutage,
+    pub const ONE_REPLICA: [FaultProfile; 4] = [
+        FaultProfile::None,
+        FaultProfile::Mild,
+        FaultProfile::Storm,
+        FaultProfile::LongOutage,
     ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            FaultLevel::None => "none",
-            FaultLevel::Mild => "mild",
-            FaultLevel::Storm => "storm",
-            FaultLevel::LongOutage => "long_outage",
-            FaultLevel::PermanentLoss => "permanent_loss",
+            FaultProfile::None => "none",
+            FaultProfile::Mild => "mild",
+            FaultProfile::Storm => "storm",
+            FaultProfile::LongOutage => "long_outage",
+            FaultProfile::PermanentLoss => "permanent_loss",
         }
     }
 }
@@ -493,9 +493,9 @@ impl std::fmt::Display for FaultError {
 impl std::error::Error for FaultError {}
 
 impl FaultPlan {
-    /// A plan for a cluster of `nodes` and `clients`, whose faults begin within `horizon`.
+    /// Draws a plan for a cluster of `nodes` and `clients`. Its faults begin within `horizon`.
     pub fn draw(
-        level: FaultLevel,
+        level: FaultProfile,
         seed: u64,
         nodes: u16,
         clients: u32,
@@ -503,16 +503,16 @@ impl FaultPlan {
     ) -> FaultPlan {
         let mut random = SplitMix64::stream(seed, "faults", 0);
         let count = match level {
-            FaultLevel::None => 0,
-            FaultLevel::Mild => random.between(1, 3),
-            FaultLevel::Storm | FaultLevel::LongOutage | FaultLevel::PermanentLoss => {
+            FaultProfile::None => 0,
+            FaultProfile::Mild => random.between(1, 3),
+            FaultProfile::Storm | FaultProfile::LongOutage | FaultProfile::PermanentLoss => {
                 random.between(6, 16) + u64::from(nodes)
             }
         };
         let horizon_us = horizon.as_micros().max(10);
         // A fault lasts at most this fraction of the horizon.
         let share = match level {
-            FaultLevel::Storm | FaultLevel::LongOutage | FaultLevel::PermanentLoss => 3,
+            FaultProfile::Storm | FaultProfile::LongOutage | FaultProfile::PermanentLoss => 3,
             _ => 8,
         };
         let faults = (0..count).map(|_| Fault {
@@ -523,7 +523,7 @@ impl FaultPlan {
         let mut plan = FaultPlan {
             faults: faults.collect(),
         };
-        if level == FaultLevel::LongOutage {
+        if level == FaultProfile::LongOutage {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
                 for_us: horizon_us.saturating_mul(LONG_OUTAGE_FACTOR),
@@ -533,7 +533,7 @@ impl FaultPlan {
                 },
             });
         }
-        if level == FaultLevel::PermanentLoss {
+        if level == FaultProfile::PermanentLoss {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
                 for_us: 0,
@@ -753,7 +753,7 @@ mod tests {
     #[test]
     fn a_plan_depends_on_the_seed_and_survives_its_file() {
         let horizon = Ticks::from_millis(20);
-        let draw = |seed| FaultPlan::draw(FaultLevel::Storm, seed, 3, 6, horizon);
+        let draw = |seed| FaultPlan::draw(FaultProfile::Storm, seed, 3, 6, horizon);
         for seed in 0..200 {
             let plan = draw(seed);
             assert_eq!(plan, draw(seed));
@@ -762,7 +762,7 @@ mod tests {
             assert_eq!(FaultPlan::from_lines(&plan.to_lines()).unwrap(), plan);
         }
         assert_ne!(draw(1), draw(2));
-        let calm = FaultPlan::draw(FaultLevel::None, 1, 3, 6, horizon);
+        let calm = FaultPlan::draw(FaultProfile::None, 1, 3, 6, horizon);
         assert_eq!(calm, FaultPlan::default());
     }
 

@@ -247,13 +247,13 @@ fn parse_faults(text: &str, rest: &str, what: &str) -> Result<FaultPlan, PlanErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::FaultLevel;
+    use crate::fault::FaultProfile;
 
     #[test]
     fn a_case_survives_its_file() {
         let text = "sites a b\na 1 80\nb 80 0.5\n";
         for network in [Network::lan(), Network::matrix("two", text).unwrap()] {
-            let storm = FaultLevel::Storm;
+            let storm = FaultProfile::Storm;
             let mut case = Case::new(ProtocolName::RampHybrid, 5, 3, 4, 50, network, storm);
             case.filter = FilterSize::try_from(64).unwrap();
             case.extensions.one_phase = true;
@@ -279,7 +279,7 @@ mod tests {
             4,
             50,
             Network::lan(),
-            FaultLevel::None,
+            FaultProfile::None,
         );
         let file = CaseFile {
             workload: "bank".to_owned(),
@@ -307,7 +307,7 @@ mod tests {
             4,
             50,
             Network::lan(),
-            FaultLevel::Storm,
+            FaultProfile::Storm,
         );
         let file = CaseFile {
             workload: "bank".to_owned(),

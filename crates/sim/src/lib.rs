@@ -51,7 +51,7 @@ mod stale;
 pub use case::Case;
 pub use cluster::Watch;
 pub use error::CaseError;
-pub use fault::{FaultLevel, FaultPlan};
+pub use fault::{FaultPlan, FaultProfile};
 pub use file::CaseFile;
 pub use history::{Recording, RunHistory};
 pub use latency::Network;

@@ -140,7 +140,7 @@ impl ProtocolName {
     }
 }
 
-/// Cooperative termination in RAMP: how participants end a transaction whose decision does not arrive.
+/// Cooperative termination in RAMP: how participants end a transaction when its decision does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Termination {

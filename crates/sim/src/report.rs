@@ -18,7 +18,7 @@ pub(crate) const NODE_LOST_CALLS: &str = "a node crashed with calls running";
 /// What is counted during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunStatistics {
-    /// Transactions whose commit was acknowledged to a client.
+    /// Transactions with a commit that was acknowledged to a client.
     pub committed: u64,
     /// Calls that failed, and attempts that were aborted and retried, by reason.
     pub aborts: BTreeMap<String, u64>,

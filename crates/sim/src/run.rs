@@ -375,7 +375,7 @@ impl Case {
     /// Processes events until every client is done and the cluster is at rest; returns why, if that never happens.
     ///
     /// After a violation clients make no further calls, and running calls are waited for, so that the history can be
-    /// checked. That holds for protocols whose answers have to be right.
+    /// checked. That holds for protocols that are read atomic.
     fn drive<P: Simulated>(&self, cluster: &mut Cluster<P>) -> Option<String> {
         let calls = self.transactions + u64::from(self.clients) * 4;
         let events_max = calls.saturating_mul(EVENTS_A_CALL_MAX);

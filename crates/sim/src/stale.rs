@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use anabranch_history::record::{Operation, Outcome, Read, Transaction};
 
-/// The number of reads of one item that returned an older version than one whose commit had been acknowledged when the
-/// reader's call began.
+/// The number of reads of one item that missed an acknowledged version: they returned an older version than one with a
+/// commit that was acknowledged before the reader's call began.
 pub(crate) fn stale_reads(transactions: &[Transaction]) -> u64 {
     let mut stamps: BTreeMap<&str, u64> = BTreeMap::new();
     let mut acknowledged: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();

@@ -1,9 +1,9 @@
-//! Causal RAMP (ramp.txt §6.3): histories of storms, held against causal consistency; and the same runs
-//! without it, which are found out.
+//! Causal RAMP (ramp.txt §6.3): the histories of storms are causally consistent. Those of the same runs without it are
+//! not.
 
 use anabranch_history::{Model, check};
 use anabranch_sim::run::Run;
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
+use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Verdict};
 
 const RAMPS: [ProtocolName; 3] = [
     ProtocolName::RampFast,
@@ -13,11 +13,11 @@ const RAMPS: [ProtocolName; 3] = [
 
 const NODES: u16 = 4;
 
-/// Three sites near each other, and one far away: what commits on the three has been read and answered
-/// there before the fourth hears of it.
+/// Three sites near each other, and one far away. A commit at the three is read and answered there before the fourth
+/// learns of it.
 const FAR: &str = "sites a b c d\na 0.5 1 1 60\nb 1 0.5 1 60\nc 1 1 0.5 60\nd 60 60 60 0.5\n";
 
-fn case(protocol: ProtocolName, level: FaultLevel, seed: u64, transactions: u64) -> Case {
+fn case(protocol: ProtocolName, level: FaultProfile, seed: u64, transactions: u64) -> Case {
     let network = match seed % 2 {
         0 => Network::matrix("three near, one far", FAR).unwrap(),
         _ => Network::lan(),
@@ -33,12 +33,12 @@ fn is_found_out(run: &Run) -> bool {
     !verdict.is_satisfied()
 }
 
-/// Runs of all levels of faults, clients that stay and clients that change nodes, in one phase and in two:
-/// all of them are causally consistent, as their verdicts say. How many would not have been without.
+/// Runs all fault profiles, with clients that stay and clients that switch nodes, with one-phase and two-phase writes.
+/// All runs are causally consistent. Returns how many are not without `causal`.
 fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64) -> u32 {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut found_out = 0;
-    for level in FaultLevel::ONE_REPLICA {
+    for level in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             for (clients_switch_nodes, one_phase) in [(false, false), (true, false), (true, true)] {
                 let mut case = case(protocol, level, seed, transactions);
@@ -53,7 +53,7 @@ fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64)
                 let first = case.run(&prepared).unwrap();
                 assert_eq!(first.verdict, Verdict::Fine, "{what}");
                 if one_phase {
-                    // Without, sessions do not hold either.
+                    // Without it the session guarantees fail, too.
                     let second = case.run(&prepared).unwrap();
                     assert_eq!(first, second, "{what}: two runs of one seed differ");
                     continue;
@@ -73,7 +73,7 @@ fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64)
     found_out
 }
 
-/// Sam's replies to Mary (§4.7): missed in most runs that do not promise to show them.
+/// Sam's replies to Mary (§4.7): plain RAMP violates causality in most runs.
 #[test]
 fn replies_are_causal() {
     for ramp in RAMPS {
@@ -97,15 +97,15 @@ fn what_is_counted_paid_and_read_four_at_a_time_is_causal() {
     }
 }
 
-/// Clients whose commits nobody is told of at first bring along what they wrote: they read it, and whoever
-/// replies to it is not seen without it.
+/// Clients with lost commits carry their causal context: they read their own writes, and a reply is not visible without
+/// the comment that it answers.
 #[test]
 fn commits_left_to_participants_are_causal() {
     for ramp in RAMPS {
         for workload in ["register", "replies"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
             for seed in 0..6 {
-                let mut case = case(ramp, FaultLevel::Storm, seed, 120);
+                let mut case = case(ramp, FaultProfile::Storm, seed, 120);
                 (case.clients_switch_nodes, case.extensions.causal) = (true, true);
                 case.termination.lost_commits = 300_000;
                 let report = case.run(&prepared).unwrap();

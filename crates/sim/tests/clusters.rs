@@ -1,4 +1,4 @@
-//! Several clusters that each have all of the data: under every level of faults, and what clients give up.
+//! Several clusters, each with all of the data: under every fault profile, and the guarantees that clients lose.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use anabranch_sim::error::ClustersError;
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::run::Run;
 use anabranch_sim::{
-    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
+    Case, CaseError, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Verdict,
 };
 
 const NODES: u16 = 2;
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 120;
 
-/// Prepare-F over so many clusters of two nodes.
+/// A case with Prepare-F over so many clusters of two nodes.
 fn prepare_f(
     protocol: ProtocolName,
-    level: FaultLevel,
+    level: FaultProfile,
     seed: u64,
     clusters: u16,
     failures: u16,
@@ -37,18 +37,18 @@ fn violates(run: &Run, model: Model) -> bool {
     !verdict.anomalies.is_empty()
 }
 
-/// Sticky clusters, so many of two nodes each.
-fn sticky(protocol: ProtocolName, level: FaultLevel, seed: u64, clusters: u16) -> Case {
+/// A case with so many sticky clusters of two nodes.
+fn sticky(protocol: ProtocolName, level: FaultProfile, seed: u64, clusters: u16) -> Case {
     let mut case = prepare_f(protocol, level, seed, clusters, 0);
     case.extensions.prepare_f = None;
     case
 }
 
-/// Runs seeds of all levels of faults, some of them twice.
+/// Runs seeds under all fault profiles, some of them twice.
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64, is_sticky: bool) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for level in FaultLevel::ONE_REPLICA {
+    for level in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             let clusters = 2 + (seed % 2) as u16;
             let failures = (seed / 2 % u64::from(clusters)) as u16;
@@ -142,13 +142,13 @@ fn ycsb_under_sticky_clusters() {
     sweep("ycsb", ProtocolName::RampFast, 12, true);
 }
 
-/// A client that stays keeps its session (`sweep` holds it against all four guarantees); one that changes
-/// its cluster loses each of them, and never sees half of a transaction.
+/// A client that stays in its cluster keeps all four session guarantees (`sweep` checks them). A client that switches
+/// clusters loses each of them, and never has a fractured read.
 #[test]
-fn who_changes_clusters_loses_the_session_and_nothing_else() {
+fn a_client_that_switches_clusters_loses_its_session_and_nothing_else() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let loses = |seed: u64, clients_switch_nodes: bool, model: Model| {
-        let mut case = sticky(ProtocolName::RampFast, FaultLevel::Storm, seed, 2);
+        let mut case = sticky(ProtocolName::RampFast, FaultProfile::Storm, seed, 2);
         case.clients_switch_nodes = clients_switch_nodes;
         if clients_switch_nodes {
             case.plan = FaultPlan {
@@ -172,7 +172,7 @@ fn who_changes_clusters_loses_the_session_and_nothing_else() {
     }
 }
 
-/// The second of two clusters is cut off, for longer than all calls take.
+/// A partition that cuts off the second of two clusters, for longer than all calls take.
 fn cut_off() -> Fault {
     Fault {
         at_us: 0,
@@ -185,7 +185,7 @@ fn cut_off() -> Fault {
     }
 }
 
-/// A node's clock is ahead by as much.
+/// A clock that is ahead for as long.
 fn ahead(node: u16) -> Fault {
     Fault {
         at_us: 0,
@@ -197,13 +197,13 @@ fn ahead(node: u16) -> Fault {
     }
 }
 
-/// A cluster is cut off for longer than all calls take. Everybody goes on in its own, each reads what it
-/// writes, and when the cut has healed both come to the same rows (which every run checks).
+/// A cluster is cut off for longer than all calls take. All clients continue in their clusters and read their writes.
+/// After the partition both clusters have the same rows, which every run checks.
 #[test]
-fn a_cluster_that_is_cut_off_stops_nobody() {
+fn a_cluster_that_is_cut_off_stops_no_client() {
     let prepared = Prepared::new("register", NODES).unwrap();
     for failures in [None, Some(0), Some(1)] {
-        let mut case = sticky(ProtocolName::RampFast, FaultLevel::None, 3, 2);
+        let mut case = sticky(ProtocolName::RampFast, FaultProfile::None, 3, 2);
         case.extensions.prepare_f = failures;
         case.termination.after_us = 5_000;
         case.plan = FaultPlan {
@@ -224,7 +224,7 @@ fn a_cluster_that_is_cut_off_stops_nobody() {
     }
 }
 
-/// Of the first second: transactions that wrote and were answered, and reads that saw what was written.
+/// Of the first second: writing transactions that were acknowledged, and reads of their writes.
 fn during(run: &Run) -> (u64, u64) {
     let history = run.history.as_ref().expect("it is recorded");
     let during = history.transactions.iter().filter(|transaction| {
@@ -243,8 +243,8 @@ fn during(run: &Run) -> (u64, u64) {
     (wrote, seen)
 }
 
-/// What Prepare-F gives up has runs that show it: a client does not read what it has written, not even
-/// where it has written it, unless every cluster has to be there before it is answered.
+/// Runs show the anomaly that Prepare-F permits: a client misses its own writes, even at the same node, unless every
+/// cluster has to prepare before it is answered.
 #[test]
 fn clients_do_not_read_their_writes_under_prepare_f() {
     let prepared = Prepared::new("register", NODES).unwrap();
@@ -257,16 +257,15 @@ fn clients_do_not_read_their_writes_under_prepare_f() {
         });
         runs.count()
     };
-    for level in [FaultLevel::None, FaultLevel::Storm] {
+    for level in [FaultProfile::None, FaultProfile::Storm] {
         assert!(missed(0, level) > 0, "{}", level.name());
     }
 }
 
-/// One server of six is away for a second, a hundred times as long as all calls take. With F = 1 of three
-/// clusters every client of the others goes on, and none of what they write is seen; with F = 2 nobody who
-/// writes goes on.
+/// One server of six is down for a second, a hundred times as long as all calls take. With F = 1 and three clusters all
+/// clients of the others continue, and their writes stay invisible. With F = 2 no write is acknowledged.
 #[test]
-fn a_server_that_is_away_stops_no_writer_and_all_that_is_written() {
+fn a_server_that_is_down_stops_no_writer_and_hides_all_writes() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let away = Fault {
         at_us: 0,
@@ -277,7 +276,7 @@ fn a_server_that_is_away_stops_no_writer_and_all_that_is_written() {
         },
     };
     let run = |failures| {
-        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 5, 3, failures);
+        let mut case = prepare_f(ProtocolName::RampFast, FaultProfile::None, 5, 3, failures);
         case.termination.after_us = 5_000;
         case.plan = FaultPlan {
             faults: vec![away.clone()],
@@ -288,15 +287,15 @@ fn a_server_that_is_away_stops_no_writer_and_all_that_is_written() {
     };
     let (wrote, seen) = run(1);
     assert!(wrote > TRANSACTIONS / 4, "{wrote} writers were answered");
-    assert_eq!(seen, 0, "what nobody can see yet");
+    assert_eq!(seen, 0, "no write is visible yet");
     assert_eq!(run(2), (0, 0));
 }
 
 #[test]
-fn what_several_clusters_cannot_do_is_refused() {
+fn cases_that_several_clusters_cannot_run_are_refused() {
     let refused = |workload: &str, change: fn(&mut Case)| {
         let prepared = Prepared::new(workload, NODES).unwrap();
-        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 1, 2, 1);
+        let mut case = prepare_f(ProtocolName::RampFast, FaultProfile::None, 1, 2, 1);
         change(&mut case);
         match case.run(&prepared) {
             Err(CaseError::Clusters(error)) => error,
@@ -340,15 +339,15 @@ fn what_several_clusters_cannot_do_is_refused() {
 }
 
 #[test]
-fn what_is_no_ramp_has_no_prepare_f_and_no_cluster_too_many() {
+fn other_protocols_have_no_prepare_f_and_clusters_have_a_limit() {
     let prepared = Prepared::new("register", NODES).unwrap();
     for failures in [None, Some(1)] {
-        let mut case = prepare_f(ProtocolName::Locking, FaultLevel::None, 1, 2, 1);
+        let mut case = prepare_f(ProtocolName::Locking, FaultProfile::None, 1, 2, 1);
         case.extensions.prepare_f = failures;
         assert!(matches!(case.run(&prepared), Err(CaseError::NoRamp { .. })));
     }
     for clusters in [0, 251] {
-        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 1, 2, 1);
+        let mut case = prepare_f(ProtocolName::RampFast, FaultProfile::None, 1, 2, 1);
         case.clusters = clusters;
         let refused = case.run(&prepared);
         assert!(matches!(refused, Err(CaseError::OutOfRange { .. })));

@@ -1,17 +1,17 @@
-//! What a report counts is what has happened.
+//! The counts of a report are exact.
 
 use anabranch_history::record::{Outcome, Transaction};
 use anabranch_sim::fault::{Fault, FaultKind};
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Report, Verdict};
+use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Report, Verdict};
 
 const NODES: u16 = 3;
 
 fn case(protocol: ProtocolName, seed: u64) -> Case {
-    let (network, level) = (Network::lan(), FaultLevel::None);
+    let (network, level) = (Network::lan(), FaultProfile::None);
     Case::new(protocol, seed, NODES, 6, 120, network, level)
 }
 
-/// Without faults every attempt is answered, so that the history and the report tell the same.
+/// Without faults every attempt is answered, so the history and the report agree.
 #[test]
 fn attempts_are_counted_as_they_are_recorded() {
     let mut again = 0;
@@ -33,7 +33,7 @@ fn attempts_are_counted_as_they_are_recorded() {
                 assert_eq!(told, aborted, "{what}: {:?}", statistics.aborts);
                 assert_eq!(committed + aborted, attempts.len() as u64, "{what}");
                 again += told;
-                // Nothing is packed where nothing can be lost.
+                // Runs without faults use no packets.
                 assert!(statistics.messages > 0, "{what}");
                 assert_eq!((statistics.packets, statistics.resent), (0, 0), "{what}");
                 assert!(statistics.faults.is_empty(), "{what}");
@@ -64,7 +64,7 @@ fn faults_are_counted_by_kind_and_packets_as_they_are_sent() {
     let quiet = with(&[(500, 200, pause(0)), (900, 300, pause(1))]);
     let told: Vec<_> = quiet.statistics.faults.into_iter().collect();
     assert_eq!(told, [("pause", 2)]);
-    // A packet carries what is ready, and acknowledges what has come.
+    // A packet carries several messages and acknowledgements.
     assert!(quiet.statistics.packets > 0);
     let loss = FaultKind::Loss { percent: 60 };
     let noisy = with(&[(0, 5_000, loss), (500, 200, pause(0))]);

@@ -1,15 +1,15 @@
-//! Nodes crash and come back: nothing that was acknowledged is gone, and what is lost is seen.
+//! Nodes crash and restart: acknowledged commits survive, and losses are detected.
 
 use anabranch_sim::fault::{DiskFailure, Fault, FaultKind};
-use anabranch_sim::{Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName};
+use anabranch_sim::{Case, CaseError, FaultPlan, FaultProfile, Network, Prepared, ProtocolName};
 use anabranch_sim::{Report, Verdict};
 
 const NODES: u16 = 3;
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 150;
 
-/// A plan of crashes alone: each node several times, for moments, some with a slow disk, so that
-/// much is under way when they come.
+/// A plan of crashes: each node crashes several times for a short time, some with a slow disk, so that many
+/// transactions are running at a crash.
 fn crashes(seed: u64) -> FaultPlan {
     let mut faults = Vec::new();
     for number in 0..9 {
@@ -35,7 +35,7 @@ fn crashes(seed: u64) -> FaultPlan {
 
 fn run(workload: &str, protocol: ProtocolName, seed: u64, plan: FaultPlan) -> Report {
     let prepared = Prepared::new(workload, NODES).unwrap();
-    let (network, none) = (Network::lan(), FaultLevel::None);
+    let (network, none) = (Network::lan(), FaultProfile::None);
     let mut case = Case::new(protocol, seed, NODES, CLIENTS, TRANSACTIONS, network, none);
     case.plan = plan;
     case.run(&prepared).unwrap()
@@ -111,7 +111,7 @@ fn smallbank_survives_crashes_under_short_read_locks() {
 }
 
 #[test]
-fn a_disk_that_lies_is_found_out() {
+fn a_disk_that_lies_is_detected() {
     let mut found = 0;
     for seed in 0..10 {
         let mut plan = crashes(seed);
@@ -132,9 +132,9 @@ fn a_disk_that_lies_is_found_out() {
 }
 
 #[test]
-fn what_keeps_no_records_is_refused() {
+fn crashes_of_protocols_without_log_records_are_refused() {
     let prepared = Prepared::new("bank", NODES).unwrap();
-    let (network, none) = (Network::lan(), FaultLevel::None);
+    let (network, none) = (Network::lan(), FaultProfile::None);
     let protocol = ProtocolName::Nwnr;
     let mut case = Case::new(protocol, 1, NODES, CLIENTS, TRANSACTIONS, network, none);
     case.plan = crashes(1);

@@ -1,19 +1,19 @@
-//! Every run's history is judged, and a protocol that promises too little is found out by it.
+//! Every run's history is checked, and the checks find the anomalies of weaker protocols.
 
 use anabranch_history::{History, Model, Phenomenon, Rsiw, check};
 use anabranch_sim::run::Run;
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict, Watch};
+use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Verdict, Watch};
 
 const NODES: u16 = 3;
 const WORKLOADS: [&str; 5] = ["register", "counter", "bank", "smallbank", "payroll"];
 
-fn run(prepared: &Prepared, protocol: ProtocolName, level: FaultLevel, seed: u64) -> Run {
+fn run(prepared: &Prepared, protocol: ProtocolName, level: FaultProfile, seed: u64) -> Run {
     let case = Case::new(protocol, seed, NODES, 6, 120, Network::lan(), level);
     case.run_recorded(prepared, None)
         .expect("the case can be run")
 }
 
-/// What a model finds in a run's history.
+/// The phenomena in a run's history that a model forbids.
 fn found(run: &Run, model: Model) -> Vec<Phenomenon> {
     let history = run.history.as_ref().expect("it was recorded");
     let history = history.history().unwrap_or_else(|error| panic!("{error}"));
@@ -22,34 +22,34 @@ fn found(run: &Run, model: Model) -> Vec<Phenomenon> {
     verdict.counts.into_keys().collect()
 }
 
-/// How many of ten seeds a model finds something in.
+/// The number of seeds, of ten, with histories that violate a model.
 fn violating(prepared: &Prepared, protocol: ProtocolName, model: Model) -> usize {
     let seeds = 0..10;
     let violates = |seed: &u64| {
-        let run = run(prepared, protocol, FaultLevel::None, *seed);
+        let run = run(prepared, protocol, FaultProfile::None, *seed);
         !found(&run, model).is_empty()
     };
     seeds.filter(violates).count()
 }
 
 #[test]
-fn the_history_of_every_run_is_judged() {
+fn the_history_of_every_run_is_checked() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let run = run(&prepared, ProtocolName::Locking, FaultLevel::Mild, 1);
+    let run = run(&prepared, ProtocolName::Locking, FaultProfile::Mild, 1);
     let judged = run
         .report
         .checked
         .iter()
         .find(|(what, _)| what.contains("history"));
-    let (judged, attempts) = judged.expect("it is told");
+    let (judged, attempts) = judged.expect("it is reported");
     assert!(
         judged.ends_with("strict-serializable, sessions"),
         "{judged}"
     );
     let recorded = run.history.as_ref().map(|run| run.transactions.len());
     assert_eq!(recorded, Some(attempts as usize));
-    let looks = run.report.checked.iter().next();
-    assert!(looks.is_some_and(|(_, steps)| steps > 1_000), "{looks:?}");
+    let first = run.report.checked.iter().next();
+    assert!(first.is_some_and(|(_, steps)| steps > 1_000), "{first:?}");
     let mut case = Case::new(
         ProtocolName::Locking,
         1,
@@ -57,21 +57,21 @@ fn the_history_of_every_run_is_judged() {
         2,
         10,
         Network::lan(),
-        FaultLevel::None,
+        FaultProfile::None,
     );
     case.watch = Watch::FAST;
     let fast = case.run_recorded(&prepared, None).unwrap();
     assert!(fast.history.is_none());
 }
 
-/// ramp.txt's trap: no concurrency control must fail the checker.
+/// Runs without concurrency control have to fail the checker (ramp.txt).
 #[test]
 fn nwnr_fails_read_atomic() {
     for workload in ["register", "counter", "bank"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         let failing = violating(&prepared, ProtocolName::Nwnr, Model::ReadAtomic);
         assert!(failing >= 5, "{workload}: {failing} of 10");
-        let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, 0);
+        let run = run(&prepared, ProtocolName::Nwnr, FaultProfile::None, 0);
         let Verdict::Violated(wrong) = &run.report.verdict else {
             panic!("{workload}: {:?}", run.report.verdict);
         };
@@ -83,12 +83,12 @@ fn nwnr_fails_read_atomic() {
     }
 }
 
-/// Without concurrency control somebody enters a department that is being closed, and stays behind.
+/// Without concurrency control an employee is added to a department that is being closed.
 #[test]
 fn nwnr_lets_references_dangle() {
     let prepared = Prepared::new("departments", NODES).unwrap();
     let dangles = |seed: &u64| {
-        let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, *seed);
+        let run = run(&prepared, ProtocolName::Nwnr, FaultProfile::None, *seed);
         let Verdict::Violated(wrong) = &run.report.verdict else {
             return false;
         };
@@ -99,23 +99,23 @@ fn nwnr_lets_references_dangle() {
     assert!(dangling >= 5, "{dangling} of 10");
 }
 
-/// What read atomic isolation permits, and locking does not.
+/// Read atomic isolation permits histories that are not serializable; locking does not.
 #[test]
 fn ramp_is_read_atomic_and_not_serializable() {
     let prepared = Prepared::new("counter", NODES).unwrap();
     let (mut weaker, mut stronger) = (0, 0);
     for seed in 0..10 {
-        let ramp = run(&prepared, ProtocolName::RampFast, FaultLevel::Storm, seed);
+        let ramp = run(&prepared, ProtocolName::RampFast, FaultProfile::Storm, seed);
         assert_eq!(found(&ramp, Model::ReadAtomic), [], "{seed}");
         weaker += usize::from(!found(&ramp, Model::Serializable).is_empty());
-        let locking = run(&prepared, ProtocolName::Locking, FaultLevel::Storm, seed);
+        let locking = run(&prepared, ProtocolName::Locking, FaultProfile::Storm, seed);
         stronger += usize::from(!found(&locking, Model::StrictSerializable).is_empty());
     }
     assert!(weaker >= 5, "{weaker} of 10");
     assert_eq!(stronger, 0);
 }
 
-/// Read locks that are released early, and none at all, keep what is read committed, and no more.
+/// Short read locks and no read locks give read committed, and no more.
 #[test]
 fn short_locks_and_none_are_read_committed_and_not_read_atomic() {
     let prepared = Prepared::new("register", NODES).unwrap();
@@ -128,9 +128,10 @@ fn short_locks_and_none_are_read_committed_and_not_read_atomic() {
     }
 }
 
-/// The table of docs/protocols/baselines.md: what is found in none of ten seeds, and what in half of them.
+/// The table of docs/protocols/baselines.md: guarantees hold in all of ten seeds, and permitted anomalies occur in half
+/// of them.
 #[test]
-fn each_baseline_promises_and_shows_what_its_page_says() {
+fn each_baseline_has_the_guarantees_and_anomalies_of_its_page() {
     use Model::*;
     let table: [(ProtocolName, &[Model], &[Model]); 6] = [
         (ProtocolName::Nwnr, &[], &[ReadAtomic, Causal, Serializable]),
@@ -160,7 +161,7 @@ fn each_baseline_promises_and_shows_what_its_page_says() {
     for (protocol, none, shown) in table {
         let name = protocol.name();
         let runs: Vec<Run> = (0..10)
-            .map(|seed| run(&prepared, protocol, FaultLevel::None, seed))
+            .map(|seed| run(&prepared, protocol, FaultProfile::None, seed))
             .collect();
         let failing = |model| {
             let violates = |run: &&Run| !found(run, model).is_empty();
@@ -176,8 +177,8 @@ fn each_baseline_promises_and_shows_what_its_page_says() {
     }
 }
 
-/// Theorem 3.29: whoever reads in `register` reads a subset of what was written together, so that
-/// atomic visibility makes the history serializable, storms and all; and nothing less does.
+/// Theorem 3.29: readers in `register` read a subset of the items that are written together. So atomic visibility makes
+/// the history serializable, also in storms; weaker isolation does not.
 #[test]
 fn readers_of_what_is_written_together_are_serializable_under_ramp() {
     let prepared = Prepared::new("register", NODES).unwrap();
@@ -198,24 +199,24 @@ fn readers_of_what_is_written_together_are_serializable_under_ramp() {
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
     ] {
-        let failing = runs(protocol, FaultLevel::Storm, Model::Serializable);
+        let failing = runs(protocol, FaultProfile::Storm, Model::Serializable);
         assert_eq!(failing, 0, "{}", protocol.name());
     }
-    let failing = runs(ProtocolName::EPci, FaultLevel::Storm, Model::Serializable);
+    let failing = runs(ProtocolName::EPci, FaultProfile::Storm, Model::Serializable);
     assert_eq!(failing, 0, "e-pci");
     for protocol in [ProtocolName::Nwnr, ProtocolName::Lwnr] {
-        let failing = runs(protocol, FaultLevel::None, Model::Serializable);
+        let failing = runs(protocol, FaultProfile::None, Model::Serializable);
         assert!(failing >= 10, "{}: {failing} of 20", protocol.name());
     }
 }
 
-/// Links that lose, reorder and partition, clocks that jump, clients that die.
+/// Storms: links that lose, reorder and partition, clocks that jump, clients that crash.
 #[test]
-fn e_pci_weathers_storms() {
+fn e_pci_passes_storms() {
     for workload in ["register", "ycsb"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         for seed in 0..20 {
-            let run = run(&prepared, ProtocolName::EPci, FaultLevel::Storm, seed);
+            let run = run(&prepared, ProtocolName::EPci, FaultProfile::Storm, seed);
             let verdict = &run.report.verdict;
             assert!(
                 matches!(verdict, Verdict::Fine),
@@ -227,22 +228,22 @@ fn e_pci_weathers_storms() {
     }
 }
 
-/// A plan with guards is refused before anything runs, with the procedure's name.
+/// A plan with guards is refused before the run, with the procedure's name.
 #[test]
 fn e_pci_refuses_a_plan_with_guards() {
     for workload in ["counter", "bank", "smallbank", "payroll", "tpcc"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
-        let level = FaultLevel::None;
+        let level = FaultProfile::None;
         let case = Case::new(ProtocolName::EPci, 1, NODES, 6, 120, Network::lan(), level);
         let refused = case.run(&prepared).expect_err(workload).to_string();
-        assert!(refused.contains("e-pci takes no guards"), "{refused}");
+        assert!(refused.contains("e-pci supports no guards"), "{refused}");
         assert!(refused.contains("another protocol"), "{refused}");
     }
 }
 
-/// Scans, index entries, deletions, deferred effects: all that the workloads do fits together.
+/// Histories with scans, index entries, deletions and deferred effects are consistent.
 #[test]
-fn histories_of_all_workloads_agree_with_themselves_and_what_was_promised() {
+fn histories_of_all_workloads_are_consistent_and_satisfy_their_models() {
     for workload in WORKLOADS {
         let prepared = Prepared::new(workload, NODES).unwrap();
         for protocol in [
@@ -252,7 +253,7 @@ fn histories_of_all_workloads_agree_with_themselves_and_what_was_promised() {
             ProtocolName::Lwnr,
         ] {
             for seed in 0..4 {
-                let run = run(&prepared, protocol, FaultLevel::Mild, seed);
+                let run = run(&prepared, protocol, FaultProfile::Mild, seed);
                 let history = run.history.as_ref().expect("it was recorded");
                 assert_eq!(
                     history.judge(),
@@ -266,9 +267,9 @@ fn histories_of_all_workloads_agree_with_themselves_and_what_was_promised() {
 }
 
 #[test]
-fn a_written_history_is_judged_alike() {
+fn a_written_history_gives_the_same_verdict() {
     let prepared = Prepared::new("bank", NODES).unwrap();
-    let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, 3);
+    let run = run(&prepared, ProtocolName::Nwnr, FaultProfile::None, 3);
     let kept = run.history.as_ref().expect("it was recorded");
     let text = kept.write(Vec::new()).expect("memory takes it");
     let history = History::read(text.as_slice()).expect("it is valid");

@@ -1,6 +1,6 @@
-//! Fault plans as files: what is refused, by which field, and that what is drawn is permitted.
+//! Fault plans as files: malformed plans are refused with the field, and drawn plans are valid.
 
-use anabranch_sim::{FaultLevel, FaultPlan};
+use anabranch_sim::{FaultPlan, FaultProfile};
 use anabranch_types::Ticks;
 
 #[track_caller]
@@ -11,7 +11,7 @@ fn refused(line: &str, because: &str) {
 }
 
 #[test]
-fn a_fault_that_is_another_than_was_meant_is_refused_by_its_field() {
+fn malformed_faults_are_refused_by_field() {
     refused(
         r#"{"at_us":1,"for_us":2,"kind":"pause","node":0,"nodes":[1]}"#,
         "pause: unknown field `nodes`; it has at_us, for_us, kind, node",
@@ -55,7 +55,7 @@ fn a_fault_that_is_another_than_was_meant_is_refused_by_its_field() {
 }
 
 #[test]
-fn a_cluster_says_which_field_names_what_it_has_not() {
+fn faults_of_missing_nodes_and_clients_are_refused_by_field() {
     let check = |line: &str| {
         let plan = FaultPlan::from_lines(line).unwrap();
         plan.check(3, 6).unwrap_err().to_string()
@@ -68,7 +68,7 @@ fn a_cluster_says_which_field_names_what_it_has_not() {
         check(r#"{"at_us":1,"for_us":2,"kind":"client_crash","client":6}"#),
         "fault 1, client_crash: `client` is 6: it has to be from 0 to 5"
     );
-    // Each by itself is permitted; all of them would set a clock before its beginning.
+    // Each alone is permitted; together they would set a clock below 0.
     let back = r#"{"at_us":1,"for_us":2,"kind":"crash","node":1,"clock_us":-1000000}"#;
     assert_eq!(
         check(&[back; 10].join("\n")),
@@ -77,13 +77,13 @@ fn a_cluster_says_which_field_names_what_it_has_not() {
     );
 }
 
-/// What is drawn is what a file may say, in clusters of any size.
+/// Drawn plans are valid, in clusters of any size.
 #[test]
-fn what_is_drawn_is_permitted() {
+fn drawn_plans_are_valid() {
     for nodes in [1, 2, 3, 8] {
         for seed in 0..300 {
             let horizon = Ticks::from_millis(20);
-            for level in FaultLevel::ALL {
+            for level in FaultProfile::ALL {
                 let plan = FaultPlan::draw(level, seed, nodes, 6, horizon).stretched(6);
                 let read = FaultPlan::from_lines(&plan.to_lines()).unwrap();
                 assert_eq!(read, plan);

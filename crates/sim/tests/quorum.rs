@@ -1,4 +1,5 @@
-//! Quorum operation over several copies: under every level of faults, with a copy away, and what it gives up.
+//! Quorum operation over several copies: under every fault profile, with copies down, and the anomalies that it
+//! permits.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use anabranch_sim::error::ClustersError;
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::run::Run;
 use anabranch_sim::{
-    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
+    Case, CaseError, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Verdict,
 };
 
 const NODES: u16 = 2;
@@ -16,10 +17,10 @@ const TRANSACTIONS: u64 = 120;
 
 const STALE: &str = "a read missed an acknowledged write";
 const OTHER_COPY: &str = "a read used another copy than the nearest";
-const SHOWN_EARLY: &str = "a client was answered before every copy had installed its commit";
+const VISIBLE_EARLY: &str = "a client was answered before every copy had installed its commit";
 
-/// So many copies of two partitions.
-fn quorum(protocol: ProtocolName, level: FaultLevel, seed: u64, copies: u16) -> Case {
+/// A case with so many copies of two partitions.
+fn quorum(protocol: ProtocolName, level: FaultProfile, seed: u64, copies: u16) -> Case {
     let (network, nodes, clients) = (Network::lan(), NODES * copies, 6);
     let mut case = Case::new(protocol, seed, nodes, clients, TRANSACTIONS, network, level);
     case.clusters = copies;
@@ -27,11 +28,11 @@ fn quorum(protocol: ProtocolName, level: FaultLevel, seed: u64, copies: u16) -> 
     case
 }
 
-/// Runs seeds of all levels of faults, some of them twice.
+/// Runs seeds under all fault profiles, some of them twice.
 fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for level in FaultLevel::ONE_REPLICA {
+    for level in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             let copies = [3, 2, 5][(seed % 3) as usize];
             let mut case = quorum(protocol, level, seed, copies);
@@ -54,7 +55,7 @@ fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
     for name in [
         STALE,
         OTHER_COPY,
-        SHOWN_EARLY,
+        VISIBLE_EARLY,
         "a second round of reads repaired a race",
         "a node restarted",
         "a participant's inquiry ended a prepared transaction",
@@ -89,10 +90,10 @@ fn ycsb_by_quorums() {
     }
 }
 
-/// The nodes of one of three clusters are away for a second, and with them a copy of each partition. Whoever
-/// is a client of another node goes on, writing and reading; with a second copy away nobody does.
+/// The nodes of one of three clusters are down for a second, and with them a copy of each partition. Clients of other
+/// nodes continue to write and read. With a second copy down no write commits.
 #[test]
-fn nobody_waits_for_a_copy_that_is_away() {
+fn no_client_waits_for_a_copy_that_is_down() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let away = |node| Fault {
         at_us: 2_000,
@@ -105,7 +106,7 @@ fn nobody_waits_for_a_copy_that_is_away() {
         (vec![1], vec![4], true),
         (vec![0, 1, 3, 4], vec![2, 5], false),
     ] {
-        let mut case = quorum(ProtocolName::RampFast, FaultLevel::None, 5, 3);
+        let mut case = quorum(ProtocolName::RampFast, FaultProfile::None, 5, 3);
         case.transactions = 400;
         case.plan = FaultPlan {
             faults: dead.iter().copied().map(away).collect(),
@@ -117,7 +118,7 @@ fn nobody_waits_for_a_copy_that_is_away() {
             "{dead:?}: {wrote} wrote and {read} read; {:?}",
             run.report.statistics.sometimes
         );
-        // A client whose near copy is away is given another's rows.
+        // If its nearest copy is down a client reads another copy.
         let other = run.report.statistics.sometimes.contains_key(OTHER_COPY);
         assert!(other || dead != [1], "{dead:?}");
         match goes_on {
@@ -127,14 +128,14 @@ fn nobody_waits_for_a_copy_that_is_away() {
     }
 }
 
-/// While nodes were away: committed transactions of these others that wrote, and that only read.
+/// Committed transactions of these nodes while others were down: those that wrote, and those that only read.
 fn during(run: &Run, of: &[u16]) -> (u64, u64) {
     let history = run.history.as_ref().expect("it is recorded");
     let (mut wrote, mut read) = (0, 0);
     for transaction in &history.transactions {
         let ended = transaction.completed.unwrap_or(u64::MAX);
         let node = transaction.node.unwrap_or_default();
-        // What was under way when they went away has been answered by then.
+        // Calls that were running at the crash have ended by then.
         let counts = (10_000_000..900_000_000).contains(&ended)
             && transaction.outcome == Outcome::Committed
             && of.contains(&node);
@@ -145,9 +146,9 @@ fn during(run: &Run, of: &[u16]) -> (u64, u64) {
     (wrote, read)
 }
 
-/// What is given up has runs that show it: a client that stays at its node does not read what it has written
-/// there, and reads what is older than what it has read; one that changes nodes overwrites what it has written
-/// later with what it has written before.
+/// Runs show the anomalies that quorum operation permits. A client that stays at its node misses its own writes, and
+/// reads older versions than before. A client that switches nodes overwrites a later write of its own with an earlier
+/// one.
 #[test]
 fn reads_lag() {
     let prepared = Prepared::new("register", NODES).unwrap();
@@ -155,7 +156,7 @@ fn reads_lag() {
         (0..2_000).find(|seed| {
             let mut case = quorum(
                 ProtocolName::RampFast,
-                FaultLevel::Storm,
+                FaultProfile::Storm,
                 *seed,
                 3 + 2 * (seed % 2) as u16,
             );
@@ -184,7 +185,7 @@ fn reads_lag() {
 fn what_quorums_cannot_do_is_refused() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let refused = |change: fn(&mut Case)| {
-        let mut case = quorum(ProtocolName::RampFast, FaultLevel::None, 1, 3);
+        let mut case = quorum(ProtocolName::RampFast, FaultProfile::None, 1, 3);
         change(&mut case);
         case.run(&prepared).unwrap_err()
     };
@@ -226,7 +227,7 @@ fn what_quorums_cannot_do_is_refused() {
         assert!(is_beside, "{error}");
     }
     let bank = Prepared::new("bank", NODES).unwrap();
-    let ordered = quorum(ProtocolName::RampFast, FaultLevel::None, 1, 3)
+    let ordered = quorum(ProtocolName::RampFast, FaultProfile::None, 1, 3)
         .run(&bank)
         .unwrap_err();
     let is_ordered = matches!(&ordered, CaseError::Clusters(ClustersError::Ordered { .. }));

@@ -1,4 +1,4 @@
-//! What nodes and stores tell, put together by hand: the history says who did what, and when.
+//! Histories assembled from hand-made records of nodes and stores.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn key() -> Key {
     Key::from_bytes(&[7])
 }
 
-/// An attempt that has read nothing, and deletes a row of each of these partitions.
+/// An attempt without reads that deletes a row of each of these partitions.
 fn attempt(sequence: u64, outcome: AttemptOutcome, partitions: &[PartitionId]) -> AttemptRecord {
     let effects = |partition: &PartitionId| PartitionEffects {
         partition: *partition,
@@ -54,7 +54,7 @@ fn attempt(sequence: u64, outcome: AttemptOutcome, partitions: &[PartitionId]) -
     }
 }
 
-/// A partition deletes the row at this place of its order.
+/// The installation of a deletion, with this commit sequence.
 fn deletion(sequence: u64, timestamp: Timestamp) -> Installed {
     Installed {
         sequence: CommitSequence(sequence),
@@ -75,9 +75,9 @@ fn finish(recording: Recording) -> RunHistory {
     recording.finish(&prepared.planned, Header::default())
 }
 
-/// Real time begins for an attempt when its client, or the node for it, asks.
+/// The real time of an attempt begins with the client's call, or with the retry.
 #[test]
-fn what_is_tried_again_was_asked_for_again() {
+fn a_retry_begins_when_the_attempt_before_it_ends() {
     let mut recording = Recording::default();
     recording.called(CALL, 3, Ticks(10));
     let aborted = AttemptOutcome::Aborted(AbortReason::Conflict);
@@ -93,7 +93,7 @@ fn what_is_tried_again_was_asked_for_again() {
 }
 
 #[test]
-fn what_has_committed_is_installed_wherever_it_wrote() {
+fn a_committed_transaction_is_installed_at_all_its_partitions() {
     let told = |partitions: &[PartitionId]| {
         let mut recording = Recording::default();
         recording.ended(
@@ -116,7 +116,7 @@ fn what_has_committed_is_installed_wherever_it_wrote() {
 }
 
 #[test]
-fn what_is_installed_has_committed_unless_somebody_is_lost() {
+fn an_installed_transaction_has_committed_unless_a_node_was_lost() {
     let mut recording = Recording::default();
     recording.installed(P0, vec![deletion(1, at(5))]);
     let history = finish(recording);
@@ -130,8 +130,7 @@ fn what_is_installed_has_committed_unless_somebody_is_lost() {
     assert_eq!(history.transactions.len(), 1, "it is in the history");
 }
 
-/// Nothing is left of a deletion that was collected: who reads no row has read the last that had
-/// been installed.
+/// A deleted row may be collected. A read without a row has read the version of the last deletion that was installed.
 #[test]
 fn no_row_is_the_version_of_its_last_deletion() {
     let mut recording = Recording::default();

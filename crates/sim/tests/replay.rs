@@ -1,5 +1,5 @@
-//! The analyser's counterexamples of the examples, run by nodes: what it says breaks does, and what its
-//! plans order holds.
+//! The analyser's counterexamples of the examples, replayed on nodes: each violates its invariant without coordination,
+//! and none does with the plan.
 
 use anabranch_analysis::explore::{Counterexample, Effort, Purpose};
 use anabranch_analysis::plan::Plan;
@@ -44,7 +44,7 @@ fn replayer(files: &[SourceFile]) -> Replayer {
     Replayer::new(application, compiled(files), plan)
 }
 
-/// Runs a counterexample, so often with the plan.
+/// Replays a counterexample, `interleavings` times with the plan.
 #[track_caller]
 fn replayed(replayer: &Replayer, shown: &Counterexample, interleavings: u32) -> Replayed {
     let came = replayer.replay(shown, interleavings);
@@ -59,7 +59,7 @@ fn of<'c>(shown: &'c [Counterexample], id: &str) -> &'c Counterexample {
 }
 
 #[test]
-fn each_counterexample_breaks_apart_and_holds_with_the_plan() {
+fn each_counterexample_breaks_without_coordination_and_holds_with_the_plan() {
     let mut ran = 0;
     for folder in [
         "auctionmark",
@@ -81,9 +81,9 @@ fn each_counterexample_breaks_apart_and_holds_with_the_plan() {
     assert!(ran >= 15, "{ran}");
 }
 
-/// The delays would show it if a plan ordered nothing: this one is the plan without its guards.
+/// The delays reveal a plan that orders nothing: here, the plan without its guards.
 #[test]
-fn what_nobody_orders_breaks_in_some_interleaving() {
+fn without_guards_some_interleaving_breaks_the_invariant() {
     let files = example("payroll");
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
@@ -100,13 +100,13 @@ fn what_nobody_orders_breaks_in_some_interleaving() {
     }
 }
 
-/// Nor is anything called broken because it was foretold.
+/// A prediction alone does not make a violation.
 #[test]
-fn what_does_not_break_is_not_called_broken() {
+fn what_does_not_break_is_not_reported_as_broken() {
     let replayer = replayer(&example("payroll"));
     let shown = replayer.counterexamples(1, EFFORT);
     let mut dismissed = of(&shown, "somebody_is_employed/dismiss").clone();
-    // Both dismiss the same: the other stays.
+    // Both dismiss the same employee: the other stays.
     dismissed.calls[1].arguments = dismissed.calls[0].arguments.clone();
     let came = replayed(&replayer, &dismissed, 4);
     assert!(
@@ -114,15 +114,15 @@ fn what_does_not_break_is_not_called_broken() {
         "{came:#?}"
     );
     assert!(came.with.broken.is_none(), "{came:#?}");
-    // Nor without one of its calls, or one of its rows.
+    // The same without one of its calls.
     let mut alone = of(&shown, "employees_department_id_fkey/close_department+hire").clone();
     alone.calls.pop();
     assert!(!replayed(&replayer, &alone, 1).without.is_broken);
 }
 
-/// A lost update is told by what one call after the other would have left.
+/// A lost update is detected by comparison with the serial runs.
 #[test]
-fn a_lost_update_is_lost_apart_and_kept_with_the_plan() {
+fn an_update_is_lost_without_coordination_and_kept_with_the_plan() {
     let files = [SourceFile::new(
         "stock.sql",
         "CREATE TABLE stock (id integer PRIMARY KEY, n integer NOT NULL, seen timestamp);
@@ -138,13 +138,13 @@ fn a_lost_update_is_lost_apart_and_kept_with_the_plan() {
     let lost = of(&shown, "isolation(stock)/take");
     let came = replayed(&replayer, lost, 32);
     assert!(came.confirms_analysis(), "{lost:#?} {came:#?}");
-    // Apart, one of the two takes nothing.
+    // Without coordination one of the two withdrawals has no effect.
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
     assert!(unguarded.guarded().is_none());
 }
 
-/// The same files give the same, and other seeds other delays.
+/// The same files give the same results, and other seeds other delays.
 #[test]
 fn a_replay_can_be_repeated() {
     let replayer = replayer(&example("payroll"));
@@ -158,9 +158,9 @@ fn a_replay_can_be_repeated() {
     assert!(refused(&told(1)) > 0, "{:#?}", told(1));
 }
 
-/// Numbers that an owner gives at commit are given by each replica where nobody coordinates: twice.
+/// Without coordination each replica generates the numbers that an owner assigns at commit: they occur twice.
 #[test]
-fn numbers_are_given_twice_apart() {
+fn numbers_are_generated_twice_without_coordination() {
     let files = [SourceFile::new(
         "orders.sql",
         "CREATE TABLE districts (id integer PRIMARY KEY, next integer NOT NULL);
@@ -194,7 +194,7 @@ fn numbers_are_given_twice_apart() {
     assert_eq!(refused.sum::<usize>(), 0, "both get a number of their own");
 }
 
-/// Takes each guard of an example away by itself, and runs what then breaks; how many are shown so.
+/// Removes each guard of an example alone and replays what then breaks. Returns how many guards are shown to be needed.
 fn needed(folder: &str) -> usize {
     let mut needed = 0;
     let mut replayer = replayer(&example(folder));
@@ -218,7 +218,7 @@ fn needed(folder: &str) -> usize {
     needed
 }
 
-/// Without any one guard something breaks where replicas keep all of the others; with the whole plan it holds.
+/// Without any single guard an invariant breaks on replicas with all other guards; with the whole plan it holds.
 #[test]
 fn what_a_guard_is_for_breaks_without_it_alone() {
     let folders = ["bank", "payroll", "seats", "smallbank"];
@@ -226,13 +226,13 @@ fn what_a_guard_is_for_breaks_without_it_alone() {
     assert_eq!(needed, [2, 9, 3, 8]);
 }
 
-/// Orders have numbers that nodes generate, and lines that refer to them: others in each interleaving.
+/// Orders have generated numbers, and lines that refer to them; the numbers differ between interleavings.
 #[test]
 fn numbers_that_other_rows_refer_to_are_not_compared() {
     assert_eq!(needed("tpcw"), 5);
 }
 
-/// Nor is a guard called needed because it was taken away: what the rest orders does not break where it is run.
+/// A guard is not needed if the rest of the plan preserves the invariant.
 #[test]
 fn what_breaks_nothing_does_not_break_without_a_guard() {
     let replayer = replayer(&example("payroll"));

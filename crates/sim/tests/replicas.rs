@@ -1,26 +1,26 @@
-//! Clusters whose nodes have replicas: under every level of faults, and through the loss of servers.
+//! Clusters with replicated nodes: under every fault profile, and with permanently lost servers.
 
 use std::collections::BTreeMap;
 
 use anabranch_history::record::{Operation, Outcome, Place};
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::{
-    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Verdict,
+    Case, CaseError, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Report, Verdict,
 };
 
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 120;
 
-fn case(protocol: ProtocolName, level: FaultLevel, seed: u64, nodes: u16, replicas: u16) -> Case {
+fn case(protocol: ProtocolName, level: FaultProfile, seed: u64, nodes: u16, replicas: u16) -> Case {
     let network = Network::lan();
     Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level).replicated(replicas)
 }
 
-/// Runs seeds at a level of faults; what they have seen.
+/// Runs seeds under a fault profile; returns the situations that they reached.
 fn sweep(
     workload: &str,
     protocol: ProtocolName,
-    level: FaultLevel,
+    level: FaultProfile,
     seeds: u64,
 ) -> BTreeMap<&'static str, u64> {
     let nodes = 3;
@@ -49,7 +49,7 @@ fn sweep(
 
 fn outlives(workload: &str, protocol: ProtocolName, seeds: u64) {
     let mut sometimes = BTreeMap::new();
-    for level in FaultLevel::ALL {
+    for level in FaultProfile::ALL {
         for (name, count) in sweep(workload, protocol, level, seeds) {
             *sometimes.entry(name).or_insert(0) += count;
         }
@@ -99,41 +99,40 @@ fn smallbank_outlives_its_servers_under_short_read_locks() {
     sweep(
         "smallbank",
         ProtocolName::LockingShort,
-        FaultLevel::PermanentLoss,
+        FaultProfile::PermanentLoss,
         20,
     );
 }
 
-/// Without a fault nobody is ever elected: what is said is confirmed, and no more.
+/// Without faults there are no elections.
 #[test]
-fn nothing_is_disturbed_where_nothing_goes_wrong() {
-    let seen = sweep("register", ProtocolName::RampFast, FaultLevel::None, 10);
+fn without_faults_no_primary_is_elected_or_deposed() {
+    let seen = sweep("register", ProtocolName::RampFast, FaultProfile::None, 10);
     for name in ["a replica became the primary", "a primary was deposed"] {
         assert!(!seen.contains_key(name), "{name}");
     }
 }
 
-/// Two nodes rise at about the same time, and each greets a primary of the other that has been deposed
-/// and does not know it: answered by it, neither greeted its true peer, and each waited for the other to
-/// notice that it had come back.
+/// Two nodes start at about the same time, and each greets a deposed primary of the other, which has not learned of its
+/// deposition. If that one answers, neither greets its true peer, and each waits for the other to notice its restart.
 #[test]
-fn seed_62_greets_the_newest_life() {
+fn seed_62_greets_the_latest_incarnation() {
     let prepared = Prepared::new("bank", 3).unwrap();
-    let case = case(ProtocolName::Locking, FaultLevel::Storm, 62, 3, 3);
+    let case = case(ProtocolName::Locking, FaultProfile::Storm, 62, 3, 3);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
-/// A backup with a slow disk and its primary answered each other without end, while the network doubled packets: millions
-/// of them, and no time went by.
+/// A backup with a slow disk and its primary answered each other without end, while the network duplicated packets:
+/// millions of packets within no time.
 #[test]
-fn seed_31838_does_not_talk_without_end() {
+fn seed_31838_sends_a_limited_number_of_packets() {
     let prepared = Prepared::new("register", 3).unwrap();
-    let (protocol, level) = (ProtocolName::RampFast, FaultLevel::Storm);
+    let (protocol, level) = (ProtocolName::RampFast, FaultProfile::Storm);
     let case = Case::new(protocol, 31_838, 3, CLIENTS, 200, Network::lan(), level).replicated(3);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
-fn death(server: u16, at_us: u64) -> Fault {
+fn permanent_loss(server: u16, at_us: u64) -> Fault {
     Fault {
         at_us,
         for_us: 0,
@@ -143,21 +142,37 @@ fn death(server: u16, at_us: u64) -> Fault {
 
 fn run(nodes: u16, replicas: u16, faults: Vec<Fault>) -> Result<Report, CaseError> {
     let prepared = Prepared::new("register", nodes).unwrap();
-    let mut case = case(ProtocolName::RampFast, FaultLevel::None, 7, nodes, replicas);
+    let mut case = case(
+        ProtocolName::RampFast,
+        FaultProfile::None,
+        7,
+        nodes,
+        replicas,
+    );
     case.plan = FaultPlan { faults };
     case.run(&prepared)
 }
 
 #[test]
-fn two_of_five_servers_die_and_nobody_else_is_stopped() {
-    let report = run(5, 5, vec![death(0, 1_000), death(3, 2_500)]).unwrap();
+fn two_of_five_servers_may_be_lost() {
+    let report = run(
+        5,
+        5,
+        vec![permanent_loss(0, 1_000), permanent_loss(3, 2_500)],
+    )
+    .unwrap();
     assert_eq!(report.verdict, Verdict::Fine);
     assert!(report.statistics.committed > TRANSACTIONS);
 }
 
 #[test]
-fn what_leaves_no_majority_is_refused() {
-    let refused = run(5, 3, vec![death(0, 1_000), death(1, 1_000)]).unwrap_err();
+fn the_loss_of_a_majority_is_refused() {
+    let refused = run(
+        5,
+        3,
+        vec![permanent_loss(0, 1_000), permanent_loss(1, 1_000)],
+    )
+    .unwrap_err();
     assert!(
         matches!(
             refused,
@@ -170,7 +185,7 @@ fn what_leaves_no_majority_is_refused() {
         "{refused}"
     );
     assert!(matches!(
-        run(3, 1, vec![death(0, 1_000)]),
+        run(3, 1, vec![permanent_loss(0, 1_000)]),
         Err(CaseError::NoMajority { left: 0, .. })
     ));
 }
@@ -184,17 +199,17 @@ fn a_factor_of_none_or_above_the_clusters_size_is_refused() {
 }
 
 #[test]
-fn what_keeps_no_records_has_no_replicas() {
+fn protocols_without_log_records_have_no_replicas() {
     let prepared = Prepared::new("register", 3).unwrap();
     for protocol in [ProtocolName::Nwnr, ProtocolName::EPci] {
-        let refused = case(protocol, FaultLevel::None, 1, 3, 3).run(&prepared);
+        let refused = case(protocol, FaultProfile::None, 1, 3, 3).run(&prepared);
         assert!(matches!(refused, Err(CaseError::NotDurable(_))));
     }
 }
 
-/// Two of five servers are away, and with them the majority of two nodes and the primary of a third, of which
-/// a backup takes over. Under RAMP it serves at once. Under locking it stays closed until the two are back,
-/// since only they can say that none of their transactions relies on a lock that was lost.
+/// Two of five servers are down, and with them the majority of two nodes and the primary of a third. A backup of the
+/// third takes over. Under RAMP it serves at once. Under locking it waits until the two nodes are back: only they know whether a
+/// transaction of theirs relies on a lock that was lost.
 #[test]
 fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
     let away = |node| Fault {
@@ -208,7 +223,7 @@ fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
         (ProtocolName::Locking, false),
     ] {
         let network = Network::lan();
-        let (clients, level) = (200, FaultLevel::None);
+        let (clients, level) = (200, FaultProfile::None);
         let mut case = Case::new(protocol, 3, 5, clients, 2_000, network, level).replicated(3);
         case.plan = FaultPlan {
             faults: vec![away(0), away(1)],
@@ -216,7 +231,7 @@ fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
         let run = case.run_recorded(&prepared, None).unwrap();
         assert_eq!(run.report.verdict, Verdict::Fine, "{}", protocol.name());
         let history = run.history.as_ref().expect("it is recorded");
-        // What was under way when they went away has been answered by then.
+        // Calls that were running at the crash have ended by then.
         let meanwhile = 6_000_000..400_000_000;
         let ended = history.transactions.iter().filter(|transaction| {
             let ended = transaction.completed.unwrap_or(u64::MAX);

@@ -1,11 +1,11 @@
-//! Seeds of every workload under every protocol and level of faults, each run twice.
+//! Seeds of every workload under every protocol and fault profile, each run twice.
 
 use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::fault::FaultKind;
 use anabranch_sim::run::Run;
 use anabranch_sim::{
-    Case, CaseFile, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict,
+    Case, CaseFile, FaultProfile, Network, Prepared, ProtocolName, Termination, Verdict,
 };
 
 const NODES: u16 = 3;
@@ -18,15 +18,15 @@ const RAMPS: [ProtocolName; 3] = [
     ProtocolName::RampHybrid,
 ];
 
-fn case(protocol: ProtocolName, level: FaultLevel, seed: u64) -> Case {
+fn case(protocol: ProtocolName, level: FaultProfile, seed: u64) -> Case {
     let network = Network::lan();
     Case::new(protocol, seed, NODES, CLIENTS, TRANSACTIONS, network, level)
 }
 
-/// Runs seeds of all levels of faults, each twice.
+/// Runs seeds under all fault profiles, each twice.
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
-    for level in FaultLevel::ONE_REPLICA {
+    for level in FaultProfile::ONE_REPLICA {
         let mut sometimes = std::collections::BTreeMap::new();
         for seed in 0..seeds {
             let case = case(protocol, level, seed);
@@ -39,7 +39,7 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
                 *sometimes.entry(name).or_insert(0) += count;
             }
         }
-        // What a workload is excused from, it never shows.
+        // A workload that cannot fracture shows no races.
         let race = [
             "a second round of reads repaired a race",
             "a fractured read was retried",
@@ -54,8 +54,8 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     }
 }
 
-/// An owner looks for evidence only beside what was written lately, and of more than a few nodes it finds that out in
-/// another way. So it does while a history is recorded, and while there are answers alone to tell by.
+/// An owner looks for sibling metadata only near recent writes, and with more than a few nodes it finds these in
+/// another way. Readers have to learn of their siblings in both ways, with and without a recorded history.
 #[test]
 fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps() {
     for (nodes, clients) in [(3, 16), (9, 48)] {
@@ -63,10 +63,10 @@ fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps()
         for (protocol, history) in RAMPS.into_iter().flat_map(|p| [(p, false), (p, true)]) {
             let mut races = 0;
             for (level, seed) in [
-                (FaultLevel::None, 0),
-                (FaultLevel::None, 1),
-                (FaultLevel::Storm, 2),
-                (FaultLevel::Storm, 3),
+                (FaultProfile::None, 0),
+                (FaultProfile::None, 1),
+                (FaultProfile::Storm, 2),
+                (FaultProfile::Storm, 3),
             ] {
                 let network = Network::lan();
                 let mut case = Case::new(protocol, seed, nodes, clients, 1_000, network, level);
@@ -83,14 +83,14 @@ fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps()
     }
 }
 
-/// No run is named weak for what its workload cannot show.
+/// No run is weak for a situation that its workload cannot reach.
 #[test]
 fn only_what_may_fracture_is_expected_to_be_repaired() {
     let race = "a reader met a race, which was repaired or retried";
     for (workload, expected) in [("register", true), ("smallbank", false)] {
         let prepared = Prepared::new(workload, NODES).unwrap();
-        let mut case = case(ProtocolName::RampFast, FaultLevel::None, 1);
-        // Nothing races with a single call.
+        let mut case = case(ProtocolName::RampFast, FaultProfile::None, 1);
+        // A single call has no races.
         (case.clients, case.transactions) = (1, 1);
         let report = case.run(&prepared).unwrap();
         assert_eq!(report.unseen.contains(&race), expected, "{workload}");
@@ -103,9 +103,9 @@ fn only_what_may_fracture_is_expected_to_be_repaired() {
     }
 }
 
-/// What is read by ranges is not repaired, but read again as a whole: that is a race that was met.
+/// Range reads are not repaired; their transaction is retried. That counts as a race, too.
 #[test]
-fn each_workload_that_may_fracture_is_seen_to_by_some_seed() {
+fn some_seed_of_each_workload_that_may_fracture_has_a_race() {
     for workload in [
         "register",
         "counter",
@@ -118,7 +118,7 @@ fn each_workload_that_may_fracture_is_seen_to_by_some_seed() {
         let prepared = Prepared::new(workload, NODES).unwrap();
         assert!(prepared.workload.may_fracture(), "{workload}");
         let has_seen = (0..60).any(|seed| {
-            let mut case = case(ProtocolName::RampFast, FaultLevel::None, seed);
+            let mut case = case(ProtocolName::RampFast, FaultProfile::None, seed);
             case.transactions = 200;
             case.run(&prepared).unwrap().unseen.is_empty()
         });
@@ -126,28 +126,27 @@ fn each_workload_that_may_fracture_is_seen_to_by_some_seed() {
     }
 }
 
-/// A node comes back, and what it replays looks older than the window: versions that decide against
-/// a transaction that is still prepared were dropped, and the transaction won a register in one of
-/// its partitions alone.
+/// A restarted node replays versions that look older than the retention window. If it drops versions that a prepared
+/// transaction has to lose against, that transaction wins a register in only one of its partitions.
 #[test]
 fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
     let prepared = Prepared::new("register", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let (network, level) = (Network::lan(), FaultProfile::Storm);
     let mut case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, level);
     case.termination = Termination::default(); // as when it was found
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
-/// A node sleeps while two others die and come back. Its links, which are awake, hear of their new
-/// lives before it does: what it says in between must not reach them, for what it says next to take
-/// that back is dropped when it hears of their restart, and one of them kept it prepared for ever.
+/// A node is paused while two others restart. Its links, which are not paused, learn of the new incarnations before the
+/// node does. Messages that it sends in between must not reach them: the abort that follows is dropped when the node
+/// learns of the restart, and one of them would stay prepared for ever.
 #[test]
-fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
+fn seed_3033_sends_nothing_to_an_incarnation_that_the_node_has_not_learned_of() {
     let prepared = Prepared::new("payroll", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let (network, level) = (Network::lan(), FaultProfile::Storm);
     let mut case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
     case.termination = Termination::default(); // as when it was found
-    // It had a slow link from a node to itself, which is none.
+    // Its plan had a slow link from a node to itself, which has no effect.
     let mut slow = (case.plan.faults.iter_mut()).filter(|fault| {
         let extra_us = 53;
         fault.kind
@@ -161,22 +160,22 @@ fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
-/// A node comes back and asks a coordinator, which has come back before, what has become of a vote. A
-/// packet of the coordinator's former life was still under way: the question went to that life and was
-/// lost with it. The coordinator had said long ago that it has returned, and nobody asked again.
+/// A restarted node inquires about a vote at a coordinator that had restarted before. A packet of the coordinator's
+/// former incarnation was still in flight, so the inquiry went to that incarnation and was lost. The coordinator had
+/// announced its restart long before, and the inquiry was not repeated.
 #[test]
-fn seed_15048_asks_again_when_the_question_went_to_the_dead() {
+fn seed_15048_repeats_an_inquiry_to_a_former_incarnation() {
     let prepared = Prepared::new("register", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let (network, level) = (Network::lan(), FaultProfile::Storm);
     let case = Case::new(ProtocolName::Locking, 15048, 4, 6, 200, network, level);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
-/// The same, of another workload.
+/// The same in another workload.
 #[test]
-fn seed_20604_asks_again_when_the_question_went_to_the_dead() {
+fn seed_20604_repeats_an_inquiry_to_a_former_incarnation() {
     let prepared = Prepared::new("bank", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let (network, level) = (Network::lan(), FaultProfile::Storm);
     let case = Case::new(ProtocolName::Locking, 20604, 4, 6, 200, network, level);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
@@ -274,15 +273,15 @@ fn tpcc_ramp_hybrid() {
     sweep("tpcc", ProtocolName::RampHybrid, 2);
 }
 
-/// Commits that are left to participants, under every metadata and every level of faults: each is found
-/// out, nothing is left prepared, and what the clients were told is there.
+/// Lost commits, under all metadata and fault profiles: participants settle each of them, nothing stays prepared, and
+/// acknowledged commits are installed.
 #[test]
 fn commits_left_to_participants_are_found_out() {
     for protocol in RAMPS {
         let mut found_out = 0;
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultLevel::ONE_REPLICA {
+            for level in FaultProfile::ONE_REPLICA {
                 for seed in 0..5 {
                     let mut case = case(protocol, level, seed);
                     case.termination.lost_commits = 300_000;
@@ -297,10 +296,10 @@ fn commits_left_to_participants_are_found_out() {
     }
 }
 
-/// The guarantees of a session hold for a client that goes to another node with each call: an owner is
-/// the only copy of its partition, and a commit is answered when all of them show it.
+/// The session guarantees hold for clients that switch nodes: an owner has the only copy of its partition, and a commit
+/// is acknowledged when it is visible at all participants.
 #[test]
-fn sessions_hold_for_clients_that_change_nodes() {
+fn sessions_hold_for_clients_that_switch_nodes() {
     for protocol in [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
@@ -309,7 +308,7 @@ fn sessions_hold_for_clients_that_change_nodes() {
     ] {
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultLevel::ONE_REPLICA {
+            for level in FaultProfile::ONE_REPLICA {
                 for seed in 0..4 {
                     let mut case = case(protocol, level, seed);
                     case.clients_switch_nodes = true;
@@ -322,13 +321,12 @@ fn sessions_hold_for_clients_that_change_nodes() {
     }
 }
 
-/// A client that is answered before all participants show its commit does not read its own writes, and
-/// is found out.
+/// A client that is answered before its commit is visible everywhere may miss its own writes. The checks find that.
 #[test]
-fn who_is_answered_early_does_not_read_what_he_wrote() {
+fn a_client_that_is_answered_early_may_miss_its_writes() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let missed = (0..10).filter(|seed| {
-        let mut case = case(ProtocolName::RampFast, FaultLevel::None, *seed);
+        let mut case = case(ProtocolName::RampFast, FaultProfile::None, *seed);
         case.termination.lost_commits = 500_000;
         let run = case.run_recorded(&prepared, None).unwrap();
         assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
@@ -337,16 +335,16 @@ fn who_is_answered_early_does_not_read_what_he_wrote() {
     assert!(missed.count() > 0);
 }
 
-/// One-phase writes (ramp.txt §4.8): a client that stays at its node keeps all guarantees of its session,
-/// since what it asks comes behind the commits on the same links. One that changes nodes keeps those that
-/// it can be told of by the owners alone, and does not always read what it wrote.
+/// One-phase writes (ramp.txt §4.8): a client that stays at its node keeps all session guarantees, since its requests
+/// follow its commits on the same links. A client that switches nodes keeps those that owners alone provide, and may
+/// miss its own writes.
 #[test]
-fn who_is_answered_in_one_phase_reads_his_writes_where_he_wrote_them() {
+fn one_phase_clients_read_their_writes_at_the_same_node() {
     for protocol in RAMPS {
         let (mut missed, mut overtaken) = (0, 0);
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultLevel::ONE_REPLICA {
+            for level in FaultProfile::ONE_REPLICA {
                 for seed in 0..6 {
                     let mut case = case(protocol, level, seed);
                     case.extensions.one_phase = true;
@@ -377,13 +375,12 @@ fn violates(run: &Run, model: Model) -> bool {
     !verdict.anomalies.is_empty()
 }
 
-/// What is permitted has a run that shows it (ramp.txt §3.3): a reader sees a transaction, and not all
-/// that its writer had seen.
+/// Runs show the permitted anomaly (ramp.txt §3.3): a reader sees a transaction, and not all of its dependencies.
 #[test]
-fn what_a_transaction_has_read_is_not_seen_with_it() {
+fn a_transactions_dependencies_may_be_invisible() {
     let prepared = Prepared::new("ycsb", NODES).unwrap();
     let missed = (0..100).filter(|seed| {
-        let mut case = case(ProtocolName::RampFast, FaultLevel::Mild, *seed);
+        let mut case = case(ProtocolName::RampFast, FaultProfile::Mild, *seed);
         (case.clients, case.transactions) = (12, 600);
         let run = case.run_recorded(&prepared, None).unwrap();
         assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
@@ -394,14 +391,14 @@ fn what_a_transaction_has_read_is_not_seen_with_it() {
     eprintln!("{missed} of 100");
 }
 
-/// Filters of four bits say yes to nearly everything: readers ask in vain, and are told the truth.
+/// Bloom filters of four bits give mostly false positives, which are harmless.
 #[test]
-fn filters_that_err_make_nothing_wrong() {
+fn false_positives_are_harmless() {
     let mut in_vain = 0;
     for workload in ["register", "counter", "payroll"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         for seed in 0..40 {
-            let mut case = case(ProtocolName::RampHybrid, FaultLevel::Storm, seed);
+            let mut case = case(ProtocolName::RampHybrid, FaultProfile::Storm, seed);
             case.filter = FilterSize::try_from(4).unwrap();
             let report = case.run(&prepared).unwrap();
             assert_eq!(report.verdict, Verdict::Fine, "{workload} {seed}");
@@ -445,7 +442,7 @@ fn nwnr_is_found_out() {
     for workload in ["register", "counter", "bank"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         let found = (0..10).filter(|seed| {
-            let case = case(ProtocolName::Nwnr, FaultLevel::None, *seed);
+            let case = case(ProtocolName::Nwnr, FaultProfile::None, *seed);
             matches!(case.run(&prepared).unwrap().verdict, Verdict::Violated(_))
         });
         let found = found.count();
@@ -453,9 +450,9 @@ fn nwnr_is_found_out() {
     }
 }
 
-/// How long evidence is kept is told by an owner's clock, how long a reader takes by its coordinator's. An
-/// owner whose clock jumps has forgotten what a slow reader has to be told: it says so, and the reader
-/// begins again.
+/// Retention of sibling metadata is measured by the owner's clock, and a reader's time by its coordinator's. After a
+/// jump of its clock an owner may have collected metadata that a slow reader needs: it reports that, and the reader
+/// restarts.
 #[test]
 fn an_owner_whose_clock_jumps_does_not_fracture_a_slow_reader() {
     let register = r#"{"anabranch_case":3,"workload":"register","protocol":"ramp-fast","nodes":3,"seed":0,"clients":9,"transactions":896}

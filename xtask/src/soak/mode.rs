@@ -18,7 +18,7 @@ const PROTOCOLS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid", "locking"
 /// Workloads that only assign columns of existing rows: quorums support no others.
 const ASSIGNING: &[&str] = &["register", "ycsb"];
 
-/// Workloads whose updates commute: sticky clusters and Prepare-F support no others.
+/// Workloads with updates that commute: sticky clusters and Prepare-F support no others.
 const MERGING: &[&str] = &["register", "ycsb", "tally"];
 
 const LEVELS: &[&str] = &["none", "mild", "long_outage", "storm"];

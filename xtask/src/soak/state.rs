@@ -150,15 +150,15 @@ impl Combination {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    pub(super) fn add(&mut self, told: &Reported) {
-        self.weak += told.weak;
-        self.failed += told.failed.len() as u64;
-        self.committed += told.committed;
-        self.simulated += told.simulated;
+    pub(super) fn add(&mut self, reported: &Reported) {
+        self.weak += reported.weak;
+        self.failed += reported.failed.len() as u64;
+        self.committed += reported.committed;
+        self.simulated += reported.simulated;
     }
 
-    /// Makes the next shift as long as one is meant to be.
-    pub(super) fn take_about(&mut self, took: Duration) {
+    /// Adjusts the number of seeds of the next shift to the target duration.
+    pub(super) fn adjust_shift(&mut self, took: Duration) {
         let share = SHIFT.as_secs_f64() / took.as_secs_f64().max(0.01);
         let wanted = self.shift as f64 * share.clamp(0.25, 4.0);
         self.shift = (wanted as u64).clamp(1, 100_000);
@@ -180,7 +180,7 @@ impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<9} {:<11} {:<16} {:<7} {:>9} seeds, {:>7} weak, {:>3} failed",
+            "{:<9} {:<11} {:<16} {:<14} {:>9} seeds, {:>7} weak, {:>3} failed",
             self.workload,
             self.protocol,
             self.mode.name,
@@ -193,7 +193,7 @@ impl fmt::Display for Combination {
 }
 
 impl State {
-    /// Nothing has been run of this program.
+    /// The initial state.
     pub(super) fn new(commit: &str) -> State {
         State {
             commit: commit.to_owned(),
@@ -203,13 +203,13 @@ impl State {
         }
     }
 
-    /// The combination whose turn it is has had a shift of this length: the next one's turn comes.
+    /// Ends the turn of the current combination, after a shift of this length.
     pub(super) fn end_turn(&mut self, took: Duration) {
-        self.combinations[self.turn].take_about(took);
+        self.combinations[self.turn].adjust_shift(took);
         self.turn = (self.turn + 1) % self.combinations.len();
     }
 
-    /// For the next soak.
+    /// The text of the state file.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("commit\t{}\nturn\t{}\n", self.commit, self.turn);
         for combination in &self.combinations {
@@ -240,11 +240,10 @@ impl State {
         text
     }
 
-    /// Reads what [`State::to_text`] writes.
+    /// Parses the output of [`State::to_text`].
     ///
     /// # Errors
-    /// The first line that does not fit, counted from 1; the last where it is another's turn than
-    /// those that are there.
+    /// The number of the first malformed line, counted from 1; that of the last line if `turn` is out of range.
     pub(super) fn from_text(text: &str) -> Result<State, usize> {
         let mut state = State::default();
         for (line, number) in text.lines().zip(1..) {
@@ -284,7 +283,7 @@ impl State {
         }
     }
 
-    /// For people.
+    /// The summary for people, in Markdown.
     pub(super) fn summary(&self) -> String {
         let sum = |of: fn(&Combination) -> u64| self.combinations.iter().map(of).sum::<u64>();
         let mut text = format!(
@@ -324,7 +323,7 @@ mod tests {
     use super::super::mode::MODES;
     use super::*;
 
-    const TOLD: &str = "\
+    const REPORT: &str = "\
 register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
   seeds         1,200, of which 1 failed and 17 were weak
@@ -337,20 +336,25 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
     #[test]
     fn what_the_command_says_is_understood() {
-        let told = Reported::read(TOLD).expect("it is a sum");
+        let told = Reported::read(REPORT).expect("it is a sum");
         assert_eq!(
-            (told.seeds, told.weak, told.committed, told.simulated),
+            (
+                told.seeds,
+                reported.weak,
+                reported.committed,
+                reported.simulated
+            ),
             (1_200, 17, 261_450, 13_426)
         );
         let what = "violated: n0 at 12 us: RAMP-I2: something".to_owned();
-        assert_eq!(told.failed, [(77, what)]);
+        assert_eq!(reported.failed, [(77, what)]);
         assert_eq!(Reported::read("error: no"), None);
     }
 
     #[test]
     fn a_soak_goes_on_where_the_last_one_ended() {
         let mut state = State::new("abc");
-        let told = Reported::read(TOLD).expect("it is a sum");
+        let told = Reported::read(REPORT).expect("it is a sum");
         state.combinations[3].next = 1_200;
         state.combinations[3].add(&told);
         state.failures.push(Failure {

@@ -17,7 +17,7 @@ use anabranch_sim::minimise::minimise;
 use anabranch_sim::prepared::NODES_MAX;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
-    Case, CaseFile, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Watch,
+    Case, CaseFile, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Report, Watch,
 };
 use anabranch_types::Ticks;
 use clap::Args;
@@ -168,14 +168,14 @@ fn grouped(count: u64) -> String {
 
 /// The faults of a run: a profile from which they are drawn, or a plan from a file.
 enum Faults {
-    Drawn(FaultLevel),
+    Drawn(FaultProfile),
     Read(FaultPlan),
 }
 
 impl SimArguments {
     /// The files that the command reads.
     fn inputs(&self) -> Vec<&Path> {
-        let level = |name: &&str| FaultLevel::ALL.iter().any(|level| level.name() == *name);
+        let level = |name: &&str| FaultProfile::ALL.iter().any(|level| level.name() == *name);
         let plan = Some(self.faults.as_str()).filter(|name| !level(name));
         let matrix = self.net.strip_prefix("wan:");
         let named = [plan, matrix].into_iter().flatten().map(Path::new);
@@ -183,7 +183,7 @@ impl SimArguments {
     }
 
     fn faults(&self) -> Result<Faults, String> {
-        let level = FaultLevel::ALL
+        let level = FaultProfile::ALL
             .into_iter()
             .find(|level| level.name() == self.faults);
         if let Some(level) = level {
@@ -228,7 +228,7 @@ impl SimArguments {
     fn file(&self, seed: u64, faults: &Faults, network: &Network) -> CaseFile {
         let level = match faults {
             Faults::Drawn(level) => *level,
-            Faults::Read(_) => FaultLevel::None,
+            Faults::Read(_) => FaultProfile::None,
         };
         let mut case = Case::new(
             self.protocol,

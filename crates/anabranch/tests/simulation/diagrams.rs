@@ -2,7 +2,7 @@
 
 use crate::{anabranch, refused, scratch, text};
 
-/// The command that `docs/protocols/ramp.md` draws its race with.
+/// The command for the diagram in `docs/protocols/ramp.md`.
 #[test]
 fn a_race_is_drawn() {
     let picture = scratch("race").join("race.svg");
@@ -39,7 +39,7 @@ fn a_race_is_drawn() {
 }
 
 #[test]
-fn a_window_is_drawn_that_is_asked_for_with_its_faults() {
+fn an_explicit_window_is_drawn_with_its_faults() {
     let folder = scratch("window");
     let (picture, plan) = (folder.join("window.svg"), folder.join("plan.jsonl"));
     let faults = [

@@ -17,7 +17,7 @@ fn a_byte_order_mark_is_no_part_of_a_history_nor_is_a_pipe_another_one() {
     std::fs::write(&path, format!("\u{feff}{ABORTED}")).expect("the file can be written");
     let from_file = anabranch(&["check", text(&path), "--model", "read-committed"]);
     assert_eq!(from_file.code, 1, "{}{}", from_file.out, from_file.err);
-    // What aborted has left no version, and is told all the same.
+    // An aborted transaction has no version, and is reported all the same.
     for words in ["T1 (line 2): w x", "T2 (line 3): r x", "which aborted"] {
         assert!(from_file.out.contains(words), "{words}: {}", from_file.out);
     }

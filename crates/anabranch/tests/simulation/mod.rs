@@ -1,4 +1,4 @@
-//! What a simulated cluster is made of: its network, and how its nodes are replicated.
+//! The options of a simulated cluster: its network, replicas and clusters.
 
 mod diagrams;
 mod histories;
@@ -12,7 +12,7 @@ use crate::{anabranch, refused, refused_in_one_line, scratch, simulated, text};
 const REGISTER: [&str; 5] = ["register", "--transactions", "60", "--seed", "3"];
 
 #[test]
-fn a_run_with_replicas_says_how_many_there_are() {
+fn a_run_reports_its_number_of_replicas() {
     let death = [
         &REGISTER[..],
         &["--replicas", "3", "--faults", "permanent_loss"],
@@ -36,7 +36,7 @@ fn a_run_with_replicas_says_how_many_there_are() {
 }
 
 #[test]
-fn what_cannot_have_replicas_or_outlive_a_death_is_refused() {
+fn impossible_replicas_and_losses_are_refused() {
     for replicas in ["0", "4"] {
         refused_in_one_line(
             &["sim", "register", "--replicas", replicas],
@@ -60,7 +60,7 @@ fn what_cannot_have_replicas_or_outlive_a_death_is_refused() {
 const CLUSTERS: [&str; 6] = ["sim", "register", "--nodes", "2", "--clusters", "3"];
 
 #[test]
-fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
+fn a_run_reports_its_clusters_and_their_mode() {
     let storm = ["--prepare-f", "1", "--faults", "storm", "--seed", "4"];
     let arguments = [&CLUSTERS[1..], &storm].concat();
     let (code, out, sum) = simulated("sim-clusters", &arguments);
@@ -70,7 +70,7 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     assert_eq!(sum["parameters"]["prepare_f"], 1);
     let early = "a client was answered before every cluster had prepared";
     assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
-    // Without it each commits by itself, and clients that roam lose their sessions.
+    // Without it each cluster commits by itself, and clients that switch clusters lose their sessions.
     let (code, out, sum) = simulated(
         "sim-sticky",
         &[&CLUSTERS[1..], &storm[2..], &["--clients-switch-nodes"]].concat(),
@@ -82,7 +82,7 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     );
     let took = "a cluster applied a transaction of another";
     assert!(sum["sometimes"][took].as_u64() > Some(0), "{out}");
-    // By quorums it is acknowledged before every copy shows it.
+    // By quorums a write is acknowledged before every copy has installed it.
     let quorum = [&CLUSTERS[1..], &["--quorum"], &storm[2..]].concat();
     let (code, out, sum) = simulated("sim-quorum", &quorum);
     assert_eq!(
@@ -92,12 +92,12 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     );
     let early = "a client was answered before every copy had installed its commit";
     assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
-    // A datacenter each.
+    // Each cluster in a datacenter of its own.
     let net = "wan:examples/networks/conveyor-belt.txt";
     let wan = [&CLUSTERS[..], &["--prepare-f", "0", "--net", net]].concat();
     let ran = anabranch(&wan);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    // One cluster says nothing of clusters.
+    // A run with one cluster does not mention clusters.
     let alone = ["register", "--faults", "none"];
     let (_, out, sum) = simulated("sim-one-cluster", &alone);
     assert_eq!(sum["parameters"]["clusters"], 1);
@@ -106,7 +106,7 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
 }
 
 #[test]
-fn what_clusters_cannot_do_is_refused() {
+fn cases_that_clusters_cannot_run_are_refused() {
     let cases: [(&[&str], &[&str]); 8] = [
         (
             &["--protocol", "locking"],
@@ -132,7 +132,7 @@ fn what_clusters_cannot_do_is_refused() {
         ),
         (
             &["--prepare-f", "1", "--faults", "permanent_loss"],
-            &["never comes back"],
+            &["the permanent loss of a server"],
         ),
     ];
     for (arguments, because) in cases {

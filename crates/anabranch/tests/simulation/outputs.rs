@@ -1,4 +1,4 @@
-//! Files that are written: each its own, and none that is read.
+//! Output files: two outputs need two files, and no output overwrites an input.
 
 use crate::{anabranch, refused_in_one_line, scratch, text};
 
@@ -24,7 +24,7 @@ fn two_outputs_in_one_file_are_refused() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn inputs_are_not_overwritten() {
     let folder = scratch("input-as-output");
     let sim = ["sim", "register", "--transactions", "20", "--faults"];
     let (plan, history) = (folder.join("plan"), folder.join("history.jsonl"));
@@ -36,7 +36,7 @@ fn what_is_read_is_not_written_over() {
     let wide = format!("wan:{}", text(&matrix));
     let kept = || [&plan, &history, &matrix].map(|file| std::fs::read(file).unwrap());
     let before = kept();
-    // Another name of it: two paths that differ by `.` alone would be equal as they are.
+    // Another path of the same file. (Paths that differ only by `.` compare as equal anyway.)
     let itself = folder.file_name().expect("it has a name");
     let same = folder.join("..").join(itself).join("plan");
     let over: [(&str, Vec<&str>); 3] = [

@@ -1,10 +1,10 @@
-//! Fault plans: drawn, written, read again, and refused.
+//! Fault plans: drawn, written, read, and refused.
 
 use serde_json::Value;
 
 use crate::{refused, refused_in_one_line, scratch, simulated, text};
 
-/// What a run is, whoever drew its plan.
+/// The parts of a report that identify a run, apart from the source of its plan.
 fn essence(sum: &Value) -> Vec<&Value> {
     let fields = [
         "trace",
@@ -20,7 +20,7 @@ fn essence(sum: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn a_drawn_plan_runs_again_from_its_file() {
+fn a_drawn_plan_gives_the_same_run_from_its_file() {
     let folder = scratch("plan-drawn");
     let file = folder.join("my plan.jsonl");
     let cases: [&[&str]; 5] = [
@@ -59,7 +59,7 @@ fn a_drawn_plan_runs_again_from_its_file() {
         assert_eq!(end[0]["end"]["faults"], faults.len(), "{case:?}");
         assert_eq!(first["parameters"]["plan"], Value::from(faults), "{case:?}");
     }
-    // What was cut off where a line ends is no other plan.
+    // A plan that is truncated at the end of a line is refused.
     std::fs::write(&file, "{\"anabranch_plan\":1}\n").expect("the file can be written");
     refused_in_one_line(
         &["sim", "register", "--faults", text(&file)],
@@ -74,7 +74,7 @@ fn a_drawn_plan_runs_again_from_its_file() {
 }
 
 #[test]
-fn a_plan_that_is_none_is_refused_by_file_line_and_field() {
+fn a_malformed_plan_is_refused_by_file_line_and_field() {
     let file = scratch("plan-refused").join("storm.jsonl");
     let good = r#"{"at_us":1,"for_us":2,"kind":"pause","node":0}"#;
     let cases: [(&str, &[&str]); 5] = [
@@ -106,9 +106,9 @@ fn a_plan_that_is_none_is_refused_by_file_line_and_field() {
     }
 }
 
-/// Calls are answered long before a timer that nobody needs runs out.
+/// The last answer comes long before the last timer.
 #[test]
-fn the_time_to_the_last_answer_is_told_beside_the_time_to_the_end() {
+fn the_times_to_the_last_answer_and_to_the_end_are_reported() {
     let calm = ["register", "--faults", "none", "--transactions", "60"];
     let (_, out, sum) = simulated("plan-calm", &calm);
     let [answered, simulated] = ["answered_us", "simulated_us"].map(|name| {
@@ -121,7 +121,7 @@ fn the_time_to_the_last_answer_is_told_beside_the_time_to_the_end() {
     assert!(out.contains(&told), "{told}: {out}");
 }
 
-/// A run is named weak for what its faults should have shown, and many for what none of them has.
+/// A run is weak if its faults did not cause what they should; many runs are weak if none reached a situation.
 #[test]
 fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
     for workload in ["counter", "payroll", "ycsb"] {
@@ -130,7 +130,7 @@ fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
         assert_eq!(sum["weak_runs"], 0, "{workload}: {out}");
         assert_eq!(sum["never"], serde_json::json!({}), "{workload}: {out}");
     }
-    // Nobody races with a client that is alone.
+    // A single client has no races.
     let alone = [
         "register",
         "--faults",
@@ -148,9 +148,9 @@ fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
     );
 }
 
-/// What is found on the way is judged at rest: what is under way is not taken for lost.
+/// After a violation the run is checked at rest, so that running transactions do not count as lost.
 #[test]
-fn a_wrong_answer_is_no_lost_commit() {
+fn a_wrong_answer_does_not_count_as_a_lost_commit() {
     let bank = ["bank", "--protocol", "lwnr", "--replicas", "3"];
     let death = [
         "--faults",

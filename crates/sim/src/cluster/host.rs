@@ -519,7 +519,7 @@ impl<P: Simulated> Cluster<P> {
         self.queue.push(self.now + takes, done);
     }
 
-    /// Crashes a node whose disk has failed.
+    /// Crashes a node after a failure of its disk.
     fn disk_failed(&mut self, node: u16, error: &LogError) {
         if !self.hosts[usize::from(node)].has_disk_failure() {
             self.violate(node, &format!("its log has failed: {error}"));
@@ -568,7 +568,7 @@ impl<P: Simulated> Cluster<P> {
         self.close_links(node);
     }
 
-    /// Closes the links of a host whose node is gone; calls that were running there are lost.
+    /// Closes the links of a host after the loss of its node; calls that were running there are lost.
     pub(crate) fn close_links(&mut self, host: u16) {
         let number = usize::from(host);
         self.hosts[number].link_tick = None;

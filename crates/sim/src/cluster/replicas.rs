@@ -114,7 +114,7 @@ fn factory<P: Simulated>(
 
 /// The hosts of replicas.
 impl<P: Simulated> Cluster<P> {
-    /// The node whose replica a host has.
+    /// The node of the replica on a host.
     pub(crate) fn node_of(&self, host: u16) -> u16 {
         host % self.placement.nodes()
     }
@@ -261,7 +261,7 @@ impl<P: Simulated> Cluster<P> {
         true
     }
 
-    /// Delivers the packets whose round was confirmed.
+    /// Delivers the packets of confirmed rounds.
     pub(crate) fn receive_confirmed(&mut self, to: u16) {
         loop {
             let host = &mut self.hosts[usize::from(to)];
@@ -427,8 +427,8 @@ impl<P: Simulated> Cluster<P> {
         hosts.filter_map(|host| Some((host, self.hosts[usize::from(host)].replica()?)))
     }
 
-    /// At rest: the replicas whose rows differ from their primary's, or that keep more versions of them (REPL-I7);
-    /// and how many were compared.
+    /// At rest: the replicas with other rows than their primary, or with more versions of them (REPL-I7); and how many
+    /// were compared.
     pub(crate) fn replicas_that_differ(&self) -> (Vec<String>, u64) {
         let (mut found, mut compared) = (Vec::new(), 0);
         for node in 0..self.placement.nodes() {

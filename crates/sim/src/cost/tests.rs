@@ -1,4 +1,4 @@
-//! Costs against what a person can reckon.
+//! Costs against numbers that can be computed by hand.
 
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ fn a_kind_that_was_never_measured_takes_the_nearest_and_is_counted() {
     assert_eq!(found.usage.guessed, found.usage.steps);
 }
 
-/// What lets go of a lock runs whoever waited for it, in the same step.
+/// A step that releases a lock also runs the transactions that waited for it.
 #[test]
 fn a_step_that_answers_more_calls_costs_what_that_has_cost() {
     let nanos = [
@@ -159,10 +159,10 @@ fn a_step_that_answers_more_calls_costs_what_that_has_cost() {
     for (message, answers, expected) in [
         ("Go", 0, 1),
         ("Go", 2, 30),
-        // One call more than was ever seen costs what one costs that runs by itself.
+        // An additional answer costs as much as a call alone.
         ("Go", 3, 130),
         ("Go", 5, 330),
-        // Its own call is the message's; no other was answered.
+        // The message's own call is the only one that was answered.
         ("Go", 1, 1),
         ("Stop", 2, 500),
         ("Stop", 4, 600),
@@ -203,7 +203,7 @@ fn a_guard_makes_later_steps_spin_for_their_turn() {
     };
     let first = end(0, std::slice::from_ref(&attempt));
     assert_eq!((first.core, first.results), (Ticks(10_000), Ticks(10_000)));
-    // It reaches its own turn at 7,000, and the guard is free at 10,000.
+    // It reaches the guard at 7,000, and the guard is free at 10,000.
     let second = end(1_000, std::slice::from_ref(&attempt));
     assert_eq!(
         (second.core, second.results),

@@ -45,8 +45,8 @@ use nodes::{Start, concurrently, sequentially};
 /// Partitions of the cluster that runs the plan.
 const PARTITIONS: u16 = 2;
 
-/// Generated numbers of identity columns are higher than this, and higher than the counterexample's own numbers, so that
-/// the two can be distinguished.
+/// Generated numbers of identity columns are higher than this, and higher than the counterexample's own numbers, so
+/// that the two can be distinguished.
 const NUMBERS_ABOVE: i64 = 10_000;
 
 /// The distance between the generated numbers of two replicas.
@@ -157,7 +157,7 @@ impl Replayer {
         self
     }
 
-    /// The replayer whose replicas keep all of the plan except one guard of one transaction type.
+    /// The replayer with replicas that keep all of the plan except one guard of one transaction type.
     ///
     /// # Panics
     /// If there is no such guard.

@@ -1,4 +1,5 @@
-//! Runs whose nodes get stuck or panic, and the frequency of invariant checks. They need a protocol with planted bugs.
+//! Runs with nodes that get stuck or panic, and the frequency of invariant checks. They need a protocol with planted
+//! bugs.
 
 use std::cell::Cell;
 
@@ -10,7 +11,7 @@ use anabranch_types::ActivityProbe;
 
 use super::*;
 use crate::diagram::Label;
-use crate::fault::{Fault, FaultKind, FaultLevel};
+use crate::fault::{Fault, FaultKind, FaultProfile};
 use crate::latency::Network;
 
 /// Kinds of [`Faulty`] nodes: drops one message in a hundred;
@@ -130,7 +131,7 @@ fn unreplicated(prepared: &Prepared) -> ReplicaPlacement {
 
 /// A small case, with a pause that ends, so that the cluster heals.
 fn case() -> Case {
-    let (network, none) = (Network::lan(), FaultLevel::None);
+    let (network, none) = (Network::lan(), FaultProfile::None);
     let mut case = Case::new(ProtocolName::RampFast, 1, 3, 6, 150, network, none);
     case.plan.faults.push(Fault {
         at_us: 100,
@@ -173,9 +174,9 @@ fn a_node_that_panics_ends_the_run_and_not_the_simulator() {
 fn nodes_are_checked_after_each_step_and_not_again_until_the_next() {
     let prepared = Prepared::new("register", 3).unwrap();
     for (replicas, faults) in [
-        (1, FaultLevel::None),
-        (1, FaultLevel::Storm),
-        (3, FaultLevel::Storm),
+        (1, FaultProfile::None),
+        (1, FaultProfile::Storm),
+        (3, FaultProfile::Storm),
     ] {
         for seed in 0..4 {
             let network = Network::lan();

@@ -35,7 +35,7 @@ pub(super) struct Parameters<'a> {
 #[derive(Default)]
 pub(super) struct Sum {
     pub(super) runs: u64,
-    /// Runs whose own faults did not cause all situations that they should.
+    /// Runs in which the faults did not cause all situations that they should.
     weak: u64,
     pub(super) committed: u64,
     pub(super) events: u64,

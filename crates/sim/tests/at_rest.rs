@@ -1,20 +1,20 @@
-//! A run in which something is wrong is still judged at rest: what is under way is not lost.
+//! A run with a violation is still checked at rest, so that running transactions do not count as lost.
 
 use anabranch_sim::fault::{DiskFailure, Fault, FaultKind};
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Report, Verdict};
+use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Report, Verdict};
 
 fn is_checked_at_rest(report: &Report) -> bool {
     let mut checked = report.checked.iter();
     checked.any(|(what, count)| what == "nodes with nothing left prepared or locked" && count == 3)
 }
 
-/// Wrong answers come while other calls are under way. What these have committed is not lost.
+/// Wrong answers occur while other calls run. The commits of these calls do not count as lost.
 #[test]
 fn a_wrong_answer_loses_no_commits_of_others() {
     let prepared = Prepared::new("bank", 3).unwrap();
     let mut wrong = 0;
     for seed in 0..6 {
-        let (lan, death) = (Network::lan(), FaultLevel::PermanentLoss);
+        let (lan, death) = (Network::lan(), FaultProfile::PermanentLoss);
         let case = Case::new(ProtocolName::Lwnr, seed, 3, 6, 120, lan, death).replicated(3);
         let report = case.run(&prepared).unwrap();
         let found = match &report.verdict {
@@ -31,13 +31,13 @@ fn a_wrong_answer_loses_no_commits_of_others() {
     assert!(wrong > 2, "{wrong} of 6");
 }
 
-/// A violation of what must not be violated ends the calls, and what is under way is waited for.
+/// After a violation clients make no further calls, and running calls are waited for.
 #[test]
 fn a_violation_is_judged_when_nothing_is_under_way() {
     let prepared = Prepared::new("counter", 3).unwrap();
     let mut calm = 0;
     for seed in 0..10 {
-        let (lan, storm) = (Network::lan(), FaultLevel::Storm);
+        let (lan, storm) = (Network::lan(), FaultProfile::Storm);
         let mut case = Case::new(ProtocolName::RampFast, seed, 3, 6, 150, lan, storm);
         for node in 0..3 {
             case.plan.faults.push(Fault {
@@ -56,7 +56,7 @@ fn a_violation_is_judged_when_nothing_is_under_way() {
         assert_eq!(report.at_rest, is_checked_at_rest(&report), "seed {seed}");
         match report.at_rest {
             true => calm += 1,
-            // What was under way was not judged, and that is said.
+            // A run that did not come to rest was not checked, and reports that.
             false => assert!(found.iter().all(|what| !what.contains("has committed as"))),
         }
     }
