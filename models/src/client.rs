@@ -1,8 +1,8 @@
-//! What clients run, and how far they have come.
+//! The clients of a model, and their scripts.
 //!
-//! A script is a function from the answers so far to the next request, so it can be asked again
-//! from any state. Writers are told apart by number: writer *n* sets registers to *n* + 1 and adds
-//! the *n*-th power of two to counters, so a reader's answer says whose effects it includes.
+//! A script is a function from the answers so far to the next request, so it can be evaluated in any
+//! state. Writer *n* sets registers to *n* + 1 and adds the *n*-th power of two to counters, so a reader's
+//! answer identifies the writers that it includes.
 
 use anabranch_protocol::{
     AbortReason, PartitionEffects, PartitionRead, Reply, Request, TransactionId,
@@ -14,68 +14,68 @@ use crate::support::fixture::{self, ADD, SET};
 /// An item: its partition, and its id there.
 pub type Item = (u16, i64);
 
-/// What a client does, once.
+/// The script of a client, which runs once.
 #[derive(Clone, Debug)]
 pub enum Script {
     /// Writes items without reading them: each register, and each counter.
     Write {
-        /// Which writer this is.
+        /// The writer's number.
         writer: u32,
-        /// What it writes.
+        /// The items that it writes.
         items: Vec<Item>,
     },
-    /// Sets the register of each item, and nothing else.
+    /// Sets the register of each item only.
     Assign {
-        /// Which writer this is.
+        /// The writer's number.
         writer: u32,
-        /// What it writes.
+        /// The items that it writes.
         items: Vec<Item>,
     },
     /// Reads items, one batch after the other.
-    Look {
+    Read {
         /// The batches.
         batches: Vec<Vec<Item>>,
     },
-    /// Reads items and sets the register of each to a value computed from all that it has read:
-    /// any two orders of such transactions end differently.
+    /// Reads items and sets the register of each to a value computed from all reads. Different orders of such
+    /// transactions have different results.
     Rewrite {
-        /// Which writer this is.
+        /// The writer's number.
         writer: u32,
-        /// What it reads and writes.
+        /// The items that it reads and writes.
         items: Vec<Item>,
     },
-    /// Reads an item, and sets the register of another one to what it quotes ([`quoted`]).
+    /// Reads an item, and sets the register of another to a quotation of it ([`quoted`]).
     Reply {
-        /// What it reads.
+        /// The item that it reads.
         to: Item,
-        /// What it writes.
+        /// The item that it writes.
         at: Item,
     },
-    /// Takes an amount from one counter if several hold as much together; all are guards.
+    /// Takes an amount from one counter if the sum of several counters suffices. All reads are guards.
     Withdraw {
-        /// The counters that are summed up.
+        /// The counters in the sum.
         from: Vec<Item>,
-        /// Which of them it takes from.
+        /// The counter from which it takes.
         at: Item,
-        /// How much.
+        /// The amount.
         amount: i64,
     },
 }
 
 impl Script {
-    /// Whether it writes.
+    /// Whether the script writes.
     pub fn writes(&self) -> bool {
-        !matches!(self, Script::Look { .. })
+        !matches!(self, Script::Read { .. })
     }
 
-    /// What is declared first, where the protocol wants to know.
+    /// The accesses that it declares first, if the protocol requires that.
     pub fn declare(&self) -> Vec<PartitionRead> {
         let write = |item: &Item| fixture::for_write(fixture::read_item(item.0, item.1));
         match self {
             Script::Write { items, .. }
             | Script::Assign { items, .. }
             | Script::Rewrite { items, .. } => sorted(items.iter().map(write).collect()),
-            Script::Look { batches } => sorted(batches.iter().flatten().map(read).collect()),
+            Script::Read { batches } => sorted(batches.iter().flatten().map(read).collect()),
             Script::Reply { to, at } => sorted(vec![read(to), write(at)]),
             Script::Withdraw { from, at, .. } => sorted(
                 from.iter()
@@ -105,7 +105,7 @@ impl Script {
                 };
                 commit(items.iter().map(effects), false)
             }
-            Script::Look { batches } => match batches.get(answers.len()) {
+            Script::Read { batches } => match batches.get(answers.len()) {
                 Some(batch) => Request::Read(sorted(batch.iter().map(read).collect())),
                 None => Request::Commit(Vec::new()),
             },
@@ -179,7 +179,7 @@ fn sorted(mut reads: Vec<PartitionRead>) -> Vec<PartitionRead> {
     reads
 }
 
-/// One entry a partition, sorted.
+/// A commit request with one entry for each partition, sorted.
 fn commit(effects: impl Iterator<Item = (u16, Vec<Effect>)>, guards: bool) -> Request {
     let mut parts: Vec<PartitionEffects> = Vec::new();
     for (part, effects) in effects {
@@ -210,61 +210,61 @@ fn commit(effects: impl Iterator<Item = (u16, Vec<Effect>)>, guards: bool) -> Re
 pub struct Client {
     /// Its one transaction.
     pub transaction: TransactionId,
-    /// How far it has come.
+    /// Its phase.
     pub phase: Phase,
-    /// What it has read.
+    /// The answers to its reads.
     pub answers: Vec<Vec<Fetched>>,
-    /// The clients whose commits had been acknowledged when it began, one bit each.
+    /// The clients with commits that were acknowledged before it began, one bit each.
     pub acknowledged: u32,
 }
 
-/// How far a client has come.
+/// The phase of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has asked for nothing yet.
+    /// It has sent no request.
+    NotStarted,
+    /// It waits for an answer.
     Waiting,
-    /// It has asked and has no answer yet.
-    Asking,
-    /// It has an answer and has not asked for the next thing yet.
-    Thinking,
+    /// It has an answer, and has not sent its next request.
+    Answered,
     /// Its transaction has committed.
     Committed,
     /// Its transaction was aborted.
     Aborted(AbortReason),
-    /// It gave up.
+    /// It aborted its transaction.
     GaveUp,
-    /// Its node died, or another that was to decide: whether it has committed it never learns.
+    /// Its node crashed, or another node that had to decide: the outcome is unknown.
     Lost,
 }
 
 impl Client {
-    /// A client that has done nothing yet.
+    /// A client before its first request.
     pub fn new(node: NodeId, number: usize) -> Client {
         let sequence = number as u64;
         Client {
             transaction: TransactionId { node, sequence },
-            phase: Phase::Waiting,
+            phase: Phase::NotStarted,
             answers: Vec::new(),
             acknowledged: 0,
         }
     }
 
-    /// Takes a reply of the protocol.
+    /// Receives a reply of the protocol.
     ///
     /// # Errors
-    /// When it has not asked.
+    /// If it is not waiting for one.
     pub fn take(&mut self, reply: Reply) -> Result<(), String> {
-        if self.phase != Phase::Asking {
+        if self.phase != Phase::Waiting {
             return Err(format!(
-                "{:?} is answered unasked: {reply:?}",
+                "{:?} received a reply without a request: {reply:?}",
                 self.transaction
             ));
         }
         self.phase = match reply {
-            Reply::Declared => Phase::Thinking,
+            Reply::Declared => Phase::Answered,
             Reply::Fetched(rows) => {
                 self.answers.push(rows);
-                Phase::Thinking
+                Phase::Answered
             }
             Reply::Committed { .. } => Phase::Committed,
             Reply::Aborted(AbortReason::InDoubt) => Phase::Lost,
@@ -274,7 +274,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether its transaction has ended, as it knows.
+    /// Whether its transaction has ended.
     pub fn has_ended(&self) -> bool {
         matches!(
             self.phase,
@@ -282,8 +282,8 @@ impl Client {
         )
     }
 
-    /// Whether its transaction has begun and not ended.
+    /// Whether its transaction is running.
     pub fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Asking | Phase::Thinking)
+        matches!(self.phase, Phase::Waiting | Phase::Answered)
     }
 }

@@ -1,10 +1,10 @@
-//! A small cluster as a value: its nodes, what is under way between them, and its clients.
+//! A small cluster as a value: its nodes, the messages in flight, and its clients.
 //!
-//! The nodes are the protocols' own state machines, driven through [`Protocol::step`] alone. Links
-//! are reliable and keep the order of their messages, as the contract assumes. A crashed node
-//! takes no more steps, and what it had sent and had not arrived is lost. A node that *returns* has died and come
-//! back with what it had made durable, in one step: nobody can tell for how long it was gone. Its
-//! peers hear of it each in its own time, and what they say until then is lost.
+//! The nodes are the protocols' own state machines, driven through [`Protocol::step`]. Links are reliable
+//! and keep the order of messages, as the contract requires. A crashed node takes no more steps, and its
+//! messages in flight are lost. A node that *restarts* crashes and comes back with its durable state in one
+//! step, since the length of an outage is not observable. Each peer learns of the restart at its own time;
+//! messages that it sends to the node before that are lost.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,44 +16,44 @@ use anabranch_types::{NodeId, Ticks};
 use crate::client::{Client, Phase, Script};
 use crate::digest;
 
-/// A protocol's node, as models want it: a value, and one whose `Debug` shows everything that its
-/// next step depends on.
+/// A protocol's node in a model: a value with a `Debug` that shows everything on which its next step depends.
 pub trait Subject: Protocol + Clone + std::fmt::Debug {
-    /// Whether nothing of any transaction is left here.
+    /// Whether the node has no state of any transaction left.
     fn is_idle(&self) -> bool;
 
-    /// The partition's items.
+    /// The store of its partition.
     fn store(&self) -> &Store;
 
-    /// How many transactions it has prepared whose end it does not know.
+    /// The number of transactions that are in doubt here.
     fn prepared(&self) -> usize {
         0
     }
 
-    /// A message in a few words.
-    fn words(message: &Self::Message) -> String;
+    /// Describes a message.
+    fn describe(message: &Self::Message) -> String;
 
-    /// The same node, back with what it had made durable; `empty` is one of the same cluster that
-    /// has seen nothing. None where nothing is.
-    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+    /// The node after a restart from its durable state. `empty` is the node in its initial state, without items. `None`
+    /// if the protocol writes no log records.
+    fn restart(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
         let _ = (empty, now, out);
         None
     }
 }
 
-/// [`Subject::come_back`] of a protocol that keeps records. A checkpoint says the same as the log,
-/// so that states need not carry one.
+/// [`Subject::restart`] of a protocol that writes log records. The node replays a checkpoint, which is equivalent to
+/// its log, so that states need no log.
 ///
 /// # Panics
-/// When the protocol keeps no records, or cannot replay them.
-pub fn recovered<P: Durable + Clone>(
+/// If the protocol writes no log records, or cannot replay them.
+pub fn restarted<P: Durable + Clone>(
     dying: &P,
     empty: &P,
     now: Ticks,
     out: &mut Outbox<P::Message>,
 ) -> P {
     let mut back = empty.clone();
-    back.keep_records().expect("the protocol keeps records");
+    back.keep_records()
+        .expect("the protocol writes log records");
     dying.checkpoint(&mut |record| {
         back.replay(record).expect("a checkpoint can be replayed");
     });
@@ -61,69 +61,69 @@ pub fn recovered<P: Durable + Clone>(
     back
 }
 
-/// Who runs what, and what may go wrong.
+/// The clients' scripts, and the faults that may occur.
 #[derive(Clone, Debug)]
-pub struct Setting {
-    /// Each client's node and script.
+pub struct Scenario {
+    /// The node and the script of each client.
     pub scripts: Vec<(NodeId, Script)>,
-    /// Whether scripts declare their reads first.
+    /// Whether scripts declare their accesses first.
     pub declares: bool,
     /// Whether a client may pause between an answer and its next request.
     pub pauses: bool,
-    /// The nodes that may crash, and how many of them.
+    /// The nodes that may crash, and the number of crashes.
     pub crashing: (Vec<NodeId>, u32),
-    /// The nodes that may return, and how often in all.
-    pub returning: (Vec<NodeId>, u32),
-    /// How often time may jump, and how far.
+    /// The nodes that may restart, and the total number of restarts.
+    pub restarting: (Vec<NodeId>, u32),
+    /// The number of jumps of time, and their length.
     pub jumps: (u32, Ticks),
-    /// How often time goes on by as much because nothing else is left to do but to wait for timers.
-    pub lulls: u32,
+    /// How often time advances by as much when nothing is left but timers.
+    pub timer_waits: u32,
 }
 
-/// One thing that can happen next.
+/// An action: a step from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The oldest message of a link arrives.
     Deliver {
-        /// From here
+        /// The sender.
         from: NodeId,
-        /// to here.
+        /// The receiver.
         to: NodeId,
     },
-    /// A client asks for the next thing.
-    Ask(usize),
-    /// A timer that has run out fires.
-    Fire(NodeId),
-    /// A node takes no more steps, and what it has sent and has not arrived never does. (What arrives
-    /// after its end might as well have arrived before.)
+    /// A client sends its next request.
+    Request(usize),
+    /// A timer fires.
+    Timer(NodeId),
+    /// A node stops for ever, and its messages in flight are lost. (Messages that arrive after the crash might as well
+    /// have arrived before.)
     Crash(NodeId),
-    /// A node dies and comes back.
-    Return(NodeId),
+    /// A node crashes and restarts.
+    Restart(NodeId),
     /// Time jumps.
     Jump,
-    /// Time goes on, since all wait for it.
-    Lull,
+    /// Time advances, since only timers are left.
+    WaitForTimer,
 }
 
 /// The most nodes, and the most clients.
 pub const NODES_MAX: usize = 6;
 
 impl Action {
-    /// Its number among all actions of a state, below 64.
+    /// The action's number among all actions of a state, below 64.
     pub fn number(self) -> u32 {
         match self {
             Action::Deliver { from, to } => (from.index() * NODES_MAX + to.index()) as u32,
-            Action::Ask(client) => 36 + client as u32,
-            Action::Fire(node) => 44 + node.index() as u32,
+            Action::Request(client) => 36 + client as u32,
+            Action::Timer(node) => 44 + node.index() as u32,
             Action::Crash(node) => 50 + node.index() as u32,
-            Action::Return(node) => 56 + node.index() as u32,
+            Action::Restart(node) => 56 + node.index() as u32,
             Action::Jump => 62,
-            Action::Lull => 63,
+            Action::WaitForTimer => 63,
         }
     }
 }
 
-/// A message under way; none is the news that its sender has come back.
+/// A message in flight; `None` is the notice that its sender has restarted.
 #[derive(Debug)]
 struct Sent<M> {
     message: Option<M>,
@@ -141,17 +141,17 @@ struct Node<P> {
 /// A state of the whole cluster. Cheap to clone: states share the nodes in which they agree.
 #[derive(Debug)]
 pub struct State<P: Protocol> {
-    /// None for a crashed one.
+    /// `None` for a crashed node.
     nodes: Vec<Option<Rc<Node<P>>>>,
     /// By source and target.
     links: Vec<VecDeque<Rc<Sent<P::Message>>>>,
     clients: Vec<Rc<(Client, u128)>>,
     now: Ticks,
     jumps: u32,
-    lulls: u32,
+    timer_waits: u32,
     crashes: u32,
-    returns: u32,
-    /// By node: one that has seen nothing and holds nothing.
+    restarts: u32,
+    /// By node: its initial state, without items.
     empty: Rc<[P]>,
 }
 
@@ -168,13 +168,12 @@ impl<P: Protocol> Clone for State<P> {
 }
 
 impl<P: Subject> State<P> {
-    /// The cluster before anybody has asked for anything. `empty` has the same nodes without their
-    /// items, if some may return.
+    /// The cluster before the first request. `empty` has the same nodes without items, for restarts.
     ///
     /// # Panics
-    /// When there are more nodes or clients than actions have numbers for.
-    pub fn new(nodes: Vec<P>, empty: Vec<P>, setting: &Setting) -> State<P> {
-        assert!(nodes.len() <= NODES_MAX && setting.scripts.len() <= 8);
+    /// If there are more nodes or clients than actions have numbers for.
+    pub fn new(nodes: Vec<P>, empty: Vec<P>, scenario: &Scenario) -> State<P> {
+        assert!(nodes.len() <= NODES_MAX && scenario.scripts.len() <= 8);
         let node = |protocol| {
             let mut node = Node {
                 protocol,
@@ -194,17 +193,17 @@ impl<P: Subject> State<P> {
                 .map(|_| VecDeque::new())
                 .collect(),
             nodes: nodes.into_iter().map(node).collect(),
-            clients: setting.scripts.iter().enumerate().map(client).collect(),
+            clients: scenario.scripts.iter().enumerate().map(client).collect(),
             now: Ticks(0),
             jumps: 0,
-            lulls: 0,
+            timer_waits: 0,
             crashes: 0,
-            returns: 0,
+            restarts: 0,
             empty: empty.into(),
         }
     }
 
-    /// What tells this state from all that go on otherwise.
+    /// The digest of the state.
     pub fn digest(&self) -> u128 {
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|node| node.as_ref().map_or(1, |node| node.digest));
@@ -213,12 +212,12 @@ impl<P: Subject> State<P> {
             sent.chain([link.len() as u128])
         });
         let clients = self.clients.iter().map(|client| client.1);
-        let rest = [self.jumps, self.lulls, self.crashes, self.returns];
+        let rest = [self.jumps, self.timer_waits, self.crashes, self.restarts];
         let rest = rest.map(u128::from).into_iter().chain([self.now.0.into()]);
         digest::of_all(nodes.chain(links).chain(clients).chain(rest))
     }
 
-    /// The clients, as far as they have come.
+    /// The clients.
     pub fn clients(&self) -> impl ExactSizeIterator<Item = &Client> {
         self.clients.iter().map(|client| &client.0)
     }
@@ -241,32 +240,32 @@ impl<P: Subject> State<P> {
         self.crashes > 0
     }
 
-    /// Everything that can happen next.
-    pub fn actions(&self, setting: &Setting) -> Vec<Action> {
-        let mut actions = self.progress(setting);
-        if self.jumps < setting.jumps.0 {
+    /// All possible actions.
+    pub fn actions(&self, scenario: &Scenario) -> Vec<Action> {
+        let mut actions = self.progress(scenario);
+        if self.jumps < scenario.jumps.0 {
             actions.push(Action::Jump);
         }
-        if self.crashes < setting.crashing.1 {
+        if self.crashes < scenario.crashing.1 {
             let alive = |node: &&NodeId| self.nodes[node.index()].is_some();
-            let nodes = setting.crashing.0.iter().filter(alive);
+            let nodes = scenario.crashing.0.iter().filter(alive);
             actions.extend(nodes.map(|node| Action::Crash(*node)));
         }
-        if self.returns < setting.returning.1 {
-            let nodes = setting.returning.0.iter();
-            actions.extend(nodes.map(|node| Action::Return(*node)));
+        if self.restarts < scenario.restarting.1 {
+            let nodes = scenario.restarting.0.iter();
+            actions.extend(nodes.map(|node| Action::Restart(*node)));
         }
         actions
     }
 
-    /// Whether a node has not heard yet that another has come back.
-    fn is_unaware(&self, node: NodeId, of: NodeId) -> bool {
+    /// Whether a node has not yet learned that another has restarted.
+    fn has_unseen_restart(&self, node: NodeId, of: NodeId) -> bool {
         let link = &self.links[of.index() * NODES_MAX + node.index()];
         link.iter().any(|sent| sent.message.is_none())
     }
 
-    /// What must happen some time, if nothing else does: all but jumps, crashes and returns.
-    pub fn progress(&self, setting: &Setting) -> Vec<Action> {
+    /// The actions that make progress: all but jumps, crashes and restarts.
+    pub fn progress(&self, scenario: &Scenario) -> Vec<Action> {
         let mut actions = Vec::new();
         for (at, link) in self.links.iter().enumerate() {
             let [from, to] = [at / NODES_MAX, at % NODES_MAX].map(|node| NodeId(node as u16));
@@ -276,61 +275,64 @@ impl<P: Subject> State<P> {
         }
         for (number, client) in self.clients().enumerate() {
             let ready = match client.phase {
-                Phase::Waiting => true,
-                Phase::Thinking => setting.pauses,
+                Phase::NotStarted => true,
+                Phase::Answered => scenario.pauses,
                 _ => false,
             };
             if ready && self.nodes[client.transaction.node.index()].is_some() {
-                actions.push(Action::Ask(number));
+                actions.push(Action::Request(number));
             }
         }
         for (id, node) in (0u16..).map(NodeId).zip(&self.nodes) {
             let due = |node: &Rc<Node<P>>| node.timers.iter().any(|(at, _)| *at <= self.now);
             if node.as_ref().is_some_and(due) {
-                actions.push(Action::Fire(id));
+                actions.push(Action::Timer(id));
             }
         }
         let waits = |node: &Rc<Node<P>>| !node.timers.is_empty();
         if actions.is_empty()
-            && self.lulls < setting.lulls
+            && self.timer_waits < scenario.timer_waits
             && self.nodes.iter().flatten().any(waits)
         {
-            actions.push(Action::Lull);
+            actions.push(Action::WaitForTimer);
         }
         actions
     }
 
-    /// The nodes that an action concerns, one bit each: two actions that concern no node in common
-    /// come to the same in either order.
+    /// The nodes that an action concerns, one bit each. Two actions without a common node lead to the same state in
+    /// either order.
     ///
-    /// A step changes its node, and puts messages at the ends of links that no other node writes
-    /// to; taking the first message of a link does not change where the next one is put. What a
-    /// client that begins knows to be acknowledged depends on the nodes of all writers.
-    pub fn concerns(&self, action: Action, setting: &Setting) -> u32 {
+    /// A step changes its node, and appends messages to links to which no other node appends. Removing the first
+    /// message of a link does not change where the next one is appended. The acknowledged commits of a client that
+    /// begins depend on the nodes of all writers.
+    pub fn concerns(&self, action: Action, scenario: &Scenario) -> u32 {
         let bit = |node: NodeId| 1 << node.index();
         match action {
             Action::Deliver { to, .. } => bit(to),
-            Action::Ask(number) => {
+            Action::Request(number) => {
                 let client = &self.clients[number].0;
                 let own = bit(client.transaction.node);
-                if client.phase != Phase::Waiting {
+                if client.phase != Phase::NotStarted {
                     return own;
                 }
-                let writers = setting.scripts.iter().filter(|(_, script)| script.writes());
+                let writers = scenario
+                    .scripts
+                    .iter()
+                    .filter(|(_, script)| script.writes());
                 writers.fold(own, |all, (node, _)| all | bit(*node))
             }
-            Action::Fire(node) => bit(node),
-            // They take away what is under way from and to everybody.
-            Action::Crash(_) | Action::Return(_) => u32::MAX,
-            Action::Jump | Action::Lull => u32::MAX,
+            Action::Timer(node) => bit(node),
+            // They remove messages in flight from and to all nodes.
+            Action::Crash(_) | Action::Restart(_) => u32::MAX,
+            Action::Jump | Action::WaitForTimer => u32::MAX,
         }
     }
 
     /// The state after an action.
     ///
     /// # Errors
-    /// A broken invariant of a node, or an answer that nobody asked for.
-    pub fn after(&self, action: Action, setting: &Setting) -> Result<State<P>, String> {
+    /// A violated invariant of a node, or an answer without a request.
+    pub fn after(&self, action: Action, scenario: &Scenario) -> Result<State<P>, String> {
         let mut next = self.clone();
         match action {
             Action::Deliver { from, to } => {
@@ -340,16 +342,16 @@ impl<P: Subject> State<P> {
                     Some(message) => Input::Message { from, message },
                     None => Input::Restarted { node: from },
                 };
-                next.step(to, input, setting)?;
+                next.step(to, input, scenario)?;
             }
-            Action::Ask(number) => next.ask(number, setting)?,
-            Action::Fire(node) => {
+            Action::Request(number) => next.request(number, scenario)?,
+            Action::Timer(node) => {
                 let now = next.now;
                 let timers = &mut next.node_mut(node).timers;
                 let first = timers.iter().enumerate().filter(|(_, (at, _))| *at <= now);
                 let (first, _) = first.min_by_key(|(_, timer)| **timer).expect("one is due");
                 let (_, timer) = timers.remove(first);
-                next.step(node, Input::Timer(timer), setting)?;
+                next.step(node, Input::Timer(timer), scenario)?;
             }
             Action::Crash(node) => {
                 next.crashes += 1;
@@ -359,35 +361,35 @@ impl<P: Subject> State<P> {
                     next.links[node.index() * NODES_MAX + other].clear();
                 }
             }
-            Action::Return(node) => next.come_back(node)?,
+            Action::Restart(node) => next.restart(node)?,
             Action::Jump => {
                 next.jumps += 1;
-                next.now = next.now + setting.jumps.1;
+                next.now = next.now + scenario.jumps.1;
             }
-            Action::Lull => {
-                next.lulls += 1;
-                next.now = next.now + setting.jumps.1;
+            Action::WaitForTimer => {
+                next.timer_waits += 1;
+                next.now = next.now + scenario.jumps.1;
             }
         }
         Ok(next)
     }
 
-    /// A node dies and comes back. Those who had asked it never learn what became of it.
-    fn come_back(&mut self, id: NodeId) -> Result<(), String> {
-        self.returns += 1;
+    /// Crashes and restarts a node. Its clients' outcomes are unknown.
+    fn restart(&mut self, id: NodeId) -> Result<(), String> {
+        self.restarts += 1;
         let mut out = Outbox::default();
         let (now, empty) = (self.now, Rc::clone(&self.empty));
         let node = self.node_mut(id);
         let back = node
             .protocol
-            .come_back(&empty[id.index()], now, &mut out)
-            .ok_or_else(|| format!("{id} has made nothing durable"))?;
+            .restart(&empty[id.index()], now, &mut out)
+            .ok_or_else(|| format!("{id} writes no log records"))?;
         node.protocol = back;
         node.timers = std::mem::take(&mut out.timers);
         node.timers.sort_unstable();
         node.digest = node.digest();
         let checked = node.protocol.check_invariants();
-        checked.map_err(|broken| format!("{id} has come back: {broken}"))?;
+        checked.map_err(|broken| format!("{id} after its restart: {broken}"))?;
         for other in (0..self.nodes.len()).filter(|other| *other != id.index()) {
             self.links[other * NODES_MAX + id.index()].clear();
             let digest = digest::of(&"Restarted");
@@ -412,10 +414,11 @@ impl<P: Subject> State<P> {
         Ok(())
     }
 
-    /// Puts messages on their links. What is said to the dead by one who has not heard is lost.
+    /// Appends messages to their links. A message to a crashed node is lost, and a message to a restarted node before
+    /// the sender has learned of the restart.
     fn send(&mut self, from: NodeId, messages: Vec<(NodeId, P::Message)>) {
         for (to, message) in messages {
-            if self.nodes[to.index()].is_some() && !self.is_unaware(from, to) {
+            if self.nodes[to.index()].is_some() && !self.has_unseen_restart(from, to) {
                 let digest = digest::of(&message);
                 let message = Some(message);
                 let link = &mut self.links[from.index() * NODES_MAX + to.index()];
@@ -440,11 +443,11 @@ impl<P: Subject> State<P> {
         Ok(())
     }
 
-    fn ask(&mut self, number: usize, setting: &Setting) -> Result<(), String> {
-        let (_, script) = &setting.scripts[number];
+    fn request(&mut self, number: usize, scenario: &Scenario) -> Result<(), String> {
+        let (_, script) = &scenario.scripts[number];
         let client = &self.clients[number].0;
-        let begins = client.phase == Phase::Waiting;
-        let request = match begins && setting.declares {
+        let begins = client.phase == Phase::NotStarted;
+        let request = match begins && scenario.declares {
             true => Request::Declare(script.declare()),
             false => script.next(&client.answers),
         };
@@ -459,7 +462,7 @@ impl<P: Subject> State<P> {
             }
             client.phase = match gives_up {
                 true => Phase::GaveUp,
-                false => Phase::Asking,
+                false => Phase::Waiting,
             };
             Ok(())
         })?;
@@ -467,14 +470,14 @@ impl<P: Subject> State<P> {
             transaction,
             request,
         };
-        self.step(transaction.node, input, setting)
+        self.step(transaction.node, input, scenario)
     }
 
     fn step(
         &mut self,
         id: NodeId,
         input: Input<P::Message>,
-        setting: &Setting,
+        scenario: &Scenario,
     ) -> Result<(), String> {
         let mut out = Outbox::default();
         let now = self.now;
@@ -489,37 +492,39 @@ impl<P: Subject> State<P> {
         for (transaction, reply) in out.replies {
             let mut clients = self.clients();
             let number = clients.position(|client| client.transaction == transaction);
-            let number = number.ok_or_else(|| format!("{transaction:?} is nobody's"))?;
+            let number = number.ok_or_else(|| format!("{transaction:?} belongs to no client"))?;
             drop(clients);
             self.change(number, |client| client.take(reply))?;
-            if self.clients[number].0.phase == Phase::Thinking && !setting.pauses {
-                self.ask(number, setting)?;
+            if self.clients[number].0.phase == Phase::Answered && !scenario.pauses {
+                self.request(number, scenario)?;
             }
         }
         Ok(())
     }
 
-    /// An action in words, as it would happen in this state.
-    pub fn describe(&self, action: Action, setting: &Setting) -> String {
+    /// Describes an action in this state.
+    pub fn describe(&self, action: Action, scenario: &Scenario) -> String {
         match action {
             Action::Deliver { from, to } => {
                 let link = &self.links[from.index() * NODES_MAX + to.index()];
                 match &link[0].message {
-                    Some(message) => format!("{from} -> {to}: {}", P::words(message)),
-                    None => format!("{to} hears that {from} has come back"),
+                    Some(message) => format!("{from} -> {to}: {}", P::describe(message)),
+                    None => format!("{to} learns that {from} has restarted"),
                 }
             }
-            Action::Ask(number) => {
-                let (node, script) = &setting.scripts[number];
+            Action::Request(number) => {
+                let (node, script) = &scenario.scripts[number];
                 match self.clients[number].0.phase {
-                    Phase::Waiting => format!("client {number} begins at {node}: {script:?}"),
-                    _ => format!("client {number} at {node} asks for the next thing"),
+                    Phase::NotStarted => format!("client {number} begins at {node}: {script:?}"),
+                    _ => format!("client {number} at {node} sends its next request"),
                 }
             }
-            Action::Fire(node) => format!("{node}: a timer runs out"),
+            Action::Timer(node) => format!("{node}: a timer fires"),
             Action::Crash(node) => format!("{node} crashes"),
-            Action::Return(node) => format!("{node} dies and comes back"),
-            Action::Jump | Action::Lull => format!("{} us go by", setting.jumps.1.as_micros()),
+            Action::Restart(node) => format!("{node} crashes and restarts"),
+            Action::Jump | Action::WaitForTimer => {
+                format!("{} us pass", scenario.jumps.1.as_micros())
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
-//! A number for each state, so that a state that was met before is known again.
+//! A digest of a state, by which visited states are recognised.
 //!
-//! It is computed from what `Debug` writes, as it is written, so nodes need nothing but that. Hash
-//! maps write their entries in an order of their own; so what stands between braces counts as a
-//! set: the digests of its entries are added up. A struct's fields stand between braces too, and
-//! carry their names; sequences and tuples stand between other brackets and keep their order.
+//! It hashes the output of `Debug` while that is written, so nodes need no other trait. Hash maps write
+//! their entries in an arbitrary order; so the contents of braces count as a set, and the digests of its
+//! entries are added up. A struct's fields are in braces, too, with their names. Sequences and tuples
+//! have other brackets, and keep their order.
 //!
-//! 128 bits: among a hundred million states, two have the same digest with a probability below
-//! 10^-20, if the hash is as good as chance.
+//! It has 128 bits: among a hundred million states two have the same digest with a probability below
+//! 10^-20, if the hash is uniform.
 
 use std::fmt::{self, Write};
 
@@ -14,7 +14,7 @@ use std::fmt::{self, Write};
 const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-/// The digest of what `Debug` writes of a value.
+/// The digest of a value's `Debug` output.
 pub fn of(value: &impl fmt::Debug) -> u128 {
     let mut digest = Digest::default();
     write!(digest, "{value:?}").expect("hashing does not fail");
@@ -30,7 +30,7 @@ pub fn of_all(digests: impl IntoIterator<Item = u128>) -> u128 {
     hash
 }
 
-/// Spreads every bit over all others.
+/// Mixes the bits of a hash.
 fn mixed(mut hash: u128) -> u128 {
     hash ^= hash >> 67;
     hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
@@ -39,12 +39,12 @@ fn mixed(mut hash: u128) -> u128 {
     hash ^ hash >> 64
 }
 
-/// What stands between two brackets.
+/// The contents of a pair of brackets.
 struct Group {
     is_set: bool,
-    /// Of the entries that are complete.
+    /// The sum of the complete entries' hashes.
     sum: u128,
-    /// Of the entry that is being written, or of the whole group if it keeps its order.
+    /// The hash of the current entry, or of the whole group if it keeps its order.
     hash: u128,
 }
 
@@ -69,10 +69,10 @@ impl Group {
     }
 }
 
-/// Takes text and hashes it.
+/// Hashes the text that is written to it.
 struct Digest {
     groups: Vec<Group>,
-    /// Within a string: whether the last byte was a backslash.
+    /// In a string: whether the last byte was a backslash.
     string: Option<bool>,
 }
 
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes this text.
+    /// A value with this `Debug` output.
     struct Text(&'static str);
 
     impl Debug for Text {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_braces_is_a_set() {
+    fn braces_contain_a_set() {
         assert!(same("{1: A, 2: B}", "{2: B, 1: A}"));
         assert!(same(
             "M { m: {1: (2, 3), 4: [5]} }",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_keeps_its_order_and_its_place() {
+    fn other_brackets_keep_order_and_nesting() {
         assert!(!same("[1, 2]", "[2, 1]"));
         assert!(!same("(1, 2)", "(2, 1)"));
         assert!(!same("[[1], 2]", "[[1, 2]]"));

@@ -1,37 +1,37 @@
-//! Visits every state that a small cluster can come to.
+//! Visits every reachable state of a small cluster.
 //!
-//! [`explore`] goes depth first and knows states again by their digests. Two actions at different
-//! nodes come to the same state in either order, so one of the two orders is enough to find it:
-//! *sleep sets* (Godefroid, *Partial-Order Methods for the Verification of Concurrent Systems*,
-//! 1996, chapter 5 with the state matching of its Figure 5.3) leave the other one out. They spare
-//! steps and no states: every state is visited, so whatever holds in each visited state holds in
-//! each state that there is. When something is found, [`shortest`] looks for it breadth first.
+//! [`explore`] searches depth first and recognises states by their digests. Two actions at different
+//! nodes lead to the same state in either order, so one order is enough: *sleep sets* (Godefroid,
+//! *Partial-Order Methods for the Verification of Concurrent Systems*, 1996, chapter 5 with the state
+//! matching of its Figure 5.3) skip the other. They save steps and no states: a property that holds in
+//! all visited states holds in all reachable states. After a violation [`shortest`] searches for it
+//! breadth first.
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Action, Setting, State, Subject};
+use crate::cluster::{Action, Scenario, State, Subject};
 
-/// What must hold: in each state, and in each in which nothing is left to happen.
+/// A property: of every state, and of every state at rest.
 pub trait Property<P: Subject> {
     /// Checks a state.
     ///
     /// # Errors
-    /// What is wrong with it.
-    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String>;
+    /// The violation.
+    fn check(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String>;
 
-    /// Checks a state in which nothing is under way any more.
+    /// Checks a state at rest, in which nothing is left to happen.
     ///
     /// # Errors
-    /// What is wrong with it.
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String>;
+    /// The violation.
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String>;
 }
 
-/// How far to look.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Give up after this many states.
+    /// The search ends after this many states.
     pub states_max: u64,
-    /// Whether to leave out orders that come to the same state.
+    /// Whether to skip orders of actions that lead to the same state.
     pub reduce: bool,
 }
 
@@ -45,73 +45,80 @@ impl Default for Limits {
     }
 }
 
-/// What was visited.
+/// The size of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visited {
-    /// States, each once.
+    /// The number of different states.
     pub states: u64,
-    /// Steps taken from one state to another.
+    /// The number of steps from one state to another.
     pub steps: u64,
-    /// States in which nothing was under way.
+    /// The number of states at rest.
     pub ends: u64,
-    /// The longest run of steps.
+    /// The longest sequence of steps.
     pub depth: u64,
-    /// Whether there was nothing else to visit.
+    /// Whether all reachable states were visited.
     pub complete: bool,
 }
 
-/// What must not be, and how it comes to be.
+/// A violation of a property, and the steps that lead to it.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// What is wrong.
+pub struct Violation {
+    /// The violation.
     pub what: String,
-    /// The steps that lead to it.
+    /// The steps from the first state.
     pub actions: Vec<Action>,
 }
 
-/// One state on the way from the first to the current one.
+/// A state on the path from the first to the current one.
 struct Frame<P: Subject> {
     state: State<P>,
-    /// Still to be taken from here.
+    /// Actions that are left to be taken.
     left: Vec<Action>,
-    /// The numbers of the actions that another order takes care of.
+    /// The sleep set: the numbers of actions that another order covers.
     sleep: u64,
 }
 
 struct Search<'a, P: Subject> {
-    setting: &'a Setting,
+    scenario: &'a Scenario,
     property: &'a dyn Property<P>,
     limits: Limits,
-    /// By digest: which actions have not been taken from the state.
+    /// By digest: the actions that were not taken from the state.
     known: FxHashMap<u128, u64>,
     visited: Visited,
 }
 
-/// Visits every state that can be reached from this one. Tells what it visited, and the first
-/// thing that it found wrong.
+/// Visits every state that is reachable from `first`. Returns the size of the search, and the first violation.
 pub fn explore<P: Subject>(
     first: State<P>,
-    setting: &Setting,
+    scenario: &Scenario,
     property: &dyn Property<P>,
     limits: Limits,
-) -> (Visited, Option<Found>) {
+) -> (Visited, Option<Violation>) {
     let mut search = Search {
-        setting,
+        scenario,
         property,
         limits,
         known: FxHashMap::default(),
         visited: Visited::default(),
     };
-    let mut way: Vec<Action> = Vec::new();
+    let mut path: Vec<Action> = Vec::new();
     let mut frames: Vec<Frame<P>> = Vec::new();
     match search.enter(first, 0) {
         Ok(frame) => frames.extend(frame),
-        Err(what) => return (search.visited, Some(Found { what, actions: way })),
+        Err(what) => {
+            return (
+                search.visited,
+                Some(Violation {
+                    what,
+                    actions: path,
+                }),
+            );
+        }
     }
     while let Some(frame) = frames.last_mut() {
         let Some(action) = frame.left.pop() else {
             frames.pop();
-            way.pop();
+            path.pop();
             continue;
         };
         if search.visited.states >= limits.states_max {
@@ -119,18 +126,26 @@ pub fn explore<P: Subject>(
         }
         let sleep = search.asleep(frame, action);
         frame.sleep |= 1 << action.number();
-        way.push(action);
+        path.push(action);
         search.visited.steps += 1;
-        let next = frame.state.after(action, setting);
+        let next = frame.state.after(action, scenario);
         match next.and_then(|next| search.enter(next, sleep)) {
             Ok(Some(next)) => {
                 frames.push(next);
-                search.visited.depth = search.visited.depth.max(way.len() as u64);
+                search.visited.depth = search.visited.depth.max(path.len() as u64);
             }
             Ok(None) => {
-                way.pop();
+                path.pop();
             }
-            Err(what) => return (search.visited, Some(Found { what, actions: way })),
+            Err(what) => {
+                return (
+                    search.visited,
+                    Some(Violation {
+                        what,
+                        actions: path,
+                    }),
+                );
+            }
         }
     }
     search.visited.complete = true;
@@ -138,32 +153,32 @@ pub fn explore<P: Subject>(
 }
 
 impl<P: Subject> Search<'_, P> {
-    /// What need not be taken after `action`: what sleeps here and has nothing to do with it.
+    /// The sleep set after `action`: the actions that sleep here and are independent of it.
     fn asleep(&self, frame: &Frame<P>, action: Action) -> u64 {
         if !self.limits.reduce || frame.sleep == 0 {
             return 0;
         }
-        let concerned = frame.state.concerns(action, self.setting);
-        let actions = frame.state.actions(self.setting);
+        let concerned = frame.state.concerns(action, self.scenario);
+        let actions = frame.state.actions(self.scenario);
         let independent = actions.into_iter().filter(|other| {
             frame.sleep & 1 << other.number() != 0
-                && frame.state.concerns(*other, self.setting) & concerned == 0
+                && frame.state.concerns(*other, self.scenario) & concerned == 0
         });
         independent.fold(0, |sleep, other| sleep | 1 << other.number())
     }
 
-    /// Checks a state if it is new. None if nothing has to be done from here.
+    /// Checks a state if it is new. Returns `None` if no action has to be taken from it.
     fn enter(&mut self, state: State<P>, sleep: u64) -> Result<Option<Frame<P>>, String> {
-        let actions = || state.actions(self.setting);
+        let actions = || state.actions(self.scenario);
         let digest = state.digest();
         let (left, sleep): (Vec<Action>, u64) = match self.known.get_mut(&digest) {
             None => {
                 self.known.insert(digest, sleep);
                 self.visited.states += 1;
-                self.property.check(&state, self.setting)?;
-                if state.progress(self.setting).is_empty() {
+                self.property.check(&state, self.scenario)?;
+                if state.progress(self.scenario).is_empty() {
                     self.visited.ends += 1;
-                    self.property.check_end(&state, self.setting)?;
+                    self.property.check_end(&state, self.scenario)?;
                 }
                 let awake = |action: &Action| sleep & 1 << action.number() == 0;
                 (actions().into_iter().filter(awake).collect(), sleep)
@@ -183,18 +198,18 @@ impl<P: Subject> Search<'_, P> {
     }
 }
 
-/// The fewest steps to something wrong, looked for breadth first and no further than `depth_max`.
+/// Searches breadth first for the shortest sequence of steps to a violation, of at most `depth_max` steps.
 pub fn shortest<P: Subject>(
     first: State<P>,
-    setting: &Setting,
+    scenario: &Scenario,
     property: &dyn Property<P>,
     depth_max: usize,
-) -> Option<Found> {
-    /// How a state was come to: its predecessor's place in the list, and the action.
-    type Came = (usize, Option<Action>);
-    let trace = |came: &[Came], mut at: usize| {
+) -> Option<Violation> {
+    /// How a state was reached: the index of its predecessor, and the action.
+    type Origin = (usize, Option<Action>);
+    let trace = |origins: &[Origin], mut at: usize| {
         let mut actions = Vec::new();
-        while let (before, Some(action)) = came[at] {
+        while let (before, Some(action)) = origins[at] {
             actions.push(action);
             at = before;
         }
@@ -203,32 +218,32 @@ pub fn shortest<P: Subject>(
     };
     let mut known = FxHashMap::default();
     known.insert(first.digest(), ());
-    let mut came: Vec<Came> = vec![(0, None)];
+    let mut origins: Vec<Origin> = vec![(0, None)];
     let mut level = vec![(0, first)];
     for _ in 0..depth_max {
         let mut next_level = Vec::new();
         for (at, state) in level {
-            for action in state.actions(setting) {
-                let judged = state.after(action, setting).and_then(|next| {
+            for action in state.actions(scenario) {
+                let judged = state.after(action, scenario).and_then(|next| {
                     if known.insert(next.digest(), ()).is_some() {
                         return Ok(None);
                     }
-                    property.check(&next, setting)?;
-                    if next.progress(setting).is_empty() {
-                        property.check_end(&next, setting)?;
+                    property.check(&next, scenario)?;
+                    if next.progress(scenario).is_empty() {
+                        property.check_end(&next, scenario)?;
                     }
                     Ok(Some(next))
                 });
                 match judged {
                     Ok(None) => {}
                     Ok(Some(next)) => {
-                        came.push((at, Some(action)));
-                        next_level.push((came.len() - 1, next));
+                        origins.push((at, Some(action)));
+                        next_level.push((origins.len() - 1, next));
                     }
                     Err(what) => {
-                        let mut actions = trace(&came, at);
+                        let mut actions = trace(&origins, at);
                         actions.push(action);
-                        return Some(Found { what, actions });
+                        return Some(Violation { what, actions });
                     }
                 }
             }
@@ -238,14 +253,18 @@ pub fn shortest<P: Subject>(
     None
 }
 
-/// The steps in words, a line each, and what is wrong in the end.
-pub fn narrate<P: Subject>(first: &State<P>, setting: &Setting, found: &Found) -> String {
+/// Describes the steps to a violation, one line each, and the violation.
+pub fn describe_steps<P: Subject>(
+    first: &State<P>,
+    scenario: &Scenario,
+    found: &Violation,
+) -> String {
     let mut text = String::new();
     let mut state = first.clone();
     for (number, action) in (1..).zip(&found.actions) {
-        let words = state.describe(*action, setting);
+        let words = state.describe(*action, scenario);
         text += &format!("{number:>3}. {words}\n");
-        match state.after(*action, setting) {
+        match state.after(*action, scenario) {
             Ok(next) => state = next,
             Err(_) => break,
         }

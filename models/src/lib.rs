@@ -1,16 +1,14 @@
-//! Small clusters of every protocol, explored exhaustively: each order in which messages can
-//! arrive, clients ask, timers fire, time jumps and a node crashes.
+//! Small clusters of every protocol, explored exhaustively: all orders in which messages arrive,
+//! clients send requests, timers fire, time jumps and nodes crash.
 //!
-//! Random schedules run a protocol for long, and never all of it. Here clusters are so small that
-//! nothing is left out: a few transactions, two partitions. The nodes are the protocols' own state
-//! machines, not copies of them; what a model adds is a cluster around them that is a value
-//! ([`cluster`]), clients ([`client`]), what must hold ([`property`]), and the search
-//! ([`mod@explore`]). The page `docs/models.md` says what has been explored, and why with an own
-//! explorer.
+//! Random schedules never cover a protocol completely. Here clusters are so small that the search is
+//! complete: a few transactions, two partitions. The nodes are the protocols' own state machines. A model
+//! adds a cluster as a value ([`cluster`]), clients ([`client`]), properties ([`property`]) and the search
+//! ([`mod@explore`]). The page `docs/models.md` lists what was explored, and why the explorer is our own.
 //!
 //! * [`model`]: the models by name, and their sizes.
-//! * [`subject`]: the protocols' nodes as models take them.
-//! * [`digest`]: how a state that was met before is known again.
+//! * [`subject`]: the protocols' nodes in models.
+//! * [`digest`]: how visited states are recognised.
 
 pub mod client;
 pub mod cluster;

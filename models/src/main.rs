@@ -9,12 +9,12 @@ use clap::Parser;
 
 /// Explores small clusters of the protocols exhaustively.
 ///
-/// Exit codes: 0 nothing wrong was found (in a self-test: it was), 1 something was (or was not),
-/// 2 misuse, 3 not everything was explored.
+/// Exit codes: 0 no violation (in a self-test: a violation), 1 a violation (in a self-test: none), 2 misuse, 3 the
+/// search is incomplete.
 #[derive(Parser)]
 #[command(name = "anabranch-models")]
 struct Arguments {
-    /// The models to run; all of them if none is named.
+    /// The models to run [default: all]
     models: Vec<String>,
     /// Lists the models.
     #[arg(long)]
@@ -28,28 +28,28 @@ struct Arguments {
     /// Partitions.
     #[arg(long, default_value_t = 2)]
     partitions: u16,
-    /// Readers read one partition after the other, and pause in between.
+    /// Readers read one partition after the other, with pauses between them.
     #[arg(long)]
-    one_by_one: bool,
-    /// Clients are at nodes of their own, not at the owners of the partitions.
+    sequential_reads: bool,
+    /// Clients are at nodes of their own, which own no partition, so that no access is local.
     #[arg(long)]
-    apart: bool,
-    /// How many coordinators of writers may crash.
+    remote_clients: bool,
+    /// The number of writers' coordinators that may crash.
     #[arg(long, default_value_t = 0)]
     crashes: u32,
-    /// How often a node may die and come back.
+    /// How often nodes may crash and restart.
     #[arg(long, default_value_t = 0)]
-    returns: u32,
-    /// How often time may jump by more than half of what evidence and versions are kept for.
+    restarts: u32,
+    /// How often time may jump by more than half of the retention of sibling metadata and versions.
     #[arg(long, default_value_t = 0)]
     jumps: u32,
-    /// Participants ask what has become of what they have prepared (RAMP).
+    /// Participants inquire about transactions that are in doubt (RAMP).
     #[arg(long)]
     terminates: bool,
-    /// Gives up after this many states.
+    /// Ends the search after this many states.
     #[arg(long, default_value_t = 100_000_000)]
     states_max: u64,
-    /// Takes every step from every state, also where another order comes to the same.
+    /// Takes every step from every state, without reduction by sleep sets.
     #[arg(long)]
     every_order: bool,
 }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         match Model::named(name) {
             Some(model) => models.push(model),
             None => {
-                eprintln!("error: there is no model `{name}`; --list names them");
+                eprintln!("error: unknown model `{name}`; --list shows all models");
                 return ExitCode::from(2);
             }
         }
@@ -88,10 +88,10 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
         writers: arguments.writers,
         readers: arguments.readers,
         partitions: arguments.partitions,
-        one_by_one: arguments.one_by_one,
-        apart: arguments.apart,
+        sequential_reads: arguments.sequential_reads,
+        remote_clients: arguments.remote_clients,
         crashes: arguments.crashes,
-        returns: arguments.returns,
+        restarts: arguments.restarts,
         jumps: arguments.jumps,
         terminates: arguments.terminates,
     };
@@ -119,16 +119,16 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
     );
     match report.found {
         Some((_, story)) => {
-            println!("  found, in the fewest steps:\n{story}");
-            u8::from(!model.finds)
+            println!("  violation, in the fewest steps:\n{story}");
+            u8::from(!model.is_self_test)
         }
         None if !visited.complete => {
-            println!("  not everything was explored");
+            println!("  incomplete: the limit of states was reached");
             3
         }
         None => {
-            println!("  every state was visited; nothing is wrong");
-            u8::from(model.finds)
+            println!("  complete: no violation in any state");
+            u8::from(model.is_self_test)
         }
     }
 }

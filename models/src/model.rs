@@ -1,4 +1,4 @@
-//! The models by name: which protocol, which scripts, how large, and what must hold.
+//! The models by name: their protocols, scripts, sizes and properties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,138 +12,140 @@ use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
 
 use crate::client::{Item, Script};
-use crate::cluster::{Setting, State, Subject};
-use crate::explore::{Found, Limits, Property, Visited, explore, narrate, shortest};
-use crate::property::{Copied, Guarded, ReadAtomic, Replied, Serializable, Start};
-use crate::subject::Deaf;
+use crate::cluster::{Scenario, State, Subject};
+use crate::explore::{Limits, Property, Violation, Visited, describe_steps, explore, shortest};
+use crate::property::{
+    CausalReplies, ConsistentCopies, GuardedSum, Initial, ReadAtomic, Serializable,
+};
+use crate::subject::NoSecondRound;
 use crate::support::fixture::{ITEM, item_key, item_row, programs, schema};
 
-/// Every model.
+/// All models.
 pub const MODELS: &[Model] = &[
     Model {
         name: "ramp",
         about: "RAMP-Fast: no reader sees a part of a transaction",
         kind: Kind::Ramp(Metadata::Fast),
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-small",
         about: "RAMP-Small: no reader sees a part of a transaction",
         kind: Kind::Ramp(Metadata::Small),
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-hybrid",
         about: "RAMP-Hybrid, filters of 256 bits: no reader sees a part of a transaction",
         kind: Kind::Ramp(Metadata::Hybrid(FilterSize::PUBLISHED)),
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-one-phase",
         about: "RAMP-Fast, one-phase writes: no reader sees a part of a transaction",
         kind: Kind::RampOnePhase,
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "causal",
-        about: "causal RAMP-Fast: whoever sees a reply sees what it answers",
+        about: "causal RAMP-Fast: a reader of a reply sees what it answers",
         kind: Kind::Replies {
             metadata: Metadata::Fast,
             causal: true,
         },
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "causal-small",
-        about: "causal RAMP-Small: whoever sees a reply sees what it answers",
+        about: "causal RAMP-Small: a reader of a reply sees what it answers",
         kind: Kind::Replies {
             metadata: Metadata::Small,
             causal: true,
         },
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-guards",
-        about: "RAMP-Fast with guards: no two withdrawals take what is there once",
+        about: "RAMP-Fast with guards: two withdrawals cannot take the same amount",
         kind: Kind::RampGuards,
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "locking",
-        about: "locking with declared locks: serializable, and nobody waits for ever",
+        about: "locking with declared locks: serializable, without deadlocks",
         kind: Kind::Locking { declares: true },
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "locking-undeclared",
-        about: "locking with locks asked for as the procedure runs: serializable",
+        about: "locking with locks requested as the procedure runs: serializable",
         kind: Kind::Locking { declares: false },
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "e-pci",
         about: "commit checks at coordinators: no reader sees a part of a transaction",
         kind: Kind::EPci,
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-quorum",
-        about: "RAMP-Fast over three copies: no reader sees a part, and no copy is waited for",
+        about: "RAMP-Fast over three copies: no reader sees a part, and no client waits for a crashed copy",
         kind: Kind::Quorum(Metadata::Fast),
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "ramp-quorum-small",
-        about: "RAMP-Small over three copies: no reader sees a part, and no copy is waited for",
+        about: "RAMP-Small over three copies: no reader sees a part, and no client waits for a crashed copy",
         kind: Kind::Quorum(Metadata::Small),
-        finds: false,
+        is_self_test: false,
     },
     Model {
         name: "nwnr",
         about: "no concurrency control: fractures (self-test)",
         kind: Kind::Nwnr,
-        finds: true,
+        is_self_test: true,
     },
     Model {
-        name: "ramp-deaf",
+        name: "ramp-without-second-round",
         about: "RAMP-Fast without its second round: fractures (self-test)",
-        kind: Kind::Deaf,
-        finds: true,
+        kind: Kind::NoSecondRound,
+        is_self_test: true,
     },
     Model {
         name: "ramp-replies",
-        about: "RAMP-Fast: a reply is seen without what it answers (self-test)",
+        about: "RAMP-Fast: a reply is visible without what it answers (self-test)",
         kind: Kind::Replies {
             metadata: Metadata::Fast,
             causal: false,
         },
-        finds: true,
+        is_self_test: true,
     },
     Model {
         name: "locking-short",
         about: "locking that keeps no read locks: not serializable (self-test)",
-        kind: Kind::FewerLocks(ReadLocks::Short),
-        finds: true,
+        kind: Kind::WeakLocking(ReadLocks::Short),
+        is_self_test: true,
     },
     Model {
         name: "lwnr",
         about: "locking that takes no read locks: not serializable (self-test)",
-        kind: Kind::FewerLocks(ReadLocks::None),
-        finds: true,
+        kind: Kind::WeakLocking(ReadLocks::None),
+        is_self_test: true,
     },
 ];
 
 /// A model.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// Its property, in one line.
     pub about: &'static str,
-    /// Which it is.
+    /// Its kind.
     kind: Kind,
-    /// Whether it is wrong on purpose, and something must be found.
-    pub finds: bool,
+    /// Whether the search has to find a violation.
+    pub is_self_test: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,32 +157,32 @@ enum Kind {
     Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
     Nwnr,
-    Deaf,
+    NoSecondRound,
     EPci,
-    FewerLocks(ReadLocks),
+    WeakLocking(ReadLocks),
 }
 
-/// How large a model is.
+/// The size of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Transactions that write, on all partitions.
+    /// The number of transactions that write on all partitions.
     pub writers: u32,
-    /// Transactions that read, on all partitions.
+    /// The number of transactions that read on all partitions.
     pub readers: u32,
-    /// Partitions that hold something.
+    /// The number of partitions with items.
     pub partitions: u16,
-    /// Whether readers read one partition after the other instead of all at once.
-    pub one_by_one: bool,
-    /// Whether clients are at nodes of their own instead of at the owners of the partitions.
-    pub apart: bool,
-    /// How many coordinators of writers may crash.
+    /// Whether readers read one partition after the other.
+    pub sequential_reads: bool,
+    /// Whether clients are at nodes of their own, which own no partition.
+    pub remote_clients: bool,
+    /// The number of writers' coordinators that may crash.
     pub crashes: u32,
-    /// How often an owner of a partition, or a coordinator of a writer, may die and come back.
-    pub returns: u32,
-    /// How often time may jump by more than half of what evidence and versions are kept for.
+    /// How often owners of partitions and coordinators of writers may crash and restart.
+    pub restarts: u32,
+    /// How often time may jump by more than half of the retention of sibling metadata and versions.
     pub jumps: u32,
-    /// Whether participants ask what has become of what they have prepared when nothing else is left
-    /// to do, or time has jumped.
+    /// Whether participants inquire about transactions that are in doubt, when nothing else is left to do or time has
+    /// jumped.
     pub terminates: bool,
 }
 
@@ -190,10 +192,10 @@ impl Size {
         writers: 2,
         readers: 2,
         partitions: 2,
-        one_by_one: false,
-        apart: false,
+        sequential_reads: false,
+        remote_clients: false,
         crashes: 0,
-        returns: 0,
+        restarts: 0,
         jumps: 0,
         terminates: false,
     };
@@ -205,33 +207,33 @@ impl Default for Size {
     }
 }
 
-/// How a model was run.
+/// The report of a search.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was visited.
+    /// The size of the search.
     pub visited: Visited,
-    /// What was found, told step by step in the shortest way to it.
-    pub found: Option<(Found, String)>,
+    /// The violation, and the description of the shortest sequence of steps to it.
+    pub found: Option<(Violation, String)>,
 }
 
-/// For how long evidence and superseded versions are kept, in models with jumps.
+/// The retention of sibling metadata and old versions, in models with jumps.
 const RETAIN: Ticks = Ticks::from_millis(10);
 
-/// How far time jumps: one jump is within [`RETAIN`], two are not.
+/// The length of a jump of time: one jump is within [`RETAIN`], two are not.
 const JUMP: Ticks = Ticks::from_millis(6);
 
-/// Where a comment, its copy and its reply are in models of causality.
+/// The items of a comment, its copy and its reply, in models of causality.
 const COMMENT: Item = (0, 0);
-const WALL: Item = (1, 0);
+const COMMENT_COPY: Item = (1, 0);
 const REPLY: Item = (2, 0);
 
-/// After how long participants ask, in models that terminate: within a jump.
-const PATIENCE: Ticks = Ticks::from_millis(5);
+/// The time after which participants inquire, in models with termination: less than a jump.
+const INQUIRE_AFTER: Ticks = Ticks::from_millis(5);
 
-/// How many copies each partition has, in models of quorums.
+/// The number of copies of each partition, in models of quorums.
 const COPIES: u16 = 3;
 
-/// Why a model cannot be that large.
+/// The reason why a size is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge(String);
 
@@ -247,39 +249,42 @@ impl Model {
         MODELS.iter().find(|model| model.name == name)
     }
 
-    /// Explores it.
+    /// Explores the model.
     ///
     /// # Errors
-    /// When there would be more nodes or clients than the explorer has numbers for.
+    /// If there would be more nodes or clients than the explorer has numbers for.
     pub fn run(&self, size: Size, limits: Limits) -> Result<Report, TooLarge> {
         size.check()?;
-        if size.returns > 0 && matches!(self.kind, Kind::Nwnr | Kind::Deaf | Kind::EPci) {
-            let what = format!("{} keeps no records, so nobody comes back", self.name);
+        if size.restarts > 0 && matches!(self.kind, Kind::Nwnr | Kind::NoSecondRound | Kind::EPci) {
+            let what = format!(
+                "{} writes no log records, so no node can restart",
+                self.name
+            );
             return Err(TooLarge(what));
         }
-        let start = |count| Start {
+        let start = |count| Initial {
             partitions: size.partitions,
             count,
         };
         let read_atomic = ReadAtomic {
             start: start(0),
-            unblocked: size.apart,
+            unblocked: size.remote_clients,
             terminates: size.terminates,
             recent: !matches!(self.kind, Kind::EPci | Kind::RampOnePhase),
         };
         let serializable = Serializable { start: start(0) };
         Ok(match self.kind {
             Kind::Ramp(metadata) => {
-                let setting = size.setting(Size::write);
+                let scenario = size.scenario(Size::write);
                 run(
                     size.both(0, durable(size, ramp(size, metadata))),
-                    &setting,
+                    &scenario,
                     &read_atomic,
                     limits,
                 )
             }
             Kind::RampOnePhase => {
-                let setting = size.setting(Size::write);
+                let scenario = size.scenario(Size::write);
                 let options = RampOptions {
                     one_phase: true,
                     ..ramp_options(size, Metadata::Fast)
@@ -289,7 +294,7 @@ impl Model {
                 };
                 run(
                     size.both(0, durable(size, node)),
-                    &setting,
+                    &scenario,
                     &read_atomic,
                     limits,
                 )
@@ -301,7 +306,7 @@ impl Model {
                     ..size
                 };
                 size.check()?;
-                let setting = size.replies();
+                let scenario = size.replies();
                 let options = RampOptions {
                     causal,
                     ..ramp_options(size, metadata)
@@ -309,54 +314,60 @@ impl Model {
                 let node = move |node, topology, store| {
                     RampNode::new(node, topology, store, programs(), options)
                 };
-                let replied = Replied {
-                    wall: WALL,
+                let replied = CausalReplies {
+                    comment_copy: COMMENT_COPY,
                     reply: REPLY,
                 };
                 let nodes = size.both(0, durable(size, node));
-                run(nodes, &setting, &replied, limits)
+                run(nodes, &scenario, &replied, limits)
             }
             Kind::Quorum(metadata) => {
-                let (setting, nodes) = (size.copied()?, size.copies(metadata));
-                run(nodes, &setting, &Copied { copies: COPIES }, limits)
+                let (scenario, nodes) = (size.copied()?, size.copies(metadata));
+                run(
+                    nodes,
+                    &scenario,
+                    &ConsistentCopies { copies: COPIES },
+                    limits,
+                )
             }
-            Kind::Deaf => {
-                let setting = size.setting(Size::write);
-                let deaf =
-                    |node, topology, store| Deaf(ramp(size, Metadata::Fast)(node, topology, store));
-                run(size.both(0, deaf), &setting, &read_atomic, limits)
+            Kind::NoSecondRound => {
+                let scenario = size.scenario(Size::write);
+                let broken = |node, topology, store| {
+                    NoSecondRound(ramp(size, Metadata::Fast)(node, topology, store))
+                };
+                run(size.both(0, broken), &scenario, &read_atomic, limits)
             }
             Kind::Nwnr => {
-                let setting = size.setting(Size::write);
+                let scenario = size.scenario(Size::write);
                 let node = |node, topology, store| NwnrNode::new(node, topology, store, programs());
-                run(size.both(0, node), &setting, &read_atomic, limits)
+                run(size.both(0, node), &scenario, &read_atomic, limits)
             }
             Kind::RampGuards => {
-                let mut setting = size.setting(Size::withdraw);
-                setting.scripts.truncate(size.writers as usize);
-                let guarded = Guarded { start: start(1) };
+                let mut scenario = size.scenario(Size::withdraw);
+                scenario.scripts.truncate(size.writers as usize);
+                let guarded = GuardedSum { start: start(1) };
                 run(
                     size.both(1, durable(size, ramp(size, Metadata::Fast))),
-                    &setting,
+                    &scenario,
                     &guarded,
                     limits,
                 )
             }
             Kind::Locking { declares } => {
-                let mut setting = size.setting(Size::rewrite);
-                setting.declares = declares;
+                let mut scenario = size.scenario(Size::rewrite);
+                scenario.declares = declares;
                 let node = durable(size, locking(ReadLocks::Long));
-                run(size.both(0, node), &setting, &serializable, limits)
+                run(size.both(0, node), &scenario, &serializable, limits)
             }
             Kind::EPci => {
-                let setting = size.setting(Size::write);
+                let scenario = size.scenario(Size::write);
                 let node = |node, topology, store| EPciNode::new(node, topology, store, programs());
-                run(size.both(0, node), &setting, &read_atomic, limits)
+                run(size.both(0, node), &scenario, &read_atomic, limits)
             }
-            Kind::FewerLocks(read_locks) => {
-                let setting = size.setting(Size::rewrite);
+            Kind::WeakLocking(read_locks) => {
+                let scenario = size.scenario(Size::rewrite);
                 let node = durable(size, locking(read_locks));
-                run(size.both(0, node), &setting, &serializable, limits)
+                run(size.both(0, node), &scenario, &serializable, limits)
             }
         })
     }
@@ -364,30 +375,31 @@ impl Model {
 
 fn run<P: Subject>(
     (nodes, empty): (Vec<P>, Vec<P>),
-    setting: &Setting,
+    scenario: &Scenario,
     property: &dyn Property<P>,
     limits: Limits,
 ) -> Report {
-    let first = State::new(nodes, empty, setting);
-    let (visited, found) = explore(first.clone(), setting, property, limits);
+    let first = State::new(nodes, empty, scenario);
+    let (visited, found) = explore(first.clone(), scenario, property, limits);
     let found = found.map(|found| {
         let depth = found.actions.len();
-        let found = shortest(first.clone(), setting, property, depth).unwrap_or(found);
-        let story = narrate(&first, setting, &found);
+        let found = shortest(first.clone(), scenario, property, depth).unwrap_or(found);
+        let story = describe_steps(&first, scenario, &found);
         (found, story)
     });
     Report { visited, found }
 }
 
-/// Nodes that keep records, if some may come back.
+/// Makes nodes that write log records, if nodes may restart.
 fn durable<P: Durable>(
     size: Size,
     node: impl Fn(NodeId, Arc<Topology>, Store) -> P,
 ) -> impl Fn(NodeId, Arc<Topology>, Store) -> P {
     move |id, topology, store| {
         let mut made = node(id, topology, store);
-        if size.returns > 0 {
-            made.keep_records().expect("the protocol keeps records");
+        if size.restarts > 0 {
+            made.keep_records()
+                .expect("the protocol writes log records");
         }
         made
     }
@@ -403,8 +415,8 @@ fn ramp_options(size: Size, metadata: Metadata) -> RampOptions {
         announce_after: Ticks(0),
         retain: RETAIN,
         metadata,
-        terminate_after: size.terminates.then_some(PATIENCE),
-        // How long transactions take would tell states apart that are alike.
+        terminate_after: size.terminates.then_some(INQUIRE_AFTER),
+        // Otherwise the durations of transactions would distinguish equivalent states.
         exceptions_max: 0,
         gossip_after: None,
         ..RampOptions::default()
@@ -436,7 +448,7 @@ impl Size {
     }
 
     fn nodes_count(self) -> u32 {
-        let clients = match self.apart {
+        let clients = match self.remote_clients {
             true => self.writers + self.readers,
             false => 0,
         };
@@ -469,42 +481,42 @@ impl Size {
         }
     }
 
-    /// Somebody comments in two places, somebody replies to one of them, and readers look at the other one
-    /// and the reply; those that read one by one in either order.
-    fn replies(self) -> Setting {
-        let mut setting = self.setting(|_, writer| match writer {
+    /// One client writes a comment and its copy, another replies to the comment, and readers read the copy and the
+    /// reply; sequential readers in either order.
+    fn replies(self) -> Scenario {
+        let mut scenario = self.scenario(|_, writer| match writer {
             0 => Script::Write {
                 writer,
-                items: vec![COMMENT, WALL],
+                items: vec![COMMENT, COMMENT_COPY],
             },
             _ => Script::Reply {
                 to: COMMENT,
                 at: REPLY,
             },
         });
-        let readers = setting.scripts[self.writers as usize..].iter_mut();
+        let readers = scenario.scripts[self.writers as usize..].iter_mut();
         for ((_, script), number) in readers.zip(0u32..) {
-            let batches = match (self.one_by_one, number % 2) {
-                (false, _) => vec![vec![WALL, REPLY]],
-                (true, 0) => vec![vec![WALL], vec![REPLY]],
-                (true, _) => vec![vec![REPLY], vec![WALL]],
+            let batches = match (self.sequential_reads, number % 2) {
+                (false, _) => vec![vec![COMMENT_COPY, REPLY]],
+                (true, 0) => vec![vec![COMMENT_COPY], vec![REPLY]],
+                (true, _) => vec![vec![REPLY], vec![COMMENT_COPY]],
             };
-            *script = Script::Look { batches };
+            *script = Script::Read { batches };
         }
-        setting
+        scenario
     }
 
-    fn setting(self, write: impl Fn(Size, u32) -> Script) -> Setting {
-        let batches = match self.one_by_one {
+    fn scenario(self, write: impl Fn(Size, u32) -> Script) -> Scenario {
+        let batches = match self.sequential_reads {
             true => self.items().into_iter().map(|item| vec![item]).collect(),
             false => vec![self.items()],
         };
-        let look = |_| Script::Look {
+        let look = |_| Script::Read {
             batches: batches.clone(),
         };
         let writers = (0..self.writers).map(|writer| write(self, writer));
         let scripts = writers.chain((0..self.readers).map(look));
-        let node = |number: u32| match self.apart {
+        let node = |number: u32| match self.remote_clients {
             true => NodeId(self.partitions + number as u16),
             false => NodeId((number % u32::from(self.partitions)) as u16),
         };
@@ -515,49 +527,48 @@ impl Size {
                 crashing.push(*node);
             }
         }
-        let mut returning: Vec<NodeId> = (0..self.partitions).map(NodeId).collect();
-        returning.extend(crashing.iter().filter(|node| node.0 >= self.partitions));
-        Setting {
-            returning: (returning, self.returns),
+        let mut restarting: Vec<NodeId> = (0..self.partitions).map(NodeId).collect();
+        restarting.extend(crashing.iter().filter(|node| node.0 >= self.partitions));
+        Scenario {
+            restarting: (restarting, self.restarts),
             scripts,
             declares: false,
-            pauses: self.one_by_one,
+            pauses: self.sequential_reads,
             crashing: (crashing, self.crashes),
             jumps: (self.jumps, JUMP),
-            // Who has asked once waits for longer than a jump before it asks again.
-            lulls: 2 * u32::from(self.terminates),
+            // The second inquiry comes later than a jump after the first.
+            timer_waits: 2 * u32::from(self.terminates),
         }
     }
 
-    /// Writers and readers at copies of two partitions. Any copy without a client may crash, and any may come
-    /// back.
-    fn copied(self) -> Result<Setting, TooLarge> {
-        if self.partitions != 2 || self.apart || self.crashes > 1 || self.terminates {
+    /// Writers and readers at copies of two partitions. Any copy without a client may crash, and any copy may restart.
+    fn copied(self) -> Result<Scenario, TooLarge> {
+        if self.partitions != 2 || self.remote_clients || self.crashes > 1 || self.terminates {
             let what =
-                "copies are of two partitions, with clients at some of them, and one may crash";
+                "quorum models have two partitions, clients at their copies, and at most one crash";
             return Err(TooLarge(what.to_owned()));
         }
-        let mut setting = self.setting(|size, writer| Script::Assign {
+        let mut scenario = self.scenario(|size, writer| Script::Assign {
             writer,
             items: size.items(),
         });
         // Writers are at the first partition's copies, readers at the other's.
-        for (number, (node, script)) in (0u16..).zip(&mut setting.scripts) {
+        for (number, (node, script)) in (0u16..).zip(&mut scenario.scripts) {
             let first = if script.writes() { 0 } else { COPIES };
             *node = NodeId(first + number % COPIES);
         }
-        let idle = |node: &NodeId| setting.scripts.iter().all(|(at, _)| at != node);
+        let idle = |node: &NodeId| scenario.scripts.iter().all(|(at, _)| at != node);
         let nodes = || (0..2 * COPIES).map(NodeId);
-        setting.crashing = (nodes().filter(idle).collect(), self.crashes);
-        setting.returning = (nodes().collect(), self.returns);
-        setting.lulls = 4 * u32::from(self.crashes > 0 || self.returns > 0);
-        Ok(setting)
+        scenario.crashing = (nodes().filter(idle).collect(), self.crashes);
+        scenario.restarting = (nodes().collect(), self.restarts);
+        scenario.timer_waits = 4 * u32::from(self.crashes > 0 || self.restarts > 0);
+        Ok(scenario)
     }
 
-    /// The copies with their items, and the same without.
+    /// The copies with their items, and the copies without items.
     fn copies(self, metadata: Metadata) -> (Vec<RampNode>, Vec<RampNode>) {
         let options = RampOptions {
-            quorum: Some(PATIENCE),
+            quorum: Some(INQUIRE_AFTER),
             ..ramp_options(self, metadata)
         };
         let node =
@@ -579,7 +590,7 @@ impl Size {
         (all(true), all(false))
     }
 
-    /// The nodes with their items, and the same without.
+    /// The nodes with their items, and the nodes without items.
     fn both<P>(
         self,
         count: i64,

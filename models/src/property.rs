@@ -1,64 +1,62 @@
-//! What must hold of a cluster that runs the scripts of [`crate::client`].
+//! The properties of a cluster that runs the scripts of [`crate::client`].
 //!
-//! Judged from what clients were told and from what the stores hold in the end, by definitions that
-//! know nothing of the protocols: a reader's answer names the writers whose effects it includes,
-//! and serial orders are tried one after the other.
+//! They depend on the clients' answers and the final stores only, and not on the protocols. A reader's
+//! answer contains the numbers of the writers that it includes. Serializability is checked by trying all
+//! serial orders.
 
 use std::collections::BTreeMap;
 
 use anabranch_types::NodeId;
 
 use crate::client::{Client, Item, Phase, Script, quoted, rewritten, seen, value_of};
-use crate::cluster::{Setting, State, Subject};
+use crate::cluster::{Scenario, State, Subject};
 use crate::explore::Property;
 use crate::support::fixture::{ITEM, columns, item_key};
 
-/// The items of all partitions at the start: registers are 0.
+/// The initial items of all partitions. Registers are 0.
 #[derive(Clone, Debug)]
-pub struct Start {
-    /// How many partitions hold an item 0 each.
+pub struct Initial {
+    /// The number of partitions, each with one item, 0.
     pub partitions: u16,
-    /// What counters hold.
+    /// The initial value of counters.
     pub count: i64,
 }
 
-/// Read atomic isolation (ramp.txt, Definition 3.10), for scripts in which all writers write the
-/// same items: a reader includes the same writers in each item that it reads. Also that it reads
-/// from committed transactions alone and, where that is promised, from all that had been acknowledged
-/// when it began.
+/// Read atomic isolation (ramp.txt, Definition 3.10), for scripts in which all writers write the same items: a reader
+/// includes the same writers in each item that it reads. Also, it reads committed writes only; and, if `recent`, all
+/// writes that were acknowledged before it began.
 #[derive(Clone, Debug)]
 pub struct ReadAtomic {
-    /// What everything starts from.
-    pub start: Start,
-    /// Whether those whose coordinator lives come to an end although another one crashes.
+    /// The initial items.
+    pub start: Initial,
+    /// Whether transactions of the other coordinators have to end after a coordinator's crash.
     pub unblocked: bool,
-    /// Whether what crashed coordinators leave behind is ended by those who have prepared it.
+    /// Whether participants have to settle the transactions of crashed coordinators.
     pub terminates: bool,
-    /// Whether a reader has to include all that had been acknowledged when it began.
+    /// Whether a reader has to include all writes that were acknowledged before it began.
     pub recent: bool,
 }
 
-/// Serializability: some serial order of the committed transactions gives each what it read, and
-/// the stores what they hold.
+/// Serializability: some serial order of the committed transactions explains their reads and the final stores.
 #[derive(Clone, Debug)]
 pub struct Serializable {
-    /// What everything starts from.
-    pub start: Start,
+    /// The initial items.
+    pub start: Initial,
 }
 
-/// Causality (ramp.txt §4.7): whoever sees a reply sees the comment that it quotes.
+/// Causality (ramp.txt §4.7): a reader of a reply also sees the comment that it quotes.
 #[derive(Clone, Copy, Debug)]
-pub struct Replied {
-    /// Where the comment is that readers read.
-    pub wall: Item,
-    /// Where the reply is.
+pub struct CausalReplies {
+    /// The item with the copy of the comment, which readers read.
+    pub comment_copy: Item,
+    /// The item with the reply.
     pub reply: Item,
 }
 
-impl<P: Subject> Property<P> for Replied {
-    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        for (number, client, script) in runs(state, setting) {
-            let Script::Look { batches } = script else {
+impl<P: Subject> Property<P> for CausalReplies {
+    fn check(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        for (number, client, script) in runs(state, scenario) {
+            let Script::Read { batches } = script else {
                 continue;
             };
             let items = batches.iter().flatten();
@@ -66,36 +64,35 @@ impl<P: Subject> Property<P> for Replied {
                 .copied()
                 .zip(client.answers.iter().flatten().map(|row| seen(row).0))
                 .collect();
-            let (wall, reply) = (read.get(&self.wall), read.get(&self.reply));
-            if let (Some(wall), Some(reply)) = (wall, reply)
-                && *reply > quoted(*wall)
+            let (comment_copy, reply) = (read.get(&self.comment_copy), read.get(&self.reply));
+            if let (Some(comment_copy), Some(reply)) = (comment_copy, reply)
+                && *reply > quoted(*comment_copy)
             {
                 return Err(format!(
-                    "client {number} has read {reply}, which quotes a comment, and {wall} in its place"
+                    "client {number} has read {reply}, which quotes a comment, and {comment_copy} in its place"
                 ));
             }
         }
         Ok(())
     }
 
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        check_finished(state, setting)
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        check_finished(state, scenario)
     }
 }
 
-/// Quorum operation (ramp.txt §6.2), for writers that each assign all registers: a reader finds one writer's
-/// value in all of them; and in the end every copy has the same. A copy that crashes keeps nobody at another
-/// node waiting.
+/// Quorum operation (ramp.txt §6.2), for writers that assign all registers: a reader finds one writer's value in all
+/// registers, and at the end all copies are equal. After the crash of a copy no client of another node waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Copied {
-    /// How many copies each partition has: copy *c* of partition *p* is node *p* times that, and *c*.
+pub struct ConsistentCopies {
+    /// The number of copies of each partition. Copy *c* of partition *p* is node *p* · `copies` + *c*.
     pub copies: u16,
 }
 
-impl<P: Subject> Property<P> for Copied {
-    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        for (number, client, script) in runs(state, setting) {
-            if let Script::Look { .. } = script {
+impl<P: Subject> Property<P> for ConsistentCopies {
+    fn check(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        for (number, client, script) in runs(state, scenario) {
+            if let Script::Read { .. } = script {
                 let values = client.answers.iter().flatten().map(|row| seen(row).0);
                 let mut values: Vec<i64> = values.collect();
                 values.dedup();
@@ -107,9 +104,9 @@ impl<P: Subject> Property<P> for Copied {
         Ok(())
     }
 
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
         if state.has_crashed() {
-            let mut clients = runs(state, setting);
+            let mut clients = runs(state, scenario);
             let waits = |client: &Client| {
                 state.node(client.transaction.node).is_some() && !client.has_ended()
             };
@@ -118,7 +115,7 @@ impl<P: Subject> Property<P> for Copied {
                 None => Ok(()),
             };
         }
-        check_finished(state, setting)?;
+        check_finished(state, scenario)?;
         let nodes = (0..2 * self.copies).map(NodeId);
         let registers = nodes.filter_map(|node| {
             let item = item_key(node.0 / self.copies, 0);
@@ -131,7 +128,7 @@ impl<P: Subject> Property<P> for Copied {
         if count != usize::from(2 * self.copies) || registers.len() != 1 {
             return Err(format!("in the end the {count} copies show {registers:?}"));
         }
-        let mut all = runs(state, setting);
+        let mut all = runs(state, scenario);
         let wrote = all
             .any(|(_, client, script)| script.writes() && matches!(client.phase, Phase::Committed));
         match wrote && registers == [0] {
@@ -141,19 +138,19 @@ impl<P: Subject> Property<P> for Copied {
     }
 }
 
-/// What withdrawals leave: no sum below zero.
+/// Withdrawals under guards: the sum of the counters is never negative.
 #[derive(Clone, Debug)]
-pub struct Guarded {
-    /// What everything starts from.
-    pub start: Start,
+pub struct GuardedSum {
+    /// The initial items.
+    pub start: Initial,
 }
 
 /// The clients with their scripts.
 fn runs<'s, P: Subject>(
     state: &'s State<P>,
-    setting: &'s Setting,
+    scenario: &'s Scenario,
 ) -> impl Iterator<Item = (usize, &'s Client, &'s Script)> {
-    let scripts = setting.scripts.iter();
+    let scripts = scenario.scripts.iter();
     let both = state.clients().zip(scripts).enumerate();
     both.map(|(number, (client, (_, script)))| (number, client, script))
 }
@@ -166,12 +163,12 @@ fn newest<P: Subject>(state: &State<P>, item: Item) -> Option<(i64, i64)> {
     Some((register, count))
 }
 
-/// All have ended and have left nothing behind, if nobody crashed.
-fn check_finished<P: Subject>(state: &State<P>, setting: &Setting) -> Result<(), String> {
+/// If no node has crashed: all clients have ended, and all nodes are idle.
+fn check_finished<P: Subject>(state: &State<P>, scenario: &Scenario) -> Result<(), String> {
     if state.has_crashed() {
         return Ok(());
     }
-    for (number, client, _) in runs(state, setting) {
+    for (number, client, _) in runs(state, scenario) {
         if !client.has_ended() {
             return Err(format!(
                 "client {number} waits for ever: {:?}",
@@ -181,24 +178,24 @@ fn check_finished<P: Subject>(state: &State<P>, setting: &Setting) -> Result<(),
     }
     for (id, node) in state.nodes() {
         if !node.is_idle() {
-            return Err(format!("{id} still knows of a transaction in the end"));
+            return Err(format!("{id} is not idle at the end"));
         }
     }
     Ok(())
 }
 
-/// The writers that a count names, one bit each; an error if some writer is counted twice.
+/// The writers that a counter includes, one bit each.
 fn writers(count: i64, start: i64) -> u64 {
     (count - start) as u64
 }
 
-/// A writer's client and how it stands.
+/// A writer's client and its phase.
 fn writer_of<P: Subject>(
     state: &State<P>,
-    setting: &Setting,
+    scenario: &Scenario,
     writer: u32,
 ) -> Option<(usize, Phase)> {
-    let mut found = runs(state, setting).filter(
+    let mut found = runs(state, scenario).filter(
         |(_, _, script)| matches!(script, Script::Write { writer: other, .. } if *other == writer),
     );
     found
@@ -222,8 +219,8 @@ impl ReadAtomic {
         }
     }
 
-    /// What a coordinator has left behind that is gone, and owned nothing: shown everywhere, forgotten
-    /// everywhere, or prepared everywhere. Every writer writes on all partitions.
+    /// After the crash of a coordinator that owned no partition its transaction is installed, removed or prepared at
+    /// all participants alike. Every writer writes on all partitions.
     fn check_terminated<P: Subject>(&self, state: &State<P>) -> Result<(), String> {
         let parts = (0..self.start.partitions).map(NodeId);
         let knows = |node: NodeId| {
@@ -234,7 +231,7 @@ impl ReadAtomic {
         match known.iter().all(|one| *one == known[0]) {
             true => Ok(()),
             false => Err(format!(
-                "the coordinator is gone, and its participants (rows, prepared) do not agree: \
+                "the coordinator has crashed, and its participants (rows, prepared) do not agree: \
                  {known:?}"
             )),
         }
@@ -243,7 +240,7 @@ impl ReadAtomic {
     fn check_reader<P: Subject>(
         &self,
         state: &State<P>,
-        setting: &Setting,
+        scenario: &Scenario,
         reader: (usize, &Client),
     ) -> Result<(), String> {
         let (number, client) = reader;
@@ -261,11 +258,11 @@ impl ReadAtomic {
         };
         let included = writers(row.1, self.start.count);
         for writer in 0..u64::BITS {
-            let Some((of, phase)) = writer_of(state, setting, writer) else {
+            let Some((of, phase)) = writer_of(state, scenario, writer) else {
                 continue;
             };
             let is_included = included & 1 << writer != 0;
-            if is_included && matches!(phase, Phase::Aborted(_) | Phase::Waiting) {
+            if is_included && matches!(phase, Phase::Aborted(_) | Phase::NotStarted) {
                 return Err(format!(
                     "client {number} has read what client {of} wrote, which is {phase:?}"
                 ));
@@ -282,23 +279,23 @@ impl ReadAtomic {
 }
 
 impl<P: Subject> Property<P> for ReadAtomic {
-    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        for (number, client, script) in runs(state, setting) {
-            let is_reader = matches!(script, Script::Look { .. });
-            // What a procedure has been given counts even if it is aborted later.
+    fn check(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        for (number, client, script) in runs(state, scenario) {
+            let is_reader = matches!(script, Script::Read { .. });
+            // A procedure's reads count even if it is aborted later.
             if is_reader && !client.answers.is_empty() {
-                self.check_reader(state, setting, (number, client))?;
+                self.check_reader(state, scenario, (number, client))?;
             }
         }
         Ok(())
     }
 
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        check_finished(state, setting)?;
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        check_finished(state, scenario)?;
         if state.has_crashed() {
             let live = |client: &Client| state.node(client.transaction.node).is_some();
             let stuck =
-                runs(state, setting).find(|(_, client, _)| live(client) && !client.has_ended());
+                runs(state, scenario).find(|(_, client, _)| live(client) && !client.has_ended());
             return match stuck {
                 Some((number, client, _)) if self.unblocked => Err(format!(
                     "client {number} waits for a crashed node: {:?}",
@@ -309,7 +306,7 @@ impl<P: Subject> Property<P> for ReadAtomic {
             };
         }
         let sum = |phase: Phase| -> i64 {
-            let of_phase = runs(state, setting).filter(|run| run.1.phase == phase);
+            let of_phase = runs(state, scenario).filter(|run| run.1.phase == phase);
             let each = of_phase.filter_map(|(_, _, script)| match script {
                 Script::Write { writer, .. } => Some(1 << writer),
                 _ => None,
@@ -319,7 +316,7 @@ impl<P: Subject> Property<P> for ReadAtomic {
         let (committed, lost) = (sum(Phase::Committed), sum(Phase::Lost));
         let rows = (0..self.start.partitions).map(|part| newest(state, (part, 0)));
         let rows: Vec<_> = rows.collect();
-        // Of those that nobody was told of each has committed, everywhere, or not.
+        // Each transaction with an unknown outcome has committed at all partitions, or at none.
         let is = |row: &Option<(i64, i64)>| {
             let included = row.map(|row| row.1 - self.start.count);
             *row == rows[0] && included.is_some_and(|included| included & !lost == committed)
@@ -334,7 +331,7 @@ impl<P: Subject> Property<P> for ReadAtomic {
 }
 
 impl Serializable {
-    /// Runs one transaction on the items; false if it has not read what it then would read.
+    /// Runs one transaction on the items. Returns whether it reads there what it has read.
     fn replay(
         &self,
         items: &mut BTreeMap<Item, (i64, i64)>,
@@ -352,7 +349,7 @@ impl Serializable {
                 .is_none_or(|row| seen(row) == get(items, item))
         };
         match script {
-            Script::Look { batches } => batches.iter().flatten().all(|item| reads(items, item)),
+            Script::Read { batches } => batches.iter().flatten().all(|item| reads(items, item)),
             Script::Write {
                 writer,
                 items: written,
@@ -401,7 +398,7 @@ impl Serializable {
         }
     }
 
-    /// Whether some order of `left`, after what has been run, explains everything.
+    /// Whether some order of `left`, after the transactions that gave `items`, explains all reads and the stores.
     fn explain<P: Subject>(
         &self,
         state: &State<P>,
@@ -412,7 +409,7 @@ impl Serializable {
             let start = (0, self.start.count);
             return (0..self.start.partitions).all(|part| {
                 let expected = items.get(&(part, 0)).copied().unwrap_or(start);
-                // What a crashed node held is not known.
+                // A crashed node's store is unknown.
                 state.node(NodeId(part)).is_none() || newest(state, (part, 0)) == Some(expected)
             });
         }
@@ -427,20 +424,20 @@ impl Serializable {
 }
 
 impl<P: Subject> Property<P> for Serializable {
-    fn check(&self, _: &State<P>, _: &Setting) -> Result<(), String> {
+    fn check(&self, _: &State<P>, _: &Scenario) -> Result<(), String> {
         Ok(())
     }
 
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        check_finished(state, setting)?;
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        check_finished(state, scenario)?;
         if state.has_crashed() {
-            // Which transactions in doubt have committed somewhere only a recovery could say.
+            // Only a recovery could settle the transactions that are in doubt.
             return Ok(());
         }
-        let committed = runs(state, setting).filter(|run| run.1.phase == Phase::Committed);
+        let committed = runs(state, scenario).filter(|run| run.1.phase == Phase::Committed);
         let committed: Vec<_> = committed.collect();
-        // Who had read and nobody was told of: it has committed or not.
-        let lost = runs(state, setting).filter(|run| run.1.phase == Phase::Lost);
+        // A transaction with an unknown outcome may have committed.
+        let lost = runs(state, scenario).filter(|run| run.1.phase == Phase::Lost);
         let lost = lost.filter(|(_, client, script)| script.writes() && !client.answers.is_empty());
         let lost: Vec<_> = lost.collect();
         let explained = (0..1u32 << lost.len()).any(|chosen| {
@@ -452,29 +449,29 @@ impl<P: Subject> Property<P> for Serializable {
         match explained {
             true => Ok(()),
             false => {
-                let told = committed.iter().map(|(number, client, _)| {
+                let reads = committed.iter().map(|(number, client, _)| {
                     let rows: Vec<_> = client.answers.iter().flatten().map(seen).collect();
                     format!("client {number} read {rows:?}")
                 });
-                let told: Vec<_> = told.collect();
+                let reads: Vec<_> = reads.collect();
                 let rows = (0..self.start.partitions).map(|part| newest(state, (part, 0)));
                 let rows: Vec<_> = rows.flatten().collect();
                 Err(format!(
                     "no serial order explains that {} and the stores hold {rows:?}",
-                    told.join(", ")
+                    reads.join(", ")
                 ))
             }
         }
     }
 }
 
-impl<P: Subject> Property<P> for Guarded {
-    fn check(&self, _: &State<P>, _: &Setting) -> Result<(), String> {
+impl<P: Subject> Property<P> for GuardedSum {
+    fn check(&self, _: &State<P>, _: &Scenario) -> Result<(), String> {
         Ok(())
     }
 
-    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
-        check_finished(state, setting)?;
+    fn check_end(&self, state: &State<P>, scenario: &Scenario) -> Result<(), String> {
+        check_finished(state, scenario)?;
         let rows = (0..self.start.partitions).filter_map(|part| newest(state, (part, 0)));
         let sum: i64 = rows.map(|row| row.1).sum();
         match sum >= 0 {

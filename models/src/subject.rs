@@ -1,4 +1,4 @@
-//! The protocols' nodes as models take them, and two that are wrong on purpose.
+//! The protocols' nodes in models, and a RAMP node with a planted bug.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
 use anabranch_types::{ActivityProbe, Ticks};
 
-use crate::cluster::{Subject, recovered};
+use crate::cluster::{Subject, restarted};
 use crate::support::describe;
 
 impl Subject for RampNode {
@@ -27,7 +27,7 @@ impl Subject for RampNode {
         RampNode::prepared(self)
     }
 
-    fn words(message: &Stamped) -> String {
+    fn describe(message: &Stamped) -> String {
         match &message.message {
             Message::Get {
                 transaction,
@@ -56,7 +56,7 @@ impl Subject for RampNode {
                 let seen = got.siblings().iter().map(|seen| seen.commit.to_string());
                 let siblings = match describe::list(seen) {
                     none if none.is_empty() => none,
-                    some => format!(", showing {some}"),
+                    some => format!(", with metadata of {some}"),
                 };
                 format!("Got for {}: {rows}{siblings}", name(transaction))
             }
@@ -78,8 +78,8 @@ impl Subject for RampNode {
         }
     }
 
-    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
-        Some(recovered(self, empty, now, out))
+    fn restart(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        Some(restarted(self, empty, now, out))
     }
 }
 
@@ -92,7 +92,7 @@ impl Subject for NwnrNode {
         NwnrNode::store(self)
     }
 
-    fn words(message: &Self::Message) -> String {
+    fn describe(message: &Self::Message) -> String {
         variant(message)
     }
 }
@@ -106,7 +106,7 @@ impl Subject for EPciNode {
         EPciNode::store(self)
     }
 
-    fn words(message: &epci::Message) -> String {
+    fn describe(message: &epci::Message) -> String {
         match message {
             epci::Message::Commit { timestamp, .. } => {
                 format!("{} at {timestamp}", variant(message))
@@ -128,12 +128,12 @@ impl Subject for LockingNode {
         LockingNode::store(self)
     }
 
-    fn words(message: &locking::Message) -> String {
+    fn describe(message: &locking::Message) -> String {
         variant(message)
     }
 
-    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
-        Some(recovered(self, empty, now, out))
+    fn restart(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        Some(restarted(self, empty, now, out))
     }
 }
 
@@ -141,23 +141,23 @@ fn name(transaction: &anabranch_protocol::TransactionId) -> String {
     format!("client {}", transaction.sequence)
 }
 
-/// The name of an enum's variant, and whose message it is.
+/// The name of an enum's variant, and the client of the message.
 fn variant(message: &impl fmt::Debug) -> String {
     let text = format!("{message:?}");
     let end = text.find([' ', '(', '{']).unwrap_or(text.len());
-    let whose = text.split_once("sequence: ").map(|(_, rest)| {
+    let client = text.split_once("sequence: ").map(|(_, rest)| {
         let digits = rest.find(|c: char| !c.is_ascii_digit());
         format!(" for client {}", &rest[..digits.unwrap_or(rest.len())])
     });
-    format!("{}{}", &text[..end], whose.unwrap_or_default())
+    format!("{}{}", &text[..end], client.unwrap_or_default())
 }
 
-/// A RAMP node that is told of no transaction whose siblings it should look for: its reads have
-/// no second round. What the models must find.
+/// A RAMP node with a planted bug: it receives no sibling metadata, so its reads have no second round. The models
+/// have to find the violation.
 #[derive(Clone, Debug)]
-pub struct Deaf(pub RampNode);
+pub struct NoSecondRound(pub RampNode);
 
-impl Protocol for Deaf {
+impl Protocol for NoSecondRound {
     type Message = Stamped;
 
     fn step(&mut self, now: Ticks, mut input: Input<Stamped>, out: &mut Outbox<Stamped>) {
@@ -189,7 +189,7 @@ impl Protocol for Deaf {
     }
 }
 
-impl Subject for Deaf {
+impl Subject for NoSecondRound {
     fn is_idle(&self) -> bool {
         self.0.is_idle()
     }
@@ -198,7 +198,7 @@ impl Subject for Deaf {
         self.0.store()
     }
 
-    fn words(message: &Stamped) -> String {
-        RampNode::words(message)
+    fn describe(message: &Stamped) -> String {
+        RampNode::describe(message)
     }
 }

@@ -1,4 +1,4 @@
-//! Every model at a size that a test can afford; `docs/models.md` has the larger ones.
+//! Every model at a small size; `docs/models.md` has the larger ones.
 
 use anabranch_models::explore::Limits;
 use anabranch_models::model::{Model, Report, Size};
@@ -10,7 +10,7 @@ fn run(name: &str, size: Size) -> Report {
     report
 }
 
-/// Nothing is wrong in any of at least so many states.
+/// Checks that no violation is found in at least so many states.
 #[track_caller]
 fn holds(name: &str, size: Size, states_min: u64) {
     let report = run(name, size);
@@ -18,7 +18,7 @@ fn holds(name: &str, size: Size, states_min: u64) {
         panic!("{name} {size:?}:\n{story}");
     }
     assert!(report.visited.complete);
-    // A cluster in which hardly anything happens shows nothing.
+    // A model with few states tests little.
     assert!(
         report.visited.states >= states_min,
         "{name} {size:?}: {:?}",
@@ -26,22 +26,22 @@ fn holds(name: &str, size: Size, states_min: u64) {
     );
 }
 
-/// Something is wrong, and this is the shortest way to it.
+/// Checks that a violation is found, with this number of steps.
 #[track_caller]
 fn finds(name: &str, size: Size, steps: usize, what: &str) {
-    let (found, story) = run(name, size).found.expect("it is wrong on purpose");
+    let (found, story) = run(name, size).found.expect("a self-test has a violation");
     println!("{story}");
     assert!(found.what.contains(what), "{}", found.what);
     assert_eq!(found.actions.len(), steps, "{story}");
 }
 
-/// Two of each, which the tests vary.
+/// Two writers, two readers and two partitions, which the tests vary.
 const TWO: Size = Size::TWO;
 
-/// One reader, and everybody asks one partition after the other.
-const ONE_BY_ONE: Size = Size {
+/// One reader, and all clients read one partition after the other.
+const SEQUENTIAL_READS: Size = Size {
     readers: 1,
-    one_by_one: true,
+    sequential_reads: true,
     ..TWO
 };
 
@@ -51,54 +51,54 @@ fn ramp_shows_all_of_a_transaction_or_nothing() {
 }
 
 #[test]
-fn ramp_shows_all_of_a_transaction_to_readers_that_ask_one_partition_after_the_other() {
-    holds("ramp", ONE_BY_ONE, 500);
+fn ramp_shows_all_of_a_transaction_to_sequential_readers() {
+    holds("ramp", SEQUENTIAL_READS, 500);
 }
 
-/// Who is answered early may not find at another node what it wrote; nobody finds half of it.
+/// A client that is answered early may miss its own writes at another node; no reader sees a part of a transaction.
 #[test]
 fn one_phase_writes_show_all_of_a_transaction_or_nothing() {
     holds("ramp-one-phase", TWO, 5_000);
     let size = Size {
         writers: 1,
-        apart: true,
+        remote_clients: true,
         crashes: 1,
         ..TWO
     };
     holds("ramp-one-phase", size, 1_000);
 }
 
-/// Whoever sees a reply sees what it answers (ramp.txt §6.3), in every order of all messages; plain RAMP
-/// permits the other thing.
+/// A reader of a reply sees what it answers (ramp.txt §6.3), in every order of messages. Plain RAMP does not guarantee
+/// that.
 #[test]
 fn causal_ramp_shows_what_a_reply_answers() {
     for name in ["causal", "causal-small"] {
         let one = Size { readers: 1, ..TWO };
         holds(name, one, 1_000);
-        holds(name, ONE_BY_ONE, 1_000);
-        let apart = Size {
-            apart: true,
-            ..ONE_BY_ONE
+        holds(name, SEQUENTIAL_READS, 1_000);
+        let remote_clients = Size {
+            remote_clients: true,
+            ..SEQUENTIAL_READS
         };
-        holds(name, apart, 1_000);
+        holds(name, remote_clients, 1_000);
     }
-    let returns = Size {
+    let restarts = Size {
         readers: 1,
-        returns: 1,
+        restarts: 1,
         ..TWO
     };
-    holds("causal", returns, 10_000);
-    finds("ramp-replies", ONE_BY_ONE, 13, "quotes a comment");
+    holds("causal", restarts, 10_000);
+    finds("ramp-replies", SEQUENTIAL_READS, 13, "quotes a comment");
 }
 
-/// Evidence and superseded versions go, readers in progress do not.
+/// Sibling metadata and old versions are collected while readers run.
 #[test]
-fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {
+fn ramp_shows_all_of_a_transaction_during_collection() {
     for (readers, jumps) in [(1, 3), (2, 1)] {
         let size = Size {
             writers: 1,
             readers,
-            one_by_one: true,
+            sequential_reads: true,
             jumps,
             ..TWO
         };
@@ -106,27 +106,26 @@ fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {
     }
 }
 
-/// A coordinator of a writer stops for ever; what it had sent arrives or does not. The others are
-/// not kept waiting.
+/// A writer's coordinator crashes for ever; its messages arrive or not. The other clients do not wait.
 #[test]
-fn ramp_blocks_nobody_when_a_coordinator_stops() {
+fn ramp_blocks_no_client_when_a_coordinator_crashes() {
     let size = Size {
         writers: 1,
-        apart: true,
+        remote_clients: true,
         crashes: 1,
         ..TWO
     };
     holds("ramp", size, 2_000);
     let size = Size {
         readers: 0,
-        apart: true,
+        remote_clients: true,
         crashes: 1,
         ..TWO
     };
     holds("ramp", size, 500);
 }
 
-/// The same of the others.
+/// The protocols with false positives.
 const INEXACT: [&str; 2] = ["ramp-small", "ramp-hybrid"];
 
 #[test]
@@ -135,7 +134,7 @@ fn small_and_hybrid_show_all_of_a_transaction_or_nothing() {
         holds(name, TWO, 5_000);
         let size = Size {
             readers: 1,
-            one_by_one: true,
+            sequential_reads: true,
             ..TWO
         };
         holds(name, size, 500);
@@ -143,12 +142,12 @@ fn small_and_hybrid_show_all_of_a_transaction_or_nothing() {
 }
 
 #[test]
-fn small_and_hybrid_show_all_of_a_transaction_while_it_is_being_forgotten() {
+fn small_and_hybrid_show_all_of_a_transaction_during_collection() {
     for name in INEXACT {
         let size = Size {
             writers: 1,
             readers: 1,
-            one_by_one: true,
+            sequential_reads: true,
             jumps: 3,
             ..TWO
         };
@@ -156,13 +155,13 @@ fn small_and_hybrid_show_all_of_a_transaction_while_it_is_being_forgotten() {
     }
 }
 
-/// A coordinator of a writer stops for ever, between any two of its messages.
+/// A writer's coordinator crashes for ever, between any two of its messages.
 #[test]
-fn small_and_hybrid_block_nobody_when_a_coordinator_stops() {
+fn small_and_hybrid_block_no_client_when_a_coordinator_crashes() {
     for name in INEXACT {
         let size = Size {
             writers: 1,
-            apart: true,
+            remote_clients: true,
             crashes: 1,
             ..TWO
         };
@@ -171,27 +170,26 @@ fn small_and_hybrid_block_nobody_when_a_coordinator_stops() {
 }
 
 #[test]
-fn small_and_hybrid_show_all_of_a_transaction_when_a_node_comes_back() {
+fn small_and_hybrid_show_all_of_a_transaction_when_a_node_restarts() {
     for name in INEXACT {
         let size = Size {
             readers: 1,
-            returns: 1,
+            restarts: 1,
             ..TWO
         };
         holds(name, size, 5_000);
     }
 }
 
-/// Cooperative termination: a coordinator that owns nothing crashes at any moment, with whatever it had
-/// sent and had not arrived, and for ever; the participants come to agree. And nothing that readers see
-/// is torn while they do, whenever they ask.
+/// Cooperative termination: a coordinator without a partition crashes for ever, with its messages in flight. The
+/// participants agree on the outcome, and readers have no fractured reads meanwhile.
 #[test]
-fn participants_agree_when_their_coordinator_is_gone() {
+fn participants_agree_when_their_coordinator_crashes() {
     for name in ["ramp", "ramp-small", "ramp-hybrid"] {
         let size = Size {
             writers: 1,
             readers: 1,
-            apart: true,
+            remote_clients: true,
             crashes: 1,
             terminates: true,
             ..TWO
@@ -206,16 +204,16 @@ fn participants_agree_when_their_coordinator_is_gone() {
     }
 }
 
-/// The same where the coordinator dies and comes back, and where participants do.
+/// The same where the coordinator or the participants restart.
 #[test]
-fn participants_agree_when_nodes_come_back() {
-    for (returns, jumps) in [(1, 1), (2, 0)] {
+fn participants_agree_when_nodes_restart() {
+    for (restarts, jumps) in [(1, 1), (2, 0)] {
         let size = Size {
             writers: 1,
             readers: 0,
-            apart: true,
+            remote_clients: true,
             terminates: true,
-            returns,
+            restarts,
             jumps,
             ..TWO
         };
@@ -235,24 +233,23 @@ fn locking_is_serializable() {
 }
 
 #[test]
-fn locking_is_serializable_where_locks_are_asked_for_one_by_one() {
-    holds("locking", ONE_BY_ONE, 500);
-    holds("locking-undeclared", ONE_BY_ONE, 500);
+fn locking_is_serializable_with_sequential_lock_requests() {
+    holds("locking", SEQUENTIAL_READS, 500);
+    holds("locking-undeclared", SEQUENTIAL_READS, 500);
 }
 
-/// A node dies at any moment and comes back with what was durable; its peers hear of it each in its
-/// own time.
+/// A node crashes at any moment and restarts with its durable state. Each peer learns of it at its own time.
 #[test]
-fn ramp_shows_all_of_a_transaction_when_a_node_comes_back() {
-    holds("ramp", Size { returns: 1, ..TWO }, 20_000);
+fn ramp_shows_all_of_a_transaction_when_a_node_restarts() {
+    holds("ramp", Size { restarts: 1, ..TWO }, 20_000);
 }
 
 #[test]
-fn locking_is_serializable_when_a_node_comes_back() {
-    holds("locking", Size { returns: 1, ..TWO }, 20_000);
+fn locking_is_serializable_when_a_node_restarts() {
+    holds("locking", Size { restarts: 1, ..TWO }, 20_000);
     let size = Size {
-        returns: 1,
-        ..ONE_BY_ONE
+        restarts: 1,
+        ..SEQUENTIAL_READS
     };
     holds("locking-undeclared", size, 5_000);
 }
@@ -261,19 +258,19 @@ fn locking_is_serializable_when_a_node_comes_back() {
 #[test]
 fn e_pci_shows_all_of_a_transaction_or_nothing() {
     holds("e-pci", TWO, 5_000);
-    holds("e-pci", ONE_BY_ONE, 1_500);
+    holds("e-pci", SEQUENTIAL_READS, 1_500);
     let size = Size {
-        apart: true,
+        remote_clients: true,
         readers: 1,
         ..TWO
     };
     holds("e-pci", size, 5_000);
 }
 
-/// With two partitions whoever has met a writer has its `Commit` on the same link: it takes a third one,
-/// so that there is something to check.
+/// With two partitions a reader that has read from a writer has received its `Commit` on the same link. A third
+/// partition gives commit checks something to find.
 #[test]
-fn e_pci_asks_where_a_commit_has_not_arrived() {
+fn e_pci_checks_where_a_commit_has_not_arrived() {
     let size = Size {
         partitions: 3,
         writers: 1,
@@ -282,25 +279,25 @@ fn e_pci_asks_where_a_commit_has_not_arrived() {
     holds("e-pci", size, 1_000);
 }
 
-/// The self-tests: what is wrong is found, in the fewest steps.
+/// The self-tests: planted bugs and weaker protocols are found, in the fewest steps.
 #[test]
-fn what_is_wrong_on_purpose_is_found() {
+fn self_tests_find_their_violations() {
     finds("nwnr", TWO, 5, "fractured");
-    finds("ramp-deaf", TWO, 7, "fractured");
+    finds("ramp-without-second-round", TWO, 7, "fractured");
     let size = Size {
         writers: 1,
-        ..ONE_BY_ONE
+        ..SEQUENTIAL_READS
     };
     finds("locking-short", size, 11, "no serial order");
     finds("lwnr", size, 11, "no serial order");
 }
 
-/// Leaving out orders spares steps, and no state.
+/// Skipping orders saves steps and loses no state.
 #[test]
 fn reduction_loses_no_state() {
     let size = Size {
         jumps: 1,
-        ..ONE_BY_ONE
+        ..SEQUENTIAL_READS
     };
     for (name, size) in [("ramp", size), ("locking", TWO)] {
         let model = Model::named(name).expect("a model's name");
@@ -318,7 +315,7 @@ fn reduction_loses_no_state() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn a_size_that_is_too_large_is_refused() {
     let model = Model::named("ramp").expect("a model's name");
     let size = Size {
         writers: 5,
@@ -328,8 +325,8 @@ fn what_is_too_large_is_refused() {
     assert!(model.run(size, Limits::default()).is_err());
 }
 
-/// Three copies of two partitions, one of which may crash or come back. There are millions of states, which
-/// docs/models.md has the commands for: here the first of them are looked at, an end among them.
+/// Three copies of two partitions, one of which may crash or restart. There are millions of states; docs/models.md has
+/// the commands. Here only the first states are visited, some of them at rest.
 #[test]
 fn quorums_show_all_of_a_transaction_or_nothing() {
     let limits = Limits {
@@ -337,12 +334,12 @@ fn quorums_show_all_of_a_transaction_or_nothing() {
         ..Limits::default()
     };
     let model = Model::named("ramp-quorum").expect("a model's name");
-    for (readers, crashes, returns) in [(1, 0, 0), (1, 1, 0), (0, 0, 1)] {
+    for (readers, crashes, restarts) in [(1, 0, 0), (1, 1, 0), (0, 0, 1)] {
         let size = Size {
             writers: 1,
             readers,
             crashes,
-            returns,
+            restarts,
             ..TWO
         };
         let report = model.run(size, limits).expect("a small size");

@@ -208,8 +208,8 @@ fn protocols_without_log_records_have_no_replicas() {
 }
 
 /// Two of five servers are down, and with them the majority of two nodes and the primary of a third. A backup of the
-/// third takes over. Under RAMP it serves at once. Under locking it waits until the two nodes are back: only they know whether a
-/// transaction of theirs relies on a lock that was lost.
+/// third takes over. Under RAMP it serves at once. Under locking it waits until the two nodes are back: only they
+/// know whether a transaction of theirs relies on a lock that was lost.
 #[test]
 fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
     let away = |node| Fault {

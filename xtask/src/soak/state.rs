@@ -335,8 +335,8 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 ";
 
     #[test]
-    fn what_the_command_says_is_understood() {
-        let told = Reported::read(REPORT).expect("it is a sum");
+    fn the_commands_report_is_parsed() {
+        let reported = Reported::read(REPORT).expect("it is a sum");
         assert_eq!(
             (
                 told.seeds,
@@ -352,11 +352,11 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
     }
 
     #[test]
-    fn a_soak_goes_on_where_the_last_one_ended() {
+    fn a_soak_continues_where_the_last_one_ended() {
         let mut state = State::new("abc");
-        let told = Reported::read(REPORT).expect("it is a sum");
+        let reported = Reported::read(REPORT).expect("it is a sum");
         state.combinations[3].next = 1_200;
-        state.combinations[3].add(&told);
+        state.combinations[3].add(&reported);
         state.failures.push(Failure {
             command: "anabranch sim --seed 77".into(),
             what: "violated".into(),
@@ -375,7 +375,7 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
     /// Each of these soaks has time for one shift.
     #[test]
-    fn short_soaks_come_to_all_combinations() {
+    fn short_soaks_reach_all_combinations() {
         let mut state = State::new("abc");
         let count = state.combinations.len();
         let mut turns = Vec::new();
@@ -392,7 +392,7 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
     }
 
     #[test]
-    fn nobodys_turn_is_refused() {
+    fn a_turn_out_of_range_is_refused() {
         let text = State::new("abc").to_text();
         let lines = text.lines().count();
         let last = State::new("abc").combinations.len() - 1;
@@ -405,9 +405,9 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
     #[test]
     fn shifts_grow_and_shrink_towards_their_time() {
         let mut combination = Combination::new("tpcc", "locking", &MODES[0], "mild");
-        combination.take_about(Duration::from_secs(1));
+        combination.adjust_shift(Duration::from_secs(1));
         assert_eq!(combination.shift, 80);
-        combination.take_about(Duration::from_secs(100));
+        combination.adjust_shift(Duration::from_secs(100));
         assert_eq!(combination.shift, 20);
     }
 }
