@@ -339,7 +339,7 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
         let reported = Reported::read(REPORT).expect("it is a sum");
         assert_eq!(
             (
-                told.seeds,
+                reported.seeds,
                 reported.weak,
                 reported.committed,
                 reported.simulated
