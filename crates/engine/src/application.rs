@@ -1,4 +1,4 @@
-//! An application with its plan, in the form that a node consults on every statement.
+//! An application with its plan, in the form that nodes use at every statement.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
 
-/// All that a node must know of the application it runs; shared by all nodes.
+/// The application that a cluster runs, with its plan; shared by all nodes.
 pub struct PlannedApplication {
     /// The compiled procedures and row programs.
     pub application: Application,
-    /// The plan, as the analysis made it.
+    /// The plan of the analysis.
     pub plan: Plan,
-    /// The plan, as the nodes consult it.
+    /// The plan in the form that nodes use.
     pub execution: ExecutionPlan,
 }
 
@@ -44,12 +44,12 @@ impl PlannedApplication {
 /// The plan by statement and table, in dense tables.
 #[derive(Clone, Debug)]
 pub struct ExecutionPlan {
-    /// Where items live.
+    /// Routes items to partitions.
     pub router: Router,
     statements: Vec<StatementPlan>,
-    /// For each procedure what routes it.
+    /// The route of each procedure.
     routes: Vec<Option<Route>>,
-    /// For each procedure the assertions that are evaluated before it commits.
+    /// The assertions that are evaluated before each procedure commits.
     checks: Vec<Vec<Check>>,
     parents: Vec<bool>,
     permanent: Vec<bool>,
@@ -58,19 +58,19 @@ pub struct ExecutionPlan {
 /// An assertion that is evaluated before a procedure commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Its place among the application's assertions.
+    /// Its index among the application's assertions.
     pub(crate) assertion: usize,
-    /// Whether what the evaluation reads is a guard.
+    /// Whether the evaluation's reads are guards.
     pub(crate) guarded: bool,
 }
 
-/// What routes the calls of a procedure.
+/// How the calls of a procedure are routed.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     parameter: usize,
-    /// Whether each element of the parameter finds a row, and not its value one.
+    /// Whether the parameter is an array whose elements find rows, and not a value that finds one.
     by_elements: bool,
-    /// Where rows are found.
+    /// The table whose rows they find.
     table: TableId,
 }
 
@@ -81,11 +81,11 @@ struct StatementPlan {
     guarded_write: bool,
 }
 
-/// How many elements of an array are asked where their rows are, at most: the others are likely to be as
-/// these are, and clients are to be spared the time.
+/// The most elements of an array that are routed: the others are probably like these, and routing them
+/// would cost the client time.
 const ELEMENTS_MAX: usize = 16;
 
-/// What routes a procedure, if arguments tell where rows are.
+/// The route of a procedure, if its arguments determine partitions.
 fn route(
     schema: &Schema,
     router: &Router,
@@ -106,7 +106,7 @@ fn route(
     };
     let [column] = columns[..] else { return None };
     let placing = &schema.table(table).columns[column.index()].data_type;
-    // A value of another kind is compared with the column, but hashed otherwise.
+    // A value of another type can equal the column's value and hash differently.
     let alike = given == placing
         || (given.is_integer() && placing.is_integer())
         || (given.is_text() && placing.is_text());
@@ -167,10 +167,10 @@ impl ExecutionPlan {
         }
     }
 
-    /// The partition where a call of this procedure (its place in the application's list) with
-    /// these arguments belongs, by its plan entry's routing parameter or array: its guards fall
-    /// there, or most of its accesses. `None` when any node may run it. Of partitions that have as much of it
-    /// as one another `turn` chooses, so that whoever counts its calls spreads them.
+    /// The partition where a call of this procedure (an index of the application's list) with these
+    /// arguments should run, by its plan entry's routing parameter or array: its guards are there, or most
+    /// of its accesses. `None` when any node may run it. `turn` chooses among partitions with equal shares,
+    /// so that a client that counts its calls spreads them.
     pub fn home(&self, procedure: usize, arguments: &[Value], turn: u64) -> Option<PartitionId> {
         let route = (*self.routes.get(procedure)?)?;
         let value = arguments.get(route.parameter)?;
@@ -212,8 +212,8 @@ impl ExecutionPlan {
         chosen.map(|(partition, _)| *partition)
     }
 
-    /// The assertions that a procedure (its place in the application's list) could break although
-    /// nobody else runs: they are evaluated before it commits.
+    /// The assertions that a procedure (an index of the application's list) could violate alone: they are
+    /// evaluated before it commits.
     pub(crate) fn checks(&self, procedure: usize) -> &[Check] {
         self.checks.get(procedure).map_or(&[], |checks| checks)
     }
@@ -230,24 +230,23 @@ impl ExecutionPlan {
         self.statement(id).deferred
     }
 
-    /// Whether what this statement reads is a guard.
+    /// Whether this statement's reads are guards.
     pub fn guards_reads(&self, id: StatementId) -> bool {
         self.statement(id).guarded_read
     }
 
-    /// Whether what this statement writes is a guard.
+    /// Whether this statement's writes are guards.
     pub fn guards_writes(&self, id: StatementId) -> bool {
         self.statement(id).guarded_write
     }
 
-    /// Whether a foreign key points to this table, so that it pays to remember which of its rows
-    /// exist.
+    /// Whether a foreign key references this table, so that it pays to remember its existing rows.
     pub fn is_parent(&self, table: TableId) -> bool {
         self.parents[table.index()]
     }
 
-    /// Whether a row of this table, once seen, exists for good: it is a parent, and no transaction
-    /// type deletes from it or changes its keys.
+    /// Whether the rows of this table are permanent: it is a parent, and no transaction type deletes its
+    /// rows or changes its keys.
     pub fn is_permanent(&self, table: TableId) -> bool {
         self.permanent[table.index()]
     }
@@ -270,7 +269,7 @@ fn checks(application: &Application, plan: &Plan, procedure: &str) -> Vec<Check>
         .collect()
 }
 
-/// Which tables a foreign key points to.
+/// Which tables are referenced by a foreign key.
 fn parent_tables(application: &Application) -> Vec<bool> {
     let mut parents = vec![false; application.schema().tables.len()];
     for key in application
@@ -284,8 +283,7 @@ fn parent_tables(application: &Application) -> Vec<bool> {
     parents
 }
 
-/// Tables from which a row may disappear: by DELETE, by a change of its key, or because a parent's
-/// disappearance cascades.
+/// Which tables may lose a row: by DELETE, by a change of its key, or by a cascade.
 fn tables_losing_rows(application: &Application) -> Vec<bool> {
     let schema = application.schema();
     let mut loses = vec![false; schema.tables.len()];

@@ -1,15 +1,15 @@
-//! How long to wait before an aborted attempt is made again.
+//! Backoff: the pause before an aborted attempt is retried.
 
 use anabranch_types::Ticks;
 use anabranch_types::random::mix;
 
-/// Exponential backoff with jitter. The jitter is a hash of what is retried, so that a run is
-/// repeatable and two transactions that met do not meet again in step.
+/// Exponential backoff with jitter. The jitter is a hash of the call, so that a run is repeatable and two
+/// transactions that conflicted do not retry in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// The longest first wait.
+    /// The upper bound of the first pause.
     pub first: Ticks,
-    /// No wait is longer.
+    /// The upper bound of all pauses.
     pub longest: Ticks,
 }
 
@@ -23,8 +23,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait before attempt number `attempt` (the first retry is 1) of what `identity` names:
-    /// at least half of the doubled bound, at most all of it.
+    /// The pause before retry number `attempt` (from 1) of the call `identity`: between half of the doubled
+    /// bound and all of it.
     pub fn wait(&self, identity: u64, attempt: u32) -> Ticks {
         let bound = self
             .first

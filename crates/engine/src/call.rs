@@ -1,4 +1,4 @@
-//! What a client asks of a node, and what it gets.
+//! Calls of clients, and their outcomes.
 
 use std::sync::Arc;
 
@@ -6,84 +6,84 @@ use anabranch_protocol::Session;
 use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Value};
 
-/// Names a call among those of the client that made it.
+/// Identifies a call among those of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
 /// One invocation of a procedure, or one statement.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Chosen by the client; comes back with the [`Outcome`].
+    /// Chosen by the client, and repeated in the [`Outcome`].
     pub id: CallId,
-    /// What is to be done.
+    /// The procedure or statement to run.
     pub work: Work,
-    /// Its input arguments, in order, already of the declared types.
+    /// The input arguments, in order, of the declared types.
     pub arguments: Arc<[Value]>,
-    /// What its client has seen: the session of its last call that has committed. Empty for one that has
-    /// seen nothing, and wherever the protocol gives out none.
+    /// The session of the client's last committed call. Opaque to clients. A new client starts with an empty
+    /// session, and most protocols use none.
     pub session: Session,
 }
 
-/// What a [`Call`] asks for.
+/// The work of a [`Call`].
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// The procedure at this place of the application's list.
+    /// The procedure with this index in the application's list.
     Procedure(usize),
-    /// A statement that belongs to no procedure, compiled for this application. It has no entry in
-    /// the plan: it takes no guard and defers nothing.
+    /// A statement outside any procedure, compiled for this application. It has no plan entry, so it takes
+    /// no guard and defers nothing.
     Statement(Arc<CompiledStatement>),
 }
 
-/// What became of a [`Call`].
+/// The outcome of a [`Call`].
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which call.
+    /// The call.
     pub id: CallId,
-    /// The procedure's result, once committed.
+    /// The procedure's result, if it committed.
     pub result: Result<ResultSet, CallError>,
-    /// Attempts that were aborted and retried, counted by reason.
+    /// The aborted and retried attempts, by reason.
     pub retries: Retries,
-    /// What its client has seen with it, once committed: to be brought along by the next call. Empty if it
-    /// was not committed: then the client has seen what it had.
+    /// The session for the client's next call, if the call committed. Empty otherwise: the client keeps its
+    /// session.
     pub session: Session,
 }
 
-/// Attempts of one call that were aborted through nobody's fault, by reason.
+/// The aborted and retried attempts of one call, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retries {
-    /// A guard or lock was held by another transaction.
+    /// Another transaction held a conflicting guard or lock.
     pub conflict: u32,
-    /// The view could not be extended atomically.
+    /// The reads could not form one atomic view.
     pub fractured: u32,
-    /// Versions that it needed were collected.
+    /// Versions that a read needed had been collected.
     pub below_floor: u32,
-    /// A deferred effect with outputs found no row.
+    /// A deferred effect with outputs found no row: retried without deferral.
     pub row_missing: u32,
-    /// A node that it needed came back without what it had not made durable.
+    /// A node that took part restarted without its volatile state.
     pub restarted: u32,
 }
 
 impl Retries {
-    /// All of them.
+    /// The sum of all reasons.
     pub fn total(&self) -> u32 {
         self.conflict + self.fractured + self.below_floor + self.row_missing + self.restarted
     }
 }
 
-/// Why a call did not commit. It left no trace, unless it is in doubt.
+/// Why a call did not commit. It has no effects, unless it is in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The transaction itself failed: a constraint, an exception raised by the procedure.
+    /// The transaction failed: a constraint, or an exception raised by the procedure.
     Failed(EffectError),
-    /// It was retried as often as the settings allow. Trying again later may succeed.
+    /// The limit of attempts was reached. A later call may succeed.
     TooManyRetries {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
-        /// The last attempt's reason.
+        /// The reason of the last abort.
         reason: &'static str,
     },
-    /// The one node that was to commit it was restarted meanwhile: it may have committed, or not.
+    /// The only node that knew the outcome restarted: the transaction committed or aborted.
     InDoubt,
 }
 
@@ -100,12 +100,12 @@ impl std::fmt::Display for CallError {
             CallError::Failed(error) => write!(f, "{} (SQLSTATE {})", error.message, error.code),
             CallError::TooManyRetries { attempts, reason } => write!(
                 f,
-                "gave up after {attempts} attempts, the last one ended by: {reason}; try again, \
-                 or with fewer clients at once"
+                "all {attempts} attempts were aborted, the last one by: {reason}; retry later, or \
+                 with fewer concurrent clients"
             ),
             CallError::InDoubt => f.write_str(
-                "the node that was to commit it was restarted: it may have committed, or not; \
-                 look before trying again",
+                "the outcome is unknown, because the node that decides it restarted: the call \
+                 committed or aborted; check before you retry",
             ),
         }
     }

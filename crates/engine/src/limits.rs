@@ -1,19 +1,19 @@
-//! How large a transaction may become: what is larger is refused with SQLSTATE `54000` before anything
-//! of it has left its node, so that nobody has to clean up after it.
+//! Limits of a transaction's size. A transaction beyond a limit fails with SQLSTATE `54000` before any
+//! of it has left its node, so no other node has to clean up.
 //!
-//! Counted while the procedure runs, so that a loop without end is stopped as well. Not counted: the
-//! rows that a read returns, and what a deferred update makes of a row at commit (it starts from a row
-//! and arguments that are within the limits).
+//! The size is counted while the procedure runs, so that endless loops are stopped as well. It does not
+//! include the rows that a read returns, nor the result of a deferred update at commit (whose row and
+//! arguments are within the limits).
 
 use anabranch_protocol::PartitionRead;
 use anabranch_types::{Effect, EffectError, Read, Value};
 
-/// How large a transaction of one call may become.
+/// Limits of the size of one call's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionLimits {
-    /// Reads asked of partitions (a range on several counts once for each), and rows written.
+    /// Reads sent to partitions (a range counts once for each partition), and rows written.
     pub items_max: u64,
-    /// Bytes of keys asked for, and of what is written.
+    /// Bytes of the keys read, and of the keys and rows written.
     pub bytes_max: u64,
     /// Bytes of one key, as it is stored.
     pub key_bytes_max: u64,
@@ -33,24 +33,24 @@ impl Default for TransactionLimits {
     }
 }
 
-/// How large a transaction has become.
+/// The size of a transaction so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
+pub(crate) struct TransactionSize {
     limits: TransactionLimits,
     items: u64,
     bytes: u64,
 }
 
-impl Size {
-    pub(crate) fn new(limits: TransactionLimits) -> Size {
-        Size {
+impl TransactionSize {
+    pub(crate) fn new(limits: TransactionLimits) -> TransactionSize {
+        TransactionSize {
             limits,
             items: 0,
             bytes: 0,
         }
     }
 
-    /// Adds what is about to be asked.
+    /// Adds reads that are about to be sent.
     pub(crate) fn add_reads(&mut self, asked: &[PartitionRead]) -> Result<(), EffectError> {
         for PartitionRead { read, .. } in asked {
             let key = match read {
@@ -62,7 +62,7 @@ impl Size {
         Ok(())
     }
 
-    /// Adds what is about to be written.
+    /// Adds an effect that is about to be written.
     pub(crate) fn add_write(&mut self, effect: &Effect) -> Result<(), EffectError> {
         let row = match effect {
             Effect::Insert { row, .. } => row.as_bytes().len(),
@@ -88,7 +88,7 @@ impl Size {
         }
     }
 
-    /// Which limit does not let it in.
+    /// The error that names the exceeded limit.
     #[cold]
     fn refusal(&self, key: u64, row: u64) -> EffectError {
         let limits = &self.limits;
@@ -104,15 +104,14 @@ impl Size {
         EffectError {
             code: "54000",
             message: format!(
-                "{what} has {size} {unit}; at most {max} are permitted: make it smaller, or raise the \
-                 limit"
+                "{what} has {size} {unit}, and the limit is {max}: make it smaller, or raise the limit"
             ),
             constraint: None,
         }
     }
 }
 
-/// About how much room an argument takes.
+/// The approximate size of an argument in bytes.
 fn bytes(value: &Value) -> usize {
     match value {
         Value::Text(text) => text.len(),

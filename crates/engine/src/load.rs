@@ -1,4 +1,4 @@
-//! Bulk loading: rows into a store that nobody uses yet.
+//! Bulk loading of rows into a store that is not in use yet.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use anabranch_types::{Key, PartitionId, RowLayout, TableId, Timestamp, Value, ro
 use crate::application::PlannedApplication;
 use crate::routing::Target;
 
-/// Fills the store of one partition. Rows that live elsewhere are passed over, so that the same
-/// rows may be offered to the loader of each partition. Values are taken as they are: what loads is
-/// trusted to satisfy the constraints, and the assertions can be checked afterwards.
+/// Fills the store of one partition. It ignores rows of other partitions, so that the same rows may be
+/// passed to the loader of each partition. Constraints are not checked; assertions can be checked
+/// afterwards.
 pub struct Loader {
     planned: Arc<PlannedApplication>,
     partition: PartitionId,
@@ -24,15 +24,15 @@ pub struct Loader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowError {
-    /// Its key is there already.
+    /// A row with its key exists.
     Store(LoadError),
-    /// It has another number of values than the table has columns.
+    /// The number of values differs from the table's number of columns.
     ColumnCount {
         /// The table.
         table: String,
-        /// How many there should be.
+        /// The expected number of values.
         expected: usize,
-        /// How many there are.
+        /// The number of values found.
         found: usize,
     },
     /// It is too long to be stored.
@@ -83,11 +83,11 @@ impl Loader {
         }
     }
 
-    /// Offers a row: one value for each column of the table, in order of declaration. True if it
-    /// lives on this partition and was loaded.
+    /// Loads a row, with one value for each column of the table in order of declaration, if it belongs to
+    /// this partition. Returns whether it does.
     ///
     /// # Errors
-    /// When it does not fit the table or its key is taken.
+    /// When it does not fit the table, or a row with its key exists.
     pub fn row(&mut self, table: TableId, values: &[Value]) -> Result<bool, RowError> {
         let planned = Arc::clone(&self.planned);
         let schema = planned.schema().table(table);
@@ -132,7 +132,7 @@ impl Loader {
         Ok(true)
     }
 
-    /// Rows loaded so far.
+    /// The number of rows loaded.
     pub fn rows(&self) -> u64 {
         self.rows
     }

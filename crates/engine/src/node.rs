@@ -1,4 +1,4 @@
-//! A node: takes calls, runs their procedures over a protocol, retries what deserves it.
+//! A node: takes calls, runs their procedures over a protocol, and retries aborted attempts.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -35,18 +35,17 @@ use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 /// Settings of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeOptions {
-    /// Whether the protocol wants to know a transaction's accesses before it runs
-    /// ([`Request::Declare`]).
+    /// Whether the protocol is sent a transaction's accesses before it runs ([`Request::Declare`]).
     pub declares: bool,
-    /// How long to wait before an aborted attempt is made again.
+    /// The pause before an aborted attempt is retried.
     pub backoff: Backoff,
-    /// A call is given up after this many attempts.
+    /// The number of attempts after which a call fails.
     pub attempts_max: u32,
     /// How large a transaction may become.
     pub limits: TransactionLimits,
-    /// What [`Ticks`] 0 is in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
+    /// The time of [`Ticks`] 0 in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
     pub epoch_micros: i64,
-    /// Which life of the node this is: names of transactions begin with it.
+    /// The node's incarnation, which is the high part of its transactions' names.
     pub incarnation: Incarnation,
     /// Whether each attempt leaves an [`AttemptRecord`] in [`NodeOutbox::attempts`].
     pub records: bool,
@@ -66,39 +65,39 @@ impl Default for NodeOptions {
     }
 }
 
-/// What a node is given.
+/// An input of a node.
 #[derive(Clone, Debug)]
 pub enum NodeInput<M> {
     /// A client's call.
     Call(Call),
     /// Another node's message.
     Message {
-        /// Which node.
+        /// The sender.
         from: NodeId,
-        /// What it says.
+        /// The message.
         message: M,
     },
-    /// Time has passed: timers that are due run out.
+    /// Time has passed: timers that are due run.
     Tick,
-    /// Another node has come back without what it had not made durable. Before the first message of
-    /// its new life.
+    /// Another node has restarted without its volatile state. Comes before the first message of its new
+    /// incarnation.
     Restarted {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
 }
 
-/// What follows from one or more inputs. The driver empties it after each batch.
+/// The output of one or more inputs. The driver empties it after each batch.
 #[derive(Clone, Debug)]
 pub struct NodeOutbox<M> {
-    /// To be appended to the node's log before anything else leaves, if it keeps one: see
+    /// Records for the node's log, if it has one, to be appended before other output leaves: see
     /// [`anabranch_protocol::Outbox::records`].
     pub records: Vec<Record>,
-    /// To other nodes, in order for each destination.
+    /// Messages to other nodes, in order for each destination.
     pub messages: Vec<(NodeId, M)>,
-    /// To clients.
+    /// Results for clients.
     pub outcomes: Vec<Outcome>,
-    /// Attempts that have ended, if the node records them.
+    /// Ended attempts, if the node records them.
     pub attempts: Vec<AttemptRecord>,
 }
 
@@ -114,7 +113,7 @@ impl<M> Default for NodeOutbox<M> {
 }
 
 impl<M> NodeOutbox<M> {
-    /// Whether anything is to leave the node, records not counted.
+    /// Whether there is output, apart from records.
     pub fn has_output(&self) -> bool {
         !(self.messages.is_empty() && self.outcomes.is_empty() && self.attempts.is_empty())
     }
@@ -136,7 +135,7 @@ pub struct Node<P: Protocol> {
     /// Numbers for identity columns.
     sequences: Rc<NodeSequences>,
     probe: ActivityProbe,
-    /// How many steps its protocol has taken.
+    /// The number of steps that its protocol has taken.
     steps: u64,
 }
 
@@ -148,15 +147,15 @@ struct Attempt {
     deferral: bool,
     transaction: TransactionId,
     mailbox: Rc<RefCell<Mailbox>>,
-    stage: Stage,
-    /// What is told of it when it ends, if somebody wants to know.
+    stage: AttemptStage,
+    /// Its record, if attempts are recorded.
     record: Option<Box<AttemptRecord>>,
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<ResultSet, TransactionError>>>>;
 
 impl Attempt {
-    /// Takes note of what is asked.
+    /// Adds a request to the attempt's record.
     fn note_request(&mut self, request: &Request) {
         let Some(record) = &mut self.record else {
             return;
@@ -172,7 +171,7 @@ impl Attempt {
         }
     }
 
-    /// Takes note of the answers to the last reads, and gives them as the procedure wants them.
+    /// Adds the answers to the last reads to the attempt's record, and returns them without versions.
     fn note_answers(&mut self, answers: Vec<Fetched>) -> Vec<Fetched> {
         if let Some(record) = &mut self.record {
             let first = record.reads.len() - answers.len();
@@ -183,7 +182,7 @@ impl Attempt {
         answers.into_iter().map(Fetched::into_answer).collect()
     }
 
-    /// Hands out the record.
+    /// Outputs the attempt's record.
     fn end<M>(&mut self, now: Ticks, outcome: AttemptOutcome, out: &mut NodeOutbox<M>) {
         if let Some(mut record) = self.record.take() {
             record.ended = Some(now);
@@ -193,25 +192,25 @@ impl Attempt {
     }
 }
 
-/// How far an attempt has come.
-enum Stage {
-    /// The procedure runs, or waits for a read (or, before its first step, for its declaration).
+/// An attempt's stage.
+enum AttemptStage {
+    /// The procedure runs or waits for a read. (Before its first step, it waits for its declaration.)
     Running(Running),
-    /// The procedure has returned this; its effects are being committed.
+    /// The procedure has returned this result, and the protocol commits its effects.
     Committing(ResultSet),
 }
 
-/// What is to be done next with an attempt.
+/// The next action on an attempt.
 enum Next {
-    /// Let the procedure run.
+    /// Poll the procedure.
     Poll,
-    /// Hand its request to the protocol.
-    Ask(Request),
-    /// Give it the protocol's answer.
-    Take(Reply),
+    /// Pass its request to the protocol.
+    Send(Request),
+    /// Pass it the protocol's reply.
+    Resume(Reply),
 }
 
-/// Something that happens at a time: kept in a heap, ties broken by order of setting.
+/// A timer, in a heap; ties are broken by the order of setting.
 struct Alarm {
     at: Ticks,
     order: u64,
@@ -251,7 +250,7 @@ impl Ord for Alarm {
 }
 
 impl<P: Protocol> Node<P> {
-    /// A node that has seen nothing yet; `home` is the partition that its protocol owns.
+    /// A node without history; `home` is the partition that its protocol owns.
     pub fn new(
         id: NodeId,
         home: PartitionId,
@@ -269,7 +268,7 @@ impl<P: Protocol> Node<P> {
             out: Outbox::default(),
             waiting: FxHashMap::default(),
             alarms: BinaryHeap::new(),
-            // A life's transactions have names of their own.
+            // Each incarnation's transactions have distinct names.
             next_sequence: options.incarnation.0.saturating_sub(1) << INCARNATION_SHIFT,
             next_alarm: 0,
             probe: ActivityProbe::default(),
@@ -278,43 +277,41 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// The same node, giving identity and serial columns only numbers above what the cluster's
-    /// tables hold.
+    /// Starts the node's identity and serial columns above these numbers.
     #[must_use]
     pub fn with_sequence_starts(self, starts: &SequenceStarts) -> Node<P> {
         self.sequences.start_after(starts);
         self
     }
 
-    /// Sequences that have passed what was written down of them, and up to where they may go from
-    /// now on.
+    /// The sequences that have passed their logged bounds, with the new bounds.
     pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
         self.sequences.passed_bounds()
     }
 
-    /// From now on says to this probe what it is at.
+    /// Reports the node's activity to this probe from now on.
     pub fn observe(&mut self, probe: ActivityProbe) {
         self.protocol.observe(probe.clone());
         self.probe = probe;
     }
 
-    /// Its protocol, to look at.
+    /// Its protocol.
     pub fn protocol(&self) -> &P {
         &self.protocol
     }
 
-    /// How many steps its protocol has taken, recovery being one: while this stays the same, so does the
-    /// protocol.
+    /// The number of steps that its protocol has taken, including recovery. The protocol's state is unchanged
+    /// while this number is.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Gives up the node for its protocol, and so its store.
+    /// The protocol with its store, without the node.
     pub fn into_protocol(self) -> P {
         self.protocol
     }
 
-    /// Calls that are running or waiting to be retried.
+    /// The number of calls that run or wait for a retry.
     pub fn calls(&self) -> usize {
         let retries = self
             .alarms
@@ -324,8 +321,7 @@ impl<P: Protocol> Node<P> {
         self.waiting.len() + retries
     }
 
-    /// The records of attempts that have not ended, in the order in which they began: what a node
-    /// that is lost would have left behind.
+    /// The records of open attempts, in the order in which they began: those that a crash would leave.
     pub fn open_attempts(&self) -> Vec<AttemptRecord> {
         // tidy: order-free because it is sorted below.
         let mut open: Vec<AttemptRecord> = self
@@ -361,19 +357,19 @@ impl<P: Protocol> Node<P> {
                 self.start(now, fresh, out);
             }
             NodeInput::Message { from, message } => {
-                self.tell(now, Input::Message { from, message });
+                self.step_protocol(now, Input::Message { from, message });
             }
-            NodeInput::Tick => self.ring(now, out),
+            NodeInput::Tick => self.run_due_timers(now, out),
             NodeInput::Restarted { node } => {
-                self.tell(now, Input::Restarted { node });
+                self.step_protocol(now, Input::Restarted { node });
             }
         }
-        self.settle(now, out);
+        self.deliver(now, out);
         self.probe.enter(before);
     }
 
-    /// Has the protocol take one input.
-    fn tell(&mut self, now: Ticks, input: Input<P::Message>) {
+    /// Runs one step of the protocol.
+    fn step_protocol(&mut self, now: Ticks, input: Input<P::Message>) {
         let before = self.probe.enter(Activity::Protocol);
         self.steps += 1;
         self.protocol.step(now, input, &mut self.out);
@@ -381,33 +377,33 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Runs every timer that is due.
-    fn ring(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
+    fn run_due_timers(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
         while self.alarms.peek().is_some_and(|alarm| alarm.0.at <= now) {
             let Some(Reverse(alarm)) = self.alarms.pop() else {
                 return;
             };
             match alarm.what {
                 AlarmKind::Protocol(timer) => {
-                    self.tell(now, Input::Timer(timer));
+                    self.step_protocol(now, Input::Timer(timer));
                 }
                 AlarmKind::Retry(retry) => self.start(now, *retry, out),
             }
-            self.settle(now, out);
+            self.deliver(now, out);
         }
     }
 
-    /// Delivers what the protocol has answered to whom it concerns, until nothing is left to do.
-    fn settle(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
-        // One at most, nearly always; what follows from one comes behind the others.
+    /// Delivers the protocol's replies, messages, records and timers, until none is left.
+    fn deliver(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
+        // Nearly always one reply at most; replies that follow from it come after the others.
         while !self.out.replies.is_empty() {
             let (transaction, reply) = self.out.replies.remove(0);
-            // A reply to an attempt that is gone answers a request that was overtaken by its end.
+            // A reply may come after its attempt has ended.
             if let Some(attempt) = self.waiting.remove(&transaction.sequence) {
-                self.drive(now, attempt, Next::Take(reply), out);
+                self.drive(now, attempt, Next::Resume(reply), out);
             }
         }
-        hand_on(&mut self.out.records, &mut out.records);
-        hand_on(&mut self.out.messages, &mut out.messages);
+        append_all(&mut self.out.records, &mut out.records);
+        append_all(&mut self.out.messages, &mut out.messages);
         while !self.out.timers.is_empty() {
             let (at, timer) = self.out.timers.remove(0);
             self.set_alarm(at, AlarmKind::Protocol(timer));
@@ -423,7 +419,7 @@ impl<P: Protocol> Node<P> {
         }));
     }
 
-    /// Makes an attempt of a call.
+    /// Starts an attempt of a call.
     fn start(&mut self, now: Ticks, retry: Retry, out: &mut NodeOutbox<P::Message>) {
         let Retry {
             call,
@@ -494,12 +490,12 @@ impl<P: Protocol> Node<P> {
             deferral,
             transaction,
             mailbox,
-            stage: Stage::Running(running),
+            stage: AttemptStage::Running(running),
             record,
         };
         if !attempt.call.session.is_empty() {
             let request = Request::Follow(attempt.call.session.clone());
-            self.tell(
+            self.step_protocol(
                 now,
                 Input::Request {
                     transaction,
@@ -510,13 +506,13 @@ impl<P: Protocol> Node<P> {
         let first = if declared.is_empty() {
             Next::Poll
         } else {
-            Next::Ask(Request::Declare(declared))
+            Next::Send(Request::Declare(declared))
         };
         self.drive(now, attempt, first, out);
     }
 
-    /// The accesses that are known before the procedure runs, sorted by partition and key, each
-    /// once.
+    /// The accesses that are known before the procedure runs, sorted by partition and key, without
+    /// duplicates.
     fn declared(&self, call: &Call) -> Vec<PartitionRead> {
         let router = &self.planned.execution.router;
         let Work::Procedure(number) = call.work else {
@@ -543,7 +539,7 @@ impl<P: Protocol> Node<P> {
         declared.sort_by(|a, b| {
             a.partition
                 .cmp(&b.partition)
-                .then_with(|| place(&a.read).cmp(&place(&b.read)))
+                .then_with(|| declaration_order(&a.read).cmp(&declaration_order(&b.read)))
         });
         declared.dedup_by(|next, kept| {
             let same = next.partition == kept.partition && same_items(&next.read, &kept.read);
@@ -555,8 +551,8 @@ impl<P: Protocol> Node<P> {
         declared
     }
 
-    /// Takes an attempt as far as it comes without waiting for others: lets the procedure run,
-    /// hands its requests to the protocol, and goes on with answers that come within the step.
+    /// Runs an attempt until it waits: polls the procedure, passes its requests to the protocol, and
+    /// continues with replies that come within the step.
     fn drive(
         &mut self,
         now: Ticks,
@@ -567,45 +563,45 @@ impl<P: Protocol> Node<P> {
         loop {
             next = match next {
                 Next::Poll => match self.poll(now, &mut attempt) {
-                    Ok(request) => Next::Ask(request),
+                    Ok(request) => Next::Send(request),
                     Err(reason) => return self.aborted(now, attempt, reason, out),
                 },
-                Next::Ask(request) => {
+                Next::Send(request) => {
                     let transaction = attempt.transaction;
                     attempt.note_request(&request);
                     let request = Input::Request {
                         transaction,
                         request,
                     };
-                    self.tell(now, request);
+                    self.step_protocol(now, request);
                     match self
                         .out
                         .replies
                         .iter()
                         .position(|(to, _)| *to == transaction)
                     {
-                        Some(at) => Next::Take(self.out.replies.remove(at).1),
+                        Some(at) => Next::Resume(self.out.replies.remove(at).1),
                         None => {
                             self.waiting.insert(transaction.sequence, attempt);
                             return;
                         }
                     }
                 }
-                Next::Take(Reply::Declared) => Next::Poll,
-                Next::Take(Reply::Fetched(mut answers)) => {
+                Next::Resume(Reply::Declared) => Next::Poll,
+                Next::Resume(Reply::Fetched(mut answers)) => {
                     if matches!(answers.first(), Some(Fetched::Recorded(_))) {
                         answers = attempt.note_answers(answers);
                     }
                     attempt.mailbox.borrow_mut().response = Some(answers);
                     Next::Poll
                 }
-                Next::Take(Reply::Committed {
+                Next::Resume(Reply::Committed {
                     slots,
                     timestamp,
                     session,
                 }) => {
                     attempt.end(now, AttemptOutcome::Committed(timestamp), out);
-                    let Stage::Committing(mut result) = attempt.stage else {
+                    let AttemptStage::Committing(mut result) = attempt.stage else {
                         unreachable!("{:?} committed while it runs", attempt.transaction)
                     };
                     result.resolve(&by_slot(slots));
@@ -618,24 +614,21 @@ impl<P: Protocol> Node<P> {
                     });
                     return;
                 }
-                Next::Take(Reply::Aborted(reason)) => {
+                Next::Resume(Reply::Aborted(reason)) => {
                     return self.aborted(now, attempt, reason, out);
                 }
-                Next::Take(reply) => {
-                    unreachable!("{reply:?} answers nothing that a node asks")
+                Next::Resume(reply) => {
+                    unreachable!("{reply:?} is no reply to a node's request")
                 }
             };
         }
     }
 
-    /// Lets the procedure run until it waits or returns. What it then asks of the protocol, or why
-    /// the attempt ends.
+    /// Polls the procedure until it waits or returns. Returns its request to the protocol, or why the
+    /// attempt ends.
     fn poll(&mut self, now: Ticks, attempt: &mut Attempt) -> Result<Request, AbortReason> {
-        let Stage::Running(running) = &mut attempt.stage else {
-            unreachable!(
-                "{:?} was asked to go on while it commits",
-                attempt.transaction
-            )
+        let AttemptStage::Running(running) = &mut attempt.stage else {
+            unreachable!("{:?} is polled while it commits", attempt.transaction)
         };
         match running
             .as_mut()
@@ -644,11 +637,11 @@ impl<P: Protocol> Node<P> {
             Poll::Pending => {
                 let request = attempt.mailbox.borrow_mut().request.take();
                 Ok(Request::Read(
-                    request.expect("a procedure waits for its own reads alone"),
+                    request.expect("a procedure waits only for its own reads"),
                 ))
             }
             Poll::Ready(Ok(result)) => {
-                attempt.stage = Stage::Committing(result);
+                attempt.stage = AttemptStage::Committing(result);
                 Ok(Request::Commit(attempt.mailbox.borrow_mut().take_effects()))
             }
             Poll::Ready(Err(error)) => {
@@ -657,7 +650,7 @@ impl<P: Protocol> Node<P> {
                     transaction,
                     request: Request::Abort,
                 };
-                self.tell(now, abort);
+                self.step_protocol(now, abort);
                 attempt.deferral &= !attempt.mailbox.borrow().deferral_failed;
                 Err(match error {
                     TransactionError::Failed(error) => AbortReason::Failed(error),
@@ -667,7 +660,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Ends an attempt that did not commit: with an outcome, or to be made again.
+    /// Ends an aborted attempt: outputs the call's outcome, or schedules a retry.
     fn aborted(
         &mut self,
         now: Ticks,
@@ -741,20 +734,20 @@ impl<P: Protocol> Node<P> {
 }
 
 impl<P: Durable> Node<P> {
-    /// What it had made durable has been replayed: goes on with what was under way.
+    /// Recovers after the replay of the log: continues the protocol's open transactions.
     pub fn recover(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
         self.steps += 1;
         self.protocol.recover(now, &mut self.out);
-        self.settle(now, out);
+        self.deliver(now, out);
     }
 }
 
-/// A transaction's number has so many bits below those of the node's life: enough for 68 thousand
-/// million attempts in each of 4,096 lives, in the 48 bits that a unique number leaves for it.
+/// The bits of a transaction's number below those of the node's incarnation. Of the 48 bits that a unique
+/// number has for both, they leave 4,096 incarnations with 68 thousand million attempts each.
 const INCARNATION_SHIFT: u32 = 36;
 
-/// Appends all of `from` to `to`.
-fn hand_on<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
+/// Moves all of `from` to the end of `to`.
+fn append_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
     if to.is_empty() {
         std::mem::swap(from, to);
     } else if !from.is_empty() {
@@ -776,8 +769,8 @@ fn by_slot(slots: Vec<(SlotId, Value)>) -> Vec<Value> {
     values
 }
 
-/// Where a read stands in the order in which items are declared.
-fn place(read: &Read) -> (u16, u32, Vec<u8>, Vec<u8>) {
+/// A read's sort key in a declaration.
+fn declaration_order(read: &Read) -> (u16, u32, Vec<u8>, Vec<u8>) {
     let index =
         |index: &Option<anabranch_types::IndexId>| index.map_or(0, |index| u32::from(index.0) + 1);
     match read {
@@ -796,7 +789,7 @@ fn place(read: &Read) -> (u16, u32, Vec<u8>, Vec<u8>) {
     }
 }
 
-/// Whether two reads name the same items, whatever their order and limit.
+/// Whether two reads have the same items, direction and limit.
 fn same_items(a: &Read, b: &Read) -> bool {
     match (a, b) {
         (Read::Point { table: t, key: k }, Read::Point { table: u, key: l }) => t == u && k == l,

@@ -1,9 +1,9 @@
-//! A transaction's own writes, folded into what it reads.
+//! Read your own writes: a transaction's effects, applied to the answers of its reads.
 //!
-//! Effects stay with the transaction until commit. A later read of the same table sees them: rows
-//! inserted appear, rows deleted disappear, and row programs are run on the rows they start from.
-//! Values that are pending until commit never come up here: `sql` defers no UPDATE whose result,
-//! or whose row, the procedure reads again.
+//! Effects stay with the transaction until commit. A later read of the same table sees them: inserted
+//! rows appear, deleted rows disappear, and row programs run on the rows that they update. Values that
+//! are pending until commit do not occur here: `sql` defers no UPDATE whose result or row the procedure
+//! reads again.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use anabranch_types::{
     Schema, TableId,
 };
 
-/// One effect of the transaction and where it will be applied.
+/// One effect of the transaction, with its partition.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnWrite {
     pub partition: PartitionId,
@@ -23,7 +23,7 @@ pub(crate) struct OwnWrite {
 }
 
 impl OwnWrite {
-    /// Whether part of what it writes is known at commit alone.
+    /// Whether a part of the effect is known only at commit.
     pub(crate) fn is_pending(&self) -> bool {
         is_pending(&self.effect)
     }
@@ -36,7 +36,7 @@ fn is_pending(effect: &Effect) -> bool {
 /// Whether an own effect may change the answer to a read.
 ///
 /// A key that is known only at commit may be anywhere in its table.
-fn concerns(effect: &Effect, read: &Read) -> bool {
+fn may_affect(effect: &Effect, read: &Read) -> bool {
     if effect.table() != read.table() {
         return false;
     }
@@ -50,12 +50,12 @@ fn concerns(effect: &Effect, read: &Read) -> bool {
 }
 
 /// Whether any own write may change the answer to a read.
-pub(crate) fn is_concerned(read: &Read, writes: &[OwnWrite]) -> bool {
-    writes.iter().any(|write| concerns(&write.effect, read))
+pub(crate) fn may_change_answer(read: &Read, writes: &[OwnWrite]) -> bool {
+    writes.iter().any(|write| may_affect(&write.effect, read))
 }
 
-/// What to ask for in place of `read`, so that own writes can be folded into the answer: as many
-/// more rows than its limit as own writes may take away.
+/// The read to send in place of `read`, so that own writes can be applied to the answer: its limit is
+/// higher by the number of rows that own writes may remove.
 pub(crate) fn widen(read: &Read, writes: &[OwnWrite]) -> Read {
     let mut wide = read.clone();
     if let Read::Range {
@@ -64,15 +64,15 @@ pub(crate) fn widen(read: &Read, writes: &[OwnWrite]) -> Read {
     {
         let own = writes
             .iter()
-            .filter(|write| concerns(&write.effect, read))
+            .filter(|write| may_affect(&write.effect, read))
             .count();
         *limit = limit.saturating_add(u32::try_from(own).unwrap_or(u32::MAX));
     }
     wide
 }
 
-/// The rows that reads of secondary indexes need beside what they find: those that own updates
-/// start from, for an update may move a row into the range.
+/// The rows that own updates change, if a read uses a secondary index of their table: an update may move a
+/// row into the read's range.
 pub(crate) fn bases(reads: &[Read], writes: &[OwnWrite]) -> Vec<(TableId, Key)> {
     let by_index = |read: &Read, of: TableId| matches!(read, Read::Range { table, index: Some(_), .. } if *table == of);
     let mut bases: Vec<(TableId, Key)> = writes
@@ -88,7 +88,7 @@ pub(crate) fn bases(reads: &[Read], writes: &[OwnWrite]) -> Vec<(TableId, Key)> 
     bases
 }
 
-/// The own writes of one transaction, ready to be folded into answers.
+/// The own writes of one transaction, ready to be applied to answers.
 pub(crate) struct Overlay<'t> {
     schema: &'t Schema,
     programs: &'t dyn RowPrograms,
@@ -117,14 +117,14 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    /// The answer to `read` as the transaction sees it. `answer` is what [`widen`] asked for; a
-    /// range's own limit is applied here.
+    /// The answer to `read` with own writes applied. `answer` is the answer to the [widened](widen) read;
+    /// the range's own limit is applied here.
     pub(crate) fn fold(&self, read: &Read, answer: Fetched) -> Result<Fetched, TransactionError> {
         let mut own: Vec<&Effect> = self
             .writes
             .iter()
             .map(|write| &write.effect)
-            .filter(|effect| concerns(effect, read))
+            .filter(|effect| may_affect(effect, read))
             .collect();
         match (read, answer) {
             (_, answer) if own.is_empty() => Ok(answer),
@@ -176,7 +176,7 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    /// Takes the row with this primary key out of what was found in the order of an index.
+    /// Removes the row with this primary key from rows in the order of an index.
     fn take(&self, found: &mut BTreeMap<Key, (Key, Row)>, key: &Key) -> Option<(Key, Row)> {
         let place = found
             .iter()
@@ -229,8 +229,7 @@ impl<'t> Overlay<'t> {
     }
 }
 
-/// Where a row stands in the order of an index: its primary key, or the indexed columns' values
-/// followed by it.
+/// A row's sort key in an index: its primary key, or the indexed columns' values followed by it.
 fn order_key(schema: &Schema, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> Key {
     if index.is_none() {
         return key.clone();
@@ -249,7 +248,7 @@ fn order_key(schema: &Schema, table: TableId, index: Option<IndexId>, key: &Key,
     order
 }
 
-/// Two partitions' parts of one range, as one answer in the range's order.
+/// Merges two partitions' answers to one range, in the range's order.
 pub(crate) fn merge(schema: &Schema, read: &Read, one: Fetched, other: Fetched) -> Fetched {
     match (read, one, other) {
         (

@@ -1,10 +1,10 @@
-//! What a node tells of each attempt when it is asked to: for recorded histories.
+//! Records of attempts, for recorded histories.
 //!
-//! Off by default ([`crate::NodeOptions::records`]), and then nothing is gathered. When it is on,
-//! each attempt leaves an [`AttemptRecord`] when it ends: what it read and, if its stores record
-//! as well, from which versions; its effects as the protocol got them; and its outcome. Which
-//! items were written is told by the stores ([`anabranch_storage::Installed`]): a deferred effect
-//! knows its key only where it is installed.
+//! They are off by default ([`crate::NodeOptions::records`]). When they are on, each attempt outputs an
+//! [`AttemptRecord`] when it ends: its reads and, if the stores record as well, the versions that they
+//! returned; its effects as sent to the protocol; and its outcome. The items written are recorded by the
+//! stores ([`anabranch_storage::Installed`]), since a deferred effect has its key only where it is
+//! installed.
 
 use std::sync::Arc;
 
@@ -16,47 +16,47 @@ use crate::call::{CallId, Work};
 /// One attempt of one call, from its first step to its end.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
-    /// Names the attempt in the cluster.
+    /// The attempt's name in the cluster.
     pub transaction: TransactionId,
-    /// The call that it was made for.
+    /// Its call.
     pub call: CallId,
-    /// What was called.
+    /// The procedure or statement.
     pub work: Work,
-    /// With these arguments.
+    /// Its arguments.
     pub arguments: Arc<[Value]>,
-    /// Counted from 1 for each call.
+    /// The attempt's number within its call, from 1.
     pub attempt: u32,
     /// When the attempt began.
     pub began: Ticks,
-    /// When it ended; none if it has not.
+    /// When it ended; `None` if it has not.
     pub ended: Option<Ticks>,
-    /// What it read, in the order in which the answers were given to the procedure. Own writes are
-    /// not in these answers.
+    /// Its reads, in the order in which the procedure got the answers. The answers do not include own
+    /// writes.
     pub reads: Vec<RecordedRead>,
-    /// Its effects, in order of execution on each partition; empty before it asks to commit.
+    /// Its effects, in order of execution on each partition; empty before its commit request.
     pub effects: Vec<PartitionEffects>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: AttemptOutcome,
 }
 
 /// One read of an attempt.
 #[derive(Clone, Debug)]
 pub struct RecordedRead {
-    /// The partition that was asked.
+    /// The partition.
     pub partition: PartitionId,
-    /// What was asked.
+    /// The read.
     pub read: Read,
     /// The answer: [`Fetched::Recorded`] if the partition's store records.
     pub fetched: Fetched,
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
     /// It has committed at this timestamp.
     Committed(Timestamp),
-    /// It left no trace.
+    /// It has aborted, without effects.
     Aborted(AbortReason),
-    /// It has not ended. If its node is lost, nobody will be told.
+    /// It has not ended. If its node is lost, its client gets no answer.
     Open,
 }

@@ -1,9 +1,9 @@
-//! Which partition an item lives on.
+//! Routing of items to partitions.
 //!
-//! A table is placed by columns of its key ([`Placement`]). The partition of a row, of a key and of
-//! a range of keys all follow from the values of those columns: one integer column is taken modulo
-//! the number of partitions (so consecutive ids spread evenly and a person can tell where a row
-//! is), anything else is hashed.
+//! A table is placed by columns of its key ([`Placement`]). The values of those columns determine the
+//! partition of a row, of a key and of a range of keys. A single integer column is taken modulo the
+//! number of partitions, so that consecutive ids spread evenly and people can see where a row is; any
+//! other value is hashed.
 
 use anabranch_types::random::mix;
 use anabranch_types::{
@@ -11,18 +11,18 @@ use anabranch_types::{
     TableId, Value, key::KeyReader,
 };
 
-/// Where a read must be asked, or an effect applied.
+/// The partitions of a read or an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// On this one partition.
+    /// This partition.
     One(PartitionId),
-    /// Every partition has all of it: any will do.
+    /// Any partition: each has all of it.
     Anywhere,
-    /// Each partition has a part of it.
+    /// All partitions: each has a part of it.
     Everywhere,
 }
 
-/// Answers where items live, for one schema, its placements and a number of partitions.
+/// Routes items, for one schema, its placements and a number of partitions.
 #[derive(Clone, Debug)]
 pub struct Router {
     partitions: u16,
@@ -113,7 +113,7 @@ impl Router {
         Router { partitions, tables }
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn partitions(&self) -> u16 {
         self.partitions
     }
@@ -123,7 +123,7 @@ impl Router {
         &self.tables[table.index()].placement
     }
 
-    /// Where to ask for `read`.
+    /// The partitions of a read.
     pub fn read(&self, read: &Read) -> Target {
         match read {
             Read::Point { table, key } => self.key(*table, key),
@@ -136,8 +136,8 @@ impl Router {
         }
     }
 
-    /// Where the row with this primary key lives: [`Target::Everywhere`] (somewhere) when the key
-    /// does not tell, as a hidden key does not.
+    /// The partition of the row with this primary key; [`Target::Everywhere`] when the key does not
+    /// determine it, as a hidden key does not.
     pub fn key(&self, table: TableId, key: &Key) -> Target {
         self.encoded(table, None, key)
     }
@@ -146,7 +146,7 @@ impl Router {
         self.encoded(table, index, &range.prefix)
     }
 
-    /// Where all rows of a table are, where none is apart from the others.
+    /// The partition of a whole table, if all its rows are together.
     #[inline]
     fn whole(&self, route: &TableRoute) -> Option<Target> {
         match route.placement {
@@ -201,11 +201,11 @@ impl Router {
         Some(self.of_hash(hash))
     }
 
-    /// Where a row lives whose placing columns have these values, in the placement's order: what
-    /// [`Router::row`] says of the whole row. [`Target::Anywhere`] when no row can have them.
+    /// The partition of a row by the values of its placement columns, in the placement's order; equal to
+    /// [`Router::row`] of the whole row. [`Target::Anywhere`] when no row can have these values.
     ///
     /// # Panics
-    /// When there is not one value for each placing column, or one is of another kind.
+    /// When there is not one value for each placement column, or a value has another type.
     pub fn placed(&self, table: TableId, values: &[Value]) -> Target {
         let route = &self.tables[table.index()];
         if let Some(target) = self.whole(route) {
@@ -229,7 +229,7 @@ impl Router {
         Target::One(self.of_hash(hash))
     }
 
-    /// Where a row lives, by its values.
+    /// The partition of a row, by its values.
     pub fn row(&self, table: TableId, row: &Row) -> Target {
         let route = &self.tables[table.index()];
         if let Some(target) = self.whole(route) {
@@ -259,7 +259,7 @@ impl Router {
     }
 }
 
-/// FNV-1a: stable across versions and machines, as a placement has to be.
+/// FNV-1a, which is stable across versions and machines, as a placement has to be.
 struct Fnv(u64);
 
 impl Fnv {

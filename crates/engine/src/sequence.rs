@@ -1,15 +1,15 @@
-//! Numbers for identity and serial columns, drawn at each node without asking another.
+//! Sequences of identity and serial columns, local to each node.
 //!
-//! Of *n* nodes the one with number *k* draws *k* + 1, *k* + 1 + *n*, *k* + 1 + 2*n* and so on, for each
-//! column by itself: small numbers, as PostgreSQL's users expect them, and no two nodes draw the
-//! same. They come in order at one node, not in the cluster. As in PostgreSQL, a number is not
-//! given out again after an abort; unlike there, a sequence starts after what its table held when
-//! the node started, so that rows loaded with numbers of their own are not met. A number that a
-//! user chooses himself (`BY DEFAULT`) does not move the sequence; meeting it is a duplicate key.
+//! Of *n* nodes, node *k* draws *k* + 1, *k* + 1 + *n*, *k* + 1 + 2*n* and so on, for each column
+//! separately. So numbers are small, as PostgreSQL's users expect, and no two nodes draw the same. They
+//! ascend at one node, not in the cluster. As in PostgreSQL, a number is not reused after an abort.
+//! Unlike there, a sequence starts above the numbers in its table when the node started, so that it does
+//! not collide with loaded rows. A number that a user chooses (`BY DEFAULT`) does not move the sequence;
+//! a collision with it is a duplicate key.
 //!
-//! A node that keeps a log writes down up to where it may draw, ahead of what it draws, and goes on
-//! above that when it comes back. Without one, a restarted node draws anew after the highest number
-//! that the stores it is [given](SequenceStarts::of) hold.
+//! A node with a log records a bound ahead of the numbers that it draws, and continues above the bound
+//! after a restart. Without a log, a restarted node starts above the highest number in the stores that it
+//! is [given](SequenceStarts::of).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,26 +21,26 @@ use anabranch_types::{ColumnIndex, Key, KeyRange, PartitionId, Read, TableId};
 
 use crate::application::PlannedApplication;
 
-/// The highest number that each identity or serial column holds.
+/// The highest number of each identity or serial column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SequenceStarts {
     highest: BTreeMap<(TableId, ColumnIndex), i64>,
 }
 
 impl SequenceStarts {
-    /// Each column and its number.
+    /// The columns with their numbers.
     pub(crate) fn all(&self) -> impl Iterator<Item = (TableId, ColumnIndex, i64)> + '_ {
         let all = self.highest.iter();
         all.map(|((table, column), highest)| (*table, *column, *highest))
     }
 
-    /// Adds that a column may hold a number.
+    /// Raises a column's number to at least this one.
     pub fn include(&mut self, table: TableId, column: ColumnIndex, number: i64) {
         let held = self.highest.entry((table, column)).or_insert(number);
         *held = number.max(*held);
     }
 
-    /// What the newest rows of these stores hold. Only tables that have such a column are read.
+    /// The highest numbers in the newest rows of these stores. Reads only tables that have such a column.
     pub fn of<'s>(
         planned: &PlannedApplication,
         stores: impl IntoIterator<Item = &'s Store>,
@@ -74,7 +74,7 @@ impl SequenceStarts {
                         *held = number.max(*held);
                     }
                 });
-                read.expect("the newest versions are always there");
+                read.expect("the newest versions are always readable");
             }
         }
         SequenceStarts { highest }
@@ -86,18 +86,17 @@ impl SequenceStarts {
 pub(crate) struct NodeSequences {
     first: i64,
     stride: i64,
-    /// What each sequence gives next, once it has been asked or told where to start; `None` after
-    /// its end.
+    /// The next number of each sequence that has been used or started; `None` after its end.
     next: RefCell<BTreeMap<(TableId, ColumnIndex), Option<i64>>>,
-    /// Up to where each sequence may be drawn from before that is written down.
+    /// The logged bound of each sequence.
     bounds: RefCell<BTreeMap<(TableId, ColumnIndex), i64>>,
 }
 
-/// So many numbers of a sequence are written down as drawn at once.
+/// How many numbers ahead a sequence's bound is logged.
 const AHEAD: i64 = 1_000;
 
 impl NodeSequences {
-    /// The sequences of the node that owns the partition `home` of so many.
+    /// The sequences of the node that owns the partition `home` of `partitions`.
     pub(crate) fn new(home: PartitionId, partitions: u16) -> NodeSequences {
         NodeSequences {
             first: i64::from(home.0) + 1,
@@ -107,12 +106,12 @@ impl NodeSequences {
         }
     }
 
-    /// The sequences that have passed their bounds since this was asked last, and the new bounds.
+    /// The sequences that have passed their bounds since the last call, with the new bounds.
     pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
         let (next, mut bounds) = (self.next.borrow(), self.bounds.borrow_mut());
         let mut passed = Vec::new();
         for ((table, column), due) in next.iter() {
-            // After its end nothing is drawn any more.
+            // A sequence at its end draws no number.
             let due = due.unwrap_or(i64::MAX);
             let bound = bounds.entry((*table, *column)).or_insert(i64::MIN);
             if due > *bound {
@@ -124,7 +123,7 @@ impl NodeSequences {
         passed
     }
 
-    /// From now on each sequence gives numbers above these only.
+    /// Moves each sequence above these numbers.
     pub(crate) fn start_after(&self, starts: &SequenceStarts) {
         let mut next = self.next.borrow_mut();
         for (sequence, highest) in &starts.highest {
@@ -133,7 +132,7 @@ impl NodeSequences {
         }
     }
 
-    /// The first of a sequence's numbers from `due` on that is not below `least`.
+    /// The first number of a sequence from `due` on that is not below `least`.
     fn at_least(&self, due: i64, least: i64) -> Option<i64> {
         let behind = least.saturating_sub(due).max(0);
         let steps = behind / self.stride + i64::from(behind % self.stride > 0);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_starts_after_what_was_loaded() {
+    fn a_sequence_starts_above_the_loaded_numbers() {
         for highest in [-5, 0, 1, 6, 7, 8, 1_000] {
             let nodes = [0, 1, 2].map(|home| NodeSequences::new(PartitionId(home), 3));
             let mut first: Vec<i64> = nodes
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_ends_and_never_begins_again() {
+    fn a_sequence_ends_and_does_not_start_again() {
         let sequences = NodeSequences::new(PartitionId(0), 1);
         sequences.start_after(&starting_after(i64::MAX - 2));
         assert_eq!(

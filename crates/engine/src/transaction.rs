@@ -1,8 +1,8 @@
-//! One attempt of one transaction, as its procedure sees it.
+//! One attempt of a transaction: the interface to its procedure.
 //!
-//! The procedure runs as a future that the node polls. When it awaits a read, the requests are left
-//! in a mailbox that it shares with the node; the node hands them to the protocol and puts the
-//! answer back. Effects are gathered here until commit, and folded into later reads ([`overlay`]).
+//! The procedure runs as a future that the node polls. When it awaits a read, it puts the requests into
+//! a mailbox that it shares with the node; the node passes them to the protocol and puts the answers
+//! back. Effects are collected here until commit, and applied to later reads ([`overlay`]).
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,27 +21,27 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::application::PlannedApplication;
-use crate::limits::{Size, TransactionLimits};
+use crate::limits::{TransactionLimits, TransactionSize};
 use crate::overlay::{self, OwnWrite};
 use crate::range_cache::RangeCache;
 use crate::routing::Target;
 use crate::sequence::NodeSequences;
 
-/// Where each of some reads is answered.
+/// The target of each of several reads.
 type Targets = SmallVec<[Target; 8]>;
 
-/// The attempt's side of the mailbox, and what it has gathered.
+/// The state that an attempt shares with its node.
 pub(crate) struct Mailbox {
-    /// Reads that the procedure waits for.
+    /// The reads that the procedure waits for.
     pub request: Option<Vec<PartitionRead>>,
-    /// Their answer.
+    /// Their answers.
     pub response: Option<Vec<Fetched>>,
-    /// Effects so far, in order of execution.
+    /// The effects so far, in order of execution.
     pub writes: Vec<OwnWrite>,
-    /// Set when deferral led nowhere and the next attempt must do without.
+    /// Whether a deferral failed and the next attempt has to run without.
     pub deferral_failed: bool,
-    /// How large it has become.
-    size: Size,
+    /// The transaction's size.
+    size: TransactionSize,
 }
 
 impl Mailbox {
@@ -51,7 +51,7 @@ impl Mailbox {
             response: None,
             writes: Vec::new(),
             deferral_failed: false,
-            size: Size::new(limits),
+            size: TransactionSize::new(limits),
         }))
     }
 
@@ -84,7 +84,7 @@ impl Mailbox {
     }
 }
 
-/// What identifies an attempt and does not change while it runs.
+/// The constants of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptIdentity {
     /// The partition of the node that runs it.
@@ -105,13 +105,13 @@ pub struct NodeTransaction {
     known: KnownRows,
     /// Ranges that other partitions have returned.
     ranges: RangeCache,
-    /// Where rows with hidden keys were found.
+    /// The partitions where rows with hidden keys were found.
     hidden: FxHashMap<(TableId, Key), PartitionId>,
     /// The partition that produces each slot; `None` until the effect is written.
     slots: Vec<Option<PartitionId>>,
     uniques: u64,
     sequences: Rc<NodeSequences>,
-    /// Whether all that is read now is a guard: an assertion is evaluated.
+    /// Whether all reads are guards, because an assertion is evaluated.
     guards_all: bool,
 }
 
@@ -136,12 +136,10 @@ impl NodeTransaction {
         }
     }
 
-    /// Evaluates the assertions that a procedure could break alone, on its writes and all that it
-    /// can see.
+    /// Evaluates the assertions that a procedure could violate alone, with its own writes included.
     ///
     /// # Errors
-    /// SQLSTATE `23514` with the assertion's name if one is violated; what its evaluation raises, and
-    /// what the transaction gives up for.
+    /// SQLSTATE `23514` with the assertion's name if one is violated; errors of the evaluation; a retry.
     pub(crate) async fn check_assertions(
         &mut self,
         procedure: usize,
@@ -154,7 +152,7 @@ impl NodeTransaction {
             if mailbox.writes.iter().any(OwnWrite::is_pending) {
                 mailbox.deferral_failed = true;
                 return Err(TransactionError::Retry(
-                    "an assertion is evaluated on values that are known at commit alone",
+                    "an assertion depends on values that are known only at commit",
                 ));
             }
         }
@@ -176,14 +174,14 @@ impl NodeTransaction {
         Ok(())
     }
 
-    /// Takes note of a row that was read, if its table loses none.
+    /// Remembers a row that was read, if its table's rows are permanent.
     fn remember(&mut self, table: TableId, key: &Key) {
         if self.planned.execution.is_permanent(table) {
             self.known.note(table, key, &[]);
         }
     }
 
-    /// Takes note of what an own effect says about the existence of its row.
+    /// Remembers whether the row of an own effect exists.
     fn note_own(&mut self, effect: &Effect) {
         match effect {
             Effect::Insert {
@@ -207,7 +205,10 @@ impl NodeTransaction {
     /// Whether own writes may change the answer to any of these reads.
     fn overlaps(&self, reads: &[Read]) -> bool {
         let writes = &self.mailbox.borrow().writes;
-        !writes.is_empty() && reads.iter().any(|read| overlay::is_concerned(read, writes))
+        !writes.is_empty()
+            && reads
+                .iter()
+                .any(|read| overlay::may_change_answer(read, writes))
     }
 
     fn partitions(&self, target: Target) -> std::ops::Range<u16> {
@@ -218,7 +219,7 @@ impl NodeTransaction {
         }
     }
 
-    /// Asks for `reads` (not looking at own writes) and gathers one answer a read.
+    /// Fetches `reads`, without regard to own writes, and returns one answer a read.
     async fn fetch(
         &mut self,
         access: Access,
@@ -252,16 +253,16 @@ impl NodeTransaction {
                     access,
                 })
                 .collect();
-            let answers = self.ask(requests).await?;
+            let answers = self.request(requests).await?;
             if let Some(range) = kept {
                 self.ranges.insert(range, &answers[0]);
             }
             return Ok(answers);
         }
         if !targets.contains(&Target::Everywhere)
-            && !reads.iter().any(|read| self.hides_keys(read.table()))
+            && !reads.iter().any(|read| self.has_hidden_keys(read.table()))
         {
-            return self.fetch_apart(access, reads, &targets).await;
+            return self.fetch_from_several(access, reads, &targets).await;
         }
         let mut requests: Vec<(PartitionId, usize)> = Vec::with_capacity(reads.len());
         for (place, target) in targets.into_iter().enumerate() {
@@ -277,12 +278,12 @@ impl NodeTransaction {
                 access,
             })
             .collect();
-        let answers = self.ask(asked).await?;
+        let answers = self.request(asked).await?;
         let planned = Arc::clone(&self.planned);
         let schema = planned.application.schema();
         let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
         for ((partition, place), answer) in requests.into_iter().zip(answers) {
-            self.note_hidden(&reads[place], partition, &answer);
+            self.note_hidden_keys(&reads[place], partition, &answer);
             let slot = &mut gathered[place];
             *slot = Some(match slot.take() {
                 None => answer,
@@ -295,8 +296,8 @@ impl NodeTransaction {
             .collect())
     }
 
-    /// Asks several partitions for `reads`, each of which one partition answers.
-    async fn fetch_apart(
+    /// Fetches `reads` from several partitions, each read from one of them.
+    async fn fetch_from_several(
         &mut self,
         access: Access,
         mut reads: Vec<Read>,
@@ -320,7 +321,7 @@ impl NodeTransaction {
             }
         });
         let asked = asked.collect();
-        let answers = self.ask(asked).await?;
+        let answers = self.request(asked).await?;
         let mut gathered = Vec::new();
         gathered.resize_with(answers.len(), || Fetched::Point(None));
         for ((_, place), answer) in order.into_iter().zip(answers) {
@@ -329,16 +330,16 @@ impl NodeTransaction {
         Ok(gathered)
     }
 
-    /// Whether a table's rows have keys that nobody has given them.
-    fn hides_keys(&self, table: TableId) -> bool {
+    /// Whether a table has no primary key, so that its rows have hidden keys.
+    fn has_hidden_keys(&self, table: TableId) -> bool {
         let schema = self.planned.application.schema();
         schema.table(table).primary_key.is_empty()
     }
 
-    /// A hidden key does not tell where its row lives, so it is noted when the row is found.
-    fn note_hidden(&mut self, read: &Read, partition: PartitionId, answer: &Fetched) {
+    /// Remembers the partitions of rows with hidden keys, which do not determine them.
+    fn note_hidden_keys(&mut self, read: &Read, partition: PartitionId, answer: &Fetched) {
         let table = read.table();
-        if self.hides_keys(table)
+        if self.has_hidden_keys(table)
             && let Fetched::Range(rows) = answer
         {
             for (key, _) in rows {
@@ -347,18 +348,21 @@ impl NodeTransaction {
         }
     }
 
-    async fn ask(&self, requests: Vec<PartitionRead>) -> Result<Vec<Fetched>, TransactionError> {
+    async fn request(
+        &self,
+        requests: Vec<PartitionRead>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
         {
             let mut mailbox = self.mailbox.borrow_mut();
             let added = mailbox.size.add_reads(&requests);
             added.map_err(TransactionError::Failed)?;
             mailbox.request = Some(requests);
         }
-        Ok(Answer(&self.mailbox).await)
+        Ok(ResponseFuture(&self.mailbox).await)
     }
 
-    /// Reads whose answers own writes may change: more widely, with the rows that own updates start
-    /// from, own writes folded in.
+    /// Fetches reads whose answers own writes may change: with wider limits and the rows that own updates
+    /// change. Applies the own writes to the answers.
     async fn read_through_writes(
         &mut self,
         access: Access,
@@ -410,7 +414,7 @@ impl NodeTransaction {
         }
     }
 
-    /// Deferred values can be used on the partition that produces them alone.
+    /// Checks that deferred values are used only on the partition that produces them.
     fn check_slots(
         &mut self,
         partition: PartitionId,
@@ -446,22 +450,22 @@ impl Transaction for NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        // What is read for a write that is not deferred is written from what was read: it has to be as
-        // it was when the transaction commits, or the update in between would be lost.
-        let written_from = for_write && !self.defers(statement);
+        // A write that is not deferred is computed from the row read. The row must not have changed when
+        // the transaction commits, or an update in between would be lost.
+        let is_update_base = for_write && !self.defers(statement);
         let access = Access {
             for_write,
             guard: self.guards_all
-                || written_from
+                || is_update_base
                 || self.planned.execution.guards_reads(statement),
         };
-        // Keys of points are needed after the reads have gone to the protocol.
+        // The keys of points are needed after the reads have been passed to the protocol.
         let execution = &self.planned.execution;
         let watched: Vec<(TableId, Option<Key>)> = if reads
             .iter()
             .any(|read| execution.is_permanent(read.table()))
         {
-            reads.iter().map(watch).collect()
+            reads.iter().map(table_and_key).collect()
         } else {
             Vec::new()
         };
@@ -493,7 +497,7 @@ impl Transaction for NodeTransaction {
                 let table = &schema.table(effect.table()).name;
                 return Err(refuse(format!(
                     "a row of table \"{table}\" can be changed only after this transaction has \
-                     read it: its key does not tell where it lives"
+                     read it, because its key does not determine its partition: read it first"
                 )));
             }
         };
@@ -522,7 +526,7 @@ impl Transaction for NodeTransaction {
     fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool {
         let known = self.known.has(table, key, pending);
         if !known && !pending.is_empty() {
-            // It cannot be looked up either: the next attempt has to know the value in time.
+            // It cannot be read either: the next attempt has to run without deferral.
             self.mailbox.borrow_mut().deferral_failed = true;
         }
         known
@@ -567,17 +571,17 @@ fn refuse(message: String) -> TransactionError {
     })
 }
 
-/// Rows known to exist, searched by hash.
+/// Rows known to exist, with their hashes.
 #[derive(Default)]
 struct KnownRows {
-    /// One a row.
+    /// The rows' hashes.
     hashes: Vec<u64>,
     rows: Vec<KnownRow>,
-    /// Some bits of each hash: a row whose bit is not set is not known.
+    /// A Bloom filter of the hashes: a row whose bit is not set is not known.
     filter: [u64; 4],
 }
 
-/// A row known to exist. `pending` are columns of its key that are known only at commit.
+/// A row known to exist. `pending` are the columns of its key that are known only at commit.
 struct KnownRow {
     table: TableId,
     key: Key,
@@ -616,7 +620,7 @@ impl KnownRows {
             })
     }
 
-    /// The row goes. Its bit in the filter stays, and says nothing false.
+    /// Forgets a row. Its bit in the filter stays, which costs a search in vain at most.
     fn forget(&mut self, table: TableId, key: &Key) {
         while let Some(at) =
             (self.rows.iter()).position(|row| row.table == table && row.key == *key)
@@ -642,29 +646,29 @@ fn identify(table: TableId, key: &Key) -> u64 {
 
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A hash's place in [`KnownRows::filter`]: by its highest bits, which all others move.
+/// A hash's word and bit in [`KnownRows::filter`]: from its highest bits, which depend on all others.
 fn filtered(hash: u64) -> (usize, u64) {
     ((hash >> 62) as usize, 1 << (hash >> 56 & 63))
 }
 
-/// So many rows a transaction has room for before its lists grow.
+/// The initial capacity of a transaction's lists of rows.
 const ROWS_EXPECTED: usize = 32;
 
-/// Rows of larger answers are not remembered: searching what is known has to stay cheaper than
-/// asking the own partition.
+/// Rows of larger answers are not remembered: a search of the known rows has to stay cheaper than a read
+/// at the own partition.
 const REMEMBERED_ROWS_MAX: usize = 16;
 
-fn watch(read: &Read) -> (TableId, Option<Key>) {
+fn table_and_key(read: &Read) -> (TableId, Option<Key>) {
     match read {
         Read::Point { table, key } => (*table, Some(key.clone())),
         Read::Range { table, .. } => (*table, None),
     }
 }
 
-/// Ready as soon as the node has put an answer into the mailbox.
-struct Answer<'m>(&'m RefCell<Mailbox>);
+/// A future that is ready once the node has put answers into the mailbox.
+struct ResponseFuture<'m>(&'m RefCell<Mailbox>);
 
-impl Future for Answer<'_> {
+impl Future for ResponseFuture<'_> {
     type Output = Vec<Fetched>;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Vec<Fetched>> {

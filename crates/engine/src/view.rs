@@ -1,8 +1,8 @@
-//! Reading the stores of a cluster that stands still.
+//! A read-only view of the stores of a cluster at rest.
 //!
-//! After a run, when no transaction is under way, the assertions and any other query can be
-//! evaluated over all partitions at once. A [`StoresView`] is a read-only transaction over their
-//! stores: what it sees is the latest committed state.
+//! After a run, when no transaction is open, assertions and other queries can be evaluated over all
+//! partitions at once. A [`StoresView`] is a read-only transaction over their stores. It sees the latest
+//! committed state.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -25,10 +25,10 @@ pub struct StoresView<'s> {
 }
 
 impl<'s> StoresView<'s> {
-    /// A view of `stores`, one a partition, in order.
+    /// A view of `stores`, one a partition, in order of partition.
     ///
     /// # Panics
-    /// When there is not one store for each partition of the plan.
+    /// When the number of stores is not the plan's number of partitions.
     pub fn new(planned: Arc<PlannedApplication>, stores: &'s [&'s Store]) -> StoresView<'s> {
         assert_eq!(
             stores.len(),
@@ -99,14 +99,14 @@ impl Transaction for StoresView<'_> {
 fn latest(store: &Store, read: &Read) -> Fetched {
     store
         .fetch(read, None)
-        .expect("the latest state is above every floor")
+        .expect("the newest versions are always readable")
         .into_answer()
 }
 
-/// Runs a future that never waits, as everything over a [`StoresView`] does.
+/// Runs a future over a [`StoresView`], which never waits.
 ///
 /// # Panics
-/// When it waits.
+/// When the future waits.
 pub fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     match future
@@ -114,6 +114,6 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
         .poll(&mut Context::from_waker(Waker::noop()))
     {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("a view answers at once, so nothing can wait for it"),
+        Poll::Pending => panic!("a future over a view does not wait"),
     }
 }
