@@ -20,13 +20,13 @@ use crate::record::{NoRecords, Record, ReplayError};
 
 /// A protocol's node.
 pub trait Protocol {
-    /// What its nodes say to each other: one enum, a struct variant for each message.
+    /// Its messages: one enum, a struct variant for each.
     type Message: Clone + fmt::Debug + Send;
 
-    /// Takes one input at time `now` and puts everything that follows from it into `out`.
+    /// Takes one input at time `now`, and puts all output into `out`.
     fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>);
 
-    /// From now on says to this probe when it is at the store or at guards rather than at its own
+    /// From now on reports to this probe when the node is at work in the store or at guards, rather than in its own
     /// bookkeeping.
     fn observe(&mut self, probe: ActivityProbe);
 
@@ -40,11 +40,10 @@ pub trait Protocol {
     fn check_invariants(&self) -> Result<(), String>;
 }
 
-/// A protocol whose nodes come back to life with what they had made durable.
+/// A protocol whose nodes can restart from what they had made durable.
 ///
-/// A node that comes back is made anew, with an empty store, is told to [keep
-/// records](Durable::keep_records), is given every record in order by [`Durable::replay`], and is
-/// then told that it [recovers](Durable::recover).
+/// A node that restarts is made anew, with an empty store. It is made to [keep records](Durable::keep_records), is
+/// given every record in order by [`Durable::replay`], and is then made to [recover](Durable::recover).
 pub trait Durable: Protocol {
     /// From now on outboxes have records. To be called before anything else.
     ///
@@ -52,18 +51,18 @@ pub trait Durable: Protocol {
     /// When the protocol has none.
     fn keep_records(&mut self) -> Result<(), NoRecords>;
 
-    /// Does again what a record says was done. Says nothing.
+    /// Applies a record again. Produces no output.
     ///
     /// # Errors
-    /// When the record is not one of this protocol's, or contradicts those before it.
+    /// When the record is another protocol's, or contradicts those before it.
     fn replay(&mut self, record: Record) -> Result<(), ReplayError>;
 
-    /// All records have been replayed: goes on with what was under way. What is put into `out`
-    /// belongs to the new life, and comes before everything else that it says.
+    /// All records have been replayed: goes on with what was under way. What is put into `out` belongs to the new
+    /// incarnation, and precedes all its other output.
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Self::Message>);
 
-    /// Hands over records that rebuild the node as it is, in place of all so far. Between two
-    /// steps, when nothing is left in an outbox.
+    /// Hands over records that rebuild the node as it is, in place of all so far. To be called between two steps,
+    /// with an empty outbox.
     fn checkpoint(&self, sink: &mut dyn FnMut(Record));
 }
 
@@ -96,40 +95,39 @@ pub enum Input<M> {
     Message {
         /// Which node.
         from: NodeId,
-        /// What it says.
+        /// The message.
         message: M,
     },
     /// A timer that this node's protocol set has run out. It may be late, never early.
     Timer(TimerId),
-    /// Another node has come back to life: it knows what it had made durable, and nothing else.
-    /// Messages to it that had not arrived are lost, and of those that had nothing need be left.
-    /// Comes before the first message of its new life, and after the last of the one before.
+    /// Another node has restarted: it knows what it had made durable, and nothing else. Messages to it that had not
+    /// arrived are lost, and of those that had arrived nothing need be left. Precedes the first message of its new
+    /// incarnation, and follows the last of the one before.
     Restarted {
         /// Which node.
         node: NodeId,
     },
 }
 
-/// What the engine asks of the protocol for one transaction. One request of a transaction is open
-/// at a time, and each is answered by exactly one [`Reply`] (Follow and Abort by none).
+/// A request of the engine to the protocol for one transaction. One request of a transaction is open at a time, and
+/// each is answered by exactly one [`Reply`] (Follow and Abort by none).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Request {
     /// The transaction comes after what its client has seen, for a protocol that knows what to make of
     /// that. Before all others. Not answered.
     Follow(Session),
-    /// The reads and writes that are known before the procedure runs, sorted by partition, each
-    /// item once. A protocol that takes locks takes these now, in order, and may fetch the rows in
-    /// the same round. Asked at most once, first, and only where
-    /// [`Protocol`]'s constructor says that it wants to know. Answered by [`Reply::Declared`].
+    /// The reads and writes that are known before the procedure runs, sorted by partition, each item once. A protocol
+    /// that takes locks takes these now, in order, and may fetch the rows in the same round. Sent at most once,
+    /// first, and only where [`Protocol`]'s constructor asks for it. Answered by [`Reply::Declared`].
     Declare(Vec<PartitionRead>),
     /// One batch of reads, sorted by partition. Answered by [`Reply::Fetched`].
     Read(Vec<PartitionRead>),
     /// The transaction's effects, one entry a partition, sorted by partition. Empty for a
     /// transaction that only read. Answered by [`Reply::Committed`].
     Commit(Vec<PartitionEffects>),
-    /// The procedure gave up: forget it, release what it holds. Not answered. Not to be sent after
-    /// Commit, nor after an [`Reply::Aborted`].
+    /// The procedure gave up: forget the transaction, release its locks. Not answered. Not to be sent after Commit,
+    /// nor after an [`Reply::Aborted`].
     Abort,
 }
 
@@ -181,8 +179,8 @@ pub struct PartitionEffects {
     pub partition: PartitionId,
     /// What to do.
     pub effects: Vec<Effect>,
-    /// Which of the effects (indexes, ascending) write guards: their rows are held from prepare to
-    /// commit against every other transaction that has them as guards.
+    /// Which of the effects (indexes, ascending) write guards: from prepare to commit their rows are protected
+    /// against every other transaction that has them as guards.
     pub guards: Vec<u32>,
 }
 
@@ -193,11 +191,11 @@ pub type Slots = Vec<(SlotId, Value)>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// What was declared is held.
+    /// What was declared is locked.
     Declared,
     /// One answer a read, in the order asked.
     Fetched(Vec<Fetched>),
-    /// The transaction has committed, and whoever asks from now on sees it.
+    /// The transaction has committed; all later reads see it.
     Committed {
         /// Its timestamp.
         timestamp: Timestamp,
@@ -214,7 +212,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AbortReason {
-    /// Another transaction held or changed one of its guards, or a lock out of order.
+    /// A conflict with another transaction on a guard, or on a lock out of order.
     Conflict,
     /// What it had already read could not be extended to an atomic view: read again.
     Fractured,
@@ -223,10 +221,10 @@ pub enum AbortReason {
     /// A deferred effect with outputs found no row: run again without deferral, so that the
     /// procedure sees that there is none.
     RowMissing,
-    /// A node that it needed came back to life without what it had not made durable.
+    /// A node that it needed restarted without what it had not made durable.
     Restarted,
-    /// The one node that was to commit it came back to life, and it is not known whether it had
-    /// committed before: running it again might do it twice.
+    /// The one node that was to commit it has restarted, and may have committed it before: another attempt might do
+    /// it twice.
     InDoubt,
     /// An effect violates a constraint or a type's domain.
     Failed(EffectError),
@@ -261,12 +259,11 @@ impl AbortReason {
     }
 }
 
-/// Everything that follows from one or more steps. The driver empties it after each batch.
+/// All output of one or more steps. The driver empties it after each batch.
 ///
-/// **Output commit**: nothing else of an outbox leaves the node before its [forced
-/// records](Record::is_forced), and all those of earlier outboxes, are durable. So whatever another
-/// node or a client has been told can be found again after a crash. A node that keeps no records
-/// makes none, and everything may leave at once.
+/// **Output commit**: nothing else of an outbox leaves the node before its [forced records](Record::is_forced), and
+/// all those of earlier outboxes, are durable. So whatever another node or a client has received can be found again
+/// after a crash. A node that keeps no records makes none, and everything may leave at once.
 #[derive(Clone, Debug)]
 pub struct Outbox<M> {
     /// To be appended to the node's log, in order.
@@ -293,7 +290,7 @@ impl<M> Default for Outbox<M> {
 /// Which node has which partition.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// The owner of each partition, in the cluster of whoever this is for.
+    /// The owner of each partition, in the cluster that this topology is for.
     pub owners: Vec<NodeId>,
     /// The other clusters, each of which has all partitions: their owners there.
     pub elsewhere: Vec<Vec<NodeId>>,
@@ -372,13 +369,13 @@ pub struct Counters {
     /// Prepared transactions that ended after their participant had asked the others what had become
     /// of them.
     pub terminations: u64,
-    /// Transactions that were set aside, so that what is known to be stable goes on without them.
+    /// Transactions that became exceptions, so that the watermark went on without them.
     pub exceptions: u64,
     /// Clients that were answered before every cluster had what they wrote; in quorum operation, showed it.
     pub early_answers: u64,
-    /// Times that another copy was asked since one was silent, or had not got what was required.
+    /// Times that another replica was asked because one was silent, or lacked what was required.
     pub other_replicas: u64,
-    /// Transactions of other clusters that have been taken over.
+    /// Transactions of other clusters that have been applied.
     pub applied_remote: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
     pub commit_checks: u64,

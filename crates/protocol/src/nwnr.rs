@@ -24,26 +24,26 @@ use crate::{
     Protocol, Record, ReplayError, Reply, Request, Session, Slots, Topology, TransactionId,
 };
 
-/// What the nodes say to each other.
+/// The messages.
 #[derive(Clone, Debug)]
 pub enum NwnrMessage {
     /// Coordinator to owner: read the newest versions.
     Get {
-        /// Who asks.
+        /// The reading transaction.
         transaction: TransactionId,
         /// What to read.
         reads: Vec<Read>,
     },
     /// Owner to coordinator: the answer to Get, one a read, in order.
     Got {
-        /// Who asked.
+        /// The reading transaction.
         transaction: TransactionId,
         /// The rows.
         fetched: Vec<Fetched>,
     },
     /// Coordinator to owner: install this.
     Write {
-        /// Whose.
+        /// The writing transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
@@ -52,7 +52,7 @@ pub enum NwnrMessage {
     },
     /// Owner to coordinator: the answer to Write.
     Written {
-        /// Whose.
+        /// The writing transaction.
         transaction: TransactionId,
         /// The values of the deferred effects, or why nothing was installed here.
         result: Result<Slots, AbortReason>,

@@ -36,19 +36,19 @@ pub struct RampNode {
     #[expect(clippy::vec_box, reason = "a box goes to the next attempt as it is")]
     pub(crate) spare: Vec<Box<Attempt>>,
     pub(crate) announcing: bool,
-    /// Whether the timer is set that lets the node tell how far its readers are.
+    /// Whether the timer for the next gossip is set.
     pub(crate) gossiping: bool,
     /// Whether the timer is set that looks for what has been prepared for too long.
     pub(crate) terminating: bool,
     /// When owners that refused what must be may be asked again.
     pub(crate) prepare_again: Ticks,
-    /// The oldest own transaction that waited for what it follows when the timer was set that looks for such.
+    /// The oldest own transaction that waited for its dependencies when the timer for that was set.
     pub(crate) awaiting: Option<Timestamp>,
     /// Whether the timer is set that looks for reads that were not answered in time.
     pub(crate) retrying: bool,
-    /// Copies with which reads of quorums could not go on, or that were silent, and since when: others come first.
+    /// Replicas at which quorum reads could not go on or were not answered, and since when. Others are asked first.
     pub(crate) avoided: Vec<(NodeId, Ticks)>,
-    /// Decisions that no participant was told of, and until when these may find out themselves.
+    /// Decisions that were sent to no participant, and until when the participants have time to find out.
     pub(crate) lost: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
     pub(crate) lost_share: u32,
@@ -57,8 +57,8 @@ pub struct RampNode {
     pub(crate) counters: Counters,
 }
 
-/// What a step may depend on: neither what is the same for ever nor what is only counted. So two
-/// nodes that show the same go on alike; exhaustive exploration tells states apart by it.
+/// What a step may depend on, without what never changes and what is only counted. Two nodes that print the same go
+/// on alike; exhaustive exploration tells states apart by it.
 impl fmt::Debug for RampNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RampNode")
@@ -82,9 +82,8 @@ impl RampNode {
     /// A node that owns the partition whose items `store` holds.
     ///
     /// # Panics
-    /// When the topology does not give the node exactly one partition, or more than a million of a
-    /// million commits are to stay unsent, or some are and nobody would ask for them; or when nothing may
-    /// be followed.
+    /// When the topology does not give the node exactly one partition; when more than a million of a million
+    /// commits are to be lost, or some are and termination is off; when transactions may have no dependency.
     pub fn new(
         node: NodeId,
         topology: Arc<Topology>,
@@ -99,12 +98,15 @@ impl RampNode {
             "{lost} lost commits of a million, and termination after {:?}",
             options.terminate_after
         );
-        assert!(options.dependencies_max > 0, "somebody may follow nothing");
+        assert!(
+            options.dependencies_max > 0,
+            "transactions may have at least one dependency"
+        );
         let mut store = store;
         if let Some(failures) = options.prepare_f {
             assert!(
                 usize::from(failures) <= topology.elsewhere.len() && !topology.elsewhere.is_empty(),
-                "the loss of {failures} of {} clusters is outlived by nobody",
+                "the loss of {failures} of {} clusters leaves no cluster",
                 topology.elsewhere.len() + 1
             );
             assert!(
@@ -192,7 +194,7 @@ impl RampNode {
         self.participant.prepared()
     }
 
-    /// How many transactions over several partitions this node remembers so that readers can be told of them.
+    /// How many transactions over several partitions this node keeps sibling metadata of.
     pub fn metadata_kept(&self) -> usize {
         self.participant.metadata_kept()
     }
@@ -230,7 +232,7 @@ impl RampNode {
             .stability
             .learn(from, stable, exceptions, frontier);
         if self.options.causal {
-            // What waited for what it follows may have become stable.
+            // Transactions that waited for their dependencies may have become stable.
             self.schedule_announce(out);
         }
         match stamped.message {
@@ -351,8 +353,8 @@ impl RampNode {
         }
     }
 
-    /// Why a transaction cannot have this name: it has another coordinator, or is from a time that is
-    /// not to come for long. Who repeats a name is told so by the participant.
+    /// Why a transaction cannot have this name: it names another coordinator, or its time is too far ahead. A
+    /// repeated name is refused by the participant.
     pub(crate) fn misnamed(
         &self,
         coordinator: NodeId,
@@ -367,7 +369,7 @@ impl RampNode {
         self.context.refuses_clock(prepared, coordinator)
     }
 
-    /// Takes over what the participant has counted.
+    /// Adds what the participant has counted.
     pub(crate) fn count_false_positives(&mut self) {
         self.counters.false_positives += self.participant.take_false_positives();
     }

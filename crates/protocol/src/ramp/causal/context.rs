@@ -1,13 +1,13 @@
-//! What a transaction follows: the metadata of causal RAMP (ramp.txt §6.3).
+//! What a transaction depends on: the metadata of causal RAMP (ramp.txt §6.3).
 //!
-//! Read atomic isolation shows a transaction whole. That whoever sees it also sees what its writer had
-//! seen takes more metadata: its [`CausalContext`]. The paper would replace timestamps by vectors with an entry
-//! for each client, and bound them by bounding how many clients write. Here nodes coordinate, so a vector
-//! has an entry a node, however many clients there are; but a vector of timestamps alone does not tell an
-//! owner which of the transactions that it has prepared are committed. So a past has two parts: the
-//! transactions that may not be shown everywhere yet, by name, and a [`SequenceVector`] that covers all others.
-//! How many may be named is bounded ([`super::RampOptions::dependencies_max`]): that is the paper's bound on
-//! writers, taken from what is in flight instead of from who may write.
+//! Read atomic isolation shows a transaction whole. Causal consistency also shows what the transaction's writer had
+//! seen. That takes more metadata: its [`CausalContext`]. The paper replaces timestamps by vectors with an entry for
+//! each client, and bounds them by the number of clients that write. Here nodes coordinate, so a vector has an entry
+//! for each node, however many clients there are. But a vector of timestamps does not tell an owner which of its
+//! prepared transactions are committed. So a context has two parts: the dependencies that may not be installed
+//! everywhere yet, by name, and a [`SequenceVector`] that covers all others. The number of named dependencies is
+//! bounded ([`crate::ramp::RampOptions::dependencies_max`]): the paper's bound on writers, applied to what is in
+//! flight.
 //!
 //! The page `docs/protocols/ramp-causal.md` has the rules and why they hold.
 
@@ -34,7 +34,7 @@ impl SequenceVector {
         covered.copied().unwrap_or(CommitSequence::LOADED)
     }
 
-    /// Whether it says nothing of any partition.
+    /// Whether it has no entry for any partition.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -71,7 +71,7 @@ impl SequenceVector {
 pub struct CausalContext {
     /// All of it that is not named was installed at or before this.
     pub covered: SequenceVector,
-    /// The transactions over several partitions that may not be shown on all of them, by commit timestamp.
+    /// The transactions over several partitions that may not be installed on all of them, by commit timestamp.
     pub dependencies: Box<[Dependency]>,
 }
 
@@ -102,7 +102,7 @@ impl CausalContext {
         self.dependencies.last().map(|dependency| dependency.commit)
     }
 
-    /// Whether all that it names is known to be shown everywhere.
+    /// Whether all named dependencies are known to be stable.
     pub(crate) fn is_known(&self, known: &StableVector) -> bool {
         self.dependencies
             .iter()
@@ -110,11 +110,11 @@ impl CausalContext {
     }
 }
 
-/// What one node knows to be shown everywhere: rides on every message.
+/// What one node knows to be installed everywhere. Part of every message.
 #[derive(Clone, Debug)]
 pub struct Frontier {
-    /// All transactions up to here, and all that they follow.
+    /// All transactions up to here, and all their dependencies.
     pub known: StableVector,
-    /// Each of these, and whatever it follows, was installed at or before this.
+    /// Each of these, and all its dependencies, was installed at or before this.
     pub covered: SequenceVector,
 }

@@ -1,5 +1,5 @@
-//! Causal RAMP at the coordinator (ramp.txt §6.3): what a client brings, and what a transaction that
-//! commits follows.
+//! Causal consistency (ramp.txt §6.3), at the coordinator: what a client has seen, and what a committing transaction
+//! depends on.
 
 pub mod context;
 mod participant;
@@ -19,8 +19,8 @@ use crate::ramp::timer::AWAIT;
 use crate::{AbortReason, Outbox, Session, TransactionId};
 
 impl RampNode {
-    /// The transaction comes after all that its client has seen. What of that is prepared here is shown at
-    /// once: the client could not know of it if it had not committed.
+    /// The transaction depends on all that its client has seen. What of that is prepared here is installed at once:
+    /// it has committed, or the client could not have seen it.
     pub(crate) fn follow(&mut self, transaction: TransactionId, session: &Session) {
         let Some(causal_context) = session.token::<CausalContext>() else {
             return;
@@ -37,7 +37,7 @@ impl RampNode {
         self.keep_idle(transaction, attempt);
     }
 
-    /// Sets the timer if own transactions wait for what they follow, and its coordinators were not asked.
+    /// Sets the timer if own transactions wait for dependencies whose coordinators were not asked.
     pub(crate) fn schedule_await(&mut self, out: &mut Outbox<Stamped>) {
         if self.awaiting.is_none() {
             self.awaiting = self.context.stability.waiting();
@@ -48,9 +48,9 @@ impl RampNode {
         }
     }
 
-    /// Asks the coordinators of what own transactions have waited for too long. Watermarks come with what is
-    /// said anyway; but who takes part in nothing of a node's, and hears from nobody who does, would never
-    /// learn of its, and all that it did itself from then on would be kept for readers.
+    /// Asks the coordinators of dependencies that own transactions have waited for too long. Most messages carry
+    /// watermarks; but a node that has no part in another one's transactions, and gets no message from one that has,
+    /// would never learn theirs. Then the metadata of all its later transactions would be kept.
     pub(crate) fn await_stable(&mut self, out: &mut Outbox<Stamped>) {
         let oldest = self.awaiting.take();
         if oldest.is_some() && oldest == self.context.stability.waiting() {
@@ -115,12 +115,12 @@ impl RampNode {
         Ok(())
     }
 
-    /// What an attempt follows that commits now; nothing if it has seen nothing.
+    /// What the attempt depends on if it commits now; `None` if it has seen nothing.
     fn causal_context(&self, attempt: &Attempt) -> Option<Arc<CausalContext>> {
         let frontier = self.context.stability.frontier()?;
         attempt.began.as_ref()?;
         let mut covered = attempt.observed.covered.clone();
-        // What it saw that is known to be shown everywhere is not named.
+        // What is known to be stable needs no name.
         covered.merge(&frontier.covered);
         for view in &attempt.views {
             // Nor is what committed in one step.
@@ -136,8 +136,8 @@ impl RampNode {
         }))
     }
 
-    /// What a client has seen whose transaction has committed and followed this; `own` if not everybody
-    /// shows it yet.
+    /// What a client has seen once its transaction with this context has committed; `own` is that transaction, if it
+    /// is not installed everywhere yet.
     pub(crate) fn session(
         &self,
         causal_context: Option<&CausalContext>,
@@ -146,7 +146,7 @@ impl RampNode {
         let Some(frontier) = self.context.stability.frontier() else {
             return Session::default();
         };
-        // Who has acknowledged the commit has said how far its owner had come.
+        // Each acknowledgement of the commit has brought the sequence at which it was installed.
         let mut covered = frontier.covered.clone();
         let mut dependencies: Vec<Dependency> = Vec::new();
         if let Some(causal_context) = causal_context {
@@ -165,7 +165,7 @@ impl RampNode {
 }
 
 impl CausalContext {
-    /// Takes this node's clock along, so that what follows this gets a timestamp above all that it names
+    /// Advances this node's clock, so that a dependent transaction gets a timestamp above all named dependencies
     /// (CAUSAL-I5).
     ///
     /// # Errors
@@ -185,8 +185,8 @@ impl CausalContext {
 }
 
 impl Observed {
-    /// Adds what something that was seen follows, but for what had been shown everywhere before the
-    /// attempt began: every snapshot of it includes that.
+    /// Adds the dependencies of something that was seen, except those that were stable before the attempt began: each
+    /// of its snapshots includes them.
     pub(crate) fn follow(&mut self, causal_context: &CausalContext, known: &StableVector) {
         self.covered.merge(&causal_context.covered);
         for dependency in &*causal_context.dependencies {
@@ -201,7 +201,7 @@ impl Observed {
         }
     }
 
-    /// What is named of it by somebody who knows this to be shown everywhere; by commit timestamp.
+    /// The dependencies that have to be named where this is known to be stable; by commit timestamp.
     pub(crate) fn dependencies(&self, known: &StableVector) -> Vec<Dependency> {
         let unknown = self.siblings.iter();
         let unknown = unknown.filter(|seen| !known.includes(seen.commit));

@@ -1,5 +1,5 @@
-//! What an owner does for causal RAMP (ramp.txt §6.3): it shows what a transaction follows before it
-//! installs that, and says whether something that was read has changed up to a sequence.
+//! Causal RAMP at an owner (ramp.txt §6.3): it installs a transaction's dependencies before the transaction itself,
+//! and checks whether something that was read has changed up to a sequence.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::ramp::core::participant::Participant;
 use crate::ramp::core::trace::Trace;
 
 impl Participant {
-    /// Shows what is prepared here of what a transaction or a client follows: somebody has seen it, so it
-    /// has committed. By commit timestamp, so that what these follow comes first.
+    /// Installs those dependencies of a transaction or a client that are prepared here: they were seen elsewhere, so
+    /// they have committed. In order of commit timestamps, so that their own dependencies come first.
     pub(crate) fn install_dependencies(
         &mut self,
         context: &mut Context,
@@ -63,7 +63,7 @@ impl Participant {
         Ok(!written)
     }
 
-    /// Whether a snapshot is as good for somebody as one of what he asks for.
+    /// Whether a snapshot is as new for this reader as the sequence that it asks for.
     pub(crate) fn is_fresh(
         &mut self,
         snapshot: CommitSequence,
@@ -72,7 +72,7 @@ impl Participant {
         freshness.map_or(Ok(true), |freshness| self.is_unchanged(snapshot, freshness))
     }
 
-    /// What is to be kept of a transaction that is alone here; nothing where nobody follows anything.
+    /// What to keep of a transaction without other participants; none where transactions have no dependencies.
     pub(crate) fn trace_alone(
         &self,
         timestamp: Timestamp,

@@ -1,4 +1,4 @@
-//! When a coordinator reports what is stable to participants that no other message tells.
+//! Reports of what is stable, to participants that no other message brings the watermark to.
 
 use anabranch_types::{NodeId, Ticks};
 
@@ -8,7 +8,7 @@ use crate::ramp::node::RampNode;
 use crate::ramp::timer::ANNOUNCE;
 
 impl RampNode {
-    /// Sets aside what has held up for long what is known to be stable.
+    /// Makes exceptions of transactions that have held up the watermark for long.
     pub(crate) fn make_exceptions(&mut self) {
         if self.context.stability.is_held_up() {
             let since = self.context.clock.next(self.context.now);
@@ -16,7 +16,7 @@ impl RampNode {
         }
     }
 
-    /// Sets the timer if somebody waits to be told what is stable.
+    /// Sets the timer if a participant waits for the watermark.
     pub(crate) fn schedule_announce(&mut self, out: &mut Outbox<Stamped>) {
         let stability = &self.context.stability;
         if !self.announcing

@@ -1,14 +1,14 @@
-//! When an own transaction that some participant does not acknowledge is set aside, so that what is known to be
-//! stable goes on without it.
+//! When an own transaction that some participant does not acknowledge becomes an exception, so that the watermark
+//! goes on without it.
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use crate::ramp::collection::stability::{ExceptionPolicy, Stability, Unstable, after};
 
-/// Fewer strays than this are listed as often as there is something to say.
+/// Up to so many exceptions, lists are published as often as there is news.
 const LISTED_OFTEN: usize = 512;
 
-/// How many times sooner one is set aside that is overtaken.
+/// How many times sooner a transaction that was overtaken becomes an exception.
 const SOONER: u64 = 8;
 
 impl Stability {
@@ -31,15 +31,15 @@ impl Stability {
         }
     }
 
-    /// Whether all others that take part have acknowledged later ones. They are told, and answer, in order: so
-    /// one of them has not been told, or has lost it; it is not only slow.
+    /// Whether all other participants have acknowledged later transactions. They receive and answer in order, so one
+    /// of them has not received this one, or has lost it; it is not only slow.
     fn is_overtaken(&self, open: &Unstable) -> bool {
         let mut others = open.others.iter();
         others.all(|node| self.acknowledged[node.index()] > open.commit)
     }
 
-    /// How old one is at least when it is set aside: much older than others become, however far nodes are apart,
-    /// unless it is overtaken. As long as there are few strays.
+    /// The age at which a transaction may become an exception: well above what others take, however far apart nodes
+    /// are; less if it was overtaken, as long as there are few exceptions.
     fn patience(&self, exception_policy: ExceptionPolicy, open: &Unstable) -> Ticks {
         let usual = exception_policy
             .after
@@ -74,8 +74,8 @@ impl Stability {
         })
     }
 
-    /// Sets aside what has held the others up, and tells so from now on (`since`). Returns how many these are.
-    /// Where many do, those that soon would are among them: each time, all are told of all.
+    /// Makes exceptions of the transactions that held up the others, and publishes the list (`since`). Returns how
+    /// many. Where there are many, those that would soon follow are included: each list goes to all nodes.
     pub(crate) fn make_exceptions(&mut self, since: Timestamp) -> u64 {
         let Some(exception_policy) = self.exception_policy else {
             return 0;
@@ -98,18 +98,18 @@ impl Stability {
         (self.exceptions.len() - before) as u64
     }
 
-    /// Whether own transactions are ever set aside.
+    /// Whether own transactions ever become exceptions.
     pub(crate) fn makes_exceptions(&self) -> bool {
         self.exception_policy.is_some()
     }
 
-    /// Whether others are to be told that there are fewer strays.
+    /// Whether a list with fewer exceptions has to be published.
     #[inline]
     pub(crate) fn has_fewer_exceptions(&self) -> bool {
         self.fewer_exceptions
     }
 
-    /// How many times as long as usual it takes until strays are listed again: thousands of them cost something.
+    /// The factor by which lists are published less often: thousands of exceptions cost something.
     pub(crate) fn longer_between_lists(&self) -> u64 {
         1 + ((self.exceptions.len() + self.former_exceptions.len()) / LISTED_OFTEN) as u64
     }

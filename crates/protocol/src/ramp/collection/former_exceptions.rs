@@ -17,14 +17,15 @@ pub(crate) struct Settled {
     pub(crate) more: bool,
 }
 
-/// Own strays that have become stable: whoever knows only a list that still names them may need evidence of them.
+/// Own exceptions that have become stable. A reader that knows only a list which still has them may need their
+/// sibling metadata.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FormerExceptions {
-    /// With when the first list was told that does not name them, oldest first.
+    /// Each with the time of the first list that does not have it, oldest first.
     pub(crate) left: VecDeque<(Timestamp, Timestamp)>,
-    /// Those that the list which was told last still names.
+    /// Those that the last published list still has.
     pub(crate) leaving: Vec<Timestamp>,
-    /// All are here that have left a list since this one; nothing, before any was told in this life.
+    /// All that have left a list since this one are here; `None` before the first list of this incarnation.
     pub(crate) complete_since: Option<Timestamp>,
     /// How many are kept at most.
     pub(crate) most: usize,
@@ -43,14 +44,14 @@ impl FormerExceptions {
         self.left.len()
     }
 
-    /// One has become stable, which the list that was told last still names.
+    /// One has become stable that the last published list still has.
     pub(crate) fn leaves(&mut self, commit: Timestamp) {
         if self.most > 0 {
             self.leaving.push(commit);
         }
     }
 
-    /// A list is told that does not name those any more.
+    /// A list is published that does not have those any more.
     pub(crate) fn published(&mut self, since: Timestamp) {
         if self.most == 0 {
             return;
@@ -65,9 +66,9 @@ impl FormerExceptions {
         }
     }
 
-    /// The strays, up to a commit timestamp, of whoever knows the list of this time or a later one: those that are
-    /// still told (`now`), and those that have left since. None if that is not known any more. What left before is
-    /// forgotten.
+    /// The exceptions, up to a commit timestamp, for readers that know the list of this time or a later one: those
+    /// that are still in the list (`now`), and those that have left since. `None` if that is unknown. Those that left
+    /// before are forgotten.
     pub(crate) fn unknown_to(
         &mut self,
         since: Timestamp,
@@ -99,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// No more are remembered of those that were strays than there may be: whoever knows a list from before the
-    /// oldest of them is waited for.
+    /// The number of former exceptions is bounded: readers that know a list from before the oldest of them are waited
+    /// for.
     #[test]
     fn few_that_were_strays_are_remembered() {
         let mut clock = HybridClock::new(NodeId(0));

@@ -1,16 +1,16 @@
-//! Gossip of what no reader needs any more (ramp.txt §4.5): evidence goes as soon as nobody can ask for it, and not
-//! only when the window is over.
+//! Gossip of sibling metadata that no reader needs any more (ramp.txt §4.5), so that they go before the window is
+//! over.
 //!
-//! A reader says what it knew to be stable when it began, and is told of all else. So of a coordinator's transactions
-//! that are stable those can be forgotten everywhere that all readers under way knew to be, at every node: whoever
-//! begins later knows at least as much. Each node tells each coordinator how far that is for its own readers, and
-//! each coordinator tells everybody how far it is for all. Where it has strays, these are left out, and those that have
-//! become stable since the oldest list that some reader knows ([`FormerExceptions`]). Both ride on one message, from time to
-//! time, while something that is stable is remembered.
+//! A reader says what it knew to be stable when it began, and needs the metadata of all other transactions. So of a
+//! coordinator's stable transactions those can be forgotten everywhere that every running reader at every node knew
+//! to be stable: a reader that begins later knows at least as much. Each node reports to each coordinator how much
+//! its own readers know, and each coordinator reports to all how much all readers know. Exceptions are left out, and
+//! so are those that have become stable since the oldest list that some reader knows ([`FormerExceptions`]). Both
+//! reports are one message, sent from time to time while something stable is remembered.
 //!
-//! Nothing rests on it. Owners know what they have forgotten and refuse whoever may need it (RAMP-I6): a node that
-//! has come back, and knows less than it has said. One that is silent holds up nothing but room: `retain`
-//! bounds that, as without gossip. It says nothing under causal RAMP, nor where several clusters have all partitions.
+//! No guarantee rests on it. Owners know what they have forgotten and refuse a reader that may need it (RAMP-I6), as
+//! after a restart, when a node knows less than it had reported. A silent node only costs memory: `retain` bounds
+//! that, as without gossip. There is no gossip under causal RAMP, nor where several clusters have all partitions.
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
@@ -51,8 +51,8 @@ impl RampNode {
         }
     }
 
-    /// Tells every other node how far its transactions are known to the readers here, and how far own ones are
-    /// known to all; and forgets what others have said that of.
+    /// Reports to every other node how much of its transactions the readers here know, and how much of the own ones
+    /// all readers know; forgets what other nodes have reported to be needless.
     pub(crate) fn gossip(&mut self, out: &mut Outbox<Stamped>) {
         self.gossiping = false;
         let readers = self.readers_know();

@@ -11,10 +11,10 @@ use crate::ramp::core::participant::installed::Installed;
 pub(crate) struct ExceptionsBy {
     /// By commit timestamp.
     pub(crate) excepted: BTreeMap<Timestamp, Installed>,
-    /// What has been forgotten here the coordinator had told of by then: whoever knows only what it said before
-    /// may need it.
+    /// The coordinator's list by which something was forgotten here last. A reader that knows only an older list may
+    /// need what is forgotten.
     pub(crate) forgotten_since: Timestamp,
-    /// Up to here it is not known any more which lists an earlier life has forgotten by.
+    /// Up to here it is unknown by which lists an earlier incarnation has forgotten.
     pub(crate) unsure: Timestamp,
 }
 

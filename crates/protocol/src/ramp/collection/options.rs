@@ -6,8 +6,8 @@ use crate::ramp::collection::stability::ExceptionPolicy;
 use crate::ramp::options::RampOptions;
 
 impl RampOptions {
-    /// Whether one number a coordinator says all that is to be known of stability: nobody follows anything, and
-    /// there is one cluster.
+    /// Whether one watermark a coordinator says all about stability: no transaction has dependencies, and there is
+    /// one cluster.
     pub(crate) fn is_plain(&self) -> bool {
         !self.causal && !self.sticky && !self.prepares_in_all_clusters()
     }
@@ -17,7 +17,7 @@ impl RampOptions {
         self.gossip_after.filter(|_| self.is_plain())
     }
 
-    /// When transactions are set aside.
+    /// When a transaction becomes an exception.
     pub(crate) fn exception_policy(&self) -> Option<ExceptionPolicy> {
         let may = self.exceptions_max > 0 && self.is_plain();
         may.then_some(ExceptionPolicy {

@@ -1,9 +1,8 @@
-//! Transactions that their coordinators have set aside: below a watermark, and not known to be stable
+//! Exceptions at an owner: transactions below their coordinator's watermark that are not known to be stable
 //! (RAMP-I6).
 //!
-//! What is settled leaves the order in which it was shown at its front. One that was set aside, and still is, may
-//! not keep the others there, and is kept here instead. A reader says which it knows of
-//! ([`StableVector`]); they need not be the same.
+//! Settled transactions leave the order of installation at its front. An exception must not keep the others there, so
+//! it is kept here instead. A reader says which exceptions it knows of ([`StableVector`]); they need not be the same.
 
 use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::Timestamp;
@@ -28,7 +27,7 @@ impl Participant {
             .insert(installed.commit, installed);
     }
 
-    /// Forgets those of which no reader can need evidence.
+    /// Forgets those whose sibling metadata no reader can need.
     pub(crate) fn settle_exceptions(&mut self, settled: &StableVector) {
         for node in 0..self.exceptions_by.len() {
             let exceptions_by = &mut self.exceptions_by[node];
@@ -52,12 +51,12 @@ impl Participant {
             .any(|exceptions_by| !exceptions_by.excepted.is_empty());
     }
 
-    /// Of a coordinator's transactions up to here an earlier life has forgotten some.
+    /// An earlier incarnation has forgotten some of a coordinator's transactions up to here.
     pub(crate) fn forgot_before(&mut self, node: usize, settled: Timestamp) {
         self.exceptions_by[node].unsure = settled;
     }
 
-    /// Whether a reader that knows of these strays may need evidence of some that are forgotten.
+    /// Whether a reader that knows of these exceptions may need sibling metadata that are forgotten.
     pub(crate) fn has_forgotten_exceptions(
         &self,
         known: &StableVector,
@@ -89,7 +88,7 @@ impl Participant {
         unknown.map(|installed| installed.sequence).min()
     }
 
-    /// Whether a reader may have to be told of what is below its watermark, or of what was left out.
+    /// Whether a reader may need transactions below its watermark, or exceptions kept here.
     pub(crate) fn reads_exceptions(&self, known: &StableVector) -> bool {
         known.has_exceptions() || self.has_exceptions
     }

@@ -1,21 +1,20 @@
 //! Which transactions are known to be committed everywhere (ramp.txt §4.8, metadata collection).
 //!
-//! A coordinator issues commit timestamps in ascending order, so one number says of all its
-//! transactions what is stable: the watermark below its oldest one that some participant has not
-//! acknowledged. It rides on every message; a participant that would not hear of it otherwise gets
-//! a message of its own when a timer runs out.
+//! A coordinator issues commit timestamps in ascending order, so one number describes which of its transactions are
+//! stable: the watermark below the oldest one that some participant has not acknowledged. It is part of every
+//! message. A participant that gets no other message gets one of its own when a timer runs out.
 //!
-//! One transaction that a participant does not acknowledge (it is down, or its messages are lost) would hold
-//! the watermark up, and readers would be told of everything since. So a coordinator sets it aside after a
-//! while: the watermark goes on, and the few below it that are *strays* are told by name ([`Exceptions`]).
+//! One transaction that a participant does not acknowledge (it is down, or its messages are lost) would hold the
+//! watermark up, and readers would be given the metadata of everything since. So after a while it becomes one of the
+//! *exceptions*: the watermark goes on, and the few transactions below it that are not stable are listed
+//! ([`Exceptions`]).
 //!
-//! Stable is not yet forgettable. The paper drops a transaction's metadata once it is committed
-//! everywhere, since whoever reads *from then on* sees it. A reader that has asked one partition
-//! before that, and asks the other after it, would be given a fracture without a trace. So a
-//! reader says what it knew to be stable when it began ([`StableVector`]), and gets evidence of all else;
-//! and evidence is kept for a while after its transaction has become stable, longer than any
-//! reader over several partitions is allowed to take, or until all nodes have said that no reader of theirs
-//! needs it ([gossip](super::gossip)).
+//! Stable is not yet forgettable. The paper drops a transaction's metadata once it is committed everywhere, since
+//! readers that begin *from then on* see it. But a reader that has asked one partition before that, and asks another
+//! after it, would get a fractured view and no sign of it. So a reader says what it knew to be stable when it began
+//! ([`StableVector`]), and is given the sibling metadata of all other transactions. They are kept for a while after
+//! the transaction has become stable, longer than any reader over several partitions may take; or until all nodes
+//! have reported that their readers do not need them ([gossip](super::gossip)). Then the transaction is *settled*.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -31,7 +30,7 @@ use crate::ramp::collection::stable_vector::{Exceptions, StableVector, below};
 use crate::ramp::core::message::ReadersKnow;
 use crate::ramp::recovery::record::StabilityRecord;
 
-/// When to look next. It follows from the rest, so that states are not told apart by it.
+/// When to look next. Follows from the rest, so states do not differ by it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hint(pub(crate) Ticks);
 
@@ -54,13 +53,13 @@ pub(crate) struct Unstable {
     pub(crate) at: Ticks,
     /// Whether all participants have acknowledged it.
     pub(crate) done: bool,
-    /// What it follows, under causal RAMP.
+    /// Causal RAMP: what it depends on.
     pub(crate) causal_context: Option<Arc<CausalContext>>,
     /// Its other participants.
     pub(crate) others: SmallVec<[NodeId; 2]>,
 }
 
-/// When a transaction is set aside.
+/// When a transaction becomes an exception.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExceptionPolicy {
     /// So long after it was decided.
@@ -79,46 +78,46 @@ pub(crate) struct Stability {
     pub(crate) node: NodeId,
     /// Own transactions that have been decided, in order.
     pub(crate) deciding: VecDeque<Unstable>,
-    /// When some of these are set aside; never, if nothing is said.
+    /// When some of these become exceptions; `None`: never.
     pub(crate) exception_policy: Option<ExceptionPolicy>,
     /// How long the faster quarter of own transactions takes to be acknowledged.
     pub(crate) quick: Ticks,
-    /// By node: the newest own transaction that it has acknowledged, if some are ever set aside.
+    /// By node: the newest own transaction that it has acknowledged, if there may be exceptions.
     pub(crate) acknowledged: Vec<Timestamp>,
     /// Those that have been, in order, with their other participants.
     pub(crate) exceptions: BTreeMap<Timestamp, SmallVec<[NodeId; 2]>>,
     /// Those that were, as long as some reader may not know that they are no more.
     pub(crate) former_exceptions: FormerExceptions,
-    /// Whether some have become stable that others have not been told of.
+    /// Whether some have become stable since the last list was published.
     pub(crate) fewer_exceptions: bool,
-    /// By node: whether it took part in some that have, and has not been told.
+    /// By node: whether it took part in one of those, and no message has gone to it since.
     pub(crate) pending: Vec<bool>,
     /// The time of this step.
     pub(crate) now: Hint,
     /// The highest commit timestamp issued to a transaction over several partitions.
     pub(crate) issued: Timestamp,
-    /// By node: the highest watermark heard of. The own entry is the own watermark.
+    /// By node: the highest watermark received. The own entry is the own watermark.
     pub(crate) known: StableVector,
     /// What was known when, oldest first; younger than `retain`.
     pub(crate) history: VecDeque<(Ticks, StableVector)>,
-    /// What has been known for so long that no reader needs evidence of it.
+    /// What has been known for so long that no reader needs its sibling metadata.
     pub(crate) settled: StableVector,
     pub(crate) retain: Ticks,
-    /// Before this nothing ages, unless somebody tells a higher watermark.
+    /// Before this nothing ages, unless a higher watermark arrives.
     pub(crate) next: Hint,
-    /// By node: the watermark told last, and the highest timestamp that it took part in.
+    /// By node: the watermark sent last, and the highest timestamp that it took part in.
     pub(crate) reported: Vec<(Timestamp, Timestamp)>,
     /// Under causal RAMP: what is known, with how far owners had come (CAUSAL-I1).
     pub(crate) frontier: Option<Arc<Frontier>>,
     /// By node: the newest transaction of its that it was asked about, since own ones wait for it.
     pub(crate) awaited: Vec<Timestamp>,
-    /// Of own transactions up to here, all that they follow was asked about.
+    /// The dependencies of own transactions up to here were asked about.
     pub(crate) looked_at: Timestamp,
-    /// By node: what its readers know of own transactions, as it has said.
+    /// By node: how much of the own transactions its readers know, as reported.
     pub(crate) readers: Vec<ReadersKnow>,
     /// Whether more is known to be stable than is settled.
     pub(crate) remembers: bool,
-    /// By node: of which of its transactions no reader anywhere needs evidence, as it has said.
+    /// By node: which of its transactions no reader anywhere needs, as reported.
     pub(crate) unneeded: StableVector,
 }
 
@@ -170,7 +169,7 @@ impl Stability {
         &self.known
     }
 
-    /// Whether no reader can need evidence of the transaction.
+    /// Whether no reader can need the transaction's sibling metadata.
     #[inline]
     pub(crate) fn is_settled(&self, commit: Timestamp) -> bool {
         self.settled.includes(commit)
@@ -229,7 +228,8 @@ impl Stability {
         self.remembers
     }
 
-    /// A node has said what its readers know of own transactions, and how far all readers know its.
+    /// A node has reported how much of the own transactions its readers know, and how much of its own all readers
+    /// know.
     pub(crate) fn learn_unneeded(
         &mut self,
         from: NodeId,
@@ -241,8 +241,8 @@ impl Stability {
         self.unneeded.join(from.index(), anywhere, exceptions);
     }
 
-    /// Settles what no reader anywhere needs, where those here know so much of own transactions, as far as it was
-    /// said.
+    /// Settles what no reader anywhere needs, given what the readers here know of own transactions and what other
+    /// nodes have reported.
     pub(crate) fn settle_unneeded(&mut self, readers: ReadersKnow) -> Settled {
         let own = self.node.index();
         self.readers[own] = readers;
@@ -260,8 +260,8 @@ impl Stability {
         self.unneeded.join(own, anywhere, but.as_ref());
         let mut more = false;
         for node in 0..self.reported.len() {
-            // Nobody says more of others' than their own watermarks, which came with it; but one that was a
-            // stray then may be none any more.
+            // No node reports more of others than their own watermarks, which came with it; but one that was an
+            // exception then may have become stable.
             let unneeded = self.unneeded.of(node).min(self.known.of(node));
             let exceptions = self.unneeded.exceptions(node).cloned();
             self.raise(NodeId(node as u16), unneeded, exceptions.as_ref());
@@ -287,8 +287,8 @@ impl Stability {
         self.known.of(self.node.index())
     }
 
-    /// An own transaction has been decided, with these other nodes taking part. What it follows has to be
-    /// stable before it is.
+    /// An own transaction has been decided, with these other nodes taking part. Its dependencies have to be stable
+    /// before it is.
     pub(crate) fn decided(
         &mut self,
         commit: Timestamp,
@@ -349,7 +349,7 @@ impl Stability {
         self.advance();
     }
 
-    /// What is told of own transactions from now on (`since`).
+    /// Publishes the list of exceptions that is valid from now on (`since`).
     pub(crate) fn publish(&mut self, since: Timestamp) {
         self.fewer_exceptions = false;
         let exceptions = Exceptions {
@@ -367,7 +367,7 @@ impl Stability {
         }
     }
 
-    /// Raises the own watermark over all that is done and follows nothing that is not stable.
+    /// Raises the own watermark over all that is done and has no dependency that is not stable.
     fn advance(&mut self) {
         while let Some(front) = self.deciding.front()
             && front.done
@@ -409,7 +409,7 @@ impl Stability {
         }
     }
 
-    /// A node has told its watermark and its strays, and under causal RAMP those that it knows.
+    /// A node has sent its watermark and its exceptions, and under causal RAMP those that it knows of others.
     #[inline]
     pub(crate) fn learn(
         &mut self,
@@ -427,8 +427,8 @@ impl Stability {
         }
     }
 
-    /// An owner has told all that it knows to be stable. Under causal RAMP every message does, and how far
-    /// owners had come.
+    /// An owner has sent all that it knows to be stable. Under causal RAMP every message does, with the sequences of
+    /// owners.
     pub(crate) fn learn_vector(&mut self, theirs: &StableVector) {
         if self.frontier.is_some() {
             return;
@@ -448,7 +448,7 @@ impl Stability {
         if !own.covered.covers(&theirs.covered) {
             Arc::make_mut(own).covered.merge(&theirs.covered);
         }
-        // Of itself a node knows best: what it had said before a crash it may have to find out again.
+        // Of itself a node knows best: what it had reported before a crash it may have to find out again.
         for node in (0..self.reported.len() as u16).map(NodeId) {
             if node != self.node {
                 let of = node.index();
@@ -459,13 +459,13 @@ impl Stability {
 
     // Causal RAMP
 
-    /// What is known, and how far owners had come; nothing if nobody follows anything.
+    /// What is known to be stable, and at which sequences; `None` without causal RAMP.
     #[inline]
     pub(crate) fn frontier(&self) -> Option<&Arc<Frontier>> {
         self.frontier.as_ref()
     }
 
-    /// An owner has come this far with what somebody is to be told of.
+    /// An owner has installed something at this sequence that clients may learn of.
     pub(crate) fn reached(&mut self, partition: PartitionId, sequence: CommitSequence) {
         if let Some(frontier) = &mut self.frontier
             && frontier.covered.of(partition) < sequence
@@ -481,8 +481,8 @@ impl Stability {
         }
     }
 
-    /// The oldest own transaction, if only what it follows keeps it from being stable, and somebody may have
-    /// to be asked about that.
+    /// The oldest own transaction, if only its dependencies keep it from being stable, and their coordinators may
+    /// have to be asked.
     #[inline]
     pub(crate) fn waiting(&self) -> Option<Timestamp> {
         let newest = self.deciding.back()?.commit;
@@ -519,8 +519,8 @@ impl Stability {
         newest.into_values().collect()
     }
 
-    /// Another node waits for an own transaction. True if it can be told at once; otherwise it is when
-    /// the transaction is stable.
+    /// Another node waits for an own transaction. True if it is stable already; otherwise the node gets a message
+    /// when it is.
     pub(crate) fn awaited(&mut self, by: NodeId, commit: Timestamp) -> bool {
         if commit > self.own() && commit <= self.issued {
             let took_part = &mut self.reported[by.index()].1;
@@ -529,7 +529,7 @@ impl Stability {
         commit <= self.own()
     }
 
-    /// A node has come back, and remembers nobody who waits.
+    /// A node has restarted, and has forgotten which nodes wait.
     pub(crate) fn await_again(&mut self, node: NodeId) {
         let awaited = &mut self.awaited[node.index()];
         if *awaited > self.known.of(node.index()) {
@@ -555,7 +555,7 @@ impl Stability {
         (own, self.known.exceptions(self.node.index()).cloned())
     }
 
-    /// The nodes that wait to be told of something that is stable by now.
+    /// The nodes that need a message because something is stable by now.
     pub(crate) fn unreported(&self) -> impl Iterator<Item = NodeId> + '_ {
         let own = self.own();
         let waits = move |((reported, took_part), pending): (&(Timestamp, Timestamp), &bool)| {
@@ -592,7 +592,7 @@ impl Stability {
         }
     }
 
-    /// What has been stable for so long that no reader can need evidence of it.
+    /// What has been stable for so long that no reader can need its sibling metadata.
     pub(crate) fn long_known(&self) -> &StableVector {
         &self.settled
     }
@@ -602,14 +602,14 @@ impl Stability {
         self.settled.floors()
     }
 
-    /// What is below the watermarks of what is settled and is not, with when that was said.
+    /// The exceptions below the watermarks of what is settled, with the time of their list.
     fn settled_exceptions(&self) -> Vec<(Timestamp, Vec<Timestamp>)> {
         let nodes = 0..self.reported.len();
         let exceptions = nodes.filter_map(|node| self.settled.exceptions(node));
         exceptions.map(|s| (s.since, s.commits.to_vec())).collect()
     }
 
-    /// What was settled in an earlier life, or at the primary.
+    /// What was settled in an earlier incarnation, or at the primary.
     pub(crate) fn replay_settled(&mut self, settled: Vec<Timestamp>) {
         for (node, watermark) in (0..).map(NodeId).zip(&settled) {
             self.raise(node, *watermark, None);
@@ -658,9 +658,9 @@ impl Stability {
     /// what has ended is stable.
     pub(crate) fn recover(&mut self) {
         self.advance();
-        // Others may know a list of strays of an earlier life, with a watermark that is not known here. The first one
-        // of this life has a watermark that is no lower: all that is not acknowledged is set aside, and told
-        // by name. Whoever joins the two then knows all that the newer one says.
+        // Other nodes may know a list of an earlier incarnation, with a watermark that is not known here. The first
+        // list of this one has a watermark that is no lower: all that is not acknowledged becomes an exception. The
+        // join of the two is what the newer one says.
         while let Some(front) = self.deciding.front()
             && (self.exception_policy.is_some() || front.commit <= self.own())
         {
@@ -766,8 +766,8 @@ mod tests {
             }
         }
 
-        /// The same as it comes back from a checkpoint of now, of whom these have not been acknowledged by then, and
-        /// these have by the end of its log.
+        /// The state as it comes back from a checkpoint of now. Some transactions are not acknowledged by then, and
+        /// some of them are by the end of the log.
         fn come_back(&self, waiting: &[Timestamp], ended: &[Timestamp]) -> Stability {
             let node = self.stability.node;
             let record = self.stability.checkpoint();
@@ -785,12 +785,12 @@ mod tests {
         }
     }
 
-    /// Whether no reader needs evidence of these.
+    /// Whether all of these are settled.
     fn settled(stability: &Stability, commits: &[Timestamp]) -> Vec<bool> {
         commits.iter().map(|c| stability.is_settled(*c)).collect()
     }
 
-    /// Looking at the time only when something can age forgets nothing that was told meanwhile.
+    /// Looking at the time only when something can age misses nothing that was learned meanwhile.
     #[test]
     fn what_is_told_is_settled_when_it_has_been_known_for_long_enough() {
         let retain = Ticks(1_600);
@@ -818,7 +818,8 @@ mod tests {
         }
     }
 
-    /// By gossip all but the strays is settled; a reader that knows an older list may still need what has left it.
+    /// By gossip all but the exceptions are settled; a reader that knows an older list may still need what has left
+    /// it.
     #[test]
     fn strays_alone_are_left_out_of_gossip() {
         let mut coordinator = Coordinator::new(NodeId(1), 2, Ticks(1 << 40));
@@ -836,7 +837,7 @@ mod tests {
             let but = found.but.as_ref().expect("lists are compared");
             but.commits.to_vec()
         };
-        // Whoever knows no list may need all from the first stray on.
+        // A reader that knows no list may need all from the first exception on.
         let nothing = StableVector::nothing(2);
         let found = learn_looked_up(stability, &nothing);
         assert!(found.but.is_none() && !found.more && found.anywhere == Timestamp::ZERO);
@@ -847,8 +848,8 @@ mod tests {
             (commits[3], commits[..2].to_vec())
         );
         assert_eq!(settled(stability, commits), [false, false, true, true]);
-        // One is acknowledged, and told so; a reader there began before that was heard, and later ones of what
-        // comes after are not kept for it.
+        // One is acknowledged, and the list published; a reader there began before it arrived. Later transactions are
+        // not kept for it.
         stability.done(commits[0]);
         let found = learn_looked_up(stability, &with_both);
         assert_eq!(named(&found), commits[..2]);
@@ -863,11 +864,11 @@ mod tests {
         let found = learn_looked_up(stability, &with_one);
         assert_eq!((named(&found), found.more), (commits[1..2].to_vec(), true));
         assert_eq!(settled(stability, commits), [true, false, true, true]);
-        // What has been forgotten nobody is told of any more: whoever knows the older list is waited for.
+        // No reader is given what has been forgotten: readers that know the older list are waited for.
         let found = learn_looked_up(stability, &with_both);
         assert!(found.but.is_none() && found.anywhere < commits[0]);
-        // A coordinator that has come back knows nothing of who has left before: it waits for those who know only
-        // what it said then.
+        // A restarted coordinator does not know what has left its lists before: it waits for readers that know only
+        // those.
         let mut again = coordinator.come_back(&coordinator.commits[1..2], &[]);
         again.publish(coordinator.clock.next(Ticks(300)));
         assert!(learn_looked_up(&mut again, &with_one).but.is_none());
@@ -882,7 +883,7 @@ mod tests {
         );
     }
 
-    /// One of two strays of a checkpoint has ended since: a coordinator that comes back waits for the other alone.
+    /// One of two exceptions of a checkpoint has ended since: a restarted coordinator waits for the other alone.
     #[test]
     fn a_stray_that_has_ended_since_the_checkpoint_is_none() {
         let mut coordinator = Coordinator::new(NodeId(0), 4, Ticks(1_600));
@@ -904,8 +905,8 @@ mod tests {
         assert!(commits.iter().all(|commit| again.known().includes(*commit)));
     }
 
-    /// Whoever has acknowledged later ones is not slow to acknowledge an earlier one: it is waited for an eighth as
-    /// long. One of two participants that has not may be slow.
+    /// A participant that has acknowledged later transactions is not slow to acknowledge an earlier one: that one
+    /// becomes an exception after an eighth of the time. One of two participants that has not may be slow.
     #[test]
     fn what_others_have_overtaken_is_set_aside_sooner() {
         for (by, sooner) in [(&[1, 2][..], true), (&[1], false), (&[], false)] {
@@ -940,8 +941,8 @@ mod tests {
         }
     }
 
-    /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when
-    /// it has been acknowledged; so it is for a coordinator that comes back in between.
+    /// A transaction that is not acknowledged holds up the others no longer than it may. It is listed as an
+    /// exception, and stable when it is acknowledged; also for a coordinator that restarts in between.
     #[test]
     fn what_is_set_aside_is_told_by_name() {
         let mut coordinator = Coordinator::new(NodeId(0), 1, Ticks(1_600));
@@ -951,7 +952,7 @@ mod tests {
         stability.age(Ticks(111));
         assert!(stability.is_held_up());
         assert_eq!(stability.make_exceptions(clock.next(Ticks(111))), 1);
-        // Only one may be aside: the second keeps the others waiting.
+        // Only one exception is allowed: the second keeps the others waiting.
         assert_eq!(stability.own(), below(commits[1]));
         assert!(!stability.known().includes(commits[0]) && !stability.is_held_up());
         stability.done(commits[1]);
@@ -962,7 +963,7 @@ mod tests {
         assert_eq!(*exceptions.expect("there is one").commits, [commits[0]]);
         assert!(!stability.is_idle());
 
-        // All but the stray is settled, and a checkpoint says so.
+        // All but the exception is settled, and a checkpoint says so.
         for at in [200, 5_000] {
             stability.age(Ticks(at));
         }
@@ -982,7 +983,10 @@ mod tests {
         for mut stability in [stability, again] {
             stability.done(commits[0]);
             assert!(stability.is_idle() && stability.has_fewer_exceptions());
-            assert!(!stability.known().includes(commits[0]), "nobody was told");
+            assert!(
+                !stability.known().includes(commits[0]),
+                "it is not reported yet"
+            );
             stability.publish(clock.next(Ticks(6_000)));
             assert!(stability.known().includes(commits[0]));
             assert_eq!(stability.unreported().collect::<Vec<_>>(), [other]);

@@ -1,7 +1,8 @@
-//! What is stable, as a node knows it: a watermark for each coordinator, and what is below it and is not.
+//! What a node knows to be stable: a version vector with exceptions. For each coordinator there is a watermark, and
+//! the transactions below it that are not known to be stable.
 //!
-//! Both halves of what a coordinator says are true for ever: all up to the watermark is committed everywhere, but for
-//! its strays. So what two nodes have heard of it can be joined.
+//! Both halves of a coordinator's report stay true for ever: all up to the watermark is committed everywhere, except
+//! for the exceptions. So what two nodes have learned can be joined.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +13,7 @@ use anabranch_types::Timestamp;
 /// One coordinator's transactions below its watermark that are not known to be stable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceptions {
-    /// When the coordinator said so, by its clock: what it says later has a higher one.
+    /// When the coordinator made this list, by its clock: later lists have higher ones.
     pub since: Timestamp,
     /// Their commit timestamps, in ascending order.
     pub commits: Box<[Timestamp]>,
@@ -23,7 +24,7 @@ impl Exceptions {
         self.commits.binary_search(&commit).is_ok()
     }
 
-    /// Those that are not known to be stable by whoever knows that all up to a watermark are, but for others.
+    /// The exceptions that remain for a node that also knows all up to a watermark to be stable, except for `others`.
     fn left_by(&self, watermark: Timestamp, others: Option<&Exceptions>) -> Vec<Timestamp> {
         let (below, above) =
             (self.commits).split_at(self.commits.partition_point(|c| *c <= watermark));
@@ -41,12 +42,11 @@ impl Exceptions {
     }
 }
 
-/// Of so many nodes the watermarks are kept in place.
+/// The watermarks of up to so many nodes are stored in place.
 const FEW: usize = 8;
 
-/// Watermarks by node. Each reader keeps what was known when it began, and tells every owner that it asks. Those
-/// of few nodes are copied: a count of references would go back and forth between the caches of the cores that
-/// these run on, and cost more than that.
+/// Watermarks by node. Each reader keeps what was known when it began, and sends it with every Get. The watermarks of
+/// few nodes are copied: a reference count would go back and forth between the caches of the cores, and cost more.
 #[derive(Clone)]
 enum Watermarks {
     Few(u8, [Timestamp; FEW]),
@@ -61,7 +61,7 @@ impl Watermarks {
         }
     }
 
-    /// Whether both are alike, so far as that can be told at once.
+    /// Whether both are the same, as far as a cheap comparison shows.
     fn is_same(&self, other: &Watermarks) -> bool {
         match (self, other) {
             (Watermarks::Many(own), Watermarks::Many(theirs)) => Arc::ptr_eq(own, theirs),
@@ -107,7 +107,7 @@ impl fmt::Debug for Watermarks {
     }
 }
 
-/// What is stable, by node, as somebody knew it at some time: all up to a watermark, but for strays.
+/// What is stable, by node, as it was known at some time: all up to a watermark, except for the exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StableVector {
     watermarks: Watermarks,
@@ -144,7 +144,7 @@ impl StableVector {
         self.watermarks[node]
     }
 
-    /// Whether any node ever had strays.
+    /// Whether any node ever had exceptions.
     #[inline]
     pub fn has_exceptions(&self) -> bool {
         self.exceptions.is_some()
@@ -156,7 +156,7 @@ impl StableVector {
         self.exceptions.as_ref()?[node].as_ref()
     }
 
-    /// Whether both are one, so far as that can be told at once.
+    /// Whether both are the same, as far as a cheap comparison shows.
     pub(crate) fn is_same(&self, other: &StableVector) -> bool {
         let same_strays = match (&self.exceptions, &other.exceptions) {
             (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
@@ -186,7 +186,7 @@ impl StableVector {
         first.map_or(all, |first| below(*first).min(all))
     }
 
-    /// Whether it says no less of a node.
+    /// Whether it includes at least this of a node.
     fn covers(
         &self,
         node: usize,
@@ -201,16 +201,18 @@ impl StableVector {
         };
         match exceptions {
             None => own.commits.is_empty(),
-            // A newer list says more even where it is the same: whoever knows it knows all that has left older ones.
+            // A newer list means more even where it is the same: it implies that all that has left older lists is
+            // stable.
             Some(exceptions) if own.commits.is_empty() => exceptions.since <= own.since,
             Some(exceptions) => Arc::ptr_eq(own, exceptions),
         }
     }
 
-    /// Includes what somebody else says of a node, too: both are true. True if that is more.
+    /// Includes what another node has reported of a node, too: both are true. True if that is more.
     ///
-    /// Whoever knows a list knows all to be stable that has left an older one; of joined lists the newer one's time
-    /// says so, since no list has a lower watermark than an older one, not in a later life of its coordinator either.
+    /// A list implies that all that has left an older one is stable. The join of two lists keeps the newer one's
+    /// time, since no list has a lower watermark than an older one, not in a later incarnation of its coordinator
+    /// either.
     pub(crate) fn join(
         &mut self,
         node: usize,
@@ -284,7 +286,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever two nodes have heard, joined they know what either does and no more, in either order.
+    /// The join of what two nodes have learned includes what either does and no more, in either order.
     #[test]
     fn what_two_know_is_known_to_both() {
         let mut random = SplitMix64::new(3);

@@ -26,7 +26,7 @@ impl Context {
         (ahead > self.ahead_max.as_micros()).then_some(ahead)
     }
 
-    /// Why the clock does not follow a timestamp that another node's has given.
+    /// Why the clock does not follow a timestamp of another node's clock; `None` if it may.
     pub(crate) fn refuses_clock(&self, timestamp: Timestamp, node: NodeId) -> Option<EffectError> {
         let ahead = self.too_far_ahead(timestamp)?;
         let most = self.ahead_max.as_micros();
@@ -36,7 +36,7 @@ impl Context {
         )))
     }
 
-    /// Lets the clock follow another node's, unless that is too far ahead.
+    /// Lets the clock follow another node's, unless that one is too far ahead.
     pub(crate) fn follow_clock(&mut self, timestamp: Timestamp) {
         if self.too_far_ahead(timestamp).is_none() {
             self.clock.observe(timestamp);

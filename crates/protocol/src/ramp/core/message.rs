@@ -1,4 +1,4 @@
-//! What RAMP's nodes say to each other. The page `docs/protocols/ramp.md` has the table.
+//! The messages of RAMP. The page `docs/protocols/ramp.md` has the table.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::{AbortReason, Slots, TransactionId};
 /// A message, and what its sender knows to be stable.
 #[derive(Clone, Debug)]
 pub struct Stamped {
-    /// Every transaction over several partitions that the sender coordinated, with a commit
-    /// timestamp up to this one, is committed on all its partitions (or has left no trace), but for strays.
+    /// The sender's watermark: every transaction over several partitions that the sender coordinated, with a commit
+    /// timestamp up to this one, is committed on all its partitions (or was aborted), except for `exceptions`.
     pub stable: Timestamp,
     /// Those that may not be, if there ever were any.
     pub exceptions: Option<Arc<Exceptions>>,
@@ -26,8 +26,8 @@ pub struct Stamped {
     pub message: Message,
 }
 
-/// A message is moved several times on its way, with its receiver and in what goes into a step. Up to 128
-/// bytes compilers move in place, and more by a call: what few messages have is boxed.
+/// A message is moved several times on its way, with its receiver and in what goes into a step. Compilers move up to
+/// 128 bytes in place, and more by a call, so what few messages have is boxed.
 const _: () = assert!(size_of::<(NodeId, Stamped)>() <= 112);
 
 /// The messages.
@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<(NodeId, Stamped)>() <= 112);
 pub enum Message {
     /// Coordinator to owner: read in one snapshot (ramp.txt, Algorithm 1, GET, for several items).
     Get {
-        /// Who asks.
+        /// The reading transaction.
         transaction: TransactionId,
         /// In which snapshot.
         at: ReadPoint,
@@ -44,47 +44,47 @@ pub enum Message {
     },
     /// Owner to coordinator: the answer to Get.
     Got {
-        /// Who asked.
+        /// The reading transaction.
         transaction: TransactionId,
         /// The rows, or why there are none.
         result: Result<Got, Refusal>,
     },
-    /// In quorum operation, where metadata do not say what was written: coordinator to a copy that it does
-    /// not read: which of these transactions have you prepared, and what do they write on your partition?
+    /// Quorum operation, where metadata do not say what was written: coordinator to a replica that it does not read
+    /// from: which of these transactions have you prepared, and what do they write on your partition?
     LookUp {
-        /// Who asks.
+        /// The reading transaction.
         transaction: TransactionId,
         /// Transactions that have committed elsewhere.
         required: Vec<Decision>,
     },
-    /// A copy to the coordinator: the answer to LookUp.
+    /// Replica to coordinator: the answer to LookUp.
     LookedUp {
-        /// Who asked.
+        /// The reading transaction.
         transaction: TransactionId,
-        /// What it has got, or why it cannot tell any more.
+        /// What the replica has, or why it cannot say any more.
         result: Result<LookedUp, Refusal>,
     },
-    /// Coordinator to participant: check, hold, keep, but do not show (PREPARE).
+    /// Coordinator to participant: check the effects, protect them by write intents, do not install them (PREPARE).
     Prepare(Box<Prepare>),
-    /// Participant to coordinator: the answer to Prepare. Yes with a timestamp above everything
-    /// committed there so far, or the reason for no; then nothing is held.
+    /// Participant to coordinator: the answer to Prepare. Yes with a timestamp above everything committed there so
+    /// far; or no with the reason, and then the participant keeps nothing.
     Vote {
-        /// Whose.
+        /// The prepared transaction.
         transaction: TransactionId,
         /// Yes or no.
         vote: Result<Timestamp, Box<AbortReason>>,
     },
-    /// Coordinator to participant: show it (COMMIT). From one participant to another: the answer to
-    /// Inquire of one that shows it. Answered to the coordinator.
+    /// Coordinator to participant: install it (COMMIT). From one participant to another: the answer to Inquire of one
+    /// that has installed it. Answered to the coordinator.
     Commit {
-        /// Whose.
+        /// The transaction.
         transaction: TransactionId,
         /// What was prepared, and at which timestamp it commits.
         decided: Decision,
     },
-    /// Participant to coordinator: it is shown.
+    /// Participant to coordinator: it is installed.
     Committed {
-        /// Whose.
+        /// The transaction.
         transaction: TransactionId,
         /// The values that its deferred effects produced there; an error breaks RAMP-I1.
         slots: Result<Slots, Box<EffectError>>,
@@ -100,15 +100,15 @@ pub enum Message {
     CommitAlone(Box<CommitAlone>),
     /// Owner to coordinator: the answer to CommitAlone.
     CommittedAlone {
-        /// Whose.
+        /// The transaction.
         transaction: TransactionId,
         /// The timestamp that the owner gave it and its deferred values, or why it is aborted.
         result: Result<(Timestamp, Slots), Box<AbortReason>>,
     },
-    /// To a participant of an earlier transaction, and to who awaits one, when no other message has told it
-    /// that the transaction is stable (ramp.txt §4.8, the third round). Not answered.
+    /// To a participant of an earlier transaction, and to a node that awaits one, when no other message has brought
+    /// the news that it is stable (ramp.txt §4.8, the third round). The news is the watermark. Not answered.
     Stable,
-    /// To every other node, from time to time (ramp.txt §4.5): how far nobody needs evidence any more. Not
+    /// To every other node, from time to time (ramp.txt §4.5): which sibling metadata no reader needs any more. Not
     /// answered.
     Gossip {
         /// What every reader of the sender's, under way or to come, knows of the receiver's transactions.
@@ -118,31 +118,30 @@ pub enum Message {
         /// But for these; none where the coordinator does not know which would have to be named.
         but: Option<Arc<Exceptions>>,
     },
-    /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is
-    /// stable, and nobody has said so. Answered by Stable, once it is.
+    /// Causal RAMP, to the coordinator of a transaction that own ones depend on: they wait until it is known to be
+    /// stable. Answered by Stable, once it is.
     Await {
         /// Its commit timestamp.
         commit: Timestamp,
     },
-    /// From one cluster to the node of the same partition in another (ramp.txt §6.1): this has committed
-    /// here, and is to be committed there. Answered by Forwarded.
+    /// From one cluster to the node of the same partition in another (ramp.txt §6.1): this transaction has committed
+    /// here, and has to be applied there. Answered by Replicated.
     Replicate {
         /// What.
         replicate: Box<Replicate>,
-        /// Everything that the sender has decided below this is shown in the receiver's cluster.
+        /// Every transaction of the sender with a lower commit timestamp is installed in the receiver's cluster.
         lowest: Timestamp,
     },
-    /// The answer to Forward: the cluster shows it.
+    /// The answer to Replicate: the cluster has installed it.
     Replicated {
         /// What.
         origin_commit: Timestamp,
     },
-    /// Participant to coordinator, after one of them has come back to life, and to everybody who
-    /// takes part, when the decision stays away (ramp.txt §4.6): what has become of what is prepared
-    /// here? Answered by Commit or Abort; not yet by a coordinator that gathers votes, nor by a
-    /// participant that has prepared it and knows no more.
+    /// Participant to coordinator, after one of them has restarted, and to all participants when the decision does
+    /// not arrive (ramp.txt §4.6): what has become of this prepared transaction? Answered by Commit or Abort. Not
+    /// answered yet by a coordinator that gathers votes, nor by a participant that is in doubt itself.
     Inquire {
-        /// Whose.
+        /// The transaction.
         transaction: TransactionId,
         /// The timestamp of Prepare.
         prepared: Timestamp,
@@ -154,7 +153,7 @@ pub enum Message {
 pub struct ReadersKnow {
     /// All up to here are stable.
     pub all: Timestamp,
-    /// All up to here are stable but for strays.
+    /// All up to here are stable except for the exceptions of their coordinator.
     pub but_exceptions: Timestamp,
     /// When the coordinator named these; zero if it never had any.
     pub since: Timestamp,
@@ -163,7 +162,7 @@ pub struct ReadersKnow {
 /// See [`Message::Replicate`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replicate {
-    /// Its commit timestamp there: its place among the writers of a register everywhere.
+    /// Its commit timestamp in its origin cluster, which registers take in every cluster.
     pub origin_commit: Timestamp,
     /// What it has done on each partition.
     pub works: Vec<(PartitionId, Vec<Effect>)>,
@@ -174,11 +173,11 @@ pub struct Replicate {
 pub enum ReadPoint {
     /// One of now, with all that is required.
     Newest,
-    /// The one of an earlier round, whose rows the procedure has not been given: if it lacks nothing
-    /// of what is required and was read, it stands, and its rows are not sent again; otherwise one
-    /// of now. Where metadata do not say what a transaction wrote (RAMP-Small, RAMP-Hybrid).
+    /// The one of an earlier round, of which the procedure has been given no rows. If it lacks nothing that is
+    /// required and wrote what was read, it stands, and its rows are not sent again; otherwise a newest one. For
+    /// metadata that do not say what a transaction wrote (RAMP-Small, RAMP-Hybrid).
     Revalidate(CommitSequence),
-    /// The one whose rows the procedure has been given.
+    /// The one of which the procedure has been given rows.
     Fixed(CommitSequence),
 }
 
@@ -189,8 +188,8 @@ pub struct ReadRequest {
     pub reads: SmallVec<[Read; 2]>,
     /// What else the snapshot has to be, beside one of `at`; mostly nothing.
     pub requirements: Option<Box<Requirements>>,
-    /// What its coordinator knew to be stable when the transaction began: of everything else
-    /// it wants evidence.
+    /// What the coordinator knew to be stable when the transaction began. The answer needs sibling metadata of all
+    /// other transactions.
     pub known: StableVector,
 }
 
@@ -259,7 +258,7 @@ pub struct Freshness {
 pub struct Decision {
     /// The timestamp under which it was prepared: its name.
     pub prepared: Timestamp,
-    /// The timestamp under which it commits: its place among the writers of a register.
+    /// The timestamp under which it commits, which registers take.
     pub commit: Timestamp,
 }
 
@@ -270,7 +269,7 @@ pub struct SiblingMetadata {
     pub commit: Timestamp,
     /// What it wrote where; names it by the timestamp of Prepare.
     pub siblings: Arc<Siblings>,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
     /// Under causal RAMP: it has committed in one step, and has no siblings.
     pub alone: bool,
@@ -286,7 +285,7 @@ impl SiblingMetadata {
     }
 }
 
-/// A transaction that was required and that the snapshot lacks, which metadata have not said.
+/// A transaction that was required and that the snapshot lacks, where metadata do not say what it wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingWrites {
     /// Its commit timestamp.
@@ -307,13 +306,13 @@ pub struct Got {
 }
 
 impl Got {
-    /// The transactions over several partitions that it shows: see [`ReadMetadata::evidence`].
+    /// The transactions over several partitions that it shows: see [`ReadMetadata::siblings`].
     pub fn siblings(&self) -> &[SiblingMetadata] {
         let found = self.metadata.as_ref();
         found.map_or(&[], |found| &found.siblings)
     }
 
-    /// Takes out what this copy has not prepared: see [`ReadMetadata::not_prepared`].
+    /// Takes out what this replica has not prepared: see [`ReadMetadata::not_prepared`].
     pub(crate) fn take_not_prepared(&mut self) -> Vec<Timestamp> {
         let found = self.metadata.as_mut();
         found.map_or_else(Vec::new, |found| std::mem::take(&mut found.not_prepared))
@@ -326,15 +325,15 @@ impl Got {
     }
 }
 
-/// What an owner tells of transactions with the rows.
+/// What an owner reports of transactions with the rows.
 #[derive(Clone, Debug, Default)]
 pub struct ReadMetadata {
     /// For what was read the snapshot is as good as one of this sequence, if that is later.
     pub unchanged_until: CommitSequence,
     /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
     pub missing: Vec<MissingWrites>,
-    /// In quorum operation, where metadata do not say what was written: of what was required, what this
-    /// copy has not prepared. It may have written here all the same.
+    /// Quorum operation, where metadata do not say what was written: of what was required, what this replica has not
+    /// prepared. The transaction may have written here all the same.
     pub not_prepared: Vec<Timestamp>,
     /// The transactions over several partitions that have a version in the visible history of
     /// what was read, as far as they were not known to be stable. Each once.
@@ -350,10 +349,10 @@ impl ReadMetadata {
     }
 }
 
-/// What a copy says of transactions that may have written on its partition. See [`Message::LookUp`].
+/// What a replica reports of transactions that may have written on its partition. See [`Message::LookUp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookedUp {
-    /// What it has prepared, shown, or knows to have written nothing here.
+    /// Transactions that it has prepared or installed, or knows to have written nothing here.
     pub written: Vec<MissingWrites>,
     /// What it has not prepared, by commit timestamp.
     pub not_prepared: Vec<Timestamp>,
@@ -366,10 +365,10 @@ pub enum Refusal {
     Fractured,
     /// The snapshot, or a required transaction, is older than what is kept.
     BelowFloor,
-    /// In quorum operation: this copy has not prepared something that is required. Another one has.
+    /// Quorum operation: this replica has not prepared something that is required. Another one has.
     NotHere,
-    /// The reader does not know transactions to be stable of which the owner has forgotten what they
-    /// wrote. The owner knows all up to here to be stable: who begins again knows it, too.
+    /// The owner has forgotten sibling metadata that this reader may need. The owner knows all of this to be stable;
+    /// with it the transaction can begin again.
     Forgotten(Box<StableVector>),
 }
 
@@ -400,15 +399,15 @@ pub struct Work {
     pub guard_reads: Vec<Read>,
     /// The snapshot of the transaction's reads here; `None` if it read nothing.
     pub snapshot: Option<CommitSequence>,
-    /// Its place among the writers of a register, if another cluster has committed it; otherwise that is
-    /// its commit timestamp.
+    /// The commit timestamp of its origin cluster, if another cluster has committed it: registers take it instead of
+    /// the commit timestamp.
     pub origin_commit: Option<Timestamp>,
 }
 
 /// See [`Message::Prepare`].
 #[derive(Clone, Debug)]
 pub struct Prepare {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
     /// Names the transaction among participants.
     pub prepared: Timestamp,
@@ -416,9 +415,9 @@ pub struct Prepare {
     pub work: Work,
     /// The whole write set; `None` when the transaction writes on one partition alone.
     pub siblings: Option<Arc<Siblings>>,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
-    /// Everybody who is sent Prepare: whom to ask when the coordinator stays away.
+    /// All nodes that are sent Prepare: they are asked when the coordinator does not answer.
     pub participants: Participants,
 }
 
@@ -428,10 +427,10 @@ pub type Participants = SmallVec<[NodeId; 4]>;
 /// See [`Message::CommitAlone`].
 #[derive(Clone, Debug)]
 pub struct CommitAlone {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
     /// What to do.
     pub work: Work,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
 }

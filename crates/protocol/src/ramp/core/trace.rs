@@ -15,9 +15,9 @@ use crate::ramp::core::metadata::{Siblings, WriteSet, tags};
 pub struct Trace {
     /// The metadata.
     pub siblings: Arc<Siblings>,
-    /// What it wrote here, sorted; nothing where the metadata say that already.
+    /// What it wrote here, sorted; empty where the metadata list it.
     here: Box<[ItemTag]>,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
 }
 

@@ -116,14 +116,14 @@ impl Durable for RampNode {
         self.context.stability.reached(self.partition, sequence);
         self.context.stability.recover();
         if self.context.stability.makes_exceptions() {
-            // Nobody is to take what an earlier life has said of strays for what this one says.
+            // The exceptions of an earlier incarnation must not be mistaken for those of this one.
             let since = self.context.clock.next(now);
             self.context.stability.publish(since);
         }
         let settled = self.context.stability.long_known();
         self.participant.forget_up_to(settled);
         for node in self.others() {
-            // Those who took part in what has ended, and have not heard of it.
+            // Participants of transactions that have ended, and that have not received the watermark since.
             self.send(node, Message::Stable, out);
         }
         let own = self.owner(self.partition);
@@ -281,7 +281,7 @@ impl RampNode {
         Ok(())
     }
 
-    /// Writes down what has been forgotten, since a log may be followed for longer than a node lives.
+    /// Writes down what has been forgotten, since a replica may follow a log for longer than a node lives.
     pub(crate) fn record_settled(&mut self) {
         let settled = self.context.stability.settled();
         let covered = self.context.stability.covered();

@@ -14,7 +14,7 @@ use crate::ramp::recovery::record::{PreparedRecord, RampRecord, RecentRecord, St
 use crate::{Record, ReplayError, Slots, TransactionId};
 
 impl Prepared {
-    /// Writes a vote for yes to the log; returns what a checkpoint has to say of it.
+    /// Writes a vote for yes to the log; returns what a checkpoint will write of it.
     pub(crate) fn record_vote(
         &self,
         context: &mut Context,
@@ -51,7 +51,7 @@ impl Kept {
 }
 
 impl Participant {
-    /// Remembers a commit for whoever asks again, and writes down what it came to.
+    /// Remembers a commit in case it is asked for again, and writes its result to the log.
     pub(crate) fn record_committed(
         &mut self,
         context: &mut Context,
@@ -170,7 +170,7 @@ impl Participant {
         Ok(())
     }
 
-    /// A commit shows its part here, at its place among the writers of a register.
+    /// A commit is installed here again; registers take the timestamp `origin_commit`.
     pub(crate) fn replay_shown(
         &mut self,
         commit: Timestamp,

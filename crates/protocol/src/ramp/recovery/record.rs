@@ -22,14 +22,14 @@ pub enum RampRecord {
         timestamp: Timestamp,
         /// What it came to.
         changes: Vec<LoggedChange>,
-        /// What it wrote and follows, under causal RAMP.
+        /// Causal RAMP: what it wrote and depends on.
         trace: Option<Trace>,
-        /// Its place among the writers of a register, if another cluster has given it one.
+        /// The commit timestamp of its origin cluster, if another cluster has committed it.
         origin_commit: Option<Timestamp>,
     },
     /// A participant has voted yes.
     Prepared(Box<PreparedRecord>),
-    /// What was prepared is shown.
+    /// A prepared transaction is installed.
     Committed {
         /// The transaction.
         decided: Decision,
@@ -38,8 +38,8 @@ pub enum RampRecord {
         /// What its deferred effects produced, in case that the coordinator asks again.
         slots: Slots,
     },
-    /// A participant has said that it will never prepare this transaction, nor any other of the same
-    /// coordinator with a lower name.
+    /// A participant has promised that it will never prepare this transaction, nor any other of the same coordinator
+    /// with a lower name.
     Promised {
         /// The transaction.
         prepared: Timestamp,
@@ -49,7 +49,7 @@ pub enum RampRecord {
         /// The transaction.
         prepared: Timestamp,
     },
-    /// A coordinator has decided to commit, and its own partition shows the transaction.
+    /// A coordinator has decided to commit, and its own partition has installed the transaction.
     Decided(Box<DecidedRecord>),
     /// Under Prepare-F: a coordinator asks every cluster to prepare this.
     ReplicatedWrite(Box<ReplicatedWriteRecord>),
@@ -62,31 +62,31 @@ pub enum RampRecord {
     },
     /// Of sticky clusters: this has been decided, and all other clusters are to take it over.
     Replicate(Box<Replicate>),
-    /// Of sticky clusters: all of them show it.
+    /// Sticky clusters: all of them have installed it.
     Replicated {
         /// What.
         origin_commit: Timestamp,
     },
-    /// Every participant has acknowledged the decision: nobody will ask for it again.
+    /// Every participant has acknowledged the decision: none will ask for it again.
     Ended {
         /// The transaction.
         transaction: TransactionId,
         /// Its commit timestamp.
         commit: Timestamp,
-        /// Under causal RAMP: at or before which commits it was shown on its partitions.
+        /// Causal RAMP: it was installed on its partitions at or before these sequences.
         covered: Option<SequenceVector>,
     },
-    /// Transactions that no reader needs evidence of have been forgotten: whoever follows the log
-    /// forgets them as well.
+    /// Sibling metadata that no reader needs have been forgotten. A replica that follows the log forgets them as
+    /// well.
     Settled {
         /// By node: up to where its transactions are settled.
         settled: Vec<Timestamp>,
-        /// Under causal RAMP: at or before which commits they, and all that they follow, were shown.
+        /// Causal RAMP: they, and all their dependencies, were installed at or before these sequences.
         covered: Option<SequenceVector>,
     },
     /// Of a checkpoint: what is known of committed transactions.
     Stability(Box<StabilityRecord>),
-    /// Of a checkpoint, of sticky clusters: what has been taken over from a node of another one.
+    /// Checkpoint of sticky clusters: what has been applied of a node of another cluster.
     Applied(AppliedRecord),
 }
 
@@ -106,11 +106,11 @@ impl RampRecord {
 /// See [`RampRecord::Prepared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PreparedRecord {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
     /// Its name among participants, given by its coordinator's clock.
     pub prepared: Timestamp,
-    /// Everybody who has been sent Prepare.
+    /// All nodes that were sent Prepare.
     pub participants: Participants,
     /// What was answered.
     pub vote: Timestamp,
@@ -120,51 +120,51 @@ pub struct PreparedRecord {
     pub effects: Vec<Effect>,
     /// What is known of its write set, if it writes here and elsewhere.
     pub siblings: Option<Arc<Siblings>>,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
-    /// What is held for it.
+    /// Its write intents.
     pub intents: RequestedIntents,
-    /// Its place among the writers of a register, if another cluster has given it one.
+    /// The commit timestamp of its origin cluster, if another cluster has committed it.
     pub origin_commit: Option<Timestamp>,
 }
 
 /// See [`RampRecord::Decided`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecidedRecord {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
-    /// Its name, and its place among the writers of a register.
+    /// Its name and its commit timestamp.
     pub decided: Decision,
     /// The other participants.
     pub others: Vec<NodeId>,
-    /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
-    /// the rows show it already).
+    /// Its result on the own partition; none if it did nothing there (or, in a checkpoint, if the rows have it
+    /// already).
     pub changes: Option<Vec<LoggedChange>>,
     /// What is known of its write set, if it writes here and elsewhere.
     pub trace: Option<Trace>,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub causal_context: Option<Arc<CausalContext>>,
-    /// Its place among the writers of a register, if another cluster has given it one.
+    /// The commit timestamp of its origin cluster, if another cluster has committed it.
     pub origin_commit: Option<Timestamp>,
 }
 
 /// See [`RampRecord::Applied`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AppliedRecord {
-    /// Who has decided it there.
+    /// The node that has decided these in its cluster.
     pub from: NodeId,
-    /// Everything below this is shown here.
+    /// Everything below this is installed here.
     pub below: Timestamp,
-    /// What is decided here and not shown everywhere, by place, ascending.
+    /// Those decided here and not installed everywhere, by origin commit timestamp, ascending.
     pub decided: Vec<Timestamp>,
-    /// What is shown of the rest.
+    /// Those of the rest that are installed.
     pub installed: Vec<Timestamp>,
 }
 
 /// See [`RampRecord::ReplicatedWrite`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplicatedWriteRecord {
-    /// Whose.
+    /// The transaction.
     pub transaction: TransactionId,
     /// Its only timestamp.
     pub name: Timestamp,
@@ -179,14 +179,14 @@ pub struct ReplicatedWriteRecord {
 pub struct StabilityRecord {
     /// By node: up to where its transactions are known to be stable.
     pub known: Vec<Timestamp>,
-    /// By node: up to where its transactions are settled, but for strays.
+    /// By node: up to where its transactions are settled, except for exceptions.
     pub settled: Vec<Timestamp>,
-    /// Of each coordinator that has ever had some: when it said so, and its strays among what is settled.
+    /// Of each coordinator that has ever had some: the time of its list, and its exceptions among what is settled.
     pub exceptions: Vec<(Timestamp, Vec<Timestamp>)>,
     /// Under causal RAMP: what is known to be stable was installed at or before this.
     pub covered: Option<SequenceVector>,
-    /// Under causal RAMP: own transactions that all participants have acknowledged, and that follow some
-    /// which are not known to be stable.
+    /// Causal RAMP: own transactions that all participants have acknowledged, and that have dependencies which are
+    /// not known to be stable.
     pub waiting: Vec<(Timestamp, Option<Arc<CausalContext>>)>,
     /// Every settled transaction was installed at or before this.
     pub settled_here: CommitSequence,
@@ -201,7 +201,7 @@ pub struct StabilityRecord {
     pub commit_replies: Vec<(Decision, Slots)>,
 }
 
-/// Of [`StabilityRecord`]: a transaction over several partitions that a reader may have to be told of.
+/// Part of [`StabilityRecord`]: a transaction over several partitions whose sibling metadata a reader may need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecentRecord {
     /// When it was installed here.

@@ -13,9 +13,8 @@ impl Participant {
         self.programs.merging(program)
     }
 
-    /// Prepares what every cluster is to prepare under one timestamp. Asked again, by a coordinator that
-    /// has come back, it answers as before: what it has prepared or shown it has, and what it has
-    /// forgotten since was shown everywhere.
+    /// Prepares what every cluster prepares under one timestamp. Asked again, by a coordinator that has restarted, it
+    /// answers as before: it has what it prepared or installed, and what it has forgotten was installed everywhere.
     pub(crate) fn prepare_replicated(
         &mut self,
         context: &mut Context,
@@ -32,7 +31,7 @@ impl Participant {
         self.prepare_at(context, prepare, Some(name))
     }
 
-    /// As what a transaction is shown here that has one timestamp for everything.
+    /// The decision under which a transaction with one timestamp for everything is installed here.
     pub(crate) fn installed_as_replicated(&self, name: Timestamp) -> Option<Decision> {
         let installed = self.recent.contains_key(&name) || self.commit_replies.contains_key(&name);
         installed.then_some(Decision {

@@ -1,16 +1,15 @@
-//! Prepare-F (ramp.txt §6.1, Figure 7a): writes that survive the loss of F clusters, and are shown when
-//! all clusters have them.
+//! Prepare-F (ramp.txt §6.1, Figure 7a): writes that survive the loss of F clusters, and become visible when all
+//! clusters have them.
 //!
-//! Each cluster has all partitions. Who writes prepares at the owners of all of them, and its client is
-//! answered when F + 1 clusters have prepared; when all have, it is shown everywhere. So writers wait
-//! for the nearest F + 1 clusters alone, readers ask their own cluster and nobody else, and nobody is
-//! promised to see what has been acknowledged before every cluster is there. The page
-//! `docs/protocols/ramp-prepare-f.md` says what holds and why.
+//! Each cluster has all partitions. A transaction is prepared at the owners of all of them. Its client is answered
+//! when F + 1 clusters have prepared it, and it is installed everywhere when all have. So a write waits for the
+//! nearest F + 1 clusters alone, and a read asks its own cluster alone. What has been acknowledged need not be
+//! visible before every cluster has it. The page `docs/protocols/ramp-prepare-f.md` says what holds and why.
 //!
-//! The coordinator writes its *intent* down before it asks anybody, and finishes it in a later life: it
-//! is the "asynchronous callback on the client" by which the paper lets servers know that all have
-//! prepared. What has been acknowledged is never aborted, so no cluster may refuse what another has
-//! accepted: what is written are assignments that depend on no row.
+//! The coordinator writes the transaction to its log before it asks any owner, and finishes it in a later
+//! incarnation: that is the "asynchronous callback on the client" by which the paper lets servers know that all have
+//! prepared. What has been acknowledged is never aborted, so no cluster may refuse what another has accepted.
+//! Therefore writes are assignments that depend on no row.
 
 use anabranch_types::{Effect, EffectError, Merging, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
@@ -84,7 +83,8 @@ impl RampNode {
                     } => "an update cannot return what it has made",
                     Effect::Update { program, .. } => match self.participant.merging(*program) {
                         Some(Merging::LastWriter) => continue,
-                        // Copies that have added different things lag in ways that no page argues about.
+                        // Replicas that have added different things would lag in ways that the page's argument does
+                        // not cover.
                         Some(Merging::Commuting) if self.options.quorum.is_some() => {
                             "under quorums an update can only assign values that do not depend on the row"
                         }
@@ -118,8 +118,8 @@ impl RampNode {
             .collect()
     }
 
-    /// Asks those to prepare that are not known to have, or one of them. Who is asked has not refused: it is asked
-    /// no second time before it has answered, so what it answers last is the last that it is told.
+    /// Sends Prepare to the owners that are not known to have prepared, or to one of them. An owner is asked again
+    /// only after it has answered, so its last answer is about the last question.
     pub(crate) fn send_prepares(
         &mut self,
         transaction: TransactionId,
@@ -172,7 +172,7 @@ impl RampNode {
         }
     }
 
-    /// Whether somebody has to be asked again.
+    /// Whether an owner has to be asked again.
     pub(crate) fn has_refused(&self) -> bool {
         let refused = |attempt: &Attempt| match &attempt.phase {
             Phase::Replicating(replicated) => !replicated.refused.is_empty(),
@@ -237,7 +237,7 @@ impl RampNode {
                 }
                 let is_promised = replicated.is_acknowledged || replicated.is_decided;
                 match is_promised || self.may_find_majorities(transaction) {
-                    // Whoever refuses is asked again.
+                    // An owner that refuses is asked again.
                     true => self.schedule_termination(out),
                     false => self.withdraw(transaction, from, reason, out),
                 }
@@ -245,7 +245,7 @@ impl RampNode {
         }
     }
 
-    /// Answers the client when enough clusters have prepared it, and shows it when all have.
+    /// Answers the client when enough clusters have prepared the transaction, and installs it when all have.
     fn count_clusters(&mut self, transaction: TransactionId, out: &mut Outbox<Stamped>) {
         let Some(Phase::Replicating(replicated)) = self.phase_of(transaction) else {
             return;
@@ -299,7 +299,7 @@ impl RampNode {
         self.resend_commit(transaction, None, out);
     }
 
-    /// Too many owners refuse it, and nobody has been told that it is there: it is forgotten everywhere.
+    /// Too many owners refuse it, and its client has not been answered: it is forgotten everywhere.
     fn withdraw(
         &mut self,
         transaction: TransactionId,
@@ -328,7 +328,7 @@ impl RampNode {
         self.abort(transaction, reason, out);
     }
 
-    /// An intent of an earlier life, as it was written down: nobody waits for an answer.
+    /// A transaction of an earlier incarnation, as it stands in the log: no client waits for an answer.
     pub(crate) fn replay_replicated_write(&mut self, record: ReplicatedWriteRecord) {
         let ReplicatedWriteRecord {
             transaction,

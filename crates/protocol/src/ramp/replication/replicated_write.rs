@@ -10,25 +10,25 @@ use crate::ramp::core::message::Decision;
 use crate::ramp::core::metadata::Siblings;
 use crate::ramp::recovery::record::ReplicatedWriteRecord;
 
-/// A transaction that is being prepared in every cluster. It is shown nowhere, and will be shown
-/// everywhere, unless it is refused before its client has been answered.
+/// A transaction that is being prepared in every cluster. It is installed nowhere, and will be installed everywhere,
+/// unless it is refused before its client has been answered.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicatedWrite {
-    /// Its only timestamp: under which it is prepared, and its place among the writers of a register.
+    /// Its only timestamp: it is prepared under it, and registers take it.
     pub(crate) name: Timestamp,
     /// What is to be done on each partition, in every cluster; sorted.
     pub(crate) works: Vec<(PartitionId, Vec<Effect>)>,
     /// What it writes where, if that is on several partitions.
     pub(crate) siblings: Option<Arc<Siblings>>,
-    /// Who has prepared it, durably.
+    /// The nodes that have prepared it durably.
     pub(crate) prepared: SmallVec<[NodeId; 8]>,
-    /// Who has refused it since it was asked last.
+    /// The nodes that have refused it since they were asked last.
     pub(crate) refused: SmallVec<[NodeId; 2]>,
     /// The client has been answered, or there is none any more.
     pub(crate) is_acknowledged: bool,
-    /// In quorum operation: a majority of the copies of each partition has prepared it. It will be shown.
+    /// Quorum operation: a majority of the replicas of each partition has prepared it. It will be installed.
     pub(crate) is_decided: bool,
-    /// In quorum operation: the copies that show it, durably.
+    /// Quorum operation: the replicas that have installed it durably.
     pub(crate) installed: SmallVec<[NodeId; 8]>,
 }
 

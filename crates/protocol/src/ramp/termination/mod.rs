@@ -1,11 +1,12 @@
-//! Cooperative termination (ramp.txt §4.6): what becomes of a transaction whose coordinator stays away.
+//! Cooperative termination (ramp.txt §4.6): what becomes of an in-doubt transaction whose coordinator does not
+//! answer.
 //!
-//! A participant that has prepared a transaction and hears no more of it asks the coordinator and the
-//! other participants. One that shows it says so, and it is committed. One that has not prepared it
-//! promises never to, and it is forgotten. If all that can be asked have prepared it and wait, so does
-//! this one: the coordinator's own partition may show it, and whoever asks that partition may have
-//! seen it. Nobody waits for any of this: readers and writers go their way beside what is prepared.
-//! The page `docs/protocols/ramp.md` says why this is right, and what it does not do.
+//! A participant that has prepared a transaction and does not learn the outcome asks the coordinator and the other
+//! participants. One that has installed it answers Commit. One that has not prepared it promises never to, and
+//! answers Abort. If all that answer have prepared it and are in doubt, so is this one: the coordinator's own
+//! partition may have installed it, and its readers may have seen it. No transaction waits for any of this: reads and
+//! writes go on beside what is prepared. The page `docs/protocols/ramp.md` says why this is right, and what it does
+//! not do.
 
 mod participant;
 
@@ -38,8 +39,7 @@ impl RampNode {
         }
     }
 
-    /// Asks about everything that has been prepared for too long. What is asked about does not come all at
-    /// once: nobody else would be served meanwhile.
+    /// Asks about everything that has been prepared for too long, spread over time so that other work goes on.
     pub(crate) fn terminate(&mut self, out: &mut Outbox<Stamped>) {
         self.terminating = false;
         let Some(after) = self.options.terminate_after else {
@@ -65,7 +65,7 @@ impl RampNode {
         }
         while self.lost.front().is_some_and(|(due, _)| *due <= now) {
             let (_, transaction) = self.lost.pop_front().expect("it has a front");
-            // Readers may have had it shown everywhere, so that nobody has asked.
+            // Readers may have had it installed everywhere, so that no participant has asked.
             self.resend_commit(transaction, None, out);
         }
         self.terminate_at(next.max(now + Ticks(after.0 / LOOKS)), out);
@@ -110,10 +110,10 @@ impl RampNode {
             .misnamed(transaction.node, transaction, prepared)
             .is_some()
         {
-            return; // Nobody can have prepared that; to promise it would shut out all that comes.
+            return; // No participant can have prepared that; the promise would refuse all later names.
         }
         if self.options.prepares_in_all_clusters() {
-            // Nobody promises never to prepare what a client may have been told of.
+            // A client may have been answered, so this replica must not promise never to prepare it.
             if let Some(decided) = self.participant.installed_as_replicated(prepared) {
                 let commit = Message::Commit {
                     transaction,
@@ -136,7 +136,7 @@ impl RampNode {
         }
     }
 
-    /// Whether nobody is to be told of this decision: see [`super::RampOptions::lost_commits`].
+    /// Whether to send this decision to no participant: see [`crate::ramp::RampOptions::lost_commits`].
     pub(crate) fn loses_commit(&mut self, deciding: &Deciding) -> bool {
         if deciding.has_outputs || self.options.lost_commits == 0 {
             return false;
@@ -149,7 +149,7 @@ impl RampNode {
         leaves
     }
 
-    /// Answers the client of a transaction that is decided, and tells no participant.
+    /// Answers the client of a transaction that is decided, and sends no Commit.
     pub(crate) fn lose_commit(
         &mut self,
         transaction: TransactionId,

@@ -1,5 +1,5 @@
-//! What an owner does about transactions that it has prepared and whose end stays away (ramp.txt
-//! §4.6), and what it tells others that have prepared one.
+//! Termination at a participant (ramp.txt §4.6): which prepared transactions are overdue, and what this owner answers
+//! other participants about theirs.
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
@@ -10,7 +10,7 @@ use crate::ramp::core::participant::Participant;
 use crate::ramp::recovery::record::RampRecord;
 use crate::{Record, TransactionId};
 
-/// A transaction whose end stays away.
+/// A prepared transaction whose outcome has not arrived in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Overdue {
     pub(crate) transaction: TransactionId,
@@ -18,22 +18,22 @@ pub(crate) struct Overdue {
     pub(crate) participants: Participants,
 }
 
-/// What an owner knows of a transaction that somebody else has prepared.
+/// What an owner knows of a transaction that another participant has prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocalStatus {
-    /// It shows it.
+    /// It is installed here.
     Installed(Decision),
     /// It has prepared it, too, and waits.
     Prepared,
-    /// It has not prepared it and never will, or it has forgotten that everybody shows it: then
-    /// nobody can be waiting for it.
+    /// It is not prepared here and never will be; or it has been forgotten since it was installed everywhere, and
+    /// then no participant can be waiting for it.
     Never,
 }
 
 impl Participant {
-    /// What has been prepared for so long that the others should be asked, in the order of votes.
-    /// Asked once, it waits twice as long for the next time: whoever is away would find all those
-    /// questions when it returns. And when the next is due, no later than `after` from now.
+    /// What has been prepared for so long that the others should be asked, in the order of votes; and when the next
+    /// is due, no later than `after` from now. The time doubles with each question: a node that was away would find
+    /// all of them when it returns.
     pub(crate) fn overdue(&mut self, now: Ticks, after: Ticks) -> (Vec<Overdue>, Ticks) {
         let mut overdue = Vec::new();
         let mut next = now + after;
@@ -75,14 +75,14 @@ impl Participant {
         })
     }
 
-    /// Whose transaction is prepared here under this name.
+    /// Whether a transaction is prepared here under this name.
     pub(crate) fn is_prepared(&self, prepared: Timestamp) -> bool {
         self.prepared.contains_key(&prepared)
     }
 
-    /// Says what has become here of a transaction that somebody else has prepared. If it is unknown
-    /// here, this owner promises never to prepare it: what it promises to refuse is everything of the
-    /// same coordinator up to this name. So the promise takes no room, and needs never be forgotten.
+    /// Answers what has become here of a transaction that another participant has prepared. If it is unknown here,
+    /// this owner promises never to prepare it: it will refuse everything of the same coordinator up to this name. So
+    /// the promise takes no memory, and need never be forgotten.
     pub(crate) fn local_status(
         &mut self,
         context: &mut Context,
@@ -104,8 +104,8 @@ impl Participant {
         LocalStatus::Never
     }
 
-    /// As what a transaction of this name is shown here, if it is not forgotten. Seldom asked, so it
-    /// is looked for.
+    /// The decision under which a transaction of this name is installed here, if it is not forgotten. Asked seldom,
+    /// so it is searched for.
     fn installed_as(&self, prepared: Timestamp) -> Option<Decision> {
         let installed = self
             .installed

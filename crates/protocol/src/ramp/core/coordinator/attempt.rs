@@ -19,8 +19,8 @@ use crate::ramp::core::message::{Decision, Got, Participants, Work};
 use crate::ramp::core::metadata::{Siblings, read_tag};
 use crate::{AbortReason, PartitionRead, Slots, Topology};
 
-/// What reads count as in a footprint. It is found out when somebody first asks: as long as nothing was
-/// seen that others may have had a part in, nobody does.
+/// The tags under which reads count. They are computed at the first use: most transactions meet no sibling metadata,
+/// and then never use them.
 #[derive(Clone, Default)]
 pub(crate) struct LazyReadSet(OnceCell<Box<[ItemTag]>>);
 
@@ -30,7 +30,7 @@ impl LazyReadSet {
     }
 }
 
-/// It follows from the reads, so that states are not told apart by whether it is known.
+/// Follows from the reads, so states do not differ by whether it is computed.
 impl fmt::Debug for LazyReadSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("-")
@@ -70,7 +70,7 @@ const SMALL: usize = 256;
 /// What a coordinator knows of a transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
-    /// One for each partition whose rows the procedure has been given.
+    /// One for each partition of which the procedure has been given rows.
     pub(crate) views: SmallVec<[View; 2]>,
     /// What it is to see in every snapshot.
     pub(crate) observed: Observed,
@@ -81,9 +81,9 @@ pub(crate) struct Attempt {
     pub(crate) phase: Phase,
     /// When it began to read, and what was known to be stable then; `None` before.
     pub(crate) began: Option<(Ticks, StableVector)>,
-    /// In quorum operation: the answers that copies owe it.
+    /// Quorum operation: the answers that replicas owe.
     pub(crate) pending: Vec<PendingAnswer>,
-    /// In quorum operation: what copies have said of transactions where metadata do not.
+    /// Quorum operation: what replicas have reported of transactions where metadata leave it open.
     pub(crate) uncertain: Vec<UncertainRead>,
 }
 
@@ -113,7 +113,7 @@ impl Attempt {
 
     /// Makes it as new, for another transaction.
     pub(crate) fn clear(&mut self) {
-        // Whoever adds a field says here what becomes of it.
+        // The pattern is exhaustive: a new field needs a line here.
         let Attempt {
             views,
             observed,
@@ -140,8 +140,8 @@ impl Attempt {
         matches!(self.phase, Phase::Reading).then_some(&self.batch)
     }
 
-    /// Makes what the procedure was given last part of its views. This is put off until somebody asks for
-    /// them: most transactions read one batch, and end.
+    /// Moves the batch that the procedure was given last into its views. This is put off until the views are needed:
+    /// most transactions read one batch and end.
     pub(crate) fn fold_batch(&mut self) {
         if self.batch.parts.is_empty() {
             return;
@@ -189,7 +189,7 @@ impl Attempt {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) partition: PartitionId,
-    /// Whose snapshot it is: the owner's, or in quorum operation the copy's that was read.
+    /// Which node's snapshot it is: the owner's, or in quorum operation the replica's that was read.
     pub(crate) replica: NodeId,
     /// In quorum operation: how long its first rows took, at most.
     pub(crate) took: Ticks,
@@ -212,12 +212,12 @@ pub(crate) enum Phase {
         owner: NodeId,
         /// Whether there is anything to write.
         writes: bool,
-        /// What it follows.
+        /// What it depends on.
         causal_context: Option<Arc<CausalContext>>,
     },
-    /// Votes. Nothing is shown anywhere.
+    /// Votes. The transaction is installed nowhere.
     Preparing(Box<Deciding>),
-    /// Under Prepare-F: all clusters, to prepare it. It is shown nowhere, and written down.
+    /// Prepare-F and quorums: replicas that prepare it. It is in the log, and installed nowhere.
     Replicating(Box<ReplicatedWrite>),
     /// Acknowledgements. All participants have voted yes, and the own one has committed.
     Committing(Box<Deciding>),
@@ -238,7 +238,7 @@ pub(crate) struct Batch {
     pub(crate) asked: Vec<(PartitionId, Timestamp)>,
     /// In quorum operation: when a snapshot that is fixed was asked about last, if one was.
     pub(crate) fixed_since: Option<Ticks>,
-    /// In quorum operation: what copies are asked about where metadata leave a doubt.
+    /// Quorum operation: what replicas are asked about uncertain reads.
     pub(crate) look_ups: Vec<LookUp>,
 }
 
@@ -246,7 +246,7 @@ pub(crate) struct Batch {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) partition: PartitionId,
-    /// Who has answered, or is to be asked first: the owner, or in quorum operation a copy.
+    /// The node that has answered, or is asked first: the owner, or in quorum operation a replica.
     pub(crate) replica: NodeId,
     /// In quorum operation: the round that is not answered.
     pub(crate) round: Option<Box<Round>>,
@@ -263,8 +263,8 @@ pub(crate) struct Part {
 }
 
 impl Batch {
-    /// Begins a batch, by partition; where one was read before, from the same copy. The reads come sorted by
-    /// partition.
+    /// Begins a batch, by partition. A partition that was read before is read from the same replica. The reads are
+    /// sorted by partition.
     pub(crate) fn begin(&mut self, topology: &Topology, views: &[View], reads: Vec<PartitionRead>) {
         debug_assert!(self.parts.is_empty(), "the batch before was taken in");
         let mut from = 0;
@@ -337,30 +337,30 @@ pub(crate) struct Deciding {
     pub(crate) prepared: Timestamp,
     /// Zero before the decision.
     pub(crate) commit: Timestamp,
-    /// Its place among the writers of a register, if another cluster has given it one.
+    /// The commit timestamp of its origin cluster, if another cluster has committed it.
     pub(crate) origin_commit: Option<Timestamp>,
-    /// What other clusters are to take over when it is decided.
+    /// What other clusters have to apply when it is decided.
     pub(crate) to_replicate: Vec<(PartitionId, Vec<Effect>)>,
     /// The other nodes that take part.
     pub(crate) others: Participants,
-    /// What it follows, under causal RAMP, if anything.
+    /// Causal RAMP: what it depends on, if anything.
     pub(crate) causal_context: Option<Arc<CausalContext>>,
-    /// What it wrote where, if it writes on several partitions, or somebody may follow it.
+    /// What it wrote where, if it writes on several partitions, or others may depend on it.
     pub(crate) siblings: Option<Arc<Siblings>>,
     /// What the own partition is to do, once all others have voted yes.
     pub(crate) own: Option<(Work, Option<Arc<Siblings>>)>,
-    /// The lowest vote, and whose it is.
+    /// The lowest vote, and the node that gave it.
     pub(crate) lowest: Option<(Timestamp, NodeId)>,
     pub(crate) waiting: usize,
     /// The others that have answered in this phase.
     pub(crate) answered: SmallVec<[NodeId; 4]>,
-    /// Nobody waits for a reply: it was decided in an earlier life of this node, or its client was
-    /// answered as it was decided.
+    /// No client waits for a reply: it was decided in an earlier incarnation of this node, or its client was answered
+    /// at the decision.
     pub(crate) no_reply: bool,
     /// Whether some participant produces values that the reply has to carry.
     pub(crate) has_outputs: bool,
     pub(crate) slots: Slots,
-    /// A participant refused Commit: the outcome is in doubt.
+    /// A participant refused Commit: the transaction is in doubt.
     pub(crate) refused: Option<AbortReason>,
 }
 
@@ -373,8 +373,8 @@ impl Deciding {
         }
     }
 
-    /// One that was decided in an earlier life, or is to be shown after its client was answered: nobody
-    /// waits for a reply, and nobody has acknowledged it.
+    /// A transaction that was decided in an earlier incarnation, or is installed after its client was answered. No
+    /// client waits for a reply, and no participant has acknowledged it.
     pub(crate) fn unanswered(decided: Decision, others: Participants) -> Deciding {
         Deciding {
             prepared: decided.prepared,
@@ -476,6 +476,6 @@ mod tests {
         attempt.clear();
         assert_eq!(format!("{attempt:?}"), format!("{:?}", Attempt::default()));
         attempt.guards.reserve(SMALL + 1);
-        assert!(!attempt.is_small(), "nobody keeps what is large");
+        assert!(!attempt.is_small(), "a large attempt is not kept");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Inclusion {
 pub(crate) struct ByName {
     /// By commit timestamp.
     included: BTreeSet<Timestamp>,
-    /// What it does not include, and what that wrote there: as the owner says where metadata do not.
+    /// What it does not include, and what that wrote there, as the owner has reported where metadata leave it open.
     missing: Vec<MissingWrites>,
 }
 

@@ -55,7 +55,7 @@ impl RampNode {
         self.attempts.insert(transaction, attempt);
     }
 
-    /// The procedure gave up. Answers that are under way will find nobody.
+    /// The procedure gave up. Answers that are under way are dropped when they arrive.
     pub(crate) fn forget(&mut self, transaction: TransactionId) {
         if let Some(attempt) = self.take(transaction) {
             self.recycle(attempt);

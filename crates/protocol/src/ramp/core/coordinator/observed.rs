@@ -5,12 +5,12 @@ use crate::ramp::core::extension::SequenceVector;
 use crate::ramp::core::extension::StableVector;
 use crate::ramp::core::message::SiblingMetadata;
 
-/// What an attempt has come to know of: what it is to see in every snapshot, and follows if it commits.
+/// What an attempt has to see in every snapshot, and depends on if it commits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
-    /// Transactions that some snapshot of the attempt includes, or that one of these follows; each once.
+    /// Transactions that some snapshot of the attempt includes, or that one of these depends on; each once.
     pub(crate) siblings: Vec<SiblingMetadata>,
-    /// What they follow beside those.
+    /// What they depend on beside those.
     pub(crate) covered: SequenceVector,
 }
 
@@ -21,7 +21,7 @@ impl Observed {
         self.siblings.is_empty() && self.covered.is_empty()
     }
 
-    /// Adds what a snapshot shows.
+    /// Adds what a snapshot includes.
     pub(crate) fn add(
         &mut self,
         known: &StableVector,
@@ -32,7 +32,7 @@ impl Observed {
             if let Some(causal_context) = new.causal_context.take() {
                 self.follow(&causal_context, known);
             }
-            // What stands alone has no siblings and is named by nobody, so no snapshot is ever asked for it.
+            // A transaction without siblings is no one's dependency by name, so no snapshot is ever asked for it.
             if !new.alone {
                 includes.name(new.commit);
                 self.required(new);

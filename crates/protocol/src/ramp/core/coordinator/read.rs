@@ -92,8 +92,8 @@ impl RampNode {
         self.keep_idle(transaction, attempt);
     }
 
-    /// Asks each partition of the batch. The own one comes first: what its snapshot shows is required of the
-    /// others at once.
+    /// Asks each partition of the batch. The own one comes first, so that what its snapshot includes is required of
+    /// the others at once.
     fn first_round(
         &mut self,
         transaction: TransactionId,
@@ -366,7 +366,7 @@ impl RampNode {
             missing.any(|decision| includes.lacks(decision.commit).is_some())
         };
         if is_lacking(&view.includes) || part.is_some_and(|part| is_lacking(&part.includes)) {
-            // The owner has said already that the snapshot lacks it, and it wrote what was read.
+            // The owner has reported already that the snapshot lacks it, and it wrote what was read.
             return Err(Refusal::Fractured);
         }
         let (replica, at) = (view.replica, ReadPoint::Fixed(view.snapshot));

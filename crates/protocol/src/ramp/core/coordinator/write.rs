@@ -371,7 +371,7 @@ impl RampNode {
         })
     }
 
-    /// Answers the client of a transaction that is decided. Later acknowledgements are answered to nobody.
+    /// Answers the client of a transaction that is decided. Later acknowledgements end it without a reply.
     pub(crate) fn answer_early(
         &mut self,
         transaction: TransactionId,

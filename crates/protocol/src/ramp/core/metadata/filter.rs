@@ -60,7 +60,7 @@ impl From<FilterSize> for u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterSizeError {
-    /// A filter of no bits says nothing.
+    /// A filter of no bits excludes nothing.
     Zero,
     /// More than [`FilterSize::BITS_MAX`].
     TooLarge(u32),

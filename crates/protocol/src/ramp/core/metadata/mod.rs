@@ -1,14 +1,14 @@
-//! What a transaction over several partitions has written: the metadata in which the three RAMP
-//! algorithms differ (ramp.txt §4.1 to §4.3), and in nothing else.
+//! The sibling metadata in which the three RAMP algorithms differ (ramp.txt §4.1 to §4.3): what a transaction over
+//! several partitions has written.
 //!
-//! RAMP-Fast names every item, RAMP-Hybrid has a filter of them, RAMP-Small has the transaction's
-//! name alone. All that the rest of the protocol asks of them is whether a transaction *may* have
-//! written something of what was read on a partition (`Siblings::may_touch`). Where the metadata
-//! cannot be sure, the partition's owner says so, who knows what was written there.
+//! RAMP-Fast names every item, RAMP-Hybrid has a Bloom filter of them, RAMP-Small has the transaction's timestamp
+//! alone. The rest of the protocol asks them one question: *may* this transaction have written something of what was
+//! read on that partition (`Siblings::may_touch`)? Where metadata leave that uncertain, the partition's owner
+//! decides, since it knows what was written there.
 //!
-//! The paper keeps them beside each version. Here a participant keeps them once a transaction, for as
-//! long as a reader may need them, and looks there for what it has read: a version can be replaced
-//! where it is, and a row may go, without a trace of evidence to keep behind it.
+//! The paper keeps them beside each version. Here a participant keeps them once a transaction, for as long as a
+//! reader may need them, and looks there for what it has read. So a version can be replaced in place, and a row may
+//! be deleted, without losing the metadata.
 
 pub mod filter;
 
@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Items {
 enum Entry {
     /// An item, or some item of a table.
     Item,
-    /// A table of which something was written: for those who have read a range of it.
+    /// A table of which something was written, for readers of a range of it.
     Table,
 }
 
@@ -261,14 +261,14 @@ fn bit((tag, kind): (ItemTag, u64)) -> u128 {
     1 << (mixed >> 57)
 }
 
-/// What a write set has among [`entries_of_reads`]. Of the two parts, the second tells tags of items (0)
+/// The entries of a write set, to be found among [`entries_of_reads`]. The second part separates tags of items (0)
 /// from "anything of the table" (1).
 pub(crate) fn entries_of_writes(tags: &[ItemTag]) -> impl Iterator<Item = (ItemTag, u64)> {
     let both = |tag: &ItemTag| [(*tag, 0), (ItemTag::unknown(tag.table()), 1)];
     tags.iter().flat_map(both)
 }
 
-/// Entries of which one is among [`entries_of_writes`] of whoever wrote some of what was read.
+/// Entries of a read set: one of them is among [`entries_of_writes`] of each write set that touches it.
 pub(crate) fn entries_of_reads(tags: &[ItemTag]) -> impl Iterator<Item = (ItemTag, u64)> {
     tags.iter().flat_map(|tag| match tag.is_unknown() {
         // Whatever was written in the table may be in the range.
@@ -337,7 +337,7 @@ mod tests {
         assert!(in_vain[2] < 30, "{in_vain:?}");
     }
 
-    /// Two items that one transaction's filter takes for each other are told apart by others'.
+    /// Two items that one transaction's filter confuses are distinct in other transactions' filters.
     #[test]
     fn what_is_alike_to_one_filter_is_not_to_the_next() {
         let size = FilterSize::try_from(16).expect("a size");

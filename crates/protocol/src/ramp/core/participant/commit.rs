@@ -18,8 +18,7 @@ use crate::{AbortReason, Slots};
 const COLLECT_BUDGET: usize = 256;
 
 impl Participant {
-    /// Shows a prepared transaction. Returns the values of its deferred effects, which are given
-    /// out once.
+    /// Installs a prepared transaction. Returns the values of its deferred effects, once.
     pub(crate) fn commit(
         &mut self,
         context: &mut Context,
@@ -60,7 +59,7 @@ impl Participant {
         causal_context: Option<Arc<CausalContext>>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
         if let Some(causal_context) = &causal_context {
-            // What is shown takes the clock along as well: only then is it known how far ahead the rest is.
+            // What is installed advances the clock as well: only then is it known how far ahead the rest is.
             self.install_dependencies(context, causal_context);
             causal_context
                 .advance_clock(context)
@@ -87,8 +86,8 @@ impl Participant {
         Ok((timestamp, slots))
     }
 
-    /// Checks and shows a decided transaction on the coordinator's own partition. It has not been
-    /// prepared here, since it is shown here before it is shown elsewhere, and may still fail.
+    /// Checks and installs a decided transaction on the coordinator's own partition. It was not prepared here, since
+    /// it is installed here before any other partition installs it; so it may still fail.
     pub(crate) fn commit_first(
         &mut self,
         context: &mut Context,
@@ -120,7 +119,7 @@ impl Participant {
         self.terminations += u64::from(prepared.asked > 0);
         let release = || self.intents.release(decided.prepared, &prepared.intents);
         context.probe.within(Activity::Guard, release);
-        // It is decided: whoever decided it has seen to it that it is not too far ahead of any vote.
+        // The coordinator has checked that this is not too far ahead of any vote.
         context.clock.observe(decided.commit);
         let origin_commit = prepared.origin_commit.unwrap_or(decided.commit);
         if prepared.effects.is_empty() {
@@ -158,7 +157,7 @@ impl Participant {
         Ok((staged, slots.into_vec()))
     }
 
-    /// Shows what was staged, and remembers whose it is if it is a transaction over several partitions.
+    /// Installs what was staged, and remembers the transaction if it is one over several partitions.
     pub(crate) fn install(
         &mut self,
         context: &mut Context,
@@ -174,7 +173,7 @@ impl Participant {
             None => AssignedRows::new(),
         };
         self.discard_history(context);
-        // Whatever is prepared holds what it writes.
+        // Every prepared transaction has write intents on what it writes.
         staged.expect_late_writes(|change| {
             let item = ItemTag::of(change.table(), change.key());
             [item, ItemTag::unknown(change.table())]
@@ -193,10 +192,9 @@ impl Participant {
         sequence
     }
 
-    /// Lets the commit that comes next replace rows where they are, except in tables that somebody
-    /// has lately read on in an older snapshot. Most readers never do: they read a partition once,
-    /// or before anything else is committed there. One that does, after a time in which nobody did,
-    /// may be restarted (`below_floor`), and finds the past kept from then on.
+    /// Lets the next commit replace rows in place, except in tables that were read lately in an older snapshot. Most
+    /// readers never do that: they read a partition once, or before anything else commits there. One that does, after
+    /// a time in which none did, may restart (`below_floor`), and finds the version history retained from then on.
     fn discard_history(&mut self, context: &Context) {
         let window = self.store.window();
         let store = &mut self.store;
@@ -225,7 +223,7 @@ impl Participant {
         oldest.map_or(Timestamp::MAX, |promise| promise.vote)
     }
 
-    /// Drops versions that nobody can ask for any more, as far as they are due.
+    /// Drops versions that no reader can ask for any more, as far as they are due.
     pub(crate) fn collect(&mut self, context: &Context) {
         self.hold_horizon();
         context.probe.within(Activity::Storage, || {

@@ -78,8 +78,8 @@ impl Participant {
         }
     }
 
-    /// Wants to hold what keeps a row away that an update has not found: nobody may insert it, with
-    /// a key that is known or drawn, while the update is promised to do nothing there.
+    /// Adds the write intent that keeps a row absent which an update has not found: while the update is promised to
+    /// do nothing there, no insert may take its key, known or drawn.
     pub(crate) fn keep_absent(
         &self,
         requested: &mut RequestedIntents,

@@ -76,7 +76,7 @@ impl Participant {
         })
     }
 
-    /// The rows of a snapshot, and the sibling metadata that the reader needs of those who wrote them.
+    /// The rows of a snapshot, and the sibling metadata of their writers that the reader needs.
     fn fetch<'r>(
         &mut self,
         context: &Context,
@@ -119,9 +119,9 @@ impl Participant {
         Ok(self.store.last())
     }
 
-    /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
-    /// here if nobody has yet (ramp.txt §4.8, faster commit detection). One that is unknown has
-    /// written nothing here, if metadata leave that open.
+    /// Makes sure that a snapshot includes a transaction that has committed elsewhere. If it is prepared here it is
+    /// installed now (ramp.txt §4.8, faster commit detection). One that is unknown has written nothing here, if
+    /// metadata leave that open.
     pub(crate) fn include(
         &mut self,
         context: &mut Context,
@@ -137,7 +137,7 @@ impl Participant {
         } else if !self.metadata.is_exact() {
             return Ok(());
         } else if self.is_replica {
-            // What a snapshot of before lacks it lacks for ever; a new one may be another copy's.
+            // An older snapshot can never include it; a new one may, at another replica.
             return Err(match at {
                 Some(_) => Refusal::Fractured,
                 None => Refusal::NotHere,
@@ -154,14 +154,14 @@ impl Participant {
         }
     }
 
-    /// Shows a transaction that has committed elsewhere, if it is prepared here.
+    /// Installs a transaction that has committed elsewhere, if it is prepared here.
     pub(crate) fn install_if_prepared(
         &mut self,
         context: &mut Context,
         decision: Decision,
     ) -> bool {
         let is_prepared = self.prepared.contains_key(&decision.prepared);
-        // An error is recorded as a broken invariant; there is nobody here to be told.
+        // An error is recorded as a broken invariant: this answer has no room for it.
         if is_prepared
             && let Ok(slots) = self.install_prepared(context, decision)
             && let Some(recent) = self.recent.get_mut(&decision.commit)
@@ -171,7 +171,7 @@ impl Participant {
         is_prepared
     }
 
-    /// Somebody reads on in an older snapshot: from now on the past of these tables is kept.
+    /// A reader reads on in an older snapshot: from now on the version history of these tables is retained.
     fn retain_history<'r>(&mut self, now: Ticks, reads: impl Iterator<Item = &'r Read>) {
         for table in reads.map(Read::table) {
             match self.history_read.iter_mut().find(|(of, _)| *of == table) {

@@ -1,10 +1,10 @@
-//! One coordinator's transactions over several partitions as they were shown by an owner, in that order.
+//! The transactions over several partitions of one coordinator that an owner has installed, in order of installation.
 //!
-//! A reader is told of those that it may not know to be stable, and that wrote some of what it reads. Mostly
-//! there are a few to choose from, the last ones. With thousands of clients there are thousands, and to look at
-//! what each has written takes a cache miss or more. So they are searched a [`BLOCK`] at a time: an index tells
-//! who of a block wrote what, and a filter which blocks may be passed over. Both are made when the first reader
-//! has to search a block: where few transactions are in flight there are none.
+//! A reader needs the sibling metadata of those that it may not know to be stable and that wrote some of what it
+//! reads. Mostly these are among the last few. With thousands of clients there are thousands, and each look at a
+//! write set costs a cache miss or more. So they are searched a [`BLOCK`] at a time: an index says which of a block
+//! wrote what, and a filter says which blocks may be passed over. Both are made when a reader first has to search a
+//! block, so where few transactions are in flight there are none.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(crate) const BLOCK: usize = 128;
 /// Bits of a filter for each entry: with four hashes it is wrong of one in 400.
 const BITS_EACH: usize = 16;
 
-/// A transaction over several partitions in the order in which one node's were shown here.
+/// A transaction over several partitions, among its coordinator's, in order of installation here.
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
     pub(crate) sequence: CommitSequence,
@@ -50,7 +50,7 @@ pub(crate) struct InstalledBy {
     blocks: VecDeque<Option<Block>>,
 }
 
-/// Who of a block wrote what.
+/// Which transactions of a block wrote what.
 #[derive(Clone)]
 struct Block {
     filter: Filter,
@@ -102,7 +102,7 @@ impl InstalledBy {
         Some(oldest)
     }
 
-    /// The one that was shown at this sequence.
+    /// The one that was installed at this sequence.
     pub(crate) fn at(&self, sequence: CommitSequence) -> Option<&Installed> {
         let at = self
             .all
@@ -123,8 +123,8 @@ impl InstalledBy {
         self.all.partition_point(is_known)
     }
 
-    /// Tells of each that committed above a timestamp and in a snapshot, and wrote some of what was read on
-    /// the partition of whom it was shown by.
+    /// Calls `found` for each transaction that committed above a timestamp and in a snapshot, and wrote some of what
+    /// was read on this partition.
     pub(crate) fn find(
         &mut self,
         (known, snapshot): (Timestamp, CommitSequence),
@@ -198,7 +198,7 @@ impl Block {
         }
     }
 
-    /// Who may have written some of what was read, in their order; nobody else has.
+    /// The transactions that may have written some of what was read, in order; no others have.
     fn writers(&self, read: &[ItemTag]) -> SmallVec<[u8; 16]> {
         let mut writers = SmallVec::new();
         for hash in entries_of_reads(read).map(hash) {
@@ -246,10 +246,10 @@ mod tests {
         Trace::new(Arc::new(siblings), None, effects)
     }
 
-    /// Thousands are shown and forgotten, in an order of commits that is not theirs, and readers of points
-    /// and ranges in any snapshot are told of the same as if each were looked at.
+    /// Thousands are installed and forgotten, in an order of commits that is not theirs. Readers of points and ranges
+    /// in any snapshot find the same as if each were looked at.
     #[test]
-    fn whoever_passes_over_blocks_misses_nobody() {
+    fn a_search_by_blocks_finds_the_same() {
         let mut random = SplitMix64::new(5);
         for metadata in [Metadata::Fast, Metadata::Small] {
             let mut installed = InstalledBy::default();
@@ -290,7 +290,7 @@ mod tests {
                 told += all.len();
                 searched = searched.max(installed.blocks.iter().flatten().count());
             }
-            // Reachability: readers are told of some, from many blocks.
+            // Reachability: readers find some, in many blocks.
             assert!(told > 1_000 && searched > 4, "{told} of {searched} blocks");
         }
     }

@@ -1,11 +1,11 @@
-//! What prepared transactions hold until they commit or abort.
+//! Write intents of prepared transactions, from the vote to the commit or abort.
 //!
-//! A participant that has voted yes has promised that the effects can be installed later, whatever
-//! commits in between. So it holds what could break the promise, and the guards. Nobody waits for
-//! a hold: whoever meets one that excludes him is aborted and tries again, so there is no deadlock.
+//! A participant that has voted yes has promised that the effects can be installed later, whatever commits in
+//! between. Write intents protect what could break the promise, and the guards. A transaction that meets a
+//! conflicting intent aborts and retries, so there is no deadlock.
 //!
-//! Items are held by their 8-byte tags. Two items with the same tag exclude each other needlessly,
-//! once in 2^48; never wrongly.
+//! Intents are on items, by their 8-byte tags. Two items with the same tag conflict needlessly, once in 2^48; never
+//! wrongly.
 
 use anabranch_storage::ItemTag;
 use anabranch_types::{ColumnSet, Key, KeyRange, Read, TableId, Timestamp};
@@ -13,14 +13,14 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// How an item is held, or wanted.
+/// The kind of a write intent on an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Mode {
     /// A row program will run that cannot fail beside the others that are prepared.
     Update,
     /// As `Update`, and the row must be there: the program has outputs.
     Present,
-    /// A row program will run that may violate a constraint: nobody else may move the row.
+    /// A row program will run that may violate a constraint: no other transaction may change the row.
     Exclusive,
     /// The key will be taken.
     Insert,
@@ -44,7 +44,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether one transaction may not have `self` while another holds `other`.
+    /// Whether one transaction may not have `self` while another has `other`.
     fn excludes(self, other: Mode) -> bool {
         use Mode::*;
         let one_way = |a, b| {
@@ -73,12 +73,12 @@ impl Mode {
     }
 }
 
-/// How one item is held.
+/// The write intents on one item.
 #[derive(Clone, Debug, Default)]
 struct ItemIntents {
-    /// By whom, in the order in which it was taken: what one transaction holds lies together.
+    /// Each with its owner, in order: those of one transaction lie together.
     by: SmallVec<[(Timestamp, Mode); 2]>,
-    /// The modes among them, each once, whatever columns are replaced: there are few, however many hold it.
+    /// The modes among them, each once, whatever columns are replaced: there are few, however many owners.
     modes: SmallVec<[Mode; 2]>,
     updates: Updates,
 }
@@ -108,7 +108,7 @@ impl ItemIntents {
         };
     }
 
-    /// Takes away all that one transaction holds.
+    /// Takes away all intents of one transaction.
     fn release(&mut self, owner: Timestamp) {
         let Some(first) = self.by.iter().position(|(by, _)| *by == owner) else {
             return;
@@ -136,7 +136,7 @@ fn same_kind(a: Mode, b: Mode) -> bool {
     std::mem::discriminant(&a) == std::mem::discriminant(&b)
 }
 
-/// What a transaction wants to hold.
+/// The write intents that a transaction needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RequestedIntents {
     pub(crate) items: SmallVec<[(ItemTag, Mode); 8]>,
@@ -179,7 +179,7 @@ impl GuardRange {
     }
 }
 
-/// All holds of one participant.
+/// All write intents of one participant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Intents {
     items: FxHashMap<ItemTag, ItemIntents>,
@@ -188,25 +188,25 @@ pub(crate) struct Intents {
 }
 
 impl Intents {
-    /// Whether nothing is held.
+    /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.ranges.is_empty() && self.guard_writes.is_empty()
     }
 
-    /// Whether somebody holds the item, however.
+    /// Whether there is an intent of any mode on the item.
     pub(crate) fn has_intent(&self, item: ItemTag) -> bool {
         !self.items.is_empty() && self.items.contains_key(&item)
     }
 
-    /// Whether somebody else's hold excludes this one.
+    /// Whether an intent on the item excludes this one.
     pub(crate) fn excludes(&self, item: ItemTag, mode: Mode) -> bool {
         self.items
             .get(&item)
             .is_some_and(|item_intents| item_intents.excludes(mode))
     }
 
-    /// Whether a row program of somebody else is prepared on the item.
+    /// Whether a row program is prepared on the item.
     pub(crate) fn has_update(&self, item: ItemTag) -> bool {
         self.excludes(item, Mode::Exclusive)
     }
@@ -219,7 +219,7 @@ impl Intents {
         }
     }
 
-    /// The transactions that hold an item.
+    /// The transactions with an intent on an item.
     pub(crate) fn owners(&self, item: ItemTag) -> impl Iterator<Item = Timestamp> {
         let item_intents = self
             .items
@@ -232,21 +232,21 @@ impl Intents {
             .filter(move |owner| last.replace(*owner) != Some(*owner))
     }
 
-    /// Whether somebody else holds a range that covers this write of a guard.
+    /// Whether a range that was read as a guard covers this write of a guard.
     pub(crate) fn range_excludes(&self, table: TableId, key: Option<&Key>) -> bool {
         self.ranges
             .iter()
             .any(|(_, range)| range.covers(table, key))
     }
 
-    /// Whether somebody else will write a guard in this range.
+    /// Whether a guard will be written in this range.
     pub(crate) fn write_excludes(&self, range: &GuardRange) -> bool {
         self.guard_writes
             .iter()
             .any(|(_, table, key)| range.covers(*table, key.as_ref()))
     }
 
-    /// Whether somebody's hold excludes something of this.
+    /// Whether an intent excludes some of these.
     pub(crate) fn exclude(&self, requested: &RequestedIntents) -> bool {
         !self.is_empty()
             && (requested
@@ -263,7 +263,7 @@ impl Intents {
                     .any(|(t, key)| self.range_excludes(*t, key.as_ref())))
     }
 
-    /// Takes what nobody's hold excludes. Returns the items to give back.
+    /// Takes intents that no other excludes. Returns the items to give back.
     pub(crate) fn take(
         &mut self,
         prepared: Timestamp,
@@ -301,7 +301,7 @@ impl Intents {
         }
     }
 
-    /// How many items are held, with how many holds.
+    /// How many items have intents, and how many intents there are.
     pub(crate) fn count(&self) -> (usize, usize) {
         (
             self.items.len(),
@@ -313,7 +313,7 @@ impl Intents {
         )
     }
 
-    /// RAMP-I5: the holds on an item that exclude each other are one transaction's.
+    /// RAMP-I5: the intents on an item that exclude each other are one transaction's.
     pub(crate) fn check_invariants(
         &self,
         is_prepared: impl Fn(Timestamp) -> bool,
@@ -352,7 +352,7 @@ mod tests {
     /// A value computed from a row that was read would overwrite an increment that comes between
     /// the vote and the commit.
     #[test]
-    fn a_row_read_as_a_guard_is_moved_by_nobody_else() {
+    fn a_row_read_as_a_guard_stays_as_it_is() {
         use Mode::*;
         let replace = Replace(ColumnSet::ALL);
         for moves in [
@@ -365,7 +365,7 @@ mod tests {
         assert!(!Update.excludes(Update), "increments share");
     }
 
-    /// What is held of one item while others take and release: its modes, and what is replaced of it.
+    /// What one item's intents come to while others are taken and released: modes, and replaced columns.
     #[test]
     fn what_is_released_is_held_no_more() {
         let columns = |column| ColumnSet::EMPTY.with(ColumnIndex(column));

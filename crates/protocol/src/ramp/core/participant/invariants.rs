@@ -1,4 +1,4 @@
-//! The numbered invariants that an owner can see, and what is told where one is found broken.
+//! The numbered invariants that an owner can see, and the errors for a broken one.
 
 use anabranch_storage::CommitSequence;
 use anabranch_types::{EffectError, Timestamp};
@@ -102,7 +102,7 @@ impl Participant {
         self.broken.get_or_insert(what);
     }
 
-    /// Of what was shown last; what was shown before has been looked at.
+    /// Checks the transaction that was installed last; earlier ones were checked before.
     fn check_causal_context(&self, installed: &Installed) -> Result<(), String> {
         let Some(causal_context) = &installed.trace.causal_context else {
             return Ok(());

@@ -32,16 +32,16 @@ use crate::ramp::core::participant::writers::Writers;
 use crate::ramp::options::RampOptions;
 use crate::{Slots, TransactionId};
 
-/// Prepared: checked and held, shown to nobody. All that is known here is that this participant
-/// voted yes; the transaction may be committed elsewhere already.
+/// A prepared transaction: checked, protected by write intents, not installed. All that is known here is that this
+/// participant voted yes; the transaction may be committed elsewhere already.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) transaction: TransactionId,
-    /// Everybody who was sent Prepare.
+    /// All nodes that were sent Prepare.
     pub(crate) participants: Participants,
-    /// Its place among the writers of a register, if another cluster has given it one.
+    /// The commit timestamp of its origin cluster, if another cluster has committed it.
     pub(crate) origin_commit: Option<Timestamp>,
-    /// When this one voted yes, in an earlier life at the beginning of time; or when it asked last.
+    /// When this participant voted yes (time zero for a vote of an earlier incarnation), or when it asked last.
     pub(crate) since: Ticks,
     /// How often this one has asked the others what has become of it.
     pub(crate) asked: u32,
@@ -51,11 +51,11 @@ pub(crate) struct Prepared {
     pub(crate) siblings: Option<Arc<Siblings>>,
     pub(crate) causal_context: Option<Arc<CausalContext>>,
     pub(crate) intents: SmallVec<[(ItemTag, Mode); 8]>,
-    /// In a node that keeps records: what a checkpoint has to say of it.
+    /// In a node that keeps records: what a checkpoint writes of it.
     pub(crate) kept: Option<Box<Kept>>,
 }
 
-/// What a checkpoint has to say of a prepared transaction beside its effects.
+/// What a checkpoint writes of a prepared transaction beside its effects.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) promise: Promise,
@@ -93,9 +93,9 @@ pub(crate) struct CommitReply {
 pub(crate) struct Participant {
     pub(crate) partition: PartitionId,
     pub(crate) metadata: Metadata,
-    /// Whether transactions follow others.
+    /// Whether transactions have dependencies.
     pub(crate) causal: bool,
-    /// Whether this is one of several copies, some of which may lack what has committed.
+    /// Whether this is one of several replicas, some of which may lack what has committed.
     pub(crate) is_replica: bool,
     pub(crate) store: Store,
     pub(crate) programs: Arc<dyn RowPrograms>,
@@ -118,14 +118,13 @@ pub(crate) struct Participant {
     pub(crate) writers: Writers,
     /// Whether what is replaced is not seen any more, and not asked for.
     pub(crate) replaces: bool,
-    /// By coordinator: those of `recent` that have left `installed`, and were set aside.
+    /// By coordinator: exceptions among `recent` that have left `installed`.
     pub(crate) exceptions_by: Vec<ExceptionsBy>,
     /// Whether there are any.
     pub(crate) has_exceptions: bool,
     /// Every transaction that has left `recent` was installed here at or before this.
     pub(crate) settled: CommitSequence,
-    /// By coordinator: the highest commit timestamp that has left `installed`. Nobody can be given evidence
-    /// of it any more.
+    /// By coordinator: the highest commit timestamp that has left `installed`. Its sibling metadata are gone.
     pub(crate) forgotten: Vec<Timestamp>,
     /// By node: the highest timestamp of Prepare seen, or refused for ever.
     pub(crate) prepared_max: Vec<Timestamp>,
@@ -136,7 +135,7 @@ pub(crate) struct Participant {
     pub(crate) history_read: Vec<(TableId, Ticks)>,
     /// An invariant that was found broken.
     pub(crate) broken: Option<String>,
-    /// How often a filter has let somebody ask for what was not written here. Only counted.
+    /// How often a filter let a reader ask for what was not written here. Only counted.
     pub(crate) false_positives: u64,
     /// How many transactions have ended here after this owner had asked about them. Only counted.
     pub(crate) terminations: u64,
@@ -215,8 +214,7 @@ impl Participant {
         std::mem::take(&mut self.terminations)
     }
 
-    /// How often a filter has let somebody ask for what was not written here, since this was last
-    /// asked.
+    /// How often a filter let a reader ask for what was not written here, since the last call.
     #[inline]
     pub(crate) fn take_false_positives(&mut self) -> u64 {
         std::mem::take(&mut self.false_positives)

@@ -15,12 +15,12 @@ use crate::ramp::core::participant::{Participant, Prepared, Promise};
 enum Drawing {
     /// It is checked as it is installed, and nothing has been promised.
     MayFail,
-    /// It is promised: what draws the key is held, so that the key checked is the key inserted.
+    /// It is promised: write intents protect what draws the key, so that the key checked is the key inserted.
     Promised,
 }
 
 impl Participant {
-    /// Checks that a transaction can be installed later, and holds what keeps it so.
+    /// Checks that a transaction can be installed later, and protects that by write intents. The answer is the vote.
     pub(crate) fn prepare(
         &mut self,
         context: &mut Context,
@@ -36,7 +36,7 @@ impl Participant {
         self.prepare_at(context, prepare, origin_commit)
     }
 
-    /// Prepares, at a place among the writers of registers that is known already, or above the vote.
+    /// Prepares at the commit timestamp of the origin cluster if there is one, or above the vote.
     pub(crate) fn prepare_at(
         &mut self,
         context: &mut Context,
@@ -163,7 +163,7 @@ impl Participant {
         self.fits_beside_prepared(&work.effects)
     }
 
-    /// What must be held for this work.
+    /// The write intents that this work needs.
     fn requested(&self, work: &Work, drawing: Drawing) -> RequestedIntents {
         let mut requested = RequestedIntents::default();
         let draws = work
@@ -262,7 +262,7 @@ pub(crate) fn known_key(effect: &Effect) -> Option<Key> {
 }
 
 impl RequestedIntents {
-    /// Adds a hold of a table once.
+    /// Adds an intent on a table, once.
     pub(crate) fn request_table(&mut self, table: TableId, mode: Mode) {
         let requested = (ItemTag::unknown(table), mode);
         if !self.items.contains(&requested) {

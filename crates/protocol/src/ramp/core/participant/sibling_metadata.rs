@@ -1,5 +1,5 @@
-//! What an owner remembers of transactions over several partitions, so that readers can be told of them:
-//! until they have been stable for so long that no reader needs it (RAMP-I6).
+//! The sibling metadata that an owner remembers, until the transactions have been stable for so long that no reader
+//! needs them (RAMP-I6).
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::ramp::core::participant::writers::Assigned;
 use crate::ramp::core::participant::{Commits, Participant, Recent};
 use crate::ramp::core::trace::Trace;
 
-/// Of so many coordinators it is looked up at each read what the reader may have to be told of.
+/// With at most so many coordinators each read looks for the first transaction that its reader may need.
 const COORDINATORS_FEW: usize = 8;
 
 impl Participant {
-    /// The transactions in a snapshot that wrote what was read and can be seen there, except those that were
-    /// known to be stable. What they wrote tells, not the versions: a version may have been replaced since,
-    /// and a row may have gone or left the range that was read.
+    /// The sibling metadata of the transactions in a snapshot that wrote what was read and can be seen there, except
+    /// those known to be stable. Write sets decide this, not versions: a version may have been replaced since, and a
+    /// row may have been deleted or have left the range that was read.
     pub(crate) fn sibling_metadata(
         &mut self,
         read_set: &[ItemTag],
@@ -98,8 +98,8 @@ impl Participant {
         }
     }
 
-    /// The first commit here of a transaction that somebody did not know to be stable, or an earlier one; none
-    /// if there is none. Whoever reads nothing newer needs no evidence.
+    /// The first commit here of a transaction that is not known to be stable, or an earlier one; `None` if there is
+    /// none. A reader of nothing newer needs no sibling metadata.
     pub(crate) fn first_unknown(&self, known: &StableVector) -> Option<CommitSequence> {
         // News of each of many coordinators come seldom, so that most have something here that a reader
         // does not know to be stable. To find the first of all would take a cache miss or two for each
@@ -115,7 +115,7 @@ impl Participant {
         }
     }
 
-    /// The first commit in `installed` of a transaction that somebody did not know to be stable.
+    /// The first commit in `installed` of a transaction that is not known to be stable.
     fn first_installed(&self, known: &StableVector) -> Option<CommitSequence> {
         let newest = self.installed_max.iter().enumerate();
         let first = newest.filter_map(|(node, newest)| {
@@ -129,15 +129,15 @@ impl Participant {
         first.min()
     }
 
-    /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
-    /// clocks he does not: he began after what was forgotten had become stable. But clocks jump.
+    /// Whether a reader that knows this to be stable may need sibling metadata that are forgotten. With true clocks
+    /// it does not: it began after what was forgotten had become stable. But clocks jump.
     pub(crate) fn has_forgotten(&self, known: &StableVector, stability: &Stability) -> bool {
         let mut forgotten = self.forgotten.iter().enumerate();
         forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
             || self.has_forgotten_exceptions(known, stability)
     }
 
-    /// Up to here nothing is remembered of an earlier life, or of another primary's.
+    /// Nothing up to here is remembered of an earlier incarnation, or of another primary's.
     pub(crate) fn forget_up_to(&mut self, settled: &StableVector) {
         for node in 0..self.forgotten.len() {
             let settled = settled.of(node);
@@ -146,7 +146,7 @@ impl Participant {
         }
     }
 
-    /// Forgets what no reader can need evidence of.
+    /// Forgets the sibling metadata that no reader can need.
     pub(crate) fn settle(&mut self, stability: &Stability) {
         let settled = stability.long_known();
         for node in 0..self.installed.len() {

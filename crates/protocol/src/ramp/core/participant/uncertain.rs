@@ -1,11 +1,11 @@
-//! What an owner says where metadata do not: whether a transaction that has committed elsewhere wrote
-//! here, and whether a snapshot lacks it (ramp.txt, Algorithms 2 and 3, GET with a set of timestamps).
+//! What an owner answers where metadata leave it open: whether a transaction that has committed elsewhere wrote here,
+//! and whether a snapshot lacks it (ramp.txt, Algorithms 2 and 3, GET with a set of timestamps).
 //!
-//! The paper's servers look among an item's versions for one of the set. Here an owner knows of each
-//! transaction over several partitions what it wrote here, for as long as a reader may ask: one that is
-//! prepared by its effects, one that is shown by its trace. One that has been forgotten is told from one
-//! that was never here by the watermark below which everything has been forgotten, and counts as
-//! included only in a snapshot that is younger than all of those.
+//! The paper's servers look among an item's versions for one of the set. Here an owner knows of each transaction over
+//! several partitions what it wrote here, for as long as a reader may ask: of a prepared one by its effects, of an
+//! installed one by its trace. One that has been forgotten differs from one that was never here by the watermark
+//! below which everything is forgotten. It counts as included only in a snapshot that is younger than all forgotten
+//! ones.
 
 use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Read, Timestamp};
@@ -58,8 +58,8 @@ impl Participant {
         }
     }
 
-    /// What a snapshot lacks of a transaction that has committed elsewhere, and may have written
-    /// nothing here. Nobody else's view of it changes: what is prepared stays prepared.
+    /// What a snapshot lacks of a transaction that has committed elsewhere, and may have written nothing here. What
+    /// is prepared stays prepared, so no other reader sees a difference.
     fn lacks(
         &self,
         context: &Context,
@@ -86,8 +86,8 @@ impl Participant {
         Ok(written.map(|tags| missing(tags.into_boxed_slice())))
     }
 
-    /// Of transactions that have committed elsewhere, those that this copy has not prepared, where
-    /// metadata do not say that they wrote here. Others of the partition's copies may have.
+    /// Of transactions that have committed elsewhere, those that this replica has not prepared, where metadata do not
+    /// say that they wrote here. Other replicas of the partition may have.
     pub(crate) fn not_prepared(&self, context: &Context, required: &[Decision]) -> Vec<Timestamp> {
         if !self.is_replica || self.metadata.is_exact() {
             return Vec::new();
@@ -101,7 +101,7 @@ impl Participant {
         not_prepared.map(|decision| decision.commit).collect()
     }
 
-    /// What this copy has of transactions that may have written on its partition.
+    /// What this replica has of transactions that may have written on its partition.
     pub(crate) fn look_up(
         &self,
         context: &Context,
@@ -161,7 +161,7 @@ impl Participant {
             ) {
                 (Some(_), _) => !touches(self.written_here(decision.commit)),
                 (None, Some(prepared)) => !touches(&tags(&prepared.effects)),
-                // What one copy has not got is not in vain for all that: see `RampNode::count_denied`.
+                // A replica that lacks it may be the one that lags: see `RampNode::count_denied`.
                 (None, None) => !self.is_replica,
             }
         };

@@ -1,10 +1,10 @@
-//! Who has written an item, among the transactions over several partitions that an owner remembers.
+//! The writers of an item among the transactions over several partitions that an owner remembers.
 //!
-//! A reader of an item is told of those whose writes it may see. One that did nothing to a row but assign
-//! columns is not seen any more once another one, with a higher timestamp, has assigned all of these (and
-//! perhaps others) as well: the row would be the same without it. Then nobody is told of it for this row's sake. That
-//! is the paper's rule for registers, where a reader is given the metadata of the version that it reads and
-//! of no other (ramp.txt, Algorithm 1).
+//! A reader of an item needs the sibling metadata of those whose writes it may see. A transaction that only assigned
+//! columns of a row is not seen any more once another one with a higher timestamp has assigned all of these columns
+//! as well: the row would be the same without it. Then a read of this row does not find it. That is the paper's rule
+//! for registers, where a reader is given the metadata of the version that it reads and of no other (ramp.txt,
+//! Algorithm 1).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ use crate::ramp::core::participant::Participant;
 /// So many writers of one item are looked at one by one.
 const FEW: usize = 64;
 
-/// What is known of one row by who only assigns columns of it.
+/// What is known of one row that a transaction only assigns columns of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Assigned {
     pub(crate) tag: ItemTag,
@@ -93,7 +93,7 @@ impl WritersOf {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writers {
     of_items: FxHashMap<ItemTag, WritersOf>,
-    /// By table: how many have written items whose keys were drawn at commit.
+    /// By table: how many have written items with keys drawn at commit.
     drawn: BTreeMap<TableId, usize>,
 }
 
@@ -172,9 +172,8 @@ impl Writers {
 }
 
 impl Participant {
-    /// The rows of which effects do nothing but assign columns, before they are installed at a timestamp. None
-    /// where clusters take over from each other or clients follow what they have seen: there more than what is
-    /// seen is asked for.
+    /// The rows of which effects only assign columns, before they are installed at a timestamp. None where clusters
+    /// replicate to each other or where reads are causal: there readers ask for more than what they see.
     pub(crate) fn assigned_rows(&self, at: Timestamp, staged: &Staged) -> AssignedRows {
         if !self.replaces {
             return AssignedRows::new();
@@ -222,8 +221,8 @@ mod tests {
         }
     }
 
-    /// Whom a reader of the row is told of, in the snapshot of so many commits; nothing if all are to be
-    /// searched. Each commit has a timestamp and perhaps says what it assigned.
+    /// Which writers a reader of the row finds in the snapshot of so many commits; `None` if all have to be searched.
+    /// Each commit has a timestamp, and may say what it assigned.
     fn seen(commits: &[(u64, Option<Assigned>)], snapshot: u64) -> Option<Vec<u64>> {
         let tag = row(0, &[], true).tag;
         let mut writers = Writers::default();
@@ -272,7 +271,7 @@ mod tests {
             let last = commits.len() as u64;
             assert_eq!(seen(&commits, last), Some(told), "{commits:?}");
         }
-        // In an older snapshot he was not replaced yet.
+        // In an older snapshot it was not replaced yet.
         let commits = [(1, Some(a)), (2, Some(a)), (3, None)];
         assert_eq!(seen(&commits, 1), None);
         assert_eq!(seen(&commits, 2), Some(vec![2]));

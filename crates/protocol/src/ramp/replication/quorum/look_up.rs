@@ -1,12 +1,13 @@
-//! What majorities settle where metadata do not say what was written (RAMP-Small, RAMP-Hybrid; ramp.txt §6.2).
+//! Uncertain reads in quorum operation: a majority settles what was written where metadata leave it open (RAMP-Small,
+//! RAMP-Hybrid; ramp.txt §6.2).
 //!
-//! A reader that has met a transaction elsewhere asks a copy of another partition for it. RAMP-Fast's metadata
-//! say that it wrote there, so a copy that has not prepared it is one that has not heard of it, and another one
-//! is asked. Without them it may have written nothing there. One copy cannot tell; but whoever is shown anywhere
-//! is prepared at a majority of the copies of each partition that it writes (QUORUM-I1), so what a majority has
-//! not prepared has written nothing there. Copies are asked in the second round, as many as make a majority with
-//! the one that was read. What one of them says is true for ever, whatever was asked: it is kept for as long as
-//! the reader runs, and no answer is ever too late.
+//! A reader that has met a transaction elsewhere asks a replica of another partition for it. RAMP-Fast's metadata say
+//! that it wrote there, so a replica that has not prepared it lags, and another one is asked. Without such metadata
+//! it may have written nothing there, and one replica cannot tell the difference. But what is visible anywhere is
+//! prepared at a majority of the replicas of each partition that it writes (QUORUM-I1); so what a majority has not
+//! prepared has written nothing there. The second round asks as many replicas as make a majority with the one that
+//! was read. An answer stays true for ever, whatever the question was: it is kept for as long as the reader runs, and
+//! none is too late.
 
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
@@ -21,32 +22,32 @@ use crate::ramp::replication::quorum::state::{
 use crate::{Outbox, TransactionId};
 
 impl RampNode {
-    /// How many copies each partition has.
+    /// How many replicas each partition has.
     pub(crate) fn replicas(&self) -> usize {
         self.topology.elsewhere.len() + 1
     }
 
-    /// Whether metadata leave it to copies to say what was written.
+    /// Whether metadata leave it to replicas to say what was written.
     pub(crate) fn leaves_uncertain(&self) -> bool {
         self.options.quorum.is_some() && !self.options.metadata.is_exact()
     }
 
-    /// Of which partition a node has a copy.
+    /// The partition that a node has a replica of.
     fn partition_of(&self, node: NodeId) -> Option<PartitionId> {
         let mut clusters = self.topology.everywhere();
         let at = clusters.find_map(|owners| owners.iter().position(|owner| *owner == node))?;
         u16::try_from(at).ok().map(PartitionId)
     }
 
-    /// Counts what a filter has let pass, and no copy has prepared.
+    /// Counts what a filter let pass and no replica has prepared.
     pub(crate) fn count_denied(&mut self, settled: u64) {
         if matches!(self.options.metadata, Metadata::Hybrid(_)) {
             self.counters.false_positives += settled;
         }
     }
 
-    /// A copy has answered a Get, and has not prepared some of what was required. Whether its rows can be
-    /// taken all the same: it has everything of which another copy has said that it wrote what is read.
+    /// A replica has answered a Get, and has not prepared some of what was required. Whether its rows can be taken
+    /// all the same: it has everything that another replica has reported to have written what is read.
     pub(crate) fn may_take(
         &mut self,
         transaction: TransactionId,
@@ -71,8 +72,8 @@ impl RampNode {
         applied
     }
 
-    /// The copy to be asked first for a part: the one that was read, unless it has denied what is known to
-    /// have been written there.
+    /// The replica to be asked first for a part: the one that was read, unless it lacks what is known to have been
+    /// written there.
     pub(crate) fn replica_with(&self, attempt: &Attempt, part: &Part) -> NodeId {
         let wrote = part.round.iter().flat_map(|round| round.wrote());
         let uncertain =
@@ -92,8 +93,8 @@ impl RampNode {
         best.unwrap_or(part.replica)
     }
 
-    /// The second round for one partition where metadata leave a doubt: what is known to have been written
-    /// there is asked for as under RAMP-Fast; of all else a majority of the copies has to say what it was.
+    /// The second round for one partition in an uncertain read. What is known to have been written there is asked for
+    /// as under RAMP-Fast; of all else a majority of the replicas has to say what it wrote.
     pub(crate) fn ask_majority(
         &mut self,
         transaction: TransactionId,
@@ -137,7 +138,7 @@ impl RampNode {
             since: self.context.now,
         });
         attempt.batch.waiting += 1;
-        // The own copy answers at once, so there may be nothing left to ask.
+        // The own replica answers at once, so there may be nothing left to ask.
         for _ in 0..self.replicas() / 2 {
             end_look_ups(attempt);
             let mut open = attempt.batch.look_ups.iter();
@@ -150,7 +151,7 @@ impl RampNode {
         Ok(())
     }
 
-    /// Asks another copy: the own one first, and the one that was read last, which is asked anyway.
+    /// Asks another replica: the own one first; last the one that was read, which is asked anyway.
     fn look_up_next(
         &mut self,
         transaction: TransactionId,
@@ -187,7 +188,7 @@ impl RampNode {
         Ok(())
     }
 
-    /// Takes note of what a copy has said.
+    /// Takes note of what a replica has reported.
     fn learn_looked_up(
         &mut self,
         attempt: &mut Attempt,
@@ -209,7 +210,7 @@ impl RampNode {
         self.count_denied(settled);
     }
 
-    /// A copy has said what it has got.
+    /// A replica has answered what it has prepared.
     pub(crate) fn handle_looked_up(
         &mut self,
         transaction: TransactionId,
@@ -258,7 +259,7 @@ impl RampNode {
         self.keep_waiting(transaction, attempt);
     }
 
-    /// Asks another copy where those that were asked stay silent.
+    /// Asks another replica where those that were asked do not answer.
     pub(crate) fn look_up_again(
         &mut self,
         transaction: TransactionId,

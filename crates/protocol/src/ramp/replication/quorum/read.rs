@@ -18,8 +18,8 @@ use crate::{AbortReason, Outbox, TransactionId};
 
 /// Reads.
 impl RampNode {
-    /// A read cannot go on, and begins anew. The copies that it was fixed to may lag behind what others have
-    /// shown, and nobody but its writer would tell them: others come first for a while.
+    /// A read cannot go on, and the transaction restarts. The replicas that it was fixed to may lag behind others,
+    /// and only the writer's Commit would mend that: others are asked first for a while.
     pub(crate) fn cannot_read(
         &mut self,
         transaction: TransactionId,
@@ -83,13 +83,13 @@ impl RampNode {
         self.count_denied(settled);
     }
 
-    /// Others than this copy come first for a while.
+    /// Asks other replicas than this one first for a while.
     fn avoid(&mut self, replica: NodeId) {
         self.avoided.retain(|(avoided, _)| *avoided != replica);
         self.avoided.push((replica, self.context.now));
     }
 
-    /// Since when others than this copy come first, if they still do.
+    /// Since when other replicas than this one are asked first, if they still are.
     pub(crate) fn avoided_since(&self, replica: NodeId) -> Option<Ticks> {
         let after = self.options.quorum?;
         let mut avoided = self.avoided.iter();
@@ -97,7 +97,7 @@ impl RampNode {
         (self.context.now.since(*since).0 < after.0.saturating_mul(AVOIDED)).then_some(*since)
     }
 
-    /// Begins a round of one partition: asks the copy that was read there, or the near one.
+    /// Begins a round of one partition: asks the replica that was read there, or the near one.
     pub(crate) fn ask_any_replica(
         &mut self,
         transaction: TransactionId,
@@ -107,8 +107,8 @@ impl RampNode {
     ) -> Result<(), Refusal> {
         let batch = &mut attempt.batch;
         let part = &mut batch.parts[index];
-        // Everything that is known to have committed and to have written there: whichever copy answers, its
-        // snapshot includes all of it.
+        // Everything that is known to have committed and to have written there: the snapshot of any replica that
+        // answers includes all of it.
         let (partition, read) = (part.partition, part.read_set(&batch.reads));
         let mut wrote = SmallVec::new();
         let seen = attempt.observed.siblings.iter().filter(|seen| {
@@ -148,7 +148,7 @@ impl RampNode {
         }
     }
 
-    /// Asks one copy; the own one answers at once.
+    /// Asks one replica; the own one answers at once.
     fn ask_replica(
         &mut self,
         transaction: TransactionId,
@@ -223,8 +223,8 @@ impl RampNode {
         Ok(())
     }
 
-    /// Asks another copy, as long as there is one that does not owe an answer: first who was not asked in
-    /// this round, then who had not got it and may have by now.
+    /// Asks another replica, if there is one that does not owe an answer: first those not asked in this round, then
+    /// those that lacked something, which may have arrived by now.
     fn ask_next(
         &mut self,
         transaction: TransactionId,
@@ -251,13 +251,13 @@ impl RampNode {
         let (mut again, mut new): (SmallVec<[NodeId; 4]>, SmallVec<[NodeId; 4]>) =
             free.into_iter().partition(was_asked);
         new.sort_by_key(|replica| self.avoided_since(*replica));
-        // Whoever was asked longest ago: one that has not got it may never get it.
+        // The one asked longest ago comes first: a replica that lacks it may never get it.
         let asked_at = |replica: &NodeId| {
             let mut asked = part.round.iter().flat_map(|round| &round.asked);
             asked.position(|asked| asked == replica)
         };
         again.sort_by_key(asked_at);
-        // The own copy answers at once, and need not be asked twice in a row.
+        // The own replica answers at once, and need not be asked twice in a row.
         let own = self.topology.owner(self.partition);
         let again = again
             .into_iter()
@@ -271,7 +271,7 @@ impl RampNode {
         Ok(())
     }
 
-    /// Asks other copies for some parts of a batch, and goes on if all of it is there then.
+    /// Asks other replicas for some parts of a batch, and finishes the round if all parts are there then.
     fn ask_others(
         &mut self,
         transaction: TransactionId,
@@ -294,7 +294,7 @@ impl RampNode {
         self.keep_waiting(transaction, attempt);
     }
 
-    /// A copy has not got what is required.
+    /// A replica lacks something that is required.
     pub(crate) fn ask_another(
         &mut self,
         transaction: TransactionId,
@@ -311,14 +311,14 @@ impl RampNode {
         };
         let asked = batch.parts[index].round.as_ref().map(|round| &round.asked);
         let replicas = self.topology.elsewhere.len() + 1;
-        // Whoever has been asked and has not got it may get it: it is asked again in a while.
+        // A replica that was asked and lacks it may get it: it is asked again in a while.
         if asked.is_some_and(|asked| asked.len() < replicas) {
             self.counters.other_replicas += 1;
             self.ask_others(transaction, &[index], out);
         }
     }
 
-    /// An answer of a copy has come; whether the attempt waits for that one.
+    /// An answer of a replica has arrived; whether the attempt waits for that one.
     pub(crate) fn awaits_replica(&mut self, transaction: TransactionId, from: NodeId) -> bool {
         let attempt = match &mut self.current {
             Some((current, attempt)) if *current == transaction => Some(attempt),
@@ -342,7 +342,7 @@ impl RampNode {
         }
     }
 
-    /// A snapshot that is fixed is asked about: nobody but its copy knows.
+    /// A fixed snapshot is asked about: only its replica can answer.
     pub(crate) fn expect_fixed(
         &mut self,
         attempt: &mut Attempt,
@@ -370,8 +370,8 @@ impl RampNode {
         }
     }
 
-    /// Asks other copies for what was not answered in time (speculative retry). Who reads on in a copy that
-    /// stays silent begins anew.
+    /// Asks other replicas for what was not answered in time (speculative retry). A transaction that reads on at a
+    /// silent replica restarts.
     pub(crate) fn retry(&mut self, out: &mut Outbox<Stamped>) {
         self.retrying = false;
         let Some(after) = self.options.quorum else {

@@ -1,4 +1,5 @@
-//! What an attempt knows of replicas in quorum operation: who was asked, who owes an answer, and what they have said.
+//! What an attempt knows of replicas in quorum operation: which were asked, which owe an answer, and what they have
+//! reported.
 
 use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
@@ -13,22 +14,22 @@ use crate::ramp::core::message::Decision;
 pub(crate) struct Round {
     /// What a snapshot must include.
     pub(crate) required: Vec<Decision>,
-    /// What some copy has said to have been written there, among what is read, where metadata do not say it.
+    /// What some replica has reported to have been written there, among what is read, where metadata leave it open.
     pub(crate) wrote: SmallVec<[Timestamp; 2]>,
     /// When it began.
     pub(crate) began: Ticks,
-    /// When a copy was asked last.
+    /// When a replica was asked last.
     pub(crate) since: Ticks,
-    /// Who was asked: whoever was longest ago comes first.
+    /// The replicas that were asked, the one asked longest ago first.
     pub(crate) asked: SmallVec<[NodeId; 3]>,
 }
 
-/// An answer that a copy owes an attempt. It gives them in the order of the questions.
+/// An answer that a replica owes an attempt. It answers in the order of the questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingAnswer {
     pub(crate) from: NodeId,
     pub(crate) partition: PartitionId,
-    /// Nobody waits for it any more.
+    /// The attempt does not wait for it any more.
     pub(crate) is_late: bool,
 }
 
@@ -57,7 +58,7 @@ impl Part {
         })
     }
 
-    /// Its rows come from this node. What is known of another copy's snapshot says nothing of this one's.
+    /// The rows come from this node. What is known of another replica's snapshot does not hold for this one.
     pub(crate) fn comes_from(&mut self, node: NodeId, now: Ticks) {
         if let Some(round) = self.round.take() {
             self.took = self.took.max(now.since(round.began));
@@ -91,7 +92,7 @@ pub(crate) fn settle_answers(attempt: &mut Attempt) {
     }
 }
 
-/// A partition's rows are there: nobody waits for what else was asked of its copies.
+/// A partition's rows are there: the attempt does not wait for other answers of its replicas.
 pub(crate) fn is_answered(pending: &mut [PendingAnswer], partition: PartitionId) {
     for pending in pending
         .iter_mut()
@@ -101,33 +102,33 @@ pub(crate) fn is_answered(pending: &mut [PendingAnswer], partition: PartitionId)
     }
 }
 
-/// Whether an attempt waits for the copy of a snapshot that is fixed.
+/// Whether an attempt waits for the replica of a fixed snapshot.
 pub(crate) fn waits_for_fixed(pending: &[PendingAnswer], views: &[View]) -> bool {
     let mut pending = pending.iter().filter(|pending| !pending.is_late);
     pending.any(|pending| views.iter().any(|view| view.partition == pending.partition))
 }
 
-/// What the copies of a partition have said of a transaction that may have written there.
+/// What the replicas of a partition have reported of a transaction that may have written there.
 #[derive(Clone, Debug)]
 pub(crate) struct UncertainRead {
     pub(crate) partition: PartitionId,
     pub(crate) commit: Timestamp,
-    /// Who has not prepared it.
+    /// The replicas that have not prepared it.
     pub(crate) denied: SmallVec<[NodeId; 3]>,
     /// What it wrote there, once that is settled: nothing, if a majority has not prepared it.
     pub(crate) written: Option<Box<[ItemTag]>>,
 }
 
-/// Copies of a partition that are asked about transactions that may have written there.
+/// A question to the replicas of a partition: what did these transactions write there?
 #[derive(Clone, Debug)]
 pub(crate) struct LookUp {
     pub(crate) partition: PartitionId,
     pub(crate) required: Vec<Decision>,
-    /// Who was asked.
+    /// The replicas that were asked.
     pub(crate) asked: SmallVec<[NodeId; 3]>,
-    /// The copy that was read, which is asked by a Get meanwhile.
+    /// The replica that was read, which is asked by a Get meanwhile.
     pub(crate) read: NodeId,
-    /// When somebody was asked last.
+    /// When a replica was asked last.
     pub(crate) since: Ticks,
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn uncertain_read_mut(
     &mut uncertain[at]
 }
 
-/// A copy has not prepared these. Returns how many of them a majority has not, as is known by now.
+/// A replica has not prepared these. Returns how many of them a majority has not, as is known by now.
 pub(crate) fn deny(
     uncertain: &mut Vec<UncertainRead>,
     replicas: usize,

@@ -11,7 +11,8 @@ use crate::{Outbox, Record, Session, Slots, TransactionId};
 
 /// Writes.
 impl RampNode {
-    /// A copy has prepared it: it is decided when a majority of each partition's has, and shown at each.
+    /// A replica has prepared it. It is decided when a majority of each partition's has, and installed at each that
+    /// has.
     pub(crate) fn decide_by_majority(
         &mut self,
         transaction: TransactionId,
@@ -36,8 +37,7 @@ impl RampNode {
         }
     }
 
-    /// Whether a transaction that some copies have refused may be prepared by a majority of each partition's all
-    /// the same.
+    /// Whether a transaction that some replicas have refused may still be prepared by a majority of each partition's.
     pub(crate) fn may_find_majorities(&self, transaction: TransactionId) -> bool {
         let Some(Phase::Replicating(replicated)) = self.phase_of(transaction) else {
             return false;
@@ -47,7 +47,7 @@ impl RampNode {
         self.options.quorum.is_some() && self.has_majorities(replicated, &left.collect::<Vec<_>>())
     }
 
-    /// Whether these are a majority of the copies of each partition that a transaction writes.
+    /// Whether these are a majority of the replicas of each partition that a transaction writes.
     fn has_majorities(&self, replicated: &ReplicatedWrite, nodes: &[NodeId]) -> bool {
         let replicas = self.topology.elsewhere.len() + 1;
         let mut works = replicated.works.iter();
@@ -68,7 +68,7 @@ impl RampNode {
         }
     }
 
-    /// Lets a copy show what is decided, if it has prepared it and is not known to show it.
+    /// Sends a replica the decision, if it has prepared the transaction and is not known to have installed it.
     pub(crate) fn install_at(
         &mut self,
         transaction: TransactionId,
@@ -94,8 +94,8 @@ impl RampNode {
         self.send(node, commit, out);
     }
 
-    /// A copy shows it: the client is answered when one of each partition does, and nothing is left to do
-    /// when all do. One that cannot breaks RAMP-I1, and says so.
+    /// A replica has installed it. The client is answered when one of each partition has, and the transaction ends
+    /// when all have. A replica that cannot install it breaks RAMP-I1, and reports that.
     pub(crate) fn replica_installed(
         &mut self,
         transaction: TransactionId,

@@ -1,18 +1,16 @@
-//! Sticky clusters (ramp.txt §6.1, Figure 7b): each runs RAMP by itself, and takes over what the others
-//! have committed.
+//! Sticky clusters (ramp.txt §6.1, Figure 7b): each runs RAMP by itself, and applies what the others have committed.
 //!
-//! Each cluster has all partitions, and a client stays with one. A transaction commits there as in one
-//! cluster, and its client goes on. Whoever has decided it (its coordinator, or the owner of the only
-//! partition that it writes) then *forwards* it to the node with the same partition in every other
-//! cluster, which coordinates it there once more: prepared and shown by RAMP, so that it is seen whole
-//! or not at all in each cluster. Everywhere it has the same *place* among the writers of a register, the
-//! commit timestamp of its own cluster; so in the end all clusters have the same rows, whatever came
-//! where in which order. The page `docs/protocols/ramp-sticky.md` says what holds and why.
+//! Each cluster has all partitions, and a client stays with one. A transaction commits there as in one cluster, and
+//! its client goes on. The node that has decided it (its coordinator, or the owner of the only partition that it
+//! writes) then *replicates* it to the node with the same partition in every other cluster. That node coordinates it
+//! there once more, by RAMP, so that it is seen whole or not at all in each cluster. Registers take the same
+//! timestamp everywhere: the commit timestamp of the *origin* cluster. So all clusters converge to the same rows, in
+//! whatever order transactions arrive. The page `docs/protocols/ramp-sticky.md` says what holds and why.
 //!
-//! What is to be forwarded is written down with the decision, and sent again to a node that has come
-//! back, until it says that its cluster shows it. It is taken over once, however often it comes: the place
-//! is written down with the decision to take it over, and remembered until the sender says that it will not
-//! send it any more.
+//! What has to be replicated is in the log with the decision. It is sent again to a node that has restarted, until
+//! that node reports that its cluster has installed it. It is applied once, however often it arrives: its origin
+//! commit timestamp is in the log with the decision to apply it, and is remembered until the sender reports that it
+//! will not send it any more.
 
 pub(crate) mod state;
 
@@ -30,13 +28,12 @@ use crate::ramp::timer::RETRY_REMOTE;
 use crate::{AbortReason, Outbox, PartitionEffects, Record, TransactionId};
 
 impl RampNode {
-    /// How many transactions of other clusters this node remembers to have taken over: those that may be
-    /// forwarded again.
+    /// How many applied transactions of other clusters this node remembers: those that may be sent again.
     pub fn remembered(&self) -> usize {
         self.sticky.as_ref().map_or(0, |sticky| sticky.remembered())
     }
 
-    /// Who has this node's partition in the other clusters.
+    /// The nodes with this node's partition in the other clusters.
     fn counterparts(&self) -> SmallVec<[NodeId; 4]> {
         let others = self.topology.elsewhere.iter();
         others
@@ -148,7 +145,7 @@ impl RampNode {
         }
     }
 
-    /// Forwards again what a node, or all, may not have got.
+    /// Sends again what a node, or all, may not have received.
     pub(crate) fn resend_replicate(&mut self, only: Option<NodeId>, out: &mut Outbox<Stamped>) {
         let Some(sticky) = &self.sticky else {
             return;
@@ -159,7 +156,7 @@ impl RampNode {
         }
     }
 
-    /// Another cluster shows it.
+    /// Another cluster has installed it.
     pub(crate) fn handle_replicated(&mut self, from: NodeId, origin_commit: Timestamp) {
         let Some(sticky) = &mut self.sticky else {
             return;
@@ -176,7 +173,7 @@ impl RampNode {
         }
     }
 
-    /// Another cluster has committed this; it knows that this one shows all that it has committed below
+    /// Another cluster has committed this; it knows that this one has installed all that it has committed below
     /// `lowest`.
     pub(crate) fn handle_replicate(
         &mut self,
@@ -214,7 +211,7 @@ impl RampNode {
         }
     }
 
-    /// Commits it here, at its place.
+    /// Commits it here, with its origin commit timestamp.
     fn apply_remote(&mut self, incoming: Incoming, out: &mut Outbox<Stamped>) {
         let own = self.owner(self.partition);
         let Some(sticky) = &mut self.sticky else {
@@ -223,7 +220,7 @@ impl RampNode {
         let origin_commit = incoming.replicate.origin_commit;
         // Whatever is named here from now on comes behind it.
         self.context.clock.observe(origin_commit);
-        // Of an earlier life there may be attempts that are decided and not at their end.
+        // An earlier incarnation may have left attempts that are decided and have not ended.
         let number = self.context.clock.next(self.context.now).to_bits() & !REMOTE;
         let works = incoming.replicate.works.iter();
         let effects = works.map(|(partition, effects)| PartitionEffects {
@@ -240,7 +237,7 @@ impl RampNode {
         self.commit_at(transaction, effects, Some(origin_commit), out);
     }
 
-    /// This cluster shows it.
+    /// This cluster has installed it.
     pub(crate) fn remote_committed(
         &mut self,
         transaction: TransactionId,
@@ -251,7 +248,7 @@ impl RampNode {
         }
     }
 
-    /// This cluster shows what has this place in another one, whose node is told so.
+    /// This cluster has installed what has this origin commit timestamp, and reports that to its origin.
     pub(crate) fn remote_installed(&mut self, origin_commit: Timestamp, out: &mut Outbox<Stamped>) {
         if let Some(sticky) = &mut self.sticky {
             sticky.installed(origin_commit);
@@ -264,8 +261,8 @@ impl RampNode {
         }
     }
 
-    /// It was aborted here: it is tried again, for as long as it takes; unless it was decided, and somebody
-    /// has not done as he had promised: then it is in doubt for ever.
+    /// It was aborted here and is retried, for as long as it takes. If it was decided and a participant has broken
+    /// its promise, it is in doubt for ever.
     pub(crate) fn remote_aborted(&mut self, transaction: TransactionId, out: &mut Outbox<Stamped>) {
         if let Some(incoming) = self.end_attempt(transaction)
             && let Some(sticky) = &self.sticky

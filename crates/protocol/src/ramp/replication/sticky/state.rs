@@ -9,30 +9,30 @@ use crate::TransactionId;
 use crate::ramp::core::message::Replicate;
 use crate::ramp::recovery::record::AppliedRecord;
 
-/// What tells a transaction that is taken over from those of the engine above.
+/// Marks the transactions of other clusters among those of the engine above.
 pub(crate) const REMOTE: u64 = 1 << 63;
 
 /// What is between this node and other clusters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sticky {
-    /// By place: what other clusters do not show yet, as far as is known.
+    /// By origin commit timestamp: what other clusters are not known to have installed.
     pub(crate) outgoing: BTreeMap<Timestamp, Outgoing>,
-    /// By number of the attempt, which no life uses twice: what is on its way into this cluster.
+    /// By number of the attempt, which no incarnation uses twice: what is on its way into this cluster.
     pub(crate) incoming: BTreeMap<u64, Incoming>,
-    /// What could not be taken over at once, and when it is tried again.
+    /// What could not be applied at once, and when it is tried again.
     pub(crate) again: VecDeque<(Ticks, Incoming)>,
-    /// By node that forwards: what this cluster has of it.
+    /// By sending node: what this cluster has of it.
     pub(crate) applied: BTreeMap<NodeId, Applied>,
 }
 
-/// What has been taken over of what a node of another cluster has decided.
+/// What has been applied of what a node of another cluster has decided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Applied {
-    /// Everything below this is shown here, as far as it was ever forwarded here.
+    /// Everything below this that was sent here is installed here.
     pub(crate) below: Timestamp,
-    /// Decided here, and not shown everywhere.
+    /// Decided here, and not installed everywhere.
     pub(crate) decided: BTreeSet<Timestamp>,
-    /// Shown.
+    /// Installed.
     pub(crate) installed: BTreeSet<Timestamp>,
 }
 
@@ -41,7 +41,7 @@ impl Applied {
         origin_commit < self.below || self.installed.contains(&origin_commit)
     }
 
-    /// What lies below will not be forwarded again but by somebody who does not know that it is shown.
+    /// What lies below will not be sent again, except by a node that does not know that it is installed.
     pub(crate) fn forget_below(&mut self, lowest: Timestamp) {
         if lowest > self.below {
             self.below = lowest;
@@ -53,7 +53,7 @@ impl Applied {
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) replicate: Replicate,
-    /// Who has not said that its cluster shows it.
+    /// The nodes whose clusters are not known to have installed it.
     pub(crate) waiting: SmallVec<[NodeId; 4]>,
 }
 
@@ -69,12 +69,12 @@ impl Sticky {
         self.outgoing.is_empty() && self.incoming.is_empty() && self.again.is_empty()
     }
 
-    /// What other clusters have to take over still, to be written into a checkpoint.
+    /// What other clusters still have to apply, for a checkpoint.
     pub(crate) fn outgoing(&self) -> impl Iterator<Item = &Replicate> {
         self.outgoing.values().map(|outgoing| &outgoing.replicate)
     }
 
-    /// Every cluster shows it, as it was written down.
+    /// Every cluster has installed it, as it stands in the log.
     pub(crate) fn replay_replicated(&mut self, origin_commit: Timestamp) {
         self.outgoing.remove(&origin_commit);
     }
@@ -87,7 +87,7 @@ impl Sticky {
         }) || self.has_decided(origin_commit)
     }
 
-    /// Whether this cluster will show what has this place elsewhere, or does.
+    /// Whether this cluster has installed what has this origin commit timestamp, or will.
     pub(crate) fn has_decided(&self, origin_commit: Timestamp) -> bool {
         let applied = self.applied.get(&origin_commit.node());
         applied.is_some_and(|applied| {
@@ -95,7 +95,7 @@ impl Sticky {
         })
     }
 
-    /// This cluster will show it, whatever happens.
+    /// This cluster will install it, whatever happens.
     pub(crate) fn decided(&mut self, origin_commit: Timestamp) {
         self.applied
             .entry(origin_commit.node())
@@ -104,7 +104,7 @@ impl Sticky {
             .insert(origin_commit);
     }
 
-    /// This cluster shows it.
+    /// This cluster has installed it.
     pub(crate) fn installed(&mut self, origin_commit: Timestamp) {
         let applied = self.applied.entry(origin_commit.node()).or_default();
         applied.decided.remove(&origin_commit);
@@ -113,7 +113,7 @@ impl Sticky {
         }
     }
 
-    /// What has been taken over, to be written into a checkpoint.
+    /// What has been applied, for a checkpoint.
     pub(crate) fn applied(&self) -> impl Iterator<Item = AppliedRecord> {
         self.applied.iter().map(|(from, applied)| AppliedRecord {
             from: *from,
@@ -131,15 +131,15 @@ impl Sticky {
         applied.installed.extend(record.installed);
     }
 
-    /// How many places are remembered of what has been taken over.
+    /// How many origin commit timestamps of applied transactions are remembered.
     pub(crate) fn remembered(&self) -> usize {
         let each = self.applied.values();
         each.map(|applied| applied.decided.len() + applied.installed.len())
             .sum()
     }
 
-    /// Up to where, exclusively, a node shows everything that is forwarded here. It stays so: what is
-    /// decided later has a place above all that the clock has shown.
+    /// Up to where, exclusively, a node has installed everything that is sent to it. It stays so: what is decided
+    /// later has a commit timestamp above all that the clock has shown.
     pub(crate) fn lowest_for(&self, node: NodeId) -> Timestamp {
         let mut waiting = self
             .outgoing
@@ -151,7 +151,7 @@ impl Sticky {
     }
 }
 
-/// Whether a transaction is another cluster's, taken over by this node.
+/// Whether a transaction is another cluster's, applied by this node.
 pub(crate) fn is_remote(transaction: TransactionId) -> bool {
     transaction.sequence & REMOTE != 0
 }
