@@ -185,7 +185,7 @@ impl InputArguments {
             limits: self.limits(),
             sites: self.sites,
             solver: match &program {
-                Some(program) => Solver::Other(Arc::new(program.clone())),
+                Some(program) => Solver::External(Arc::new(program.clone())),
                 None => Solver::default(),
             },
         };

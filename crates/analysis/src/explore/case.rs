@@ -241,14 +241,14 @@ impl Case {
     }
 
     /// The calls that run after replicas have diverged, in the order of timestamps.
-    fn apart(&self) -> Vec<&Call> {
+    fn concurrent(&self) -> Vec<&Call> {
         let apart = self.calls.iter().filter(|c| c.side != Side::Before);
         apart.collect()
     }
 
     /// Whether a plan orders a call of one side against one of the other, given what calls have done.
     fn orders(&self, world: &World<'_>, logs: &[Log]) -> bool {
-        are_ordered(world, &self.apart(), &logs.iter().collect::<Vec<_>>())
+        are_ordered(world, &self.concurrent(), &logs.iter().collect::<Vec<_>>())
     }
 
     /// Whether the case runs under `world`, and the plan of `less` orders none of its calls.
@@ -307,7 +307,7 @@ impl Case {
     }
 
     fn try_loses(&self, world: &World<'_>, invariant: &str) -> Option<bool> {
-        let apart = self.apart();
+        let apart = self.concurrent();
         let loses = |planned| {
             let met = self.merge(world, planned)?;
             Some(met.loses(world, invariant, &apart)? == Lost::Yes)

@@ -41,7 +41,7 @@ impl State {
 
     /// The tables whose rows are not shared with another state, in order: they include all that changed since one
     /// was copied from the other.
-    pub(super) fn unlike(&self, other: &State) -> Vec<TableId> {
+    pub(super) fn changed_tables(&self, other: &State) -> Vec<TableId> {
         let shares = |(table, rows): &&(TableId, Rc<Rows>)| {
             let place = other.tables.binary_search_by_key(table, |(of, _)| *of);
             place.is_ok_and(|place| Rc::ptr_eq(rows, &other.tables[place].1))

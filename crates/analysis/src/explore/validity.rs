@@ -17,7 +17,7 @@ pub(super) fn violated(world: &World<'_>, state: &State) -> Vec<String> {
 
 /// The same for a state that derives from one that violates nothing: what has not changed is not evaluated.
 pub(super) fn violated_since(world: &World<'_>, state: &State, valid: &State) -> Vec<String> {
-    found(world, state, Some(&state.unlike(valid)))
+    found(world, state, Some(&state.changed_tables(valid)))
 }
 
 fn found(world: &World<'_>, state: &State, changed: Option<&[TableId]>) -> Vec<String> {

@@ -49,7 +49,7 @@ pub(crate) fn classify(
     let known = |owner: usize| {
         footprint.types[owner].summary.unknown.is_none() && !conflicts.unexamined.contains(&owner)
     };
-    let knowns: Vec<bool> = (0..count).map(known).collect();
+    let is_known: Vec<bool> = (0..count).map(known).collect();
     let of_types: Vec<Vec<usize>> = (0..count)
         .map(|owner| {
             let pairs = conflicts.pairs.iter().enumerate();
@@ -60,7 +60,7 @@ pub(crate) fn classify(
     let classifier = Classifier {
         pairs: &conflicts.pairs,
         of_types: &of_types,
-        knowns: &knowns,
+        is_known: &is_known,
     };
     classifier.add_parameters(&mut parameters);
     classifier.drop_parameters(&mut parameters);
@@ -111,12 +111,12 @@ struct Classifier<'a> {
     pairs: &'a [Conflict],
     of_types: &'a [Vec<usize>],
     /// Whether each type's accesses are known completely.
-    knowns: &'a [bool],
+    is_known: &'a [bool],
 }
 
 impl Classifier<'_> {
     fn class(&self, owner: usize, parameters: &[Vec<usize>]) -> OperationClass {
-        if !self.knowns[owner] {
+        if !self.is_known[owner] {
             return OperationClass::Global;
         }
         if self.of_types[owner].is_empty() {
@@ -165,7 +165,7 @@ impl Classifier<'_> {
         let count = parameters.len();
         let mut given: Vec<usize> = Vec::new();
         for owner in 0..count {
-            if self.knowns[owner] && self.class(owner, parameters) == OperationClass::Global {
+            if self.is_known[owner] && self.class(owner, parameters) == OperationClass::Global {
                 given.push(owner);
             }
         }

@@ -38,7 +38,7 @@ pub(crate) struct Problem {
     /// Per table, the number of columns that may place it.
     pub(crate) columns: Vec<usize>,
     /// Per type, the choices that no other of its choices dominates, in order.
-    worthwhile: Vec<Vec<usize>>,
+    undominated: Vec<Vec<usize>>,
     weights: Vec<u64>,
     pairs: Vec<Pair>,
     /// Per type, its pairs.
@@ -118,33 +118,36 @@ impl Problem {
         let mut problem = Problem {
             scores,
             columns,
-            worthwhile: Vec::new(),
+            undominated: Vec::new(),
             weights: weights.to_vec(),
             pairs,
             of_type,
         };
-        problem.worthwhile = (0..parameters.len())
-            .map(|owner| problem.worthwhile(owner))
+        problem.undominated = (0..parameters.len())
+            .map(|owner| problem.undominated(owner))
             .collect();
         problem
     }
 
     /// The choices of a type that no other dominates, whatever the other types' choices are; of equal ones the
     /// first.
-    fn worthwhile(&self, owner: usize) -> Vec<usize> {
+    fn undominated(&self, owner: usize) -> Vec<usize> {
         let mut kept: Vec<usize> = Vec::new();
         for place in 0..self.scores[owner].len() {
-            if kept.iter().any(|other| self.covers(owner, *other, place)) {
+            if kept
+                .iter()
+                .any(|other| self.dominates(owner, *other, place))
+            {
                 continue;
             }
-            kept.retain(|other| !self.covers(owner, place, *other));
+            kept.retain(|other| !self.dominates(owner, place, *other));
             kept.push(place);
         }
         kept
     }
 
     /// Whether one choice of a type is at least as good as another in every respect.
-    fn covers(&self, owner: usize, good: usize, place: usize) -> bool {
+    fn dominates(&self, owner: usize, good: usize, place: usize) -> bool {
         let scores = |(table, column, score): &(usize, usize, Score)| {
             let same = |s: &&(usize, usize, Score)| s.0 == *table && s.1 == *column;
             let of_good = self.scores[owner][good].iter().find(same);
@@ -217,7 +220,7 @@ impl Problem {
         starts: impl Iterator<Item = Vec<usize>>,
         choices_max: usize,
     ) -> Found {
-        let mut sizes = self.worthwhile.iter().map(Vec::len);
+        let mut sizes = self.undominated.iter().map(Vec::len);
         let choices = sizes.try_fold(1usize, |n, size| n.checked_mul(size));
         let few = choices.is_some_and(|n| n <= choices_max);
         let mut known: Option<(Worth, Vec<usize>)> = None;
@@ -233,7 +236,7 @@ impl Problem {
         }
         // Prefixes of few choices are at most twice as many.
         let left = if few { choices_max * 2 } else { choices_max };
-        let mut walk = Walk::new(self, known, left);
+        let mut walk = BranchAndBound::new(self, known, left);
         walk.run();
         let is_exhaustive = !walk.stopped;
         let (worth, choice) = walk.best.unwrap_or_else(|| {
@@ -267,9 +270,12 @@ impl Problem {
             for owner in 0..choice.len() {
                 let now = choice[owner];
                 remove_all(&mut totals, &self.scores[owner][now]);
-                let mut best_of = (self.around(owner, now, &choice, &crossings, &totals), now);
-                for place in self.worthwhile[owner].iter().copied() {
-                    let worth = self.around(owner, place, &choice, &crossings, &totals);
+                let mut best_of = (
+                    self.partial_worth(owner, now, &choice, &crossings, &totals),
+                    now,
+                );
+                for place in self.undominated[owner].iter().copied() {
+                    let worth = self.partial_worth(owner, place, &choice, &crossings, &totals);
                     if worth < best_of.0 {
                         best_of = (worth, place);
                     }
@@ -289,7 +295,7 @@ impl Problem {
     }
 
     /// The part of the worth that depends on a type's choice. `totals` are without the type.
-    fn around(
+    fn partial_worth(
         &self,
         owner: usize,
         place: usize,
@@ -355,7 +361,7 @@ impl Problem {
 }
 
 /// Goes through the choices of one type after the other.
-struct Walk<'p> {
+struct BranchAndBound<'p> {
     problem: &'p Problem,
     best: Option<(Worth, Vec<usize>)>,
     choice: Vec<usize>,
@@ -374,8 +380,12 @@ struct Walk<'p> {
     stopped: bool,
 }
 
-impl<'p> Walk<'p> {
-    fn new(problem: &'p Problem, best: Option<(Worth, Vec<usize>)>, left: usize) -> Walk<'p> {
+impl<'p> BranchAndBound<'p> {
+    fn new(
+        problem: &'p Problem,
+        best: Option<(Worth, Vec<usize>)>,
+        left: usize,
+    ) -> BranchAndBound<'p> {
         let count = problem.scores.len();
         let most: Vec<Scored> = problem.scores.iter().map(|s| most_of(s)).collect();
         let mut open = problem.no_totals();
@@ -388,13 +398,13 @@ impl<'p> Walk<'p> {
                 }
             }
         }
-        let worthwhile = &problem.worthwhile;
+        let undominated = &problem.undominated;
         let rest = beside
             .iter()
-            .zip(worthwhile)
+            .zip(undominated)
             .map(|(b, w)| least(b, w))
             .sum();
-        Walk {
+        BranchAndBound {
             problem,
             best,
             choice: Vec::with_capacity(count),
@@ -420,7 +430,7 @@ impl<'p> Walk<'p> {
             if is_done && self.improves() {
                 self.best = Some((self.bound(), self.choice.clone()));
             }
-            if is_done || next[owner] == self.problem.worthwhile[owner].len() {
+            if is_done || next[owner] == self.problem.undominated[owner].len() {
                 if owner == 0 {
                     return;
                 }
@@ -432,7 +442,7 @@ impl<'p> Walk<'p> {
                 return;
             }
             self.left -= 1;
-            let place = self.problem.worthwhile[owner][next[owner]];
+            let place = self.problem.undominated[owner][next[owner]];
             next[owner] += 1;
             self.decide(owner, place, true);
             match self.improves() {
@@ -450,7 +460,7 @@ impl<'p> Walk<'p> {
     /// Gives a type a choice, or takes it back.
     fn decide(&mut self, owner: usize, place: usize, forward: bool) {
         let problem = self.problem;
-        let mine = least(&self.beside[owner], &problem.worthwhile[owner]);
+        let mine = least(&self.beside[owner], &problem.undominated[owner]);
         if forward {
             self.choice.push(place);
             self.rest -= mine;
@@ -463,7 +473,7 @@ impl<'p> Walk<'p> {
             let other = if is_first { pair.other } else { pair.one };
             if other > owner {
                 let costs = &mut self.beside[other];
-                self.rest -= least(costs, &problem.worthwhile[other]);
+                self.rest -= least(costs, &problem.undominated[other]);
                 for (at, cost) in costs.iter_mut().enumerate() {
                     let outcome = match is_first {
                         true => problem.outcome(pair, place, at),
@@ -475,7 +485,7 @@ impl<'p> Walk<'p> {
                         _ => {}
                     }
                 }
-                self.rest += least(costs, &problem.worthwhile[other]);
+                self.rest += least(costs, &problem.undominated[other]);
                 continue;
             }
             let outcome = problem.outcome(pair, self.choice[pair.one], self.choice[pair.other]);
@@ -524,8 +534,8 @@ impl<'p> Walk<'p> {
 }
 
 /// The least cost of a choice that is not dominated.
-fn least(costs: &[u64], worthwhile: &[usize]) -> u64 {
-    let costs = worthwhile.iter().map(|place| costs[*place]);
+fn least(costs: &[u64], undominated: &[usize]) -> u64 {
+    let costs = undominated.iter().map(|place| costs[*place]);
     costs.min().unwrap_or(0)
 }
 

@@ -146,7 +146,7 @@ impl<'a> Proof<'a, '_> {
         free: &dyn Fn(usize) -> bool,
         wanted: ModelRequirement,
     ) -> Result<Option<InvalidMerge>, NotProved> {
-        let mut question = self.put(free)?;
+        let mut question = self.question(free)?;
         self.ask_for(&mut question, wanted)?;
         match self.solver.decide(&question.problem) {
             Answer::Satisfiable(Some(model)) => Ok(Some(self.read_model(&question, &model)?)),

@@ -223,11 +223,11 @@ impl<'a, 's> Proof<'a, 's> {
 
     /// Whether there is an invalid merge in which the right replica runs only calls of free types.
     fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, NotProved> {
-        Ok(self.solver.decide(&self.put(free)?.problem))
+        Ok(self.solver.decide(&self.question(free)?.problem))
     }
 
     /// Builds the question.
-    fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, NotProved> {
+    fn question(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, NotProved> {
         let mut problem = Problem::default();
         let mut reader = Reader::new(self.footprint.table(self.table));
         let merge = Merge::new(

@@ -36,7 +36,7 @@ pub(super) fn candidates(
     let mut all: Vec<ConditionalUpdate> = Vec::new();
     for body in bodies.iter().filter(|body| !body.asks_for_outcome()) {
         let nodes = 0..body.nodes.len();
-        all.extend(nodes.filter_map(|node| decided(footprint, body, node)));
+        all.extend(nodes.filter_map(|node| conditional_update(footprint, body, node)));
     }
     let tables: BTreeSet<TableId> = all.iter().map(|of| of.table).collect();
     let together = tables.into_iter().map(|table| {
@@ -136,7 +136,11 @@ struct Arm {
 }
 
 /// The IF at `node` as one UPDATE, if its conditions concern the row that it changes.
-fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<ConditionalUpdate> {
+fn conditional_update(
+    footprint: &Footprint<'_>,
+    body: &Body<'_>,
+    node: usize,
+) -> Option<ConditionalUpdate> {
     let branches = branches(footprint, body, node)?;
     let first = branches.first()?;
     let table = first.update.access.table;
@@ -314,7 +318,7 @@ fn locked(bodies: &[Body<'_>], plan: &Plan) -> Option<Candidate> {
         ),
         edits: at
             .iter()
-            .map(|span| Edit::behind(*span, " FOR UPDATE"))
+            .map(|span| Edit::insert_after(*span, " FOR UPDATE"))
             .collect(),
         at,
         accepts: Vec::new(),

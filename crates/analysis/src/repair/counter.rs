@@ -137,7 +137,7 @@ fn taken_number(body: &Body<'_>, update: usize) -> Option<TakenNumber> {
     } else {
         edits.extend(body.without(read, &[place])?);
         let indent = indent_at(&file.text, at.start as usize);
-        edits.push(Edit::behind(at, format!(";\n{indent}{taking}")));
+        edits.push(Edit::insert_after(at, format!(";\n{indent}{taking}")));
     }
     Some(TakenNumber {
         counter: (table, *column),

@@ -16,7 +16,7 @@ use anabranch_types::TableId;
 use super::body::Body;
 use super::edit::Edit;
 use super::generated::column_declaration;
-use super::tokens::{alias, at, demand, depths, find};
+use super::tokens::{at, depths, find, qualifier, with_condition};
 use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 use crate::invariant::{Content, Declared};
@@ -71,7 +71,7 @@ fn cascading(
             "delete the rows of {child} together with the row of {parent} that they refer to"
         ),
         at: vec![place],
-        edits: vec![Edit::behind(place, " ON DELETE CASCADE")],
+        edits: vec![Edit::insert_after(place, " ON DELETE CASCADE")],
         accepts: vec![format!(
             "rows of {child} are deleted with the row of {parent}"
         )],
@@ -115,7 +115,7 @@ fn marking(
         }
         let blind = action.access.role == Role::Delete && action.result == ResultUse::Unused;
         if !blind {
-            edits.extend(unmarked(body, place, action, mark)?);
+            edits.extend(excluding_marked(body, place, action, mark)?);
         }
     }
     let mut accepts = vec![format!(
@@ -178,7 +178,7 @@ fn declaration(
         Some(indent) => format!(",\n{indent}"),
         None => ", ".to_owned(),
     };
-    Some(Edit::behind(
+    Some(Edit::insert_after(
         last,
         format!("{apart}{mark} boolean NOT NULL DEFAULT false"),
     ))
@@ -197,21 +197,26 @@ fn marked(body: &Body<'_>, place: usize, mark: &str) -> Option<Vec<Edit>> {
     if find(words, place..end, "using").is_some() {
         return None;
     }
-    let named = words[alias(words, place)].span;
+    let named = words[qualifier(words, place)].span;
     Some(vec![
         Edit::replace(delete.span.to(from.span), "UPDATE"),
-        Edit::behind(named, format!(" SET {mark} = true")),
+        Edit::insert_after(named, format!(" SET {mark} = true")),
     ])
 }
 
 /// A query, UPDATE or DELETE that excludes marked rows.
-fn unmarked(body: &Body<'_>, place: usize, action: &Action, mark: &str) -> Option<Vec<Edit>> {
+fn excluding_marked(
+    body: &Body<'_>,
+    place: usize,
+    action: &Action,
+    mark: &str,
+) -> Option<Vec<Edit>> {
     let words = &body.words;
     if action.access.role == Role::Read && returns_everything(words, place) {
         return None;
     }
-    let table = body.file.slice(words[alias(words, place)].span);
-    demand(words, place, &format!("NOT {table}.{mark}"))
+    let table = body.file.slice(words[qualifier(words, place)].span);
+    with_condition(words, place, &format!("NOT {table}.{mark}"))
 }
 
 /// Whether the query that names a table at `place` returns all columns (`*`).

@@ -26,13 +26,13 @@ impl Edit {
     }
 
     /// Inserts behind a span.
-    pub(super) fn behind(span: Span, text: impl Into<String>) -> Edit {
+    pub(super) fn insert_after(span: Span, text: impl Into<String>) -> Edit {
         let start = span.end;
         Edit::replace(Span { start, ..span }, text)
     }
 
     /// Inserts in front of a span.
-    pub(super) fn before(span: Span, text: impl Into<String>) -> Edit {
+    pub(super) fn insert_before(span: Span, text: impl Into<String>) -> Edit {
         let end = span.start;
         Edit::replace(Span { end, ..span }, text)
     }

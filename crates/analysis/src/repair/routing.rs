@@ -12,7 +12,7 @@ use anabranch_types::ColumnIndex;
 use super::body::Body;
 use super::edit::Edit;
 use super::generated::parameters;
-use super::tokens::{alias, at, demand, span};
+use super::tokens::{at, qualifier, span, with_condition};
 use super::{Candidate, kind};
 use crate::footprint::Footprint;
 use crate::plan::{CoordinationClass, Plan};
@@ -69,7 +69,7 @@ fn candidate(
     let condition = match summary.accesses.len() {
         1 => format!("{} = {name}", described.name),
         _ => {
-            let table = &body.words[alias(&body.words, place)];
+            let table = &body.words[qualifier(&body.words, place)];
             format!(
                 "{}.{} = {name}",
                 body.file.slice(table.span),
@@ -77,7 +77,7 @@ fn candidate(
             )
         }
     };
-    let mut edits = demand(&body.words, place, &condition)?;
+    let mut edits = with_condition(&body.words, place, &condition)?;
     edits.push(one_more(body, &name, &describe(&described.data_type))?);
     let looked_up = footprint.column_name(read.table, column);
     Some(Candidate {
@@ -124,9 +124,9 @@ pub(super) fn one_more(body: &Body<'_>, name: &str, data_type: &str) -> Option<E
     Some(match given {
         0 if list.is_empty() => {
             let open = body.header.iter().find(|word| word.is_sign("("))?;
-            Edit::behind(open.span, declared)
+            Edit::insert_after(open.span, declared)
         }
-        0 => Edit::before(words(0)?, format!("{declared}, ")),
-        given => Edit::behind(words(given - 1)?, format!(", {declared}")),
+        0 => Edit::insert_before(words(0)?, format!("{declared}, ")),
+        given => Edit::insert_after(words(given - 1)?, format!(", {declared}")),
     })
 }

@@ -22,7 +22,7 @@ use super::body::Body;
 use super::check::is_by_key_alone;
 use super::edit::Edit;
 use super::routing::one_more;
-use super::tokens::{alias, at, demand, find, span};
+use super::tokens::{at, find, qualifier, span, with_condition};
 use super::{Candidate, Considered, kind};
 use crate::assertion::Atom;
 use crate::footprint::{Action, Footprint};
@@ -264,7 +264,7 @@ impl<'s, 'a> Shares<'s, 'a> {
             describe(&number.data_type),
             self.of
         );
-        Some(Edit::behind(place, text))
+        Some(Edit::insert_after(place, text))
     }
 
     /// The position of the table's name in a statement, if it is named once and without an alias.
@@ -272,7 +272,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         let place = at(words, action.access.span)?;
         let names = words.iter().filter(|word| word.name() == Some(self.of));
         let qualified = place > 0 && words[place - 1].is_sign(".");
-        (names.count() == 1 && alias(words, place) == place && !qualified).then_some(place)
+        (names.count() == 1 && qualifier(words, place) == place && !qualified).then_some(place)
     }
 
     /// An UPDATE that adds an amount to the number of one row, and does nothing else: applied to the site's share.
@@ -296,7 +296,7 @@ impl<'s, 'a> Shares<'s, 'a> {
             return None;
         }
         let place = self.named_once(words, action)?;
-        let mut edits = demand(words, place, &format!("{SITE} = {PARAMETER}"))?;
+        let mut edits = with_condition(words, place, &format!("{SITE} = {PARAMETER}"))?;
         edits.push(Edit::replace(words[place].span, self.name.clone()));
         Some(edits)
     }
@@ -307,7 +307,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         let read = body.only_access(node, Role::Read)?;
         let words = &of.words;
         let place = at(words, read.access.span)?;
-        let row = body.file.slice(words[alias(words, place)].span);
+        let row = body.file.slice(words[qualifier(words, place)].span);
         let mut edits = Vec::new();
         for part in body.selected(node)? {
             let Some((column, _)) = body.column_at(node, part.clone()) else {

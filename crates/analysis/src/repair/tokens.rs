@@ -119,7 +119,7 @@ pub(super) fn at(words: &[Lexeme], place: Span) -> Option<usize> {
 }
 
 /// The index of the token by which columns of the table at `place` are qualified.
-pub(super) fn alias(words: &[Lexeme], place: usize) -> usize {
+pub(super) fn qualifier(words: &[Lexeme], place: usize) -> usize {
     let mut next = place + 1;
     let explicit = words.get(next).is_some_and(|word| word.is_word("as"));
     if explicit {
@@ -134,7 +134,7 @@ pub(super) fn alias(words: &[Lexeme], place: usize) -> usize {
 
 /// Adds a condition to the query, UPDATE or DELETE that names a table at `place`. `None` if rows of the table may
 /// be missing from the result otherwise than by WHERE (outer joins).
-pub(super) fn demand(words: &[Lexeme], place: usize, condition: &str) -> Option<Vec<Edit>> {
+pub(super) fn with_condition(words: &[Lexeme], place: usize, condition: &str) -> Option<Vec<Edit>> {
     let depths = depths(words);
     let depth = depths[place];
     let own = |at: &usize| depths[*at] == depth;
@@ -166,16 +166,19 @@ pub(super) fn demand(words: &[Lexeme], place: usize, condition: &str) -> Option<
         .unwrap_or(last);
     let behind = words.get(end.checked_sub(1)?)?.span;
     let Some(filter) = filter else {
-        return Some(vec![Edit::behind(behind, format!(" WHERE {condition}"))]);
+        return Some(vec![Edit::insert_after(
+            behind,
+            format!(" WHERE {condition}"),
+        )]);
     };
     let either = (filter + 1..end)
         .filter(own)
         .any(|at| words[at].is_word("or"));
     Some(match either {
-        false => vec![Edit::behind(behind, format!(" AND {condition}"))],
+        false => vec![Edit::insert_after(behind, format!(" AND {condition}"))],
         true => vec![
-            Edit::before(words.get(filter + 1)?.span, "("),
-            Edit::behind(behind, format!(") AND {condition}")),
+            Edit::insert_before(words.get(filter + 1)?.span, "("),
+            Edit::insert_after(behind, format!(") AND {condition}")),
         ],
     })
 }
@@ -196,7 +199,7 @@ mod tests {
         };
         let words = lexemes(&file, whole);
         let place = words.iter().position(|word| word.is_word("t"))?;
-        let edits = ordered(&demand(&words, place, "NOT gone")?)?;
+        let edits = ordered(&with_condition(&words, place, "NOT gone")?)?;
         Some(applied(&[file], &edits)?[0].text.to_string())
     }
 
@@ -243,7 +246,7 @@ mod tests {
                     end,
                 },
             );
-            assert_eq!(words[alias(&words, 1)].name(), Some(name));
+            assert_eq!(words[qualifier(&words, 1)].name(), Some(name));
         }
     }
 }

@@ -63,7 +63,7 @@ pub enum Solver {
     /// The built-in procedure.
     Builtin(Effort),
     /// Another procedure.
-    Other(Arc<dyn Decide>),
+    External(Arc<dyn Decide>),
 }
 
 impl Default for Solver {
@@ -77,7 +77,7 @@ impl Solver {
     pub fn decide(&self, problem: &Problem) -> Answer {
         match self {
             Solver::Builtin(effort) => search::decide(problem, *effort),
-            Solver::Other(other) => other.decide(problem),
+            Solver::External(other) => other.decide(problem),
         }
     }
 }

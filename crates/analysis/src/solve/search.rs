@@ -79,10 +79,10 @@ struct Search<'p> {
     activity: Vec<u64>,
     trail: Vec<Literal>,
     /// How much of the trail has been propagated, by clauses and by bounds.
-    looked_at: usize,
+    propagated: usize,
     bounded_up_to: usize,
     /// Where each level begins on the trail, and the simplex's mark there.
-    starts: Vec<(usize, usize)>,
+    level_starts: Vec<(usize, usize)>,
     is_void: bool,
 }
 
@@ -103,9 +103,9 @@ impl<'p> Search<'p> {
             reasons: Vec::new(),
             activity: Vec::new(),
             trail: Vec::new(),
-            looked_at: 0,
+            propagated: 0,
             bounded_up_to: 0,
-            starts: Vec::new(),
+            level_starts: Vec::new(),
             is_void: false,
         };
         for (_, sort) in problem.variables() {
@@ -353,7 +353,7 @@ impl<'p> Search<'p> {
     fn set(&mut self, literal: Literal, reason: Option<usize>) {
         let of = proposition(literal);
         self.values[of] = Some(literal & 1 == 0);
-        self.levels[of] = self.starts.len();
+        self.levels[of] = self.level_starts.len();
         self.reasons[of] = reason;
         self.trail.push(literal);
     }
@@ -375,13 +375,14 @@ impl<'p> Search<'p> {
         loop {
             let conflict = match self.propagate() {
                 Some(clause) => Some(self.clauses[clause].clone()),
-                None => self.look_at_bounds()?,
+                None => self.propagate_bounds()?,
             };
             let conflict = match conflict {
                 Some(conflict) => conflict,
                 None => match self.next() {
                     Some(literal) => {
-                        self.starts.push((self.trail.len(), self.simplex.mark()));
+                        self.level_starts
+                            .push((self.trail.len(), self.simplex.mark()));
                         self.set(literal, None);
                         continue;
                     }
@@ -426,8 +427,8 @@ impl<'p> Search<'p> {
 
     /// Propagates clauses; returns a clause that is violated.
     fn propagate(&mut self) -> Option<usize> {
-        while let Some(literal) = self.trail.get(self.looked_at).copied() {
-            self.looked_at += 1;
+        while let Some(literal) = self.trail.get(self.propagated).copied() {
+            self.propagated += 1;
             let gone = opposite(literal);
             let watching = std::mem::take(&mut self.watches[gone as usize]);
             let mut at = 0;
@@ -474,7 +475,7 @@ impl<'p> Search<'p> {
     }
 
     /// Asserts the bounds of what has been set; returns a clause that they contradict.
-    fn look_at_bounds(&mut self) -> Result<Option<Vec<Literal>>, Overflow> {
+    fn propagate_bounds(&mut self) -> Result<Option<Vec<Literal>>, Overflow> {
         let mut is_new = false;
         while let Some(literal) = self.trail.get(self.bounded_up_to).copied() {
             self.bounded_up_to += 1;
@@ -512,7 +513,7 @@ impl<'p> Search<'p> {
         let Some(level) = deepest.filter(|level| *level > 0) else {
             return false;
         };
-        self.back_to(level);
+        self.backjump(level);
         let mut seen = vec![false; self.values.len()];
         let mut learnt: Vec<Literal> = Vec::new();
         let mut open = 0;
@@ -554,22 +555,22 @@ impl<'p> Search<'p> {
             learnt.swap(0, latest);
         }
         learnt.insert(0, last);
-        self.back_to(back);
+        self.backjump(back);
         let clause = self.watch(learnt);
         self.set(last, Some(clause));
         true
     }
 
     /// Unsets everything beyond a level.
-    fn back_to(&mut self, level: usize) {
-        let Some((start, mark)) = self.starts.get(level).copied() else {
+    fn backjump(&mut self, level: usize) {
+        let Some((start, mark)) = self.level_starts.get(level).copied() else {
             return;
         };
         for literal in self.trail.drain(start..) {
             self.values[proposition(literal)] = None;
         }
-        self.starts.truncate(level);
-        self.looked_at = self.looked_at.min(start);
+        self.level_starts.truncate(level);
+        self.propagated = self.propagated.min(start);
         self.bounded_up_to = self.bounded_up_to.min(start);
         self.simplex.restore(mark);
     }

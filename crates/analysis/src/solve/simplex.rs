@@ -158,13 +158,13 @@ impl Simplex {
             End::Upper => self.upper[variable] = Some((bound, reason)),
         }
         if beyond(self.values[variable]) && !self.rows.contains_key(&variable) {
-            self.change(variable, bound)?;
+            self.update(variable, bound)?;
         }
         Ok(None)
     }
 
     /// Sets the value of a variable without a row, and updates those that depend on it.
-    fn change(&mut self, variable: usize, value: DeltaRational) -> Result<(), Overflow> {
+    fn update(&mut self, variable: usize, value: DeltaRational) -> Result<(), Overflow> {
         let moved = value.minus(self.values[variable])?;
         for (of, row) in &self.rows {
             if let Some(factor) = row.get(&variable) {
@@ -222,13 +222,13 @@ impl Simplex {
             let moved = bound.minus(self.values[variable])?;
             let step = moved.times(Rational::ONE.over(factor)?)?;
             let value = self.values[other].plus(step)?;
-            self.change(other, value)?;
-            self.exchange(variable, other)?;
+            self.update(other, value)?;
+            self.pivot(variable, other)?;
         }
     }
 
     /// Exchanges `leaving`, which has a row, and `entering`, which is in it.
-    fn exchange(&mut self, leaving: usize, entering: usize) -> Result<(), Overflow> {
+    fn pivot(&mut self, leaving: usize, entering: usize) -> Result<(), Overflow> {
         let Some(mut row) = self.rows.remove(&leaving) else {
             return Ok(());
         };

@@ -311,7 +311,7 @@ pub(crate) fn z3() -> Option<Solver> {
     let named = std::env::var_os("ANABRANCH_Z3").map(PathBuf::from);
     let z3 = Z3(named.clone().unwrap_or_else(|| PathBuf::from("z3")));
     match z3.say("(check-sat)\n") {
-        Ok(said) if said == "sat" => Some(Solver::Other(Arc::new(z3))),
+        Ok(said) if said == "sat" => Some(Solver::External(Arc::new(z3))),
         other if named.is_some() => panic!("{z3:?}: {other:?}"),
         other => {
             println!("not compared with Z3: {other:?}");
