@@ -728,7 +728,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
     std::fs::write(&file, HISTORY_4).expect("the file can be written");
     refused_in_one_line(
         &["check", text(&file), "--model", "sessions"],
-        &["names no sessions"],
+        &["history has no sessions"],
     );
     std::fs::write(
         &file,

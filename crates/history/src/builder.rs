@@ -1,10 +1,8 @@
-//! From recorded lines to a [`History`]: names become numbers, versions get their order, and each
-//! read is matched with the version that it names.
+//! Builds a [`History`] from recorded lines: interns names, orders versions, and matches each read with its version.
 //!
-//! Two kinds of trouble are kept apart. What cannot be true of any run is a contradiction, and
-//! there is no verdict. What can be true of a run that went wrong is kept for the checkers: a read
-//! of an aborted version, a committed write that was never installed, an answer that is not what
-//! was installed up to its sequence.
+//! Two kinds of errors are kept apart. A history that no run can produce is contradictory, and gets no verdict. A
+//! history that a faulty run can produce is kept for the checkers: a read of an aborted version, a committed write
+//! that was never installed, an answer that differs from the version installed at its sequence.
 
 use std::io::BufRead;
 
@@ -13,20 +11,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::error::{HistoryError, Problem};
 use crate::format::{HistoryReader, Record};
 use crate::history::{
-    Direct, DirectKind, History, ItemNumber, Names, Position, ReadFact, ScanFact, TransactionFacts,
-    TransactionNumber, VersionFact, WriteFact,
+    DirectAnomaly, DirectAnomalyKind, History, ItemNumber, Names, Position, ReadFact, ScanFact,
+    TransactionFacts, TransactionNumber, VersionFact, WriteFact,
 };
 use crate::jepsen;
 use crate::record::{
-    AssignmentOrder, Header, Operation, Order, Outcome, Place, Read, Transaction, WriteKind,
-    split_item,
+    AssignmentOrder, Header, Operation, Order, Outcome, PartitionSequence, Read, Transaction,
+    WriteKind, split_item,
 };
 
 impl History {
-    /// Reads a history: this program's ([`crate::format`]), or one of Jepsen's in EDN.
-    ///
-    /// # Errors
-    /// [`HistoryError`], with the line.
+    /// Reads a history: this program's format ([`crate::format`]), or a Jepsen history in EDN.
     pub fn read(mut input: impl BufRead) -> Result<History, HistoryError> {
         if input.fill_buf().is_ok_and(jepsen::begins) {
             return jepsen::read(input);
@@ -43,7 +38,7 @@ impl History {
     }
 }
 
-/// Takes a history record by record.
+/// Builds a history record by record.
 #[derive(Debug)]
 pub struct HistoryBuilder {
     header: Header,
@@ -53,7 +48,7 @@ pub struct HistoryBuilder {
     items: Names,
     sessions: Names,
     spaces: Names,
-    /// What versions are called, with their writers as far as they have come.
+    /// The names of versions, with their writers as far as known.
     versions: Names,
     writers: Vec<Option<TransactionNumber>>,
     reads: Vec<NamedRead>,
@@ -71,7 +66,7 @@ struct NamedRead {
     item: ItemNumber,
     writer: Option<u32>,
     ordinal: Option<u32>,
-    at: Option<Place>,
+    at: Option<PartitionSequence>,
     step: u32,
     scan: Option<u32>,
 }
@@ -81,10 +76,10 @@ struct NamedWrite {
     transaction: TransactionNumber,
     item: ItemNumber,
     kind: WriteKind,
-    at: Option<Place>,
+    at: Option<PartitionSequence>,
     /// Its index among all writes, by which `places` name it.
     number: u32,
-    /// How often the transaction had written the item with this write.
+    /// This write's number among the transaction's writes of the item, from 1.
     ordinal: u32,
 }
 
@@ -111,17 +106,14 @@ impl HistoryBuilder {
         }
     }
 
-    /// Adds a transaction; `line` is where errors are said to be.
-    ///
-    /// # Errors
-    /// [`Problem::Contradiction`].
+    /// Adds a transaction; errors name `line`.
     pub fn add(&mut self, line: u64, transaction: Transaction) -> Result<(), HistoryError> {
         let number = self.transactions.len() as TransactionNumber;
         let name: Box<str> = transaction.id.as_str().into();
         if !self.names.insert(name.clone()) {
             return Err(contradiction(
                 line,
-                format!("two transactions are called {name}"),
+                format!("two transactions are named {name}"),
             ));
         }
         let version = self.version_number(transaction.version.as_deref().unwrap_or(&name));
@@ -129,7 +121,7 @@ impl HistoryBuilder {
             let name = self.versions.name(version);
             return Err(contradiction(
                 line,
-                format!("two transactions' versions are called {name}"),
+                format!("the versions of two transactions are named {name}"),
             ));
         }
         let session = self.session_of(line, &transaction)?;
@@ -147,7 +139,7 @@ impl HistoryBuilder {
             line,
             reads: (0, 0),
             writes: (0, 0),
-            words: Vec::new(),
+            source_operations: Vec::new(),
         });
         for (step, operation) in transaction.operations.into_iter().enumerate() {
             self.add_operation(number, step as u32, operation);
@@ -165,7 +157,9 @@ impl HistoryBuilder {
         {
             return Err(contradiction(
                 line,
-                format!("it was answered at {completed}, before it asked at {invoked}"),
+                format!(
+                    "the transaction completed at {completed}, before it was invoked at {invoked}"
+                ),
             ));
         }
         let Some(name) = &transaction.session else {
@@ -182,7 +176,7 @@ impl HistoryBuilder {
             return Err(contradiction(
                 line,
                 format!(
-                    "session {name} asked at {invoked}, before its last transaction ended at {last}"
+                    "session {name} invoked a transaction at {invoked}, before its last one completed at {last}"
                 ),
             ));
         }
@@ -276,10 +270,7 @@ impl HistoryBuilder {
         Ok(())
     }
 
-    /// Matches everything with everything.
-    ///
-    /// # Errors
-    /// [`Problem::Contradiction`], with the line of the transaction or order that contradicts.
+    /// Completes the history.
     pub fn finish(mut self) -> Result<History, HistoryError> {
         self.writes
             .sort_by_key(|write| (write.transaction, write.item));
@@ -296,8 +287,8 @@ impl HistoryBuilder {
         self.assemble(resolved, ordered, direct)
     }
 
-    /// The write of each read's version, by index; and unknown transactions that were installed or
-    /// read count as committed from here on.
+    /// The write of each read's version, by index. Also marks unknown transactions as committed if they were
+    /// installed or read.
     fn resolve_writers(&mut self) -> Result<Vec<Option<u32>>, HistoryError> {
         for write in &self.writes {
             let number = write.transaction as usize;
@@ -311,16 +302,16 @@ impl HistoryBuilder {
                 continue;
             };
             let (name, item) = (self.versions.name(version), self.items.name(read.item));
-            let nobody = || {
+            let no_writer = || {
                 contradiction(
                     facts.line,
                     format!(
-                        "{} read {item} in version {name}, which nobody wrote",
+                        "{} read {item} in version {name}, which no transaction wrote",
                         facts.name
                     ),
                 )
             };
-            let writer = self.writers[version as usize].ok_or_else(nobody)?;
+            let writer = self.writers[version as usize].ok_or_else(no_writer)?;
             let last = self
                 .writes
                 .partition_point(|write| (write.transaction, write.item) <= (writer, read.item))
@@ -329,12 +320,12 @@ impl HistoryBuilder {
                     let write = &self.writes[*at];
                     (write.transaction, write.item) == (writer, read.item)
                 })
-                .ok_or_else(nobody)?;
+                .ok_or_else(no_writer)?;
             if read
                 .ordinal
                 .is_some_and(|ordinal| ordinal > self.writes[last].ordinal)
             {
-                return Err(nobody());
+                return Err(no_writer());
             }
             if self.unknown[writer as usize] && facts.committed {
                 self.transactions[writer as usize].committed = true;
@@ -345,7 +336,10 @@ impl HistoryBuilder {
     }
 
     /// The version order of each item.
-    fn order_versions(&self, direct: &mut Vec<Direct>) -> Result<Vec<ItemOrder>, HistoryError> {
+    fn order_versions(
+        &self,
+        direct: &mut Vec<DirectAnomaly>,
+    ) -> Result<Vec<ItemOrder>, HistoryError> {
         let mut by_item: Vec<ItemOrder> = (0..self.items.len())
             .map(|_| ItemOrder::default())
             .collect();
@@ -365,22 +359,22 @@ impl HistoryBuilder {
         for (number, item) in by_item.iter_mut().enumerate() {
             let number = number as ItemNumber;
             if let Some((line, order)) = self.orders.get(&number) {
-                let told = self.told_order(*line, number, order, item)?;
+                let told = self.declared_order(*line, number, order, item)?;
                 if !item.installed.is_empty() {
                     self.installed_order(number, item, &mut Vec::new())?;
-                    self.check_told(*line, number, &told, &item.versions)?;
+                    self.check_declared_order(*line, number, &told, &item.versions)?;
                 }
                 item.versions = told;
             } else if !item.installed.is_empty() {
                 self.installed_order(number, item, direct)?;
-            } else if self.is_stamped(item) {
+            } else if self.is_ordered_by_stamp(item) {
                 item.versions.clone_from(&item.committed);
             } else if let [_, second, ..] = &item.committed[..] {
                 let facts = &self.transactions[second.transaction as usize];
                 return Err(contradiction(
                     facts.line,
                     format!(
-                        "{} has several writers, and nothing says in which order",
+                        "{} has several writers, and their order is not known: add \"at\", \"stamp\" or an order",
                         self.items.name(number)
                     ),
                 ));
@@ -392,9 +386,9 @@ impl HistoryBuilder {
         Ok(by_item)
     }
 
-    /// Whether stamps alone tell the order of an item's versions: it is assigned to, by committed
-    /// transactions of different stamps.
-    fn is_stamped(&self, item: &ItemOrder) -> bool {
+    /// Whether stamps alone order an item's versions: all writes are assignments by committed transactions with
+    /// different stamps.
+    fn is_ordered_by_stamp(&self, item: &ItemOrder) -> bool {
         let stamp = |write: &NamedWrite| self.transactions[write.transaction as usize].stamp;
         let mut stamps: Vec<_> = item.committed.iter().map(stamp).collect();
         stamps.sort_unstable();
@@ -403,15 +397,14 @@ impl HistoryBuilder {
             && stamps.windows(2).all(|pair| pair[0] < pair[1])
     }
 
-    /// Whether a write replaces all that was there, and its writer's stamp is known.
+    /// Whether a write replaces the whole item, and its stamp is known.
     fn is_register(&self, write: &NamedWrite) -> bool {
         let stamp = self.transactions[write.transaction as usize].stamp;
         !matches!(write.kind, WriteKind::Increment | WriteKind::Apply) && stamp.is_some()
     }
 
-    /// An order that a line tells has to be the one in which versions were installed, as far as they
-    /// say so themselves.
-    fn check_told(
+    /// Checks that a declared order agrees with the sequences of installation in the writes.
+    fn check_declared_order(
         &self,
         line: u64,
         number: ItemNumber,
@@ -441,7 +434,7 @@ impl HistoryBuilder {
         ))
     }
 
-    fn told_order(
+    fn declared_order(
         &self,
         line: u64,
         number: ItemNumber,
@@ -460,7 +453,10 @@ impl HistoryBuilder {
             let write = writer.and_then(|writer| writes.remove(&writer));
             let name = self.versions.name(*version);
             versions.push(write.ok_or_else(|| {
-                contradiction(line, format!("no committed {name} wrote {item_name}"))
+                contradiction(
+                    line,
+                    format!("no committed transaction {name} wrote {item_name}"),
+                )
             })?);
         }
         let left = item
@@ -471,7 +467,7 @@ impl HistoryBuilder {
             let name = &self.transactions[left.transaction as usize].name;
             return Err(contradiction(
                 line,
-                format!("{name} wrote {item_name}, and the order leaves it out"),
+                format!("{name} wrote {item_name}, but is missing from the order"),
             ));
         }
         Ok(versions)
@@ -481,7 +477,7 @@ impl HistoryBuilder {
         &self,
         number: ItemNumber,
         item: &mut ItemOrder,
-        direct: &mut Vec<Direct>,
+        direct: &mut Vec<DirectAnomaly>,
     ) -> Result<(), HistoryError> {
         item.installed.sort_by_key(|(place, _)| *place);
         for pair in item.installed.windows(2) {
@@ -504,7 +500,7 @@ impl HistoryBuilder {
                 return Err(contradiction(
                     facts.line,
                     format!(
-                        "{name} got versions of {other} and {} at one sequence, {}",
+                        "{name} got versions of {other} and {} at the same sequence, {}",
                         facts.name, left.sequence
                     ),
                 ));
@@ -512,7 +508,7 @@ impl HistoryBuilder {
         }
         let committed =
             |write: &NamedWrite| self.transactions[write.transaction as usize].committed;
-        let mut last: FxHashMap<TransactionNumber, Place> = FxHashMap::default();
+        let mut last: FxHashMap<TransactionNumber, PartitionSequence> = FxHashMap::default();
         for (place, write) in &item.installed {
             last.insert(write.transaction, *place);
         }
@@ -524,8 +520,8 @@ impl HistoryBuilder {
             .collect();
         for write in &item.committed {
             if !last.contains_key(&write.transaction) {
-                direct.push(Direct {
-                    what: DirectKind::LostWrite,
+                direct.push(DirectAnomaly {
+                    what: DirectAnomalyKind::LostWrite,
                     transaction: write.transaction,
                     item: number,
                     other: None,
@@ -535,8 +531,8 @@ impl HistoryBuilder {
         Ok(())
     }
 
-    /// Registers under last writer wins: what counts is the order of stamps, and what an install
-    /// order of versions shows is the highest stamp so far.
+    /// Orders registers under last writer wins by stamp. A version installed with a lower stamp shows the highest
+    /// stamp so far.
     fn sort_by_stamp(&self, item: &mut ItemOrder) {
         let stamp = |write: &NamedWrite| self.transactions[write.transaction as usize].stamp;
         let is_register = |write: &NamedWrite| self.is_register(write);
@@ -562,49 +558,12 @@ impl HistoryBuilder {
         mut self,
         resolved: Vec<Option<u32>>,
         ordered: Vec<ItemOrder>,
-        mut direct: Vec<Direct>,
+        mut direct: Vec<DirectAnomaly>,
     ) -> Result<History, HistoryError> {
-        let mut versions = Vec::new();
-        let mut version_starts = Vec::with_capacity(ordered.len() + 1);
-        let mut positions: Vec<Option<Position>> = vec![None; self.writes.len()];
-        let by_number: Vec<u32> = {
-            let mut index = vec![0; self.writes.len()];
-            for (at, write) in self.writes.iter().enumerate() {
-                index[write.number as usize] = at as u32;
-            }
-            index
-        };
-        for item in &ordered {
-            version_starts.push(versions.len() as u32);
-            for (before, write) in item.versions.iter().enumerate() {
-                positions[by_number[write.number as usize] as usize] = Some(before as u32 + 1);
-                versions.push(VersionFact {
-                    writer: write.transaction,
-                    kind: write.kind,
-                });
-            }
-        }
-        version_starts.push(versions.len() as u32);
-        let mut writes = Vec::with_capacity(versions.len());
-        let mut at = 0;
-        for (number, facts) in self.transactions.iter_mut().enumerate() {
-            let start = writes.len() as u32;
-            while at < self.writes.len() && self.writes[at].transaction as usize == number {
-                if let Some(position) = positions[at] {
-                    let item = self.writes[at].item;
-                    writes.push(WriteFact { item, position });
-                }
-                at += 1;
-            }
-            facts.writes = (start, writes.len() as u32);
-        }
-        let mut placed = FxHashMap::default();
-        for (number, space, place) in std::mem::take(&mut self.places) {
-            let at = by_number[number as usize] as usize;
-            if let Some(position) = positions[at] {
-                placed.insert((self.writes[at].item, position, space), place);
-            }
-        }
+        let indices = self.write_indices();
+        let (versions, version_starts, positions) = self.number_versions(&ordered, &indices);
+        let writes = self.collect_writes(&positions);
+        let placed = self.collect_placed(&positions, &indices);
         let unresolved = std::mem::take(&mut self.reads);
         let scanners = std::mem::take(&mut self.scanners);
         let named_writes = std::mem::take(&mut self.writes);
@@ -638,7 +597,7 @@ impl HistoryBuilder {
             .filter_map(|read| Some((read.scan?, read.item)))
             .collect();
         drop(unresolved);
-        history.unjudged = crate::unseen::add(
+        history.unjudged = crate::absences::add(
             &history,
             &ordered,
             &scanners,
@@ -646,22 +605,95 @@ impl HistoryBuilder {
             &mut reads,
             &mut direct,
         );
+        history.group_reads(reads);
+        history.direct = direct;
+        Ok(history)
+    }
+
+    /// The index in the sorted writes of each write, by its number.
+    fn write_indices(&self) -> Vec<u32> {
+        let mut indices = vec![0; self.writes.len()];
+        for (at, write) in self.writes.iter().enumerate() {
+            indices[write.number as usize] = at as u32;
+        }
+        indices
+    }
+
+    /// All versions by item, the start of each item's versions, and the position of each write's version.
+    fn number_versions(
+        &self,
+        ordered: &[ItemOrder],
+        indices: &[u32],
+    ) -> (Vec<VersionFact>, Vec<u32>, Vec<Option<Position>>) {
+        let mut versions = Vec::new();
+        let mut version_starts = Vec::with_capacity(ordered.len() + 1);
+        let mut positions: Vec<Option<Position>> = vec![None; self.writes.len()];
+        for item in ordered {
+            version_starts.push(versions.len() as u32);
+            for (before, write) in item.versions.iter().enumerate() {
+                positions[indices[write.number as usize] as usize] = Some(before as u32 + 1);
+                versions.push(VersionFact {
+                    writer: write.transaction,
+                    kind: write.kind,
+                });
+            }
+        }
+        version_starts.push(versions.len() as u32);
+        (versions, version_starts, positions)
+    }
+
+    /// The writes in version orders, grouped by transaction.
+    fn collect_writes(&mut self, positions: &[Option<Position>]) -> Vec<WriteFact> {
+        let mut writes = Vec::new();
+        let mut at = 0;
+        for (number, facts) in self.transactions.iter_mut().enumerate() {
+            let start = writes.len() as u32;
+            while at < self.writes.len() && self.writes[at].transaction as usize == number {
+                if let Some(position) = positions[at] {
+                    let item = self.writes[at].item;
+                    writes.push(WriteFact { item, position });
+                }
+                at += 1;
+            }
+            facts.writes = (start, writes.len() as u32);
+        }
+        writes
+    }
+
+    /// The positions of versions in other spaces.
+    fn collect_placed(
+        &mut self,
+        positions: &[Option<Position>],
+        indices: &[u32],
+    ) -> FxHashMap<(ItemNumber, Position, u32), Box<str>> {
+        let mut placed = FxHashMap::default();
+        for (number, space, place) in std::mem::take(&mut self.places) {
+            let at = indices[number as usize] as usize;
+            if let Some(position) = positions[at] {
+                placed.insert((self.writes[at].item, position, space), place);
+            }
+        }
+        placed
+    }
+}
+
+impl History {
+    /// Stores the reads, grouped by transaction.
+    fn group_reads(&mut self, mut reads: Vec<(TransactionNumber, ReadFact)>) {
         reads.sort_by_key(|(transaction, read)| (*transaction, read.step));
         let mut at = 0;
-        for number in 0..history.transactions.len() {
+        for number in 0..self.transactions.len() {
             let start = at;
             while at < reads.len() && reads[at].0 as usize == number {
                 at += 1;
             }
-            history.transactions[number].reads = (start as u32, at as u32);
+            self.transactions[number].reads = (start as u32, at as u32);
         }
-        history.reads = reads.into_iter().map(|(_, read)| read).collect();
-        history.direct = direct;
-        Ok(history)
+        self.reads = reads.into_iter().map(|(_, read)| read).collect();
     }
 }
 
-/// A scan of the items' own space finds none that lies outside of what it asked for.
+/// Checks that a scan of the items' own space found no item outside of its range.
 fn check_found(history: &History, read: &NamedRead) -> Result<(), HistoryError> {
     let Some(scan) = read.scan.map(|scan| &history.scans[scan as usize]) else {
         return Ok(());
@@ -675,7 +707,7 @@ fn check_found(history: &History, read: &NamedRead) -> Result<(), HistoryError> 
     Err(contradiction(
         facts.line,
         format!(
-            "{} scanned {own} from {} to {}, and found {}, which is not there",
+            "{} scanned {own} from {} to {}, and found {}, which is outside of that range",
             facts.name,
             bound(&scan.lower),
             bound(&scan.upper),
@@ -684,16 +716,16 @@ fn check_found(history: &History, read: &NamedRead) -> Result<(), HistoryError> 
     ))
 }
 
-/// What is known of one item's versions.
+/// The versions of one item.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOrder {
-    /// All that was installed, versions of aborted transactions among it, in that order.
-    installed: Vec<(Place, NamedWrite)>,
+    /// All installed versions in order, those of aborted transactions included.
+    installed: Vec<(PartitionSequence, NamedWrite)>,
     /// The last write of each committed writer.
     committed: Vec<NamedWrite>,
     /// The version order.
     versions: Vec<NamedWrite>,
-    /// Which writer's value a version of this writer shows, where that is not its own.
+    /// The writer of the value that a version shows, if it is not the version's own.
     shows: FxHashMap<TransactionNumber, TransactionNumber>,
 }
 
@@ -712,20 +744,20 @@ impl ItemOrder {
     }
 }
 
-/// Finds the version that a read names; nothing if the read is no concern of the graph.
+/// Resolves the version that a read names; `None` if the read adds nothing to the graph.
 fn resolve(
     history: &History,
     ordered: &[ItemOrder],
     read: &NamedRead,
     write: Option<&NamedWrite>,
-    direct: &mut Vec<Direct>,
+    direct: &mut Vec<DirectAnomaly>,
 ) -> Option<(TransactionNumber, ReadFact)> {
     let reader = read.transaction;
     if !history.facts(reader).committed {
         return None;
     }
     let mut note = |what, other| {
-        direct.push(Direct {
+        direct.push(DirectAnomaly {
             what,
             transaction: reader,
             item: read.item,
@@ -742,7 +774,7 @@ fn resolve(
     {
         let visible = order.visible(at.sequence);
         if visible != writer {
-            note(DirectKind::WrongVersion, visible);
+            note(DirectAnomalyKind::WrongVersion, visible);
         }
     }
     let position = match write {
@@ -750,11 +782,11 @@ fn resolve(
         Some(write) => {
             let writer = write.transaction;
             if !history.facts(writer).committed {
-                note(DirectKind::AbortedRead, Some(writer));
+                note(DirectAnomalyKind::AbortedRead, Some(writer));
                 return None;
             }
             if read.ordinal.is_some_and(|ordinal| ordinal < write.ordinal) {
-                note(DirectKind::IntermediateRead, Some(writer));
+                note(DirectAnomalyKind::IntermediateRead, Some(writer));
             }
             let shown = order.shows.get(&writer).copied().unwrap_or(writer);
             history.position(shown, read.item)?
@@ -770,7 +802,7 @@ fn resolve(
             shown: position,
             step: read.step,
             scan: read.scan,
-            unseen: false,
+            absent: false,
         },
     ))
 }

@@ -1,31 +1,30 @@
-//! Causal consistency: what a transaction may know of is included in what it reads.
+//! Causal consistency: the reads of a transaction include everything that it depends on.
 //!
-//! What it may know of are its session's earlier transactions, those whose versions they or it
-//! read, and so on (ramp.txt, Definition 3.22, over reads and sessions). So no cycle may consist of
-//! reads, session order, and exactly one antidependency. With the version order known that is a
-//! question of reachability. Transactions are put into an order that agrees with causality; a read
-//! can only have missed a version whose writer stands before the reader in it, and only then the
-//! reader's past is searched, back to that writer's place.
+//! A transaction depends on its session's earlier transactions, the transactions that they or it read from, and so on
+//! (ramp.txt, Definition 3.22, over reads and sessions). No cycle may consist of reads, session order and exactly one
+//! antidependency. With a known version order this is a question of reachability. Transactions are sorted in an order
+//! that agrees with causality. A read can only miss a version with a writer before the reader in that order; only
+//! then are the reader's ancestors searched, back to that writer's position.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::dependency::{Additions, Commuting, draw};
+use crate::dependency::{Commuting, OptionalEdges, serialization_graph};
 use crate::graph::{Dependency, Graph, Kinds, Scratch, Step, Vertex};
 use crate::history::{History, ItemNumber, Position, TransactionNumber};
-use crate::order::places;
 use crate::phenomenon::Phenomenon;
+use crate::topological_order::places;
 use crate::verdict::Findings;
 
 const CAUSES: Kinds = Kinds::of(&[Dependency::WriteRead, Dependency::Session]);
 
-/// Looks for effects before their causes, and for causes that were missed.
+/// Checks for effects before their causes, and for missed dependencies.
 pub(crate) fn check(findings: &mut Findings<'_>) {
     let history = findings.history;
-    let sessions = Additions {
+    let sessions = OptionalEdges {
         sessions: true,
         real_time: false,
     };
-    let graph = draw(history, Commuting::Deferred, sessions);
+    let graph = serialization_graph(history, Commuting::Deferred, sessions);
     let mut scratch = Scratch::default();
     for component in graph.components(CAUSES) {
         if let Some(cycle) = graph.shortest_cycle(&component, CAUSES, 24, &mut scratch) {
@@ -35,7 +34,7 @@ pub(crate) fn check(findings: &mut Findings<'_>) {
     let places = places(&graph, CAUSES, &|_| true);
     let earliest = earliest_writers(history, &places);
     let reversed = graph.reversed();
-    let mut past = Past {
+    let mut past = AncestorSearch {
         history,
         reversed: &reversed,
         places: &places,
@@ -84,14 +83,14 @@ fn report(
         kind: Dependency::ReadWrite,
         item,
     });
-    // With a single cause it is a fractured read, and reported as such.
+    // With a single dependency it is a fractured read, and is reported as such.
     let fractured = cycle.len() == 2 && cycle[0].kind == Dependency::WriteRead;
     if !fractured {
         findings.add_cycle(Phenomenon::MissingDependency, &cycle);
     }
 }
 
-/// For each version the earliest place of its writer and those behind it.
+/// For each version, the earliest position of its writer and the later versions' writers.
 fn earliest_writers(history: &History, places: &[Option<u32>]) -> Vec<u32> {
     let mut earliest = vec![u32::MAX; history.versions.len()];
     for item in 0..history.items.len() {
@@ -109,8 +108,8 @@ fn earliest_writers(history: &History, places: &[Option<u32>]) -> Vec<u32> {
     earliest
 }
 
-/// Searches through what a transaction may know of.
-struct Past<'p> {
+/// Searches the transactions that a transaction depends on.
+struct AncestorSearch<'p> {
     history: &'p History,
     reversed: &'p Graph,
     places: &'p [Option<u32>],
@@ -118,8 +117,8 @@ struct Past<'p> {
     queue: Vec<Vertex>,
 }
 
-impl Past<'_> {
-    /// A transaction in the reader's past that wrote one of these items at or behind the position.
+impl AncestorSearch<'_> {
+    /// A transaction that the reader depends on and that wrote one of these items at or after the position.
     fn find(
         &mut self,
         reader: TransactionNumber,

@@ -1,36 +1,35 @@
-//! Each model as a list of phenomena to look for.
+//! The checks of each model, as lists of phenomena.
 //!
-//! Cycles are looked for in strongly connected components, over more and more kinds of edges: write
-//! dependencies (G0), read dependencies (G1c), antidependencies (the others). Of each component one
-//! short cycle is explained.
+//! Cycles are found in strongly connected components over growing sets of edges: write dependencies (G0), read
+//! dependencies (G1c), antidependencies (the others). For each component, one short cycle is explained.
 
 use crate::Model;
-use crate::dependency::{Additions, Commuting, draw};
+use crate::dependency::{Commuting, OptionalEdges, serialization_graph};
 use crate::graph::{Dependency, Graph, GraphBuilder, Kinds, Scratch, Step, Vertex};
-use crate::history::{DirectKind, History};
+use crate::history::{DirectAnomalyKind, History};
 use crate::phenomenon::Phenomenon;
 use crate::verdict::{Findings, Verdict};
-use crate::{causal, fracture, inferred, reader, session};
+use crate::{causal, fracture, inferred, session, update_serializability};
 
-/// The history does not say what the model is about.
+/// The history lacks information that the model requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsuitable {
-    /// No sessions.
-    #[error("the history names no sessions, and {0} is about them")]
+    /// The history has no sessions.
+    #[error("the history has no sessions, which {0} requires")]
     NoSessions(Model),
-    /// No order of versions.
+    /// The history does not determine the order of versions.
     #[error(
         "values alone do not tell the order of a register's versions, and {0} is about it; \
          list-append tells it"
     )]
     NoOrder(Model),
-    /// No times.
-    #[error("the history does not say when transactions were invoked and completed, and {0} asks")]
+    /// The history has no times.
+    #[error("the history has no invocation and completion times, which {0} requires")]
     NoTimes(Model),
 }
 
-/// How many transactions of a component a short cycle is sought from.
+/// The number of transactions in a component from which a short cycle is searched.
 pub(crate) const TRIES: usize = 24;
 
 pub(crate) const WRITES: Kinds = Kinds::of(&[Dependency::WriteWrite]);
@@ -43,10 +42,10 @@ pub(crate) const ALL: Kinds = Kinds::of(&[
     Dependency::RealTime,
 ]);
 
-/// Holds a history against a model.
+/// Checks a history against a model.
 ///
 /// # Errors
-/// [`Unsuitable`] when the history lacks what the model is about.
+/// [`Unsuitable`] if the history lacks information that the model requires.
 pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
     let committed = || {
         history
@@ -93,7 +92,8 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
         }
         Model::Snapshot => {
             fractures(&mut findings);
-            let graph = draw(history, Commuting::Increments, Additions::default());
+            let graph =
+                serialization_graph(history, Commuting::Increments, OptionalEdges::default());
             committed_cycles(&graph, &mut findings);
             if let Some(forest) = &history.forest {
                 inferred::lost_updates(forest, &mut findings);
@@ -102,17 +102,18 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
         }
         Model::UpdateSerializable => {
             fractures(&mut findings);
-            let graph = draw(history, Commuting::Increments, Additions::default());
+            let graph =
+                serialization_graph(history, Commuting::Increments, OptionalEdges::default());
             committed_cycles(&graph, &mut findings);
-            reader::check(&graph, &mut findings);
+            update_serializability::check(&graph, &mut findings);
         }
         Model::Serializable | Model::StrictSerializable => {
             fractures(&mut findings);
-            let additions = Additions {
+            let additions = OptionalEdges {
                 real_time: model == Model::StrictSerializable,
                 sessions: false,
             };
-            let graph = draw(history, Commuting::Increments, additions);
+            let graph = serialization_graph(history, Commuting::Increments, additions);
             committed_cycles(&graph, &mut findings);
             serializable(&graph, &mut findings);
         }
@@ -120,30 +121,30 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
     Ok(findings.into_verdict(model))
 }
 
-/// What single reads and writes show.
+/// Reports phenomena of single reads and writes.
 fn direct(findings: &mut Findings<'_>, model: Model) {
     let history = findings.history;
     for found in &history.direct {
         let phenomenon = match found.what {
-            DirectKind::LostWrite => Phenomenon::LostWrite,
-            DirectKind::WrongVersion => Phenomenon::WrongVersion,
-            // Sessions say nothing of who else is seen.
-            DirectKind::AbortedRead | DirectKind::IntermediateRead
+            DirectAnomalyKind::LostWrite => Phenomenon::LostWrite,
+            DirectAnomalyKind::WrongVersion => Phenomenon::WrongVersion,
+            // Session guarantees do not restrict reads of other transactions.
+            DirectAnomalyKind::AbortedRead | DirectAnomalyKind::IntermediateRead
                 if model.of_sessions().is_some() =>
             {
                 continue;
             }
-            // Read committed says nothing of what a transaction sees of itself.
-            DirectKind::Internal
+            // Read committed does not restrict a transaction's reads of its own effects.
+            DirectAnomalyKind::Internal
                 if model == Model::ReadCommitted || model.of_sessions().is_some() =>
             {
                 continue;
             }
-            DirectKind::IncompatibleOrder => Phenomenon::IncompatibleOrder,
-            DirectKind::DuplicateElement => Phenomenon::DuplicateElements,
-            DirectKind::Internal => Phenomenon::Internal,
-            DirectKind::AbortedRead => Phenomenon::G1a,
-            DirectKind::IntermediateRead => Phenomenon::G1b,
+            DirectAnomalyKind::IncompatibleOrder => Phenomenon::IncompatibleOrder,
+            DirectAnomalyKind::DuplicateElement => Phenomenon::DuplicateElements,
+            DirectAnomalyKind::Internal => Phenomenon::Internal,
+            DirectAnomalyKind::AbortedRead => Phenomenon::G1a,
+            DirectAnomalyKind::IntermediateRead => Phenomenon::G1b,
         };
         findings.add_direct(phenomenon, found.transaction, found.item, found.other);
     }
@@ -156,9 +157,13 @@ fn fractures(findings: &mut Findings<'_>) {
     }
 }
 
-/// G0 and G1c for models of visibility, in which deferred effects have no order.
+/// G0 and G1c for models of visibility, in which deferred effects are unordered.
 fn visibility(findings: &mut Findings<'_>) {
-    let graph = draw(findings.history, Commuting::Deferred, Additions::default());
+    let graph = serialization_graph(
+        findings.history,
+        Commuting::Deferred,
+        OptionalEdges::default(),
+    );
     committed_cycles(&graph, findings);
 }
 
@@ -177,7 +182,7 @@ fn committed_cycles(graph: &Graph, findings: &mut Findings<'_>) {
     }
 }
 
-/// Reports a cycle, unless it is of a kind that has been looked for already.
+/// Reports a cycle, unless its kind has been searched already.
 fn report_new(findings: &mut Findings<'_>, cycle: &[Step]) {
     let phenomenon = Phenomenon::of_cycle(cycle);
     let looked_for = match phenomenon {
@@ -194,13 +199,13 @@ fn cycle_count(cycle: &[Step], kind: Dependency) -> usize {
     cycle.iter().filter(|step| step.kind == kind).count()
 }
 
-/// Any cycle at all.
+/// Reports any cycle.
 fn serializable(graph: &Graph, findings: &mut Findings<'_>) {
     let mut scratch = Scratch::default();
     for component in graph.components(ALL) {
         if let Some(cycle) = graph.shortest_cycle(&component, ALL, TRIES, &mut scratch) {
             let phenomenon = Phenomenon::of_cycle(&cycle);
-            // What has fewer kinds of edges has been reported.
+            // Cycles over fewer kinds of edges have been reported.
             if !matches!(phenomenon, Phenomenon::G0 | Phenomenon::G1c) {
                 findings.add_cycle(phenomenon, &cycle);
             }
@@ -208,9 +213,8 @@ fn serializable(graph: &Graph, findings: &mut Findings<'_>) {
     }
 }
 
-/// Cycles without two antidependencies next to each other (Cerone and Gotsman, Theorem 4.1): each
-/// transaction is two vertices, one reached by an antidependency and one otherwise, and from the
-/// first no antidependency leads on.
+/// Cycles without two adjacent antidependencies (Cerone and Gotsman, Theorem 4.1). Each transaction is two vertices,
+/// one entered by an antidependency and one entered otherwise; no antidependency leaves the first.
 fn snapshot(graph: &Graph, findings: &mut Findings<'_>) {
     let transactions = findings.history.transactions.len() as Vertex;
     let vertices = graph.vertices() as Vertex;

@@ -1,11 +1,10 @@
-//! A history's graph: who must come before whom, and why.
+//! A history's serialization graph: which transaction must precede which, and why.
 //!
-//! The direct serialization graph of ramp.txt, Definition 3.5 (Adya 1999, §3.1), with two
-//! additions. Sessions and real time give edges where a model asks for them. And writes that
-//! commute have no order among themselves: increments of one item next to each other in its
-//! version order form a *bag*. A reader still saw the prefix of the bag up to the version that it
-//! read: it comes behind the writers in it, and before those behind it. To keep that linear, a bag
-//! has states: one behind each version, one before each version.
+//! This is the direct serialization graph of ramp.txt, Definition 3.5 (Adya 1999, §3.1), with two additions. Session
+//! order and real time add edges where a model requires them. And writes that commute are not ordered among
+//! themselves: adjacent increments in an item's version order form a *bag*. A reader sees the prefix of the bag up to
+//! the version that it read: it follows the writers in that prefix and precedes the others. To keep the number of
+//! edges linear, a bag has states: one after each version, and one before each version.
 
 use std::ops::Range;
 
@@ -13,15 +12,15 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, Graph, GraphBuilder, Vertex};
 use crate::history::{History, ItemNumber, Position, TransactionNumber, VersionFact};
-use crate::inferred::draw_orders;
+use crate::inferred::add_version_orders;
 use crate::record::WriteKind;
 
-/// Which writes of one item have no order among themselves.
+/// Which writes of one item are unordered among themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commuting {
-    /// Increments: for models in which the order of all else has to agree between items.
+    /// Increments: for models in which all other orders must agree between items.
     Increments,
-    /// Deferred effects as well, whose order is their owner's: for models of visibility.
+    /// Also deferred effects, which their owner orders: for models of visibility.
     Deferred,
 }
 
@@ -34,7 +33,7 @@ impl Commuting {
         }
     }
 
-    /// The bag that the version at this position is in: positions of writes that commute.
+    /// The bag around a version: the positions of adjacent writes that commute.
     fn bag(self, versions: &[VersionFact], position: Position) -> Range<Position> {
         let at = position as usize - 1;
         if !self.includes(versions[at].kind) {
@@ -53,22 +52,26 @@ impl Commuting {
     }
 }
 
-/// What goes into a graph beside reads and writes.
+/// Edges beyond those of reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Additions {
+pub(crate) struct OptionalEdges {
     pub(crate) sessions: bool,
     pub(crate) real_time: bool,
 }
 
-/// Draws the graph of the committed transactions.
-pub(crate) fn draw(history: &History, commuting: Commuting, additions: Additions) -> Graph {
-    let mut drawing = Drawing {
+/// Builds the graph of the committed transactions.
+pub(crate) fn serialization_graph(
+    history: &History,
+    commuting: Commuting,
+    additions: OptionalEdges,
+) -> Graph {
+    let mut drawing = DependencyGraphBuilder {
         history,
         builder: GraphBuilder::new(history.transactions.len()),
         bags: FxHashMap::default(),
     };
     match &history.forest {
-        Some(forest) => draw_orders(history, forest, &mut drawing.builder),
+        Some(forest) => add_version_orders(history, forest, &mut drawing.builder),
         None => {
             for item in 0..history.items.len() as ItemNumber {
                 drawing.versions(item, commuting);
@@ -95,21 +98,21 @@ pub(crate) fn draw(history: &History, commuting: Commuting, additions: Additions
 struct Bag {
     /// The positions in it.
     positions: Range<Position>,
-    /// The first of as many states, each behind a version and those before it.
+    /// The first of the states after each version and those before it.
     behind: Vertex,
-    /// The first of as many states, each before a version and those behind it.
+    /// The first of the states before each version and those after it.
     before: Vertex,
 }
 
-struct Drawing<'h> {
+struct DependencyGraphBuilder<'h> {
     history: &'h History,
     builder: GraphBuilder,
     /// An item's bags of more than one version, in order.
     bags: FxHashMap<ItemNumber, Vec<Bag>>,
 }
 
-impl Drawing<'_> {
-    /// Write dependencies, and the states of bags.
+impl DependencyGraphBuilder<'_> {
+    /// Adds the write dependencies and the states of bags.
     fn versions(&mut self, item: ItemNumber, commuting: Commuting) {
         let history = self.history;
         let versions = history.versions_of(item);
@@ -119,7 +122,7 @@ impl Drawing<'_> {
             let bag = commuting.bag(versions, start);
             start = bag.end;
             if let Some(earlier) = &earlier {
-                // One of the two is a single version: bags do not lie side by side.
+                // One of the two is a single version: bags are never adjacent.
                 for from in earlier.clone() {
                     for to in bag.clone() {
                         let writer = |position: Position| versions[position as usize - 1].writer;
@@ -167,7 +170,7 @@ impl Drawing<'_> {
             .cloned()
     }
 
-    /// Read dependencies and antidependencies of one transaction.
+    /// Adds the read dependencies and antidependencies of one transaction.
     fn reads(&mut self, reader: TransactionNumber) {
         let history = self.history;
         for read in history.reads_of(reader) {
@@ -182,7 +185,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The reader comes behind this version and those in its bag before it.
+    /// Orders the reader after this version and those before it in its bag.
     fn depends(&mut self, reader: Vertex, item: ItemNumber, shown: Position) {
         let history = self.history;
         let writer = |position| history.writer(item, position).expect("it was read");
@@ -190,7 +193,7 @@ impl Drawing<'_> {
             let from = writer(shown);
             return self.builder.edge(from, reader, Dependency::WriteRead, item);
         };
-        // What the reader wrote itself into the bag must not lead back to it.
+        // The reader's own write in the bag must not lead back to it.
         let own = history.position(reader, item);
         let own = own.filter(|own| (bag.positions.start..=shown).contains(own));
         let direct = own.map_or(shown + 1, |own| own + 1)..=shown;
@@ -205,7 +208,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The reader comes before this version and those in its bag behind it.
+    /// Orders the reader before this version and those after it in its bag.
     fn antidepends(&mut self, reader: Vertex, item: ItemNumber, next: Position) {
         let history = self.history;
         let writer = |position| history.writer(item, position).expect("it comes next");
@@ -237,8 +240,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// A state behind each answer, in order of time; whoever is invoked comes behind the last one
-    /// that lies before.
+    /// Adds a state after each completion, in time order. A transaction follows the last completion before its
+    /// invocation.
     fn real_time(&mut self) {
         let history = self.history;
         let mut answers: Vec<(u64, TransactionNumber)> = history

@@ -1,8 +1,7 @@
-//! Anomalies as pictures: transactions are boxes with what they did, dependencies are arrows.
+//! Anomalies as pictures: transactions are boxes with their operations, dependencies are arrows.
 //!
-//! A cycle is laid out on an ellipse, clockwise from the top, so that one can follow it with a
-//! finger; two transactions stand side by side. Below it stands each step's reason in words. The
-//! text's widths are estimated, since nothing here knows a font.
+//! A cycle is laid out clockwise on an ellipse, from the top; two transactions stand side by side. The reason for
+//! each step is listed below. Text widths are estimated, since no font is available here.
 
 use std::fmt::Write as _;
 
@@ -14,18 +13,18 @@ use crate::verdict::{Anomaly, AnomalyStep, Participant};
 const MARGIN: f64 = 36.0;
 const LINE: f64 = 17.0;
 const PADDING: f64 = 12.0;
-/// Between boxes, for arrows and what stands on them.
+/// The gap between boxes, for arrows and their labels.
 const GAP_X: f64 = 190.0;
 const GAP_Y: f64 = 74.0;
 /// A character of the boxes' font.
 const CHARACTER: f64 = 7.3;
-/// A character of what stands on arrows and below.
+/// A character of the labels on arrows and of the reasons.
 const CHARACTER_WORDS: f64 = 6.7;
 const CHARACTERS_MAX: usize = 44;
 /// Operations shown in a box; a note stands for the others.
 const OPERATIONS_MAX: usize = 8;
 
-/// These anomalies one below the other, as an SVG file's text.
+/// The anomalies one below another, as the text of an SVG file.
 pub fn svg(anomalies: &[&Anomaly]) -> String {
     let figures: Vec<Figure<'_>> = anomalies.iter().map(|of| Figure::new(of)).collect();
     let width = figures.iter().map(|f| f.width).fold(480.0, f64::max) + 2.0 * MARGIN;
@@ -98,7 +97,7 @@ impl Block {
         }
     }
 
-    /// Where the way from the centre towards a point leaves the box, with a little distance.
+    /// Where the line from the centre to a point leaves the box, with a small margin.
     fn border(&self, (x, y): Point) -> Point {
         let (dx, dy) = (x - self.centre.0, y - self.centre.1);
         let across = |half: f64, way: f64| match way.abs() {
@@ -110,7 +109,7 @@ impl Block {
         (self.centre.0 + dx * share, self.centre.1 + dy * share)
     }
 
-    /// Whether it covers part of what is so wide and high to both sides of a point.
+    /// Whether it overlaps a rectangle of this half width and half height around a point.
     fn covers(&self, (x, y): Point, wide: f64, high: f64) -> bool {
         (x - self.centre.0).abs() < self.width / 2.0 + wide
             && (y - self.centre.1).abs() < self.height / 2.0 + high
@@ -165,32 +164,32 @@ impl Block {
     }
 }
 
-/// A dependency: a bowed arrow with words on it.
+/// A dependency: a curved arrow with a label.
 struct Arrow {
     dependency: Dependency,
     start: Point,
     bow: Point,
     end: Point,
-    /// The middle of its words.
+    /// The centre of its label.
     label: Point,
-    /// How wide its words are.
+    /// The width of its label.
     width: f64,
     number: usize,
     item: String,
 }
 
-/// By how much an arrow between two of several boxes may be bowed, the best first: out of the ellipse,
-/// farther out, or inwards.
+/// How far an arrow between two of several boxes may be bent, the best first: outside of the ellipse, farther out,
+/// inside.
 const BOWS: [f64; 7] = [1.0, 2.0, 3.0, 4.5, 6.0, -1.0, -2.5];
 
-/// Where on an arrow its words may stand, the best first.
+/// Where the label may be placed along the arrow, the best first.
 const PLACES: [f64; 5] = [0.5, 0.42, 0.58, 0.34, 0.66];
 
-/// How high an arrow's words are.
+/// The height of a label.
 const LABEL: f64 = 20.0;
 
 impl Arrow {
-    /// Its words, and how wide they are.
+    /// The item of its label, and the label's width.
     fn words(number: usize, step: &AnomalyStep) -> (String, f64) {
         let item = step.item.as_deref();
         let item = item.map_or(String::new(), |item| format!(" {}", shortened_to(item, 24)));
@@ -199,7 +198,7 @@ impl Arrow {
         (item, characters as f64 * CHARACTER_WORDS + 14.0)
     }
 
-    /// Between two boxes that have their places; `centre` is the middle of all.
+    /// An arrow between two placed boxes; `centre` is the centre of all.
     fn new(number: usize, step: &AnomalyStep, blocks: &[Block], centre: Point) -> Arrow {
         let (from, to) = (&blocks[step.from], &blocks[step.to]);
         let middle = (
@@ -225,7 +224,7 @@ impl Arrow {
             };
             let far = from.height.min(to.height) / 2.0 + 34.0;
             let mut arrow = bowed((middle.0, middle.1 + up * far));
-            // Beside it, on its outer side: between the two there is little of it to see.
+            // The label is placed on the outer side: the space between the two boxes is small.
             let (x, y) = arrow.at(0.5);
             arrow.label = (x, y + up * LABEL * 0.7);
             return arrow;
@@ -266,7 +265,7 @@ impl Arrow {
         arrow
     }
 
-    /// So far on its way.
+    /// The point at this share of the arrow's length.
     fn at(&self, share: f64) -> Point {
         let rest = 1.0 - share;
         let part = |start: f64, bow: f64, end: f64| {
@@ -278,7 +277,7 @@ impl Arrow {
         )
     }
 
-    /// The corners of what it takes up.
+    /// Points around the area that it covers.
     fn corners(&self) -> impl Iterator<Item = Point> + '_ {
         let (x, y) = self.label;
         let (half, high) = (self.width / 2.0, LABEL / 2.0);
@@ -319,7 +318,7 @@ impl Arrow {
         );
     }
 
-    /// Its words: above the boxes, so that they can be read wherever they stand.
+    /// Draws the label above the boxes, so that it stays readable.
     fn label(&self, svg: &mut String) {
         let ((x, y), width) = (self.label, self.width);
         let _ = writeln!(
@@ -339,13 +338,13 @@ impl Arrow {
     }
 }
 
-/// One anomaly: its boxes laid out with the left upper corner at 0, and its words.
+/// One anomaly: its boxes with the upper left corner at 0, and its reasons.
 struct Figure<'a> {
     anomaly: &'a Anomaly,
     blocks: Vec<Block>,
     arrows: Vec<Arrow>,
     width: f64,
-    /// How wide and high the boxes with their arrows are.
+    /// The width and height of the boxes with their arrows.
     drawing: (f64, f64),
     reasons: Vec<String>,
 }
@@ -391,7 +390,7 @@ impl<'a> Figure<'a> {
             .steps
             .iter()
             .enumerate()
-            .map(|(number, step)| format!("{}. {}", number + 1, step.words))
+            .map(|(number, step)| format!("{}. {}", number + 1, step.reason))
             .collect();
         let title = 2.0 + anomaly.phenomenon.meaning().chars().count() as f64;
         let words = reasons.iter().map(|words| words.chars().count());
@@ -451,8 +450,8 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// Puts boxes round the origin: one alone, two side by side, more on an ellipse that is as small as
-/// the gaps between them permit; `gap` is between two that stand side by side.
+/// Places boxes around the origin: one alone, two side by side, more on the smallest ellipse that keeps the gaps.
+/// `gap` is the distance between two boxes side by side.
 fn place(blocks: &mut [Block], gap: f64) {
     let count = blocks.len();
     if count < 2 {
@@ -517,7 +516,7 @@ fn shortened(text: &str) -> String {
     shortened_to(text, CHARACTERS_MAX)
 }
 
-/// A long text keeps its two ends.
+/// Shortens a long text in the middle.
 fn shortened_to(text: &str, characters_max: usize) -> String {
     let count = text.chars().count();
     if count <= characters_max {

@@ -1,13 +1,12 @@
-//! Why a history cannot be judged.
+//! Errors in histories.
 
-/// A history that is cut short, not valid, from a newer format, or contradicts itself. There is no
-/// verdict on such a one.
+/// A history that is cut short, invalid, from a newer format, or contradictory. There is no verdict on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct HistoryError {
-    /// Where, from 1 on.
+    /// The line, from 1.
     pub line: u64,
-    /// What.
+    /// The error.
     pub problem: Problem,
 }
 
@@ -15,41 +14,41 @@ pub struct HistoryError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// There is nothing in it.
+    /// The input is empty.
     #[error("the history is empty")]
     Empty,
     /// It does not begin with a header.
-    #[error("this is no history: it does not begin with {{\"anabranch_history\": 1, …}}: {0}")]
+    #[error("not a history: it does not begin with {{\"anabranch_history\": 1, …}}: {0}")]
     NoHeader(String),
-    /// It begins with a header that is not valid.
+    /// The header is not valid.
     #[error("the history's first line is not valid: {0}")]
     Header(String),
-    /// A later program wrote it.
+    /// A newer version of the program wrote it.
     #[error("the history has format {found}; this program reads format {known}")]
     Newer {
         /// The format that the header names.
         found: u64,
-        /// The newest one known.
+        /// The newest format that this program reads.
         known: u32,
     },
-    /// The end is missing.
+    /// The last line is missing.
     #[error("the history is cut short: its last line, {{\"end\": …}}, is missing")]
     CutShort,
-    /// A value has no end.
+    /// The input ends within a value.
     #[error("the history is cut short: it ends in the middle of a value")]
     CutInside,
-    /// Lines are missing, or too many.
-    #[error("the history is incomplete: its end counts {promised}, found were {found}")]
+    /// There are fewer or more lines than the last one counts.
+    #[error("the history is incomplete: its last line counts {promised}, but there are {found}")]
     Counts {
-        /// What the last line says.
+        /// The counts in the last line.
         promised: String,
-        /// What came before it.
+        /// The counts of the lines read.
         found: String,
     },
-    /// There is more behind the end.
-    #[error("there is something behind the end of the history")]
+    /// There are lines after the end.
+    #[error("there are lines after the end of the history")]
     AfterEnd,
-    /// A line is not what the format asks for.
+    /// A line violates the format.
     #[error("not valid: {0}")]
     Invalid(String),
     /// The input could not be read.

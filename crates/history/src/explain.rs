@@ -1,4 +1,4 @@
-//! An anomaly in words.
+//! Explains anomalies in words.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::verdict::{Anomaly, AnomalyStep, Participant};
 /// Explains a cycle.
 pub(crate) fn cycle(history: &History, phenomenon: Phenomenon, cycle: &[Step]) -> Anomaly {
     let mut cycle = cycle.to_vec();
-    // It begins where the file does.
+    // Begins with the transaction that is first in the file.
     let first = (0..cycle.len()).min_by_key(|at| cycle[*at].from);
     cycle.rotate_left(first.unwrap_or(0));
     let mut numbers: Vec<TransactionNumber> = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn cycle(history: &History, phenomenon: Phenomenon, cycle: &[Step]) -
             to: place(step.to).expect("it was added"),
             dependency: step.kind,
             item: is_about_item(step.kind).then(|| history.item(step.item).to_string()),
-            words: words(history, step),
+            reason: reason(history, step),
         })
         .collect();
     Anomaly {
@@ -45,7 +45,7 @@ pub(crate) fn cycle(history: &History, phenomenon: Phenomenon, cycle: &[Step]) -
     }
 }
 
-/// Explains what one read or write shows.
+/// Explains a phenomenon of a single read or write.
 pub(crate) fn direct(
     history: &History,
     phenomenon: Phenomenon,
@@ -54,49 +54,46 @@ pub(crate) fn direct(
     other: Option<TransactionNumber>,
 ) -> Anomaly {
     let name = |number: TransactionNumber| &*history.facts(number).name;
-    let who = name(transaction);
+    let subject = name(transaction);
     let what = history.item(item);
-    let words = match (phenomenon, other) {
+    let reason = match (phenomenon, other) {
         (Phenomenon::G1a, Some(other)) => {
-            format!(
-                "{who} read {what} as {} wrote it, which aborted",
-                name(other)
-            )
+            format!("{subject} read {what} from {}, which aborted", name(other))
         }
         (Phenomenon::G1b, Some(other)) => format!(
-            "{who} read a version of {what} that {} replaced by another of its own",
+            "{subject} read a version of {what} that {} itself replaced",
             name(other)
         ),
         (Phenomenon::IncompatibleOrder, Some(other)) => format!(
-            "{who} read {what} in a state that never lies before the one that {} read, nor behind it",
+            "{subject} read {what} in a state that is neither before nor after the one that {} read",
             name(other)
         ),
         (Phenomenon::DuplicateElements, Some(other)) => {
             format!(
-                "{who} read an element of {what} twice, which {} appended once",
+                "{subject} read an element of {what} twice that {} appended once",
                 name(other)
             )
         }
-        (Phenomenon::Internal, _) => format!(
-            "{who} read {what} in a state that does not agree with what it had done to it itself"
-        ),
+        (Phenomenon::Internal, _) => {
+            format!("{subject} read {what} in a state that contradicts its own operations")
+        }
         (Phenomenon::LostWrite, _) => {
-            format!("{who} has committed, and its write of {what} was never installed")
+            format!("{subject} committed, but its write of {what} was never installed")
         }
         (_, Some(other)) => format!(
-            "what was installed up to the sequence that {who} read {what} from is {}'s version, \
-             and that is not what it got",
+            "{subject} read {what} at a sequence where {}'s version was installed last, \
+             and got another version",
             name(other)
         ),
         (_, None) => format!(
-            "up to the sequence that {who} read {what} from, nothing of it was installed, and it \
-             got a version"
+            "{subject} read {what} at a sequence where no version was installed, \
+             and got a version"
         ),
     };
     let mut numbers = vec![transaction];
     numbers.extend(other.filter(|other| *other != transaction));
     let mut transactions = participants(history, &numbers, &[item]);
-    // What aborted and what was never installed has left no version to tell it from.
+    // Aborted and uninstalled writes left no version to describe.
     let this = match phenomenon {
         Phenomenon::LostWrite => "w",
         _ => "r",
@@ -114,7 +111,7 @@ pub(crate) fn direct(
             _ => Dependency::WriteRead,
         },
         item: Some(what.to_string()),
-        words,
+        reason,
     };
     Anomaly {
         phenomenon,
@@ -130,7 +127,7 @@ fn is_about_item(kind: Dependency) -> bool {
     )
 }
 
-fn words(history: &History, step: &Step) -> String {
+fn reason(history: &History, step: &Step) -> String {
     let from = history.facts(step.from);
     let to = history.facts(step.to);
     let (a, b) = (&from.name, &to.name);
@@ -143,14 +140,14 @@ fn words(history: &History, step: &Step) -> String {
             let session = to
                 .session
                 .map_or("", |number| history.sessions.name(number));
-            format!("{b} came after {a} in session {session}")
+            format!("{b} followed {a} in session {session}")
         }
         Dependency::RealTime => format!(
-            "{b} was invoked (at {}) after {a} had been answered (at {})",
+            "{b} was invoked (at {}) after {a} completed (at {})",
             to.invoked.unwrap_or_default(),
             from.completed.unwrap_or_default()
         ),
-        Dependency::Silent => format!("{b} came after {a}"),
+        Dependency::Silent => format!("{b} followed {a}"),
     }
 }
 
@@ -164,8 +161,8 @@ fn read_from(history: &History, step: &Step) -> String {
         .filter(|read| read.item == step.item && read.shown >= wrote)
         .min_by_key(|read| read.shown);
     match read {
-        Some(read) if read.unseen => {
-            format!("{b}'s range does not show {item}, as {a} left it")
+        Some(read) if read.absent => {
+            format!("{b}'s range lacks {item}, as {a} left it")
         }
         Some(read) if read.shown != wrote => format!(
             "{b} read {item} in {}, which includes {a}'s write",
@@ -185,16 +182,16 @@ fn overwrote(history: &History, step: &Step) -> String {
         .filter(|read| read.item == step.item && read.position < wrote)
         .min_by_key(|read| read.position);
     let Some(read) = read else {
-        return format!("{b} wrote {item} after what {a} read of it");
+        return format!("{b} wrote {item} after the version that {a} read");
     };
-    if read.unseen {
-        return format!("{a}'s range does not show {item}, which {b} put there");
+    if read.absent {
+        return format!("{a}'s range lacks {item}, which {b} inserted");
     }
     let got = version(history, step.item, read.position);
     if read.position + 1 == wrote {
         format!("{a} read {item} in {got}, which {b} overwrote")
     } else {
-        format!("{a} read {item} in {got}, and {b} had written it after that")
+        format!("{a} read {item} in {got}, and {b} wrote a later version")
     }
 }
 
@@ -226,10 +223,10 @@ fn participants(
 
 /// What a transaction did to these items.
 fn operations(history: &History, number: TransactionNumber, items: &[ItemNumber]) -> Vec<String> {
-    let words = &history.facts(number).words;
-    if !words.is_empty() {
-        let about = words.iter().filter(|(item, _)| items.contains(item));
-        return about.map(|(_, words)| words.to_string()).collect();
+    let source = &history.facts(number).source_operations;
+    if !source.is_empty() {
+        let about = source.iter().filter(|(item, _)| items.contains(item));
+        return about.map(|(_, operation)| operation.to_string()).collect();
     }
     let mut lines = Vec::new();
     for read in history.reads_of(number) {
@@ -260,7 +257,7 @@ fn describe_read(history: &History, read: &ReadFact) -> String {
         None => "⊥",
         Some(writer) => &history.facts(writer).name,
     };
-    let how = if read.unseen { "not found, of" } else { "of" };
+    let how = if read.absent { "not found, of" } else { "of" };
     let _ = write!(line, " {how} {of}");
     line
 }
@@ -289,9 +286,9 @@ impl Anomaly {
             );
             let kind = step.dependency.name();
             if from == to {
-                let _ = writeln!(text, "  {}", step.words);
+                let _ = writeln!(text, "  {}", step.reason);
             } else {
-                let _ = writeln!(text, "  {from} —{kind}→ {to}: {}", step.words);
+                let _ = writeln!(text, "  {from} —{kind}→ {to}: {}", step.reason);
             }
         }
         text
@@ -299,7 +296,7 @@ impl Anomaly {
 }
 
 impl Dependency {
-    /// The letters used for it.
+    /// The short name used in explanations.
     pub fn name(self) -> &'static str {
         match self {
             Dependency::WriteWrite => "ww",

@@ -1,8 +1,8 @@
-//! Histories as text: JSON, one value a line.
+//! Histories as text: JSON, one value for each line.
 //!
-//! The first line is the [`Header`], the last one says how many lines of each kind came between,
-//! so that a file that was cut short is noticed wherever the cut is. Nothing is guessed: a line
-//! that does not fit is an error with its number, and there is no verdict on half a history.
+//! The first line is the [`Header`]; the last one counts the lines between, so that a truncated file is noticed
+//! wherever it was cut. A line that violates the format is an error with its number, and an incomplete history gets
+//! no verdict.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write as Sink};
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{HistoryError, Problem};
 use crate::record::{
-    FORMAT_VERSION, Header, Operation, Order, Outcome, Place, Read, Scan, Transaction, VersionName,
-    Write, WriteKind,
+    FORMAT_VERSION, Header, Operation, Order, Outcome, PartitionSequence, Read, Scan, Transaction,
+    VersionName, Write, WriteKind,
 };
 
 /// Writes a history line by line.
@@ -23,10 +23,10 @@ pub struct HistoryWriter<W: Sink> {
 }
 
 impl<W: Sink> HistoryWriter<W> {
-    /// Begins with the header.
+    /// Writes the header.
     ///
     /// # Errors
-    /// What the sink says.
+    /// The sink's error.
     pub fn new(sink: W, header: &Header) -> io::Result<HistoryWriter<W>> {
         let mut writer = HistoryWriter {
             sink,
@@ -36,28 +36,28 @@ impl<W: Sink> HistoryWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a transaction.
+    /// Writes a transaction.
     ///
     /// # Errors
-    /// What the sink says.
+    /// The sink's error.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         self.counts.transactions += 1;
         self.line(&TransactionLine::from(transaction))
     }
 
-    /// Adds the version order of an item.
+    /// Writes the version order of an item.
     ///
     /// # Errors
-    /// What the sink says.
+    /// The sink's error.
     pub fn order(&mut self, order: &Order) -> io::Result<()> {
         self.counts.orders += 1;
         self.line(order)
     }
 
-    /// Ends the history; one that was not ended counts as cut short.
+    /// Ends the history. A history without its end counts as cut short.
     ///
     /// # Errors
-    /// What the sink says.
+    /// The sink's error.
     pub fn finish(mut self) -> io::Result<W> {
         let end = EndLine { end: self.counts };
         self.line(&end)?;
@@ -106,7 +106,7 @@ impl<R: BufRead> HistoryReader<R> {
         if !reader.next_line()? {
             return Err(reader.error(Problem::Empty));
         }
-        // The version alone first: a newer header may hold what this program does not know.
+        // Reads the version first: a newer header may hold unknown fields.
         let version: FormatLine = match serde_json::from_slice(&reader.text) {
             Ok(version) => version,
             Err(error) => return Err(reader.error(Problem::NoHeader(in_line(&error)))),
@@ -134,7 +134,7 @@ impl<R: BufRead> HistoryReader<R> {
         self.line
     }
 
-    /// The next record; none at the end, once the counts have been found right.
+    /// The next record; `None` at the end, once the counts agree.
     ///
     /// # Errors
     /// [`HistoryError`].
@@ -173,8 +173,7 @@ impl<R: BufRead> HistoryReader<R> {
     fn parse(&self) -> Result<Line, Problem> {
         let invalid = |error: serde_json::Error| Problem::Invalid(in_line(&error));
         let text = self.text.as_slice();
-        // What this program writes begins with the key that tells the line's kind. Others may
-        // begin with another key.
+        // This program writes the key that tells a line's kind first. Other programs may order keys differently.
         if text.starts_with(b"{\"transaction\"") {
             return Ok(Line::Transaction(
                 serde_json::from_slice(text).map_err(invalid)?,
@@ -242,7 +241,7 @@ struct Counts {
     orders: u64,
 }
 
-/// What is wrong with a line. The reader says which line it is; of the inner position the column is left.
+/// The error of a line. The reader adds the line's number, so only the column is kept.
 fn in_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -267,7 +266,7 @@ struct EndLine {
     end: Counts,
 }
 
-/// A transaction as its line has it.
+/// A transaction in the form of its line.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TransactionLine {
@@ -301,7 +300,7 @@ enum OutcomeLine {
     Unknown,
 }
 
-/// An operation as the line has it: one of `read`, `scan` and `write` says which.
+/// An operation in the form of its line: one of `read`, `scan` and `write` gives its kind.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OperationLine {
@@ -328,7 +327,7 @@ struct OperationLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     found: Option<Vec<OperationLine>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    at: Option<Place>,
+    at: Option<PartitionSequence>,
 }
 
 impl From<&Transaction> for TransactionLine {
@@ -437,7 +436,7 @@ impl OperationLine {
             (None, Some(space), None) => {
                 self.refuse_all_but("scan", &["lower", "upper", "found", "at"])?;
                 let found = self.found.take().ok_or_else(|| {
-                    Problem::Invalid("a scan says what it has found, be it []".into())
+                    Problem::Invalid("a scan needs \"found\", which may be []".into())
                 })?;
                 let found: Result<Vec<Read>, Problem> = found
                     .into_iter()
@@ -488,7 +487,7 @@ impl OperationLine {
         })
     }
 
-    /// A field that says nothing of this kind of operation is a slip that would change the verdict.
+    /// Refuses a field that does not belong to the operation: ignoring it could change the verdict.
     fn refuse_all_but(&self, kind: &str, allowed: &[&str]) -> Result<(), Problem> {
         let present = [
             ("version", self.version.is_some()),

@@ -1,15 +1,14 @@
 //! Fractured reads (ramp.txt, Definition 3.1), with counters and ranges.
 //!
-//! Transaction *Tj* reads a version of *x* that shows *Ti*, and a version of *y* that lies before
-//! the one that *Ti* wrote. What a version shows is its writer and, where its writer changed what
-//! was there instead of replacing it (an increment, a deferred effect), whatever the version before
-//! it showed. A range that does not hold a row shows who took the row away, and lies before who
-//! puts it there.
+//! Transaction *Tj* reads a version of *x* that shows *Ti*, and a version of *y* before the one that *Ti* wrote. A
+//! version shows its writer and, if the write changed the item instead of replacing it (an increment, a deferred
+//! effect), everything that the previous version showed. A range without a row shows the transaction that removed the
+//! row, and precedes the transaction that inserts it.
 //!
-//! The writer of a version read is compared with the reader's other reads directly. Further
-//! writers that the version shows are many for a counter; they are looked up by pairs of items that
-//! have been read together, prepared once from the item with fewer versions. So the check is linear
-//! in the history as long as pairs of much-written counters read together are few.
+//! The writer of a version read is compared with the reader's other reads directly. A counter's version shows many
+//! more writers; these are looked up by pairs of items that are read together, prepared once from the item with fewer
+//! versions. The check is linear in the history as long as few pairs of frequently written counters are read
+//! together.
 
 use std::ops::Range;
 
@@ -21,10 +20,10 @@ use crate::phenomenon::Phenomenon;
 use crate::record::WriteKind;
 use crate::verdict::Findings;
 
-/// From how many shown writers on they are looked up instead of walked through.
+/// The number of shown writers from which they are looked up instead of visited.
 const WALK_MAX: u32 = 16;
 
-/// Looks at every committed reader; one case each is reported.
+/// Checks every committed reader, and reports one case for each.
 pub(crate) fn check(findings: &mut Findings<'_>) {
     let history = findings.history;
     let mut pairs = Pairs::default();
@@ -63,7 +62,7 @@ impl Fracture {
                 (None, None) => Phenomenon::ItemManyPreceders,
                 _ => Phenomenon::PredicateManyPreceders,
             }
-        } else if self.missed.unseen || self.seen.unseen {
+        } else if self.missed.absent || self.seen.absent {
             Phenomenon::PredicateManyPreceders
         } else if self.seen.step < self.missed.step {
             Phenomenon::ObservedTransactionVanishes
@@ -143,7 +142,7 @@ impl Search<'_> {
 
     /// The positions of the writers that a read shows.
     fn shown(&self, read: &ReadFact) -> Range<Position> {
-        if read.unseen {
+        if read.absent {
             return read.shown..read.shown + 1;
         }
         let first = self.history.version_starts[read.item as usize];
@@ -151,7 +150,7 @@ impl Search<'_> {
         start..read.shown + 1
     }
 
-    /// A read of something that this transaction wrote after what was read of it.
+    /// A read that misses a write of this transaction.
     fn missed(&self, writer: TransactionNumber) -> Option<ReadFact> {
         let writes = self.history.writes_of(writer);
         if writes.len() <= self.reads.len() {
@@ -171,7 +170,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether this read lacks the version that this transaction wrote.
+    /// Whether this read misses the version that this transaction wrote.
     fn misses(&self, read: &ReadFact, writer: TransactionNumber) -> bool {
         let Some(written) = self.history.position(writer, read.item) else {
             return false;
@@ -180,15 +179,15 @@ impl Search<'_> {
             return false;
         }
         match read.scan {
-            // A row that was not found is missed if the writer left it in the range.
-            Some(scan) if read.unseen => self.history.matches(scan, read.item, written),
+            // A missing row counts if the writer left it in the range.
+            Some(scan) if read.absent => self.history.matches(scan, read.item, written),
             _ => true,
         }
     }
 }
 
-/// For each version (by its place in [`History::versions`]) the first position of those that it
-/// shows: back to the last write that replaced the item.
+/// For each version (by its index in [`History::versions`]) the first position that it shows: back to the last write
+/// that replaced the item.
 fn shown_starts(history: &History) -> Vec<Position> {
     let mut starts = Vec::with_capacity(history.versions.len());
     for item in 0..history.items.len() as ItemNumber {
@@ -206,7 +205,7 @@ fn shown_starts(history: &History) -> Vec<Position> {
     starts
 }
 
-/// Of two items read together, who wrote both.
+/// The transactions that wrote both of two items read together.
 #[derive(Default)]
 struct Pairs {
     known: FxHashMap<(ItemNumber, ItemNumber), Vec<Common>>,
@@ -216,15 +215,14 @@ struct Pairs {
 #[derive(Clone, Copy)]
 struct Common {
     position: Position,
-    /// Among this and those before it that are shown together with it: the latest version of the
-    /// second item, and its writer.
+    /// Among this writer and those before it that are shown together: the latest version of the second item, and its
+    /// writer.
     latest: Position,
     writer: TransactionNumber,
 }
 
 impl Pairs {
-    /// A writer that `seen` shows whose version of `missed`'s item is behind the one read, if there
-    /// is one.
+    /// A writer that `seen` shows and that wrote a later version of `missed`'s item than the one read, if any.
     fn find(
         &mut self,
         history: &History,

@@ -1,43 +1,44 @@
-//! Histories made up: what a strictly serializable cluster might leave, of any length.
+//! Generated histories of a strictly serializable cluster, of any length.
 //!
-//! For measuring the checkers, and for tests that damage a good history and see it noticed. One
-//! transaction after the other takes effect; clients' calls overlap, and the file has them in the
-//! order in which they were answered, so that it is not the serial order. A seed gives one history.
+//! They serve to measure the checkers, and as input for tests that damage a valid history. Transactions take effect
+//! one after another. Clients' calls overlap, and the file lists them in the order of completion, which is not the
+//! serial order. A seed determines the history.
 
 use anabranch_types::SplitMix64;
 
 use crate::record::{
-    Header, Operation, Outcome, Place, Read, Scan, Transaction, VersionName, Write, WriteKind,
+    Header, Operation, Outcome, PartitionSequence, Read, Scan, Transaction, VersionName, Write,
+    WriteKind,
 };
 use crate::{Model, record};
 
-/// Clients, each with one call under way.
+/// Clients, each with one open call.
 const CLIENTS: u64 = 64;
 /// From one transaction to the next, in ticks.
 const STEP: u64 = 10_000;
-/// A call takes effect at most this long after it was made and before it is answered.
+/// A call takes effect at most this long after its invocation and before its completion.
 const HALF_MAX: u64 = 30 * STEP;
 const PARTITIONS: u16 = 8;
 const COUNTERS: u64 = 100;
 const SCANNED: u64 = 16;
 
-/// Makes transactions one by one.
+/// Generates transactions one by one.
 #[derive(Debug)]
 pub struct Generator {
     left: u64,
     number: u64,
     rows: u64,
     random: SplitMix64,
-    /// By row: the last writer's number, from 1 on; 0 is nobody.
+    /// By row: the last writer's number, from 1; 0 is none.
     row_writers: Vec<u64>,
     counter_writers: Vec<u64>,
     sequences: [u64; PARTITIONS as usize],
-    /// Not yet answered: later ones may be answered before them.
+    /// Transactions that have not completed; later ones may complete before them.
     waiting: Vec<(u64, Transaction)>,
 }
 
 impl Generator {
-    /// A history of so many transactions. There are a tenth as many rows, and a hundred counters.
+    /// A history of this many transactions. There are a tenth as many rows, and a hundred counters.
     pub fn new(seed: u64, transactions: u64) -> Generator {
         let rows = (transactions / 10).max(64);
         Generator {
@@ -83,7 +84,7 @@ impl Generator {
                 operations.push(self.write_row(first));
                 operations.push(self.write_row(first + 2));
             }
-            // A payment: a counter that everybody increments, and a row.
+            // A payment: a contended counter, and a row.
             12..=15 => {
                 let counter = self.below(COUNTERS);
                 let row = self.below(self.rows);
@@ -151,7 +152,7 @@ impl Generator {
         written(counter_name(counter), WriteKind::Apply, at)
     }
 
-    /// A partition's rows among those from the first on.
+    /// A scan of one partition's rows from `first` on.
     fn scan(&mut self, partition: u16, first: u64) -> Operation {
         let rows = (first..first + SCANNED).filter(|row| partition_of(*row) == partition);
         Operation::Scan(Scan {
@@ -163,15 +164,15 @@ impl Generator {
         })
     }
 
-    fn place(&self, partition: u16) -> Place {
-        Place {
+    fn place(&self, partition: u16) -> PartitionSequence {
+        PartitionSequence {
             partition,
             sequence: self.sequences[usize::from(partition)],
         }
     }
 
-    /// Where this transaction installs what it writes on a partition.
-    fn install(&mut self, partition: u16) -> Place {
+    /// The next sequence of installation on a partition.
+    fn install(&mut self, partition: u16) -> PartitionSequence {
         self.sequences[usize::from(partition)] += 1;
         self.place(partition)
     }
@@ -183,7 +184,7 @@ impl Iterator for Generator {
     fn next(&mut self) -> Option<Transaction> {
         loop {
             let first = (0..self.waiting.len()).min_by_key(|at| self.waiting[*at].0);
-            // Who takes effect from now on is answered from now on.
+            // A transaction that takes effect later completes later.
             let now = (self.number + 1) * STEP + HALF_MAX;
             if let Some(at) = first
                 && (self.left == 0 || self.waiting[at].0 <= now)
@@ -201,7 +202,7 @@ impl Iterator for Generator {
     }
 }
 
-fn written(item: String, kind: WriteKind, at: Place) -> Operation {
+fn written(item: String, kind: WriteKind, at: PartitionSequence) -> Operation {
     Operation::Write(Write {
         item,
         kind,

@@ -1,8 +1,8 @@
-//! Directed graphs in compact arrays, their strongly connected components and shortest cycles.
+//! Directed graphs in compact arrays, with strongly connected components and shortest cycles.
 //!
-//! The first vertices are transactions. Those behind them are *states*: points between the writes
-//! of an item that commute, through which readers are ordered against writers without ordering the
-//! writers among each other. A path's length counts its transactions alone.
+//! The first vertices are transactions. The others are *states*: points between the commuting writes of an item,
+//! which order readers against writers without ordering the writers among themselves. The length of a path counts
+//! transactions only.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::history::ItemNumber;
 /// A vertex.
 pub(crate) type Vertex = u32;
 
-/// Why one vertex comes before another.
+/// Why one vertex precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Dependency {
@@ -21,11 +21,11 @@ pub enum Dependency {
     WriteRead,
     /// Antidepends: it overwrote what was read (Definition 3.3).
     ReadWrite,
-    /// The next of one session.
+    /// Session order: the next transaction of the session.
     Session,
-    /// It was invoked after the other was answered.
+    /// Real time: it was invoked after the other completed.
     RealTime,
-    /// Into or out of a state: no dependency of its own.
+    /// Into or out of a state; no dependency by itself.
     Silent,
 }
 
@@ -54,7 +54,7 @@ impl Kinds {
 pub(crate) struct Edge {
     pub(crate) to: Vertex,
     pub(crate) kind: Dependency,
-    /// The item that it is about; meaningless for sessions and real time.
+    /// The item; meaningless for session order and real time.
     pub(crate) item: ItemNumber,
 }
 
@@ -90,7 +90,7 @@ impl GraphBuilder {
         self.vertices - 1
     }
 
-    /// Adds an edge, unless it leads back to where it comes from.
+    /// Adds an edge, unless it is a loop on one vertex.
     pub(crate) fn edge(&mut self, from: Vertex, to: Vertex, kind: Dependency, item: ItemNumber) {
         if from != to {
             self.edges.push((from, Edge { to, kind, item }));
@@ -156,7 +156,7 @@ impl Graph {
         &self.edges[self.starts[from] as usize..self.starts[from + 1] as usize]
     }
 
-    /// The same graph with every edge turned round.
+    /// The graph with every edge reversed.
     pub(crate) fn reversed(&self) -> Graph {
         let mut builder = GraphBuilder {
             edges: Vec::with_capacity(self.edges.len()),
@@ -298,7 +298,7 @@ impl Graph {
     }
 }
 
-/// Memory for searches, used again and again.
+/// Reusable memory for searches.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     round: u32,

@@ -1,14 +1,13 @@
-//! A history as the checkers need it: names interned, versions in order, reads resolved.
+//! A history in the form that the checkers need: names interned, versions ordered, reads resolved.
 //!
-//! Transactions, items and spaces are numbers here. The versions of an item are counted: 0 is the
-//! initial one, *p* the one that its *p*-th writer installed. What contradicts itself does not get
-//! this far: [`crate::builder`] refuses it.
+//! Transactions, items and spaces are numbers. The versions of an item are numbered: 0 is the initial one, *p* is the
+//! one that the *p*-th writer installed. [`crate::builder`] refuses contradictory input.
 
 use rustc_hash::FxHashMap;
 
 use crate::graph::Dependency;
 use crate::inferred::Forest;
-use crate::record::{Header, Place, WriteKind};
+use crate::record::{Header, PartitionSequence, WriteKind};
 
 /// A transaction, numbered by its place in the file.
 pub(crate) type TransactionNumber = u32;
@@ -37,17 +36,17 @@ pub struct History {
     /// Positions of versions in spaces other than the item's own: (item, position, space).
     pub(crate) placed: FxHashMap<(ItemNumber, Position, u32), Box<str>>,
     pub(crate) spaces: Names,
-    /// What resolving the reads brought to light.
-    pub(crate) direct: Vec<Direct>,
-    /// Dependencies that somebody inferred beside those of the version order.
+    /// Phenomena found while resolving reads.
+    pub(crate) direct: Vec<DirectAnomaly>,
+    /// Dependencies inferred from values, beyond those of the version order.
     pub(crate) inferred: Vec<(TransactionNumber, TransactionNumber, Dependency, ItemNumber)>,
-    /// What is known of the order of versions, where it is not all.
+    /// The partial order of versions, if the history does not determine a total one.
     pub(crate) forest: Option<Forest>,
-    /// How many items that a scan did not find may have been read in one of several versions.
+    /// The number of items that a scan missed and that may have been read in one of several versions.
     pub(crate) unjudged: u64,
 }
 
-/// What is known of one transaction.
+/// The facts about one transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct TransactionFacts {
     pub(crate) name: Box<str>,
@@ -61,8 +60,8 @@ pub(crate) struct TransactionFacts {
     pub(crate) line: u64,
     pub(crate) reads: (u32, u32),
     pub(crate) writes: (u32, u32),
-    /// What it did to which item, in the words of whoever recorded it; empty for others.
-    pub(crate) words: Vec<(ItemNumber, Box<str>)>,
+    /// The operations by item as the source format writes them; empty for this program's own format.
+    pub(crate) source_operations: Vec<(ItemNumber, Box<str>)>,
 }
 
 /// One read of one item.
@@ -71,17 +70,17 @@ pub(crate) struct ReadFact {
     pub(crate) item: ItemNumber,
     /// The version that was read.
     pub(crate) position: Position,
-    /// The version that changed the answer first, if one did.
+    /// The first later version that changes the result, if any.
     pub(crate) next: Option<Position>,
-    /// The version that the answer shows: the one read or, of an item that a scan did not find,
-    /// the one that took it out of the range; 0 if none did.
+    /// The version that the result shows: the one read or, for an item that a scan missed, the one that removed it
+    /// from the range; 0 if none did.
     pub(crate) shown: Position,
     /// Which operation of the transaction it belongs to.
     pub(crate) step: u32,
-    /// The scan that found it, or did not find it.
+    /// The scan that found or missed it.
     pub(crate) scan: Option<u32>,
-    /// Whether a scan did not find it.
-    pub(crate) unseen: bool,
+    /// Whether a scan missed it.
+    pub(crate) absent: bool,
 }
 
 /// One write that is in its item's version order.
@@ -104,7 +103,7 @@ pub(crate) struct ScanFact {
     pub(crate) space: u32,
     pub(crate) lower: Option<Box<str>>,
     pub(crate) upper: Option<Box<str>>,
-    pub(crate) at: Option<Place>,
+    pub(crate) at: Option<PartitionSequence>,
 }
 
 impl ScanFact {
@@ -114,31 +113,31 @@ impl ScanFact {
     }
 }
 
-/// A phenomenon that shows in a single read or write.
+/// A phenomenon of a single read or write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Direct {
-    pub(crate) what: DirectKind,
+pub(crate) struct DirectAnomaly {
+    pub(crate) what: DirectAnomalyKind,
     pub(crate) transaction: TransactionNumber,
     pub(crate) item: ItemNumber,
-    /// The transaction on the other side, if there is one.
+    /// The other transaction, if any.
     pub(crate) other: Option<TransactionNumber>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DirectKind {
-    /// It read what an aborted transaction (`other`) wrote.
+pub(crate) enum DirectAnomalyKind {
+    /// A read of a write by an aborted transaction (`other`).
     AbortedRead,
-    /// It read a version that its writer (`other`) replaced itself.
+    /// A read of a version that its own writer (`other`) replaced.
     IntermediateRead,
-    /// It has committed, and its write was never installed.
+    /// A committed write that was never installed.
     LostWrite,
-    /// It read what no order of versions explains together with `other`'s read.
+    /// A read that no order of versions explains together with `other`'s read.
     IncompatibleOrder,
-    /// It read an element twice.
+    /// A read that contains an element twice.
     DuplicateElement,
-    /// It read something else than its own operations had left.
+    /// A read that contradicts the transaction's own operations.
     Internal,
-    /// It read something else than what was installed up to its sequence (`other`'s version).
+    /// A read that differs from the version installed at its sequence (`other`'s version).
     WrongVersion,
 }
 
@@ -148,12 +147,12 @@ impl History {
         &self.header
     }
 
-    /// How many transactions there are, aborted ones among them.
+    /// The number of transactions, aborted ones included.
     pub fn transactions(&self) -> usize {
         self.transactions.len()
     }
 
-    /// How many have committed.
+    /// The number of committed transactions.
     pub fn committed(&self) -> usize {
         self.transactions.iter().filter(|t| t.committed).count()
     }
@@ -172,7 +171,7 @@ impl History {
         &self.writes[start as usize..end as usize]
     }
 
-    /// Where this transaction's version of the item stands, if it wrote it.
+    /// The position of this transaction's version of the item, if it wrote the item.
     pub(crate) fn position(
         &self,
         transaction: TransactionNumber,
@@ -192,7 +191,7 @@ impl History {
         &self.versions[start as usize..end as usize]
     }
 
-    /// Who wrote this version; nobody the initial one.
+    /// The writer of a version; `None` for the initial one.
     pub(crate) fn writer(&self, item: ItemNumber, position: Position) -> Option<TransactionNumber> {
         let before = position.checked_sub(1)?;
         self.versions_of(item)
@@ -205,7 +204,7 @@ impl History {
         self.items.name(item)
     }
 
-    /// Whether this version of the item has a place in the scan's range.
+    /// Whether this version of the item lies in the scan's range.
     pub(crate) fn matches(&self, scan: u32, item: ItemNumber, position: Position) -> bool {
         let scan = &self.scans[scan as usize];
         if position == 0 {
@@ -224,9 +223,9 @@ impl History {
             .is_some_and(|place| scan.contains(place))
     }
 
-    /// How many times a scan did not find an item and nothing tells which version of it was read, since
-    /// several are not there (before its insertion, or behind its deletion). Nothing is concluded from
-    /// these: an anomaly may go unseen. A history whose reads and writes say `at` has none.
+    /// How many times a scan missed an item in one of several absent versions (before its insertion, or after its
+    /// deletion) and the history does not say which. The checkers conclude nothing from these, and may miss an
+    /// anomaly. A history with `at` in its reads and writes has none.
     pub fn unjudged_absences(&self) -> u64 {
         self.unjudged
     }
@@ -245,7 +244,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The number of a name, a new one if need be.
+    /// The number of a name; a new name gets the next one.
     pub(crate) fn intern(&mut self, name: &str) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;

@@ -1,23 +1,22 @@
-//! Checks where the order of versions is known in part only: registers from elsewhere.
+//! Checks with a partial order of versions: registers from other programs.
 //!
-//! The versions of an item form a forest ([`Forest`]): each comes after its parent, and nothing is
-//! known of versions in different branches. So a reader of a version comes before the writers of
-//! its children, and what is concluded holds in every order that the versions may have had. What
-//! would need the whole order is not found, or is refused (session guarantees).
+//! The versions of an item form a forest ([`Forest`]): each follows its parent, and versions in different branches
+//! are unordered. A reader of a version precedes the writers of its children. Every conclusion holds for all possible
+//! orders. A phenomenon that depends on the whole order is not found, or the model is refused (session guarantees).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
 use crate::check::TRIES;
-use crate::dependency::{Additions, Commuting, draw};
+use crate::dependency::{Commuting, OptionalEdges, serialization_graph};
 use crate::graph::{Dependency, Graph, GraphBuilder, Kinds, Scratch, Step, Vertex};
 use crate::history::{History, ItemNumber, Position, ReadFact, TransactionNumber};
 use crate::phenomenon::Phenomenon;
 use crate::verdict::Findings;
 
-/// For each item the parent of each version; 0 is the initial version, and where nothing is known.
-/// A parent's position is smaller than its children's.
+/// The parent of each version, by item; 0 is the initial version, or an unknown parent. A parent's position is
+/// smaller than its children's.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
     pub(crate) parents: BTreeMap<ItemNumber, Vec<Position>>,
@@ -37,8 +36,8 @@ impl Forest {
     }
 }
 
-/// Draws write dependencies and antidependencies.
-pub(crate) fn draw_orders(history: &History, forest: &Forest, builder: &mut GraphBuilder) {
+/// Adds write dependencies and antidependencies.
+pub(crate) fn add_version_orders(history: &History, forest: &Forest, builder: &mut GraphBuilder) {
     let mut readers: FxHashMap<(ItemNumber, Position), Vec<TransactionNumber>> =
         FxHashMap::default();
     for reader in history.committed_numbers() {
@@ -61,15 +60,15 @@ pub(crate) fn draw_orders(history: &History, forest: &Forest, builder: &mut Grap
         }
         for (parent, children) in &children {
             if let Some(readers) = readers.get(&(*item, *parent)) {
-                antidepend(builder, *item, readers, children);
+                add_antidependencies(builder, *item, readers, children);
             }
         }
     }
 }
 
-/// Each reader comes before each writer but itself. States before the first writers and before the
-/// last ones keep that linear.
-fn antidepend(
+/// Orders each reader before each writer except itself. States before the first writers and before the last ones keep
+/// the number of edges linear.
+fn add_antidependencies(
     builder: &mut GraphBuilder,
     item: ItemNumber,
     readers: &[TransactionNumber],
@@ -166,8 +165,8 @@ fn fracture<'r>(
     None
 }
 
-/// Two who read one version and overwrote it: whichever came later has lost the other's update
-/// (ramp.txt, Definition 3.12). One case is reported of each version.
+/// Two transactions that read one version and overwrote it: the later one lost the other's update (ramp.txt,
+/// Definition 3.12). One case is reported for each version.
 pub(crate) fn lost_updates(forest: &Forest, findings: &mut Findings<'_>) {
     let history = findings.history;
     for (item, parents) in &forest.parents {
@@ -197,15 +196,15 @@ pub(crate) fn lost_updates(forest: &Forest, findings: &mut Findings<'_>) {
     }
 }
 
-/// Cycles of reads, session order and exactly one antidependency (ramp.txt, Definition 3.22). Each
-/// transaction is two vertices, one before the antidependency and one behind it.
+/// Cycles of reads, session order and exactly one antidependency (ramp.txt, Definition 3.22). Each transaction is two
+/// vertices, one before the antidependency and one after it.
 pub(crate) fn causal(findings: &mut Findings<'_>) {
-    let additions = Additions {
+    let additions = OptionalEdges {
         sessions: true,
         real_time: false,
     };
     let history = findings.history;
-    let graph = draw(history, Commuting::Deferred, additions);
+    let graph = serialization_graph(history, Commuting::Deferred, additions);
     let causes = Kinds::of(&[Dependency::WriteRead, Dependency::Session]);
     let all = Kinds::of(&[
         Dependency::WriteRead,
@@ -237,7 +236,7 @@ pub(crate) fn causal(findings: &mut Findings<'_>) {
             step.from %= transactions;
             step.to %= transactions;
         }
-        // With a single cause it is a fractured read, and reported as such.
+        // With a single dependency it is a fractured read, and is reported as such.
         let fractured =
             cycle.len() == 2 && cycle.iter().all(|step| step.kind != Dependency::Session);
         if !fractured {
@@ -246,7 +245,7 @@ pub(crate) fn causal(findings: &mut Findings<'_>) {
     }
 }
 
-/// From the first layer only antidependencies lead, into the second; there all others stay.
+/// Antidependencies lead from the first layer to the second; all other edges stay in the second.
 fn doubled(graph: &Graph, transactions: Vertex) -> Graph {
     let states = graph.vertices() as Vertex - transactions;
     let layer = |vertex: Vertex, second: bool| match vertex.checked_sub(transactions) {

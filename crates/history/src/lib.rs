@@ -1,13 +1,14 @@
-//! Recorded histories, and checkers that explain what isolation they show.
+//! Recorded histories, and checkers that explain which isolation they satisfy.
 //!
-//! A run leaves a *history*: what each client invoked, when, with which result, which version each
-//! read returned, and in which order the versions of each item were installed. So the checkers
-//! need not guess: an anomaly is a cycle in a graph that the history draws itself (Adya 1999;
-//! ramp.txt §3), found in time linear in the history for the common models.
+//! A *history* records a run: what each client invoked, when, with which result, which version each read returned,
+//! and in which order the versions of each item were installed. The checkers do not guess: an anomaly is a cycle in
+//! the serialization graph of the history (Adya 1999; ramp.txt §3). The common models are checked in time linear in
+//! the history.
 //!
-//! docs/histories.md defines the format, what "the version read" means for counters and deferred
-//! effects, and every phenomenon with its source.
+//! docs/histories.md defines the format, the meaning of "the version read" for counters and deferred effects, and
+//! every phenomenon with its source.
 
+mod absences;
 mod builder;
 mod causal;
 mod check;
@@ -23,13 +24,12 @@ mod history;
 mod inferred;
 mod jepsen;
 pub mod model;
-mod order;
 pub mod phenomenon;
-mod reader;
 pub mod record;
 mod rsiw;
 mod session;
-mod unseen;
+mod topological_order;
+mod update_serializability;
 pub mod verdict;
 
 pub use builder::HistoryBuilder;

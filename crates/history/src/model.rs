@@ -1,4 +1,4 @@
-//! The models that a history can be held against.
+//! The models that a history can be checked against.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::phenomenon::Phenomenon;
 
-/// An isolation or consistency model. What each forbids, with its source, is said in
-/// docs/histories.md and beside each [`crate::Phenomenon`].
+/// An isolation or consistency model. docs/histories.md and each [`crate::Phenomenon`] say what it forbids, with
+/// sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
@@ -16,32 +16,30 @@ pub enum Model {
     ReadCommitted,
     /// RA (ramp.txt, Definition 3.10): read committed without fractured reads.
     ReadAtomic,
-    /// A session never sees an older version than before (HAT, N-MR).
+    /// A session never reads an older version than before (HAT, N-MR).
     MonotonicReads,
-    /// A session's later writes stand behind its earlier ones (HAT, N-MW).
+    /// A session's later writes are ordered after its earlier ones (HAT, N-MW).
     MonotonicWrites,
-    /// A session sees what it wrote (HAT, MYR).
+    /// A session reads its own writes (HAT, MYR).
     ReadYourWrites,
-    /// A session's writes stand behind what it had read (HAT, MRWD).
+    /// A session's writes are ordered after the versions that it read (HAT, MRWD).
     WritesFollowReads,
-    /// Each session's own order is kept: the four of them.
+    /// All four session guarantees.
     Sessions,
-    /// Transactional causal consistency: read atomic, and whatever a transaction may know of is
-    /// included.
+    /// Transactional causal consistency: read atomic, and reads include everything that the transaction depends on.
     Causal,
     /// Snapshot isolation (ramp.txt, Definition 3.16; Cerone and Gotsman 2018).
     Snapshot,
-    /// PL-3U (Adya 1999, §4.2.2; ALVIN's EUS): those who write are serializable; each reader sees
-    /// a state of theirs.
+    /// PL-3U (Adya 1999, §4.2.2; ALVIN's EUS): the writers are serializable, and each reader sees a state of theirs.
     UpdateSerializable,
     /// PL-3 (Adya 1999, §3.2).
     Serializable,
-    /// Serializable in an order that respects real time.
+    /// Serializable in an order that agrees with real time.
     StrictSerializable,
 }
 
 impl Model {
-    /// All of them, weaker ones first.
+    /// All models, weaker ones first.
     pub const ALL: [Model; 12] = [
         Model::ReadCommitted,
         Model::ReadAtomic,
@@ -57,7 +55,7 @@ impl Model {
         Model::StrictSerializable,
     ];
 
-    /// As written on a command line and in a history's header.
+    /// The name on the command line and in a history's header.
     pub fn name(self) -> &'static str {
         match self {
             Model::ReadCommitted => "read-committed",
@@ -77,12 +75,12 @@ impl Model {
 }
 
 impl Model {
-    /// Whether it is about each session alone, so that it cannot be judged without sessions.
+    /// Whether it restricts each session alone, and so requires a history with sessions.
     pub fn is_of_sessions(self) -> bool {
         self.of_sessions().is_some()
     }
 
-    /// What it forbids in each session, if that is what it is about.
+    /// The phenomena that it forbids in each session, if it is a session guarantee.
     pub(crate) fn of_sessions(self) -> Option<&'static [Phenomenon]> {
         Some(match self {
             Model::MonotonicReads => &[Phenomenon::NonMonotonicReads],
@@ -106,11 +104,11 @@ impl fmt::Display for Model {
     }
 }
 
-/// There is no model of this name.
+/// There is no model with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no model \"{name}\"; there are: {}", names())]
 pub struct UnknownModel {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 

@@ -10,18 +10,18 @@ use std::fmt;
 
 use crate::graph::{Dependency, Step};
 
-/// What went wrong, by name.
+/// A phenomenon that some models forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Phenomenon {
-    /// A committed write that was never installed: durability, the ground of every model.
+    /// A committed write that was never installed. Every model presupposes durability.
     LostWrite,
-    /// An answer that is not what was installed up to the sequence that it claims.
+    /// An answer that differs from the version installed at the sequence that it claims.
     WrongVersion,
     /// Two reads that no single order of versions explains (Elle: inconsistent
     /// observations).
     IncompatibleOrder,
-    /// What was appended once was read twice (Elle: duplicates).
+    /// An element appended once was read twice (Elle: duplicates).
     DuplicateElements,
     /// A read that does not agree with the transaction's own operations (Elle; Cerone et
     /// al., *A Framework for Transactional Consistency Models*, CONCUR 2015: INT).
@@ -34,48 +34,47 @@ pub enum Phenomenon {
     G1b,
     /// Circular information flow (Definition 3.9).
     G1c,
-    /// A transaction saw some of another's writes and not others (Definition 3.1).
+    /// A transaction read some of another's writes and missed others (Definition 3.1).
     FracturedReads,
-    /// The same, and what it missed it read after what it saw: the transaction that it had observed
-    /// vanished (Definition 3.15; Adya §4.2.3).
+    /// Fractured reads in which the missed write was read last: an observed transaction vanished (Definition 3.15;
+    /// Adya §4.2.3).
     ObservedTransactionVanishes,
-    /// It saw two versions of one item (Definition 3.23).
+    /// A transaction read two versions of one item (Definition 3.23).
     ItemManyPreceders,
-    /// Two of its ranges, or a range and a read, show two versions of what lies in both, or a range
-    /// lacks a row of a transaction that it otherwise saw (Definitions 3.14 and 3.25).
+    /// Two ranges, or a range and a read, returned different versions of a shared item, or a range lacks a row of a
+    /// transaction that was otherwise visible (Definitions 3.14 and 3.25).
     PredicateManyPreceders,
-    /// A cycle with an antidependency, all by one item (Definition 3.12), of transactions that all write it.
+    /// A cycle with an antidependency, all on one item (Definition 3.12), of transactions that all write it.
     LostUpdate,
     /// A cycle with exactly one antidependency (Adya §4.2.2, G-single).
     GSingle,
     /// A cycle with several antidependencies, no two of them next to each other (Cerone and
     /// Gotsman, Theorem 4.1): a long fork (ramp.txt, History 7).
     LongFork,
-    /// Two transactions that each antidepend on the other (Definition 3.19).
+    /// Two transactions that antidepend on each other (Definition 3.19).
     WriteSkew,
     /// A cycle with several antidependencies (Adya §3.2.3, G2).
     G2,
-    /// A reader's cycle with those who write (Adya §4.2.4, G-update).
+    /// A cycle of one reader with writers (Adya §4.2.4, G-update).
     GUpdate,
-    /// A cycle that real time closes.
+    /// A cycle that includes a real-time order.
     RealTime,
     /// A cycle of reads and session order: an effect before its cause.
     CausalCycle,
-    /// It missed an effect of a transaction that it depends on through others (Definitions 3.21
-    /// and 3.22).
+    /// A transaction missed an effect that it depends on transitively (Definitions 3.21 and 3.22).
     MissingDependency,
-    /// A session saw an older version than before (HAT, N-MR).
+    /// A session read an older version than before (HAT, N-MR).
     NonMonotonicReads,
-    /// A session's later write stands before an earlier one (HAT, N-MW).
+    /// A session's later write is ordered before an earlier one (HAT, N-MW).
     NonMonotonicWrites,
-    /// A session did not see its own write (HAT, MYR).
+    /// A session missed its own write (HAT, MYR).
     MissingYourWrites,
-    /// A session's write stands before what it had read (HAT, MRWD).
+    /// A session's write is ordered before a version that it had read (HAT, MRWD).
     WritesBeforeReads,
 }
 
 impl Phenomenon {
-    /// Its name in the literature, or as near as can be.
+    /// The name in the literature, or the closest one.
     pub fn name(self) -> &'static str {
         match self {
             Phenomenon::LostWrite => "lost write",
@@ -107,48 +106,56 @@ impl Phenomenon {
         }
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn meaning(self) -> &'static str {
         match self {
             Phenomenon::LostWrite => "a committed write was never installed",
-            Phenomenon::WrongVersion => "a read is not what was installed up to its sequence",
-            Phenomenon::IncompatibleOrder => "no order of versions explains two reads",
-            Phenomenon::DuplicateElements => "what was appended once was read twice",
-            Phenomenon::Internal => "a transaction did not see what it had done itself",
-            Phenomenon::G0 => "transactions overwrite each other in a circle",
-            Phenomenon::G1a => "a read of what an aborted transaction wrote",
-            Phenomenon::G1b => "a read of a version that its writer replaced itself",
-            Phenomenon::G1c => "transactions depend on each other's writes in a circle",
-            Phenomenon::FracturedReads => "some of a transaction's writes were seen, others not",
+            Phenomenon::WrongVersion => "a read differs from the version installed at its sequence",
+            Phenomenon::IncompatibleOrder => "no order of versions explains both reads",
+            Phenomenon::DuplicateElements => "an element appended once was read twice",
+            Phenomenon::Internal => "a transaction did not read its own effects",
+            Phenomenon::G0 => "transactions overwrite each other in a cycle",
+            Phenomenon::G1a => "a read of an aborted transaction's write",
+            Phenomenon::G1b => "a read of a version that its own writer replaced",
+            Phenomenon::G1c => "transactions depend on each other's writes in a cycle",
+            Phenomenon::FracturedReads => {
+                "a transaction read some of another's writes and missed others"
+            }
             Phenomenon::ObservedTransactionVanishes => {
-                "a transaction that had been observed was not there any more"
+                "an observed transaction was missing from a later read"
             }
-            Phenomenon::ItemManyPreceders => "two versions of one item were seen",
+            Phenomenon::ItemManyPreceders => "a transaction read two versions of one item",
             Phenomenon::PredicateManyPreceders => {
-                "a range and another read saw different versions of what lies in both, or the range \
-                 lacks a row of a transaction that was seen"
+                "a range and another read returned different versions of a shared item, or the range \
+                 lacks a row of a visible transaction"
             }
-            Phenomenon::LostUpdate => "an update was made from a version that had been overwritten",
-            Phenomenon::GSingle => "a transaction saw one state here and an older one there",
-            Phenomenon::LongFork => "readers saw independent writers in different orders",
-            Phenomenon::WriteSkew => "each overwrote what the other had read",
-            Phenomenon::G2 => "no serial order: a circle with antidependencies",
-            Phenomenon::GUpdate => "a reader saw a state that no order of the writers has",
+            Phenomenon::LostUpdate => "an update was based on an overwritten version",
+            Phenomenon::GSingle => "a transaction read two items in states of different times",
+            Phenomenon::LongFork => "readers saw independent writes in different orders",
+            Phenomenon::WriteSkew => {
+                "two transactions each overwrote a version that the other read"
+            }
+            Phenomenon::G2 => "no serial order: a cycle with antidependencies",
+            Phenomenon::GUpdate => {
+                "a reader saw a state that no serial order of the writers produces"
+            }
             Phenomenon::RealTime => "no serial order agrees with real time",
             Phenomenon::CausalCycle => "an effect comes before its cause",
             Phenomenon::MissingDependency => {
-                "what a transaction had seen depends on what it did not see"
+                "a transaction read a write and missed one that it depends on"
             }
-            Phenomenon::NonMonotonicReads => "a session saw an older version than before",
+            Phenomenon::NonMonotonicReads => "a session read an older version than before",
             Phenomenon::NonMonotonicWrites => {
-                "a session's writes are in another order than its own"
+                "a session's writes were installed in a different order"
             }
-            Phenomenon::MissingYourWrites => "a session did not see its own write",
-            Phenomenon::WritesBeforeReads => "a session's write stands before what it had read",
+            Phenomenon::MissingYourWrites => "a session missed its own write",
+            Phenomenon::WritesBeforeReads => {
+                "a session's write is ordered before a version that it read"
+            }
         }
     }
 
-    /// The name of a cycle in the serialization graph.
+    /// Classifies a cycle in the serialization graph.
     pub(crate) fn of_cycle(cycle: &[Step]) -> Phenomenon {
         let count = |kind| cycle.iter().filter(|step| step.kind == kind).count();
         let antidependencies = count(Dependency::ReadWrite);
@@ -161,7 +168,7 @@ impl Phenomenon {
                 _ => Phenomenon::G1c,
             };
         }
-        // Who has only read has lost nobody's update, even if all was about one item: that is IMP.
+        // A transaction that only reads loses no update, even on a single item: that is IMP.
         let updates = antidependencies > 1 || count(Dependency::WriteWrite) > 0;
         if updates && cycle.iter().all(|step| step.item == cycle[0].item) {
             return Phenomenon::LostUpdate;

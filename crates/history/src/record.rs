@@ -1,8 +1,8 @@
-//! What is recorded of a run, one value a line of the file.
+//! The records of a history file, one JSON value for each line.
 //!
-//! Everything is named by text, so that histories of other programs fit in: transactions, items,
-//! spaces. docs/histories.md defines each field; this is the same in types. What a file says is
-//! not believed here: [`crate::History`] holds it against itself.
+//! Everything is named by text, so that histories of other programs fit: transactions, items, spaces.
+//! docs/histories.md defines each field. These types hold what a file says; [`crate::History`] checks it for
+//! contradictions.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Model;
 
-/// The newest version of the format that this program reads, and the one that it writes.
+/// The newest format version that this program reads, and the one that it writes.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// The first line: what ran.
@@ -33,10 +33,10 @@ pub struct Header {
     /// How many nodes took part.
     #[serde(default)]
     pub nodes: u16,
-    /// What the run promised; what `anabranch check` checks when it is not told.
+    /// The models that the run promised, which `anabranch check` checks by default.
     #[serde(default)]
     pub models: Vec<Model>,
-    /// What decides between two assignments of one item.
+    /// Which of two assignments to one item wins.
     #[serde(default)]
     pub assignments: AssignmentOrder,
 }
@@ -55,18 +55,18 @@ impl Default for Header {
     }
 }
 
-/// What decides between two assignments of one item.
+/// Which of two assignments to one item wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AssignmentOrder {
-    /// The one that was installed later stands.
+    /// The one that was installed later.
     #[default]
     Installation,
-    /// The one with the higher [`Transaction::stamp`] stands, whichever was installed first: last
-    /// writer wins. Such assignments commute.
+    /// The one with the higher [`Transaction::stamp`], in any order of installation: last writer wins. Such
+    /// assignments commute.
     Stamp,
-    /// The same, where several copies install them, each in an order of its own: a read names the
-    /// version that its copy shows, and not the one that was installed last.
+    /// As `Stamp`, where several copies install in orders of their own: a read names the version that its copy shows,
+    /// which may not be the last one installed.
     Copies,
 }
 
@@ -75,37 +75,37 @@ pub enum AssignmentOrder {
 pub struct Transaction {
     /// Its name, unique in the history.
     pub id: String,
-    /// What its versions are called in reads; the id if nothing else is said. Unique as well.
+    /// The name of its versions in reads; the id by default. Unique as well.
     pub version: Option<String>,
-    /// Its place among the writers of a register (see [`AssignmentOrder::Stamp`]).
+    /// Its position among the writers of a register (see [`AssignmentOrder::Stamp`]).
     pub stamp: Option<u64>,
     /// The client's session. A session's transactions are in its order in the file.
     pub session: Option<String>,
     /// The node that coordinated it.
     pub node: Option<u16>,
-    /// When the client asked, in ticks (nanoseconds) since the start of the run.
+    /// When the client invoked it, in ticks (nanoseconds) since the start of the run.
     pub invoked: Option<u64>,
-    /// When the client was answered, in ticks. None for an unknown outcome.
+    /// When the client received the result, in ticks. `None` for an unknown outcome.
     pub completed: Option<u64>,
-    /// The procedure, for those who read the explanation.
+    /// The procedure, for explanations.
     pub procedure: Option<String>,
     /// Its arguments, as text.
     pub arguments: Vec<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// What it did, in order.
     pub operations: Vec<Operation>,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// It has committed.
     #[default]
     Committed,
-    /// It left no trace, for this reason.
+    /// Aborted without effect, for this reason.
     Aborted(String),
-    /// Nobody was told. It counts as committed if a version of it was installed or read.
+    /// The client received no outcome. Counts as committed if a version of it was installed or read.
     Unknown,
 }
 
@@ -125,21 +125,21 @@ pub enum Operation {
 pub struct Read {
     /// Which item.
     pub item: String,
-    /// The version that it got: the newest that what it saw includes. None is the initial version,
-    /// which no transaction of the history wrote.
+    /// The newest version that the result includes. `None` is the initial version, which no transaction of the
+    /// history wrote.
     pub version: Option<VersionName>,
     /// The value, for those who read the explanation.
     pub value: Option<String>,
-    /// The state of the item's partition that it was read from.
-    pub at: Option<Place>,
+    /// The state of the item's partition at the read.
+    pub at: Option<PartitionSequence>,
 }
 
-/// Names a version: who wrote it, and which of his writes of the item it is.
+/// Names a version: its writer, and its number among the writer's writes of the item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionName {
     /// The writer's [`Transaction::version`].
     pub writer: String,
-    /// Counted from 1 among the writer's writes of the item; None is the last one.
+    /// The number among the writer's writes of the item, from 1; `None` is the last one.
     pub ordinal: Option<u32>,
 }
 
@@ -167,7 +167,7 @@ pub struct Scan {
     pub found: Vec<Read>,
     /// The state of the partition that it was read from; items of other partitions are not
     /// concerned. None: all are.
-    pub at: Option<Place>,
+    pub at: Option<PartitionSequence>,
 }
 
 /// A write of one item.
@@ -179,59 +179,59 @@ pub struct Write {
     pub kind: WriteKind,
     /// The value, for those who read the explanation.
     pub value: Option<String>,
-    /// Where the version is found in spaces other than the item's own, by space.
+    /// The version's positions in spaces other than the item's own, by space.
     pub positions: BTreeMap<String, String>,
-    /// Where and when it was installed. None: the item's version order is told by an [`Order`], or
-    /// it was not installed.
-    pub at: Option<Place>,
+    /// The partition and sequence of its installation. `None` if an [`Order`] gives the version order, or if it was
+    /// not installed.
+    pub at: Option<PartitionSequence>,
 }
 
-/// What a write makes of what was there. Which writes commute follows from it.
+/// How a write changes an item. It decides which writes commute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteKind {
-    /// The item gets a value that does not depend on the one before.
+    /// The item gets a value independent of the previous one.
     #[default]
     Assign,
-    /// The item grows by an amount: increments commute.
+    /// The item grows by an amount; increments commute.
     Increment,
-    /// A function of the item's value, applied by its owner when it was installed: a deferred
-    /// effect. The order is the owner's.
+    /// A function of the item's value that the owner applies at installation: a deferred effect. The owner decides
+    /// the order.
     Apply,
-    /// The item grows at its end: what was there stays visible, and the order shows.
+    /// The item grows at its end; the earlier content and its order stay visible.
     Append,
-    /// The item comes into being.
+    /// The item is created.
     Insert,
-    /// The item goes.
+    /// The item is removed.
     Delete,
 }
 
-/// A state of one partition: what had been installed there up to this sequence. JSON: `[3, 17]`.
+/// A state of one partition: everything installed there up to this sequence. JSON: `[3, 17]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(u16, u64)", into = "(u16, u64)")]
-pub struct Place {
+pub struct PartitionSequence {
     /// Which partition.
     pub partition: u16,
     /// Its sequence of installation; 0 is what was loaded.
     pub sequence: u64,
 }
 
-impl From<(u16, u64)> for Place {
-    fn from((partition, sequence): (u16, u64)) -> Place {
-        Place {
+impl From<(u16, u64)> for PartitionSequence {
+    fn from((partition, sequence): (u16, u64)) -> PartitionSequence {
+        PartitionSequence {
             partition,
             sequence,
         }
     }
 }
 
-impl From<Place> for (u16, u64) {
-    fn from(place: Place) -> (u16, u64) {
+impl From<PartitionSequence> for (u16, u64) {
+    fn from(place: PartitionSequence) -> (u16, u64) {
         (place.partition, place.sequence)
     }
 }
 
-/// The version order of one item whose writes do not say where they were installed.
+/// The version order of one item, given where its writes have no sequences of installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -242,13 +242,12 @@ pub struct Order {
     pub versions: Vec<String>,
 }
 
-/// How a timestamp is written as the name of a version: logical time and node, `1234@n0`.
+/// A timestamp as the name of a version: logical time and node, `1234@n0`.
 pub fn version_name(timestamp: Timestamp) -> String {
     timestamp.to_string()
 }
 
-/// How a row is named: its table, a colon, and the bytes of its key in hexadecimal, whose order as
-/// text is the order of the keys.
+/// The name of a row: its table, a colon, and its key in hexadecimal, so that text order is key order.
 pub fn item_name(table: &str, key: &[u8]) -> String {
     let mut name = String::with_capacity(table.len() + 1 + 2 * key.len());
     name.push_str(table);
@@ -257,7 +256,7 @@ pub fn item_name(table: &str, key: &[u8]) -> String {
     name
 }
 
-/// A position in a space made of a key's bytes: hexadecimal, so that text keeps their order.
+/// A key as a position in a space: hexadecimal, so that text order is key order.
 pub fn position(key: &[u8]) -> String {
     let mut text = String::with_capacity(2 * key.len());
     push_hexadecimal(&mut text, key);
@@ -272,7 +271,7 @@ fn push_hexadecimal(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// An item's own space and its position there: what stands before and after the first colon.
+/// An item's own space and its position there: the text before and after the first colon.
 pub fn split_item(item: &str) -> (&str, &str) {
     item.split_once(':').unwrap_or(("", item))
 }

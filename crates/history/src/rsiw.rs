@@ -1,27 +1,26 @@
-//! The read-subset-items-written property (ramp.txt, §3.4 and Appendix A): where everybody who reads
-//! from a transaction reads items that it has written and no others, and transactions either read or
-//! write, read atomic isolation *is* one-copy serializable (Theorem 3.29).
+//! The read-subset-items-written property (ramp.txt, §3.4 and Appendix A): every reader of a transaction reads only
+//! items that the transaction wrote, and transactions either read or write. Then read atomic isolation *is* one-copy
+//! serializability (Theorem 3.29).
 //!
-//! The property is one of what transactions do, not of how they were isolated: a history may have it and
-//! be fractured all the same.
+//! The property is one of the transactions, not of their isolation: a history may have it and still be fractured.
 
 use rustc_hash::FxHashSet;
 
 use crate::history::{History, TransactionNumber};
 use crate::record::WriteKind;
 
-/// What the committed transactions of a history do, counted.
+/// Counts the committed transactions of a history by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rsiw {
-    /// They write, and read nothing: each write replaces all of an item.
+    /// Write-only: they read nothing, and each write replaces the whole item.
     pub write_only: usize,
-    /// They read and write, or write what depends on what was there.
+    /// Read-write: they read and write, or write values that depend on the previous ones.
     pub read_write: usize,
-    /// They read, and do not write.
+    /// Read-only.
     pub read_only: usize,
-    /// Those of them that have the property (Definition 3.28): whenever they read a version that a
-    /// write-only transaction has written, it has written all that they read. None that has read a
-    /// range is counted: what it read is not a set of items.
+    /// The read-only transactions with the property (Definition 3.28): whenever one reads a version of a write-only
+    /// transaction, that transaction wrote all items read. A transaction that read a range is not counted: its reads
+    /// are not a set of items.
     pub subset: usize,
 }
 
@@ -43,13 +42,13 @@ impl Rsiw {
         found
     }
 
-    /// Whether the whole history has the property: then it is serializable if it is read atomic.
+    /// Whether the whole history has the property, and so is serializable if it is read atomic.
     pub fn holds(&self) -> bool {
         self.read_write == 0 && self.subset == self.read_only
     }
 }
 
-/// Whether each of its writes leaves nothing of what was there.
+/// Whether each write replaces the whole item.
 fn replaces(history: &History, number: TransactionNumber) -> bool {
     history.writes_of(number).iter().all(|write| {
         let version = history.versions_of(write.item)[write.position as usize - 1];

@@ -1,8 +1,8 @@
 //! Session guarantees (Terry et al. 1994; Bailis et al., HAT, appendix), item by item.
 //!
-//! With the version order known, each is a comparison of two positions: what a session reads or
-//! writes stands no earlier than what it read or wrote before. That somebody else sees a session's
-//! writes in order is causality, not a session's guarantee.
+//! Once the version order is known, each guarantee compares two positions: what a session reads or writes is ordered
+//! no earlier than what it read or wrote before. Whether other sessions read a session's writes in order is
+//! causality, not a session guarantee.
 
 use rustc_hash::FxHashMap;
 
@@ -12,14 +12,14 @@ use crate::phenomenon::Phenomenon;
 use crate::record::WriteKind;
 use crate::verdict::Findings;
 
-/// What a session has seen and done of one item.
+/// A session's last read and write of one item.
 #[derive(Clone, Copy, Default)]
 struct Last {
     read: Option<(Position, TransactionNumber)>,
     wrote: Option<(Position, TransactionNumber)>,
 }
 
-/// Looks in every session for these phenomena.
+/// Checks every session for these phenomena.
 pub(crate) fn check(findings: &mut Findings<'_>, forbidden: &[Phenomenon]) {
     let history = findings.history;
     let mut sessions: Vec<Vec<TransactionNumber>> = vec![Vec::new(); history.sessions.len()];
@@ -37,7 +37,7 @@ pub(crate) fn check(findings: &mut Findings<'_>, forbidden: &[Phenomenon]) {
     }
 }
 
-/// Adds what is looked for.
+/// Reports a phenomenon if it is forbidden.
 fn report(
     findings: &mut Findings<'_>,
     forbidden: &[Phenomenon],
@@ -57,8 +57,7 @@ fn reads(
 ) {
     for read in findings.history.reads_of(number) {
         let before = last.get(&read.item).copied().unwrap_or_default();
-        // Of a row that a scan did not find only that is known; what passed outside of the range
-        // is not.
+        // For a row that a scan missed, only its absence is known, not the changes outside of the range.
         if let Some((position, earlier)) = before.wrote
             && position > read.position
         {
@@ -141,7 +140,7 @@ fn writes(
     }
 }
 
-/// Whether two writes of an item have no order: increments and deferred effects.
+/// Whether two writes of an item commute: increments and deferred effects.
 fn commute(history: &History, item: ItemNumber, left: Position, right: Position) -> bool {
     let deferred = |position: Position| {
         let kind = history.versions_of(item)[position as usize - 1].kind;

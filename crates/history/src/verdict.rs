@@ -1,4 +1,4 @@
-//! What a check comes to.
+//! Verdicts: the result of a check.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ pub const EXAMPLES_MAX: u64 = 3;
 pub struct Verdict {
     /// The model.
     pub model: Model,
-    /// How many transactions have committed, and so were judged.
+    /// The number of committed transactions, which are the ones checked.
     pub transactions: usize,
-    /// How many cases of each phenomenon were found. A knot of many cycles counts once.
+    /// The number of cases of each phenomenon. A strongly connected component counts once.
     pub counts: BTreeMap<Phenomenon, u64>,
-    /// Some of them, explained: at most [`EXAMPLES_MAX`] of each.
+    /// Explained cases: at most [`EXAMPLES_MAX`] of each phenomenon.
     pub anomalies: Vec<Anomaly>,
 }
 
@@ -28,10 +28,9 @@ pub struct Verdict {
 pub struct Anomaly {
     /// Its name.
     pub phenomenon: Phenomenon,
-    /// The transactions concerned, in the order in which the cycle meets them.
+    /// The transactions involved, in the order of the cycle.
     pub transactions: Vec<Participant>,
-    /// The cycle, each step with its reason; for a phenomenon without a cycle, the one step that
-    /// is wrong.
+    /// The cycle, each step with its reason; a single step for a phenomenon without a cycle.
     pub steps: Vec<AnomalyStep>,
 }
 
@@ -42,25 +41,25 @@ pub struct Participant {
     pub name: String,
     /// The procedure that was called, with its arguments.
     pub call: Option<String>,
-    /// Its line in the file; 0 where it came from elsewhere.
+    /// Its line in the file; 0 if it has none.
     pub line: u64,
-    /// What it did that matters here, in order: `r x = T1`, `w y`.
+    /// Its relevant operations in order: `r x = T1`, `w y`.
     pub operations: Vec<String>,
 }
 
-/// One step of a cycle: `from` comes before `to`.
+/// One step of a cycle: `from` precedes `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnomalyStep {
     /// Place in [`Anomaly::transactions`].
     pub from: usize,
     /// Place in [`Anomaly::transactions`].
     pub to: usize,
-    /// Why.
+    /// The kind of dependency.
     pub dependency: Dependency,
-    /// The item, where it is about one.
+    /// The item, for dependencies on an item.
     pub item: Option<String>,
     /// The reason in words.
-    pub words: String,
+    pub reason: String,
 }
 
 impl Verdict {
@@ -70,7 +69,7 @@ impl Verdict {
     }
 }
 
-/// Gathers what a check finds.
+/// Collects the findings of a check.
 pub(crate) struct Findings<'h> {
     pub(crate) history: &'h History,
     counts: BTreeMap<Phenomenon, u64>,
@@ -86,7 +85,7 @@ impl<'h> Findings<'h> {
         }
     }
 
-    /// Adds a case that is a cycle.
+    /// Adds a cycle.
     pub(crate) fn add_cycle(&mut self, phenomenon: Phenomenon, cycle: &[Step]) {
         if self.counted(phenomenon) {
             let anomaly = explain::cycle(self.history, phenomenon, cycle);
@@ -94,7 +93,7 @@ impl<'h> Findings<'h> {
         }
     }
 
-    /// Adds a case that one step shows.
+    /// Adds a phenomenon of a single read or write.
     pub(crate) fn add_direct(
         &mut self,
         phenomenon: Phenomenon,
@@ -108,7 +107,7 @@ impl<'h> Findings<'h> {
         }
     }
 
-    /// Counts a case; whether it is to be explained.
+    /// Counts a case. Returns whether it is to be explained.
     fn counted(&mut self, phenomenon: Phenomenon) -> bool {
         let count = self.counts.entry(phenomenon).or_default();
         *count += 1;

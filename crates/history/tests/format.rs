@@ -1,8 +1,8 @@
-//! What is written is read again; what is damaged is refused with its line.
+//! A written history is read back unchanged; a damaged one is refused with its line.
 
 use anabranch_history::record::{
-    Header, Operation, Order, Outcome, Place, Read, Scan, Transaction, VersionName, Write,
-    WriteKind,
+    Header, Operation, Order, Outcome, PartitionSequence, Read, Scan, Transaction, VersionName,
+    Write, WriteKind,
 };
 use anabranch_history::{
     History, HistoryError, HistoryReader, HistoryWriter, Model, Problem, Record,
@@ -17,7 +17,7 @@ fn everything() -> (Header, Vec<Transaction>, Order) {
         models: vec![Model::ReadAtomic],
         ..Header::default()
     };
-    let at = Some(Place {
+    let at = Some(PartitionSequence {
         partition: 1,
         sequence: 5,
     });
@@ -167,7 +167,7 @@ fn nothing_may_follow_the_end() {
     assert_eq!(read(&text).unwrap_err().1, Problem::AfterEnd);
 }
 
-/// T1 and T2 write x: with a stamp and with what else is said of the write; behind them this line.
+/// T1 and T2 write x, with a stamp and these other fields of the write; `order` is the line after them.
 fn two_writers(
     header: &str,
     writes: [(&str, &str); 2],
@@ -213,7 +213,7 @@ fn stamps_tell_the_order_of_assignments() {
     ] {
         let refused = two_writers(header, writes, "").expect_err("nothing tells");
         assert!(
-            refused.to_string().contains("nothing says in which order"),
+            refused.to_string().contains("their order is not known"),
             "{refused}"
         );
     }

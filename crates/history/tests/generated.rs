@@ -1,4 +1,4 @@
-//! A good history of some length satisfies every model; damaged in one place, it does not.
+//! A long valid history satisfies every model; damaged in one place, it does not.
 
 mod support;
 
@@ -65,7 +65,7 @@ fn a_read_of_an_older_version_is_noticed() {
         found(&transactions, Model::ReadCommitted),
         [Phenomenon::WrongVersion]
     );
-    // Without the place that it was read from, only the order of others shows it.
+    // Without the sequence of the read, only the order of other transactions shows the anomaly.
     let Operation::Read(read) = &mut pick_again(&mut transactions) else {
         unreachable!("it was picked")
     };
@@ -77,7 +77,7 @@ fn a_read_of_an_older_version_is_noticed() {
     );
 }
 
-/// The read that was made one of the initial version.
+/// The read that was turned into one of the initial version.
 fn pick_again(transactions: &mut [Transaction]) -> &mut Operation {
     let changed = |op: &Operation| matches!(op, Operation::Read(read) if read.version.is_none());
     let original = generated(1);
@@ -124,7 +124,7 @@ fn what_was_aborted_and_what_was_lost_is_noticed() {
         .expect("it is there");
     transactions[place].outcome = Outcome::Aborted("conflict".into());
     assert!(found(&transactions, Model::ReadCommitted).contains(&Phenomenon::G1a));
-    // Had its effects been counted after all, it would be as if nothing had happened.
+    // If its effects still counted, the history would be unchanged.
     transactions[place].outcome = Outcome::Unknown;
     assert_eq!(found(&transactions, Model::StrictSerializable), []);
     transactions[place].outcome = Outcome::Committed;
@@ -137,7 +137,7 @@ fn what_was_aborted_and_what_was_lost_is_noticed() {
 }
 
 #[test]
-fn a_version_of_nobody_is_refused_with_its_line() {
+fn a_version_without_a_writer_is_refused_with_its_line() {
     let mut transactions = generated(4);
     let (transaction, at) = pick(&mut transactions, |op| matches!(op, Operation::Read(_)));
     let id = transaction.id.clone();
@@ -150,6 +150,6 @@ fn a_version_of_nobody_is_refused_with_its_line() {
         .position(|of| of.id == id)
         .expect("it is there")
         + 2;
-    let error = build(&transactions).expect_err("nobody wrote it");
+    let error = build(&transactions).expect_err("no transaction wrote it");
     assert_eq!(error.line, line as u64);
 }

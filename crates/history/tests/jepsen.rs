@@ -1,4 +1,4 @@
-//! Jepsen's histories, in its own format: nobody says which version was read or which came first.
+//! Jepsen histories in their own format, without named versions or version orders.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn valid_histories_satisfy_every_model() {
     }
 }
 
-/// What nobody was told of has committed if it was read.
+/// A transaction with an unknown outcome counts as committed if its write was read.
 #[test]
 fn an_unknown_outcome_counts_where_it_was_read() {
     for (kind, seen) in [("append", "[1]"), ("w", "1")] {
@@ -116,7 +116,7 @@ fn an_append_between_two_of_another_transaction_is_g0() {
 }
 
 #[test]
-fn a_list_shows_all_who_appended_to_it() {
+fn a_list_shows_all_transactions_that_appended_to_it() {
     // The reader's version is the second writer's; the first one's other append is missed.
     let text = bare(&[
         "[[:append 1 1] [:append 2 1]]",
@@ -206,7 +206,7 @@ fn many_lost_updates_of_one_register_are_one_knot() {
 
 #[test]
 fn registers_in_no_known_order_are_given_the_benefit_of_the_doubt() {
-    // The two writers of 1 have no order; one order explains what was read, and another would not.
+    // The two writers of 1 are unordered; one order explains the reads, and the other would not.
     let text = bare(&["[[:w 1 1] [:w 2 1]]", "[[:w 1 2]]", "[[:r 1 2] [:r 2 1]]"]);
     assert_eq!(found(&text, Model::Serializable), []);
     let fractured = bare(&["[[:w 1 1] [:w 2 1]]", "[[:r 1 nil] [:r 2 1]]"]);
@@ -238,7 +238,7 @@ fn real_time_is_the_order_of_invocations_and_completions() {
         found(stale, Model::StrictSerializable),
         [Phenomenon::RealTime]
     );
-    // Of one process it is its session's as well.
+    // Within one process it also violates the session guarantee.
     let same = stale.replace(":process 1", ":process 0");
     assert_eq!(
         found(&same, Model::Sessions),
@@ -250,7 +250,7 @@ fn real_time_is_the_order_of_invocations_and_completions() {
 }
 
 #[test]
-fn the_explanation_speaks_as_the_history_does() {
+fn the_explanation_uses_the_notation_of_the_history() {
     let text = include_str!("jepsen/list-append-g0.edn");
     let history = History::read(text.as_bytes()).expect("it is valid");
     let verdict = check(&history, Model::ReadCommitted).expect("it can be judged");
@@ -270,9 +270,13 @@ fn what_contradicts_itself_is_refused_with_its_line() {
         (
             bare(&["[[:append 1 1]]", "[[:r 1 [1 2]]]"]),
             2,
-            "which nobody appended",
+            "which no transaction appended",
         ),
-        (bare(&["[[:w 1 1]]", "[[:r 1 2]]"]), 2, "which nobody wrote"),
+        (
+            bare(&["[[:w 1 1]]", "[[:r 1 2]]"]),
+            2,
+            "which no transaction wrote",
+        ),
         (
             bare(&["[[:append 1 1]]", "[[:append 1 1]]"]),
             2,
@@ -322,8 +326,8 @@ fn what_contradicts_itself_is_refused_with_its_line() {
     );
 }
 
-/// Wherever a file is cut within a value, that is noticed; between values what is lacking are
-/// completions, which may come late or never, and completions without invocations are refused.
+/// A file cut within a value is refused. Cut between values, it lacks completions, which may come late or never;
+/// completions without invocations are refused.
 #[test]
 fn a_file_cut_within_a_line_is_refused() {
     for (length, _) in VALID.char_indices().skip(2) {

@@ -1,4 +1,4 @@
-//! ramp.txt's Histories 1 to 8, each held against the models that it is an example of.
+//! ramp.txt's Histories 1 to 8, each checked against the models that it illustrates.
 
 mod support;
 
@@ -133,17 +133,20 @@ fn two_versions_of_one_item_are_named() {
 }
 
 #[test]
-fn a_version_that_nobody_wrote_is_refused_with_its_line() {
+fn a_version_that_no_transaction_wrote_is_refused_with_its_line() {
     let text = "{\"anabranch_history\":1}\n\
         {\"transaction\":\"T1\",\"outcome\":\"committed\",\"operations\":[{\"write\":\"y\"}]}\n\
         {\"transaction\":\"T2\",\"outcome\":\"committed\",\"operations\":[{\"read\":\"x\",\"version\":\"T1\"}]}\n\
         {\"end\":{\"transactions\":2}}\n";
     let error = History::read(text.as_bytes()).unwrap_err();
     assert_eq!(error.line, 3);
-    assert!(error.to_string().contains("nobody wrote"), "{error}");
+    assert!(
+        error.to_string().contains("no transaction wrote"),
+        "{error}"
+    );
 }
 
-/// What the paper says of its histories: who reads a subset of what was written together.
+/// The paper's statements on its histories: which readers read a subset of the items written together.
 #[test]
 fn histories_5_to_8_have_the_read_subset_property_or_not() {
     let subset = |transactions: &[&str], orders: &[(&str, &str)]| {
@@ -182,7 +185,7 @@ fn histories_5_to_8_have_the_read_subset_property_or_not() {
     assert_eq!(found(&history_8, Model::Serializable), []);
 }
 
-/// The property says nothing where transactions read and write, nor of isolation.
+/// The property does not apply to transactions that read and write, and says nothing of isolation.
 #[test]
 fn the_read_subset_property_is_of_what_transactions_do() {
     let mixed = history(&["w x; w y", "r x 1; w x"], &[("x", "1 2")]);

@@ -1,10 +1,9 @@
-//! Each phenomenon with a history that shows it, and one beside it that barely does not.
+//! Each phenomenon with a history that shows it, and a similar one that does not.
 //!
-//! Transactions are written as operations: `w x` assigns, `inc x` increments, `app x` applies a
-//! deferred effect, `ins t:5` and `del t:5` insert and delete a row, `r x` reads the initial version,
-//! `r x 1` T1's, `r x 1.2` the second that T1 wrote; `s t 3 7 5:1` scans positions 3 to 7 of the
-//! space t and finds 5 in T1's version. What stands before a bar is the session, the time of the
-//! call and that of the answer.
+//! Transactions are written as operations: `w x` assigns, `inc x` increments, `app x` applies a deferred effect, `ins
+//! t:5` and `del t:5` insert and delete a row, `r x` reads the initial version, `r x 1` T1's, `r x 1.2` the second
+//! that T1 wrote; `s t 3 7 5:1` scans positions 3 to 7 of the space t and finds 5 in T1's version. The part before a
+//! bar is the session, the time of the invocation and that of the completion.
 
 mod support;
 
@@ -154,10 +153,10 @@ fn fractured_reads_and_otv_differ_in_what_came_first() {
     assert_eq!(found(model, &later, &[("y", "1 2")]), []);
 }
 
-/// A counter shows everybody who incremented it, and not its last writer alone (trap of RAMP's
-/// comparison of timestamps).
+/// A counter shows all transactions that incremented it, not only the last writer (a trap for RAMP's comparison of
+/// timestamps).
 #[test]
-fn counters_show_all_who_incremented_them() {
+fn counters_show_all_transactions_that_incremented_them() {
     let model = Model::ReadAtomic;
     for kind in ["inc", "app"] {
         let writers = [format!("{kind} n; w x"), format!("{kind} n")];
@@ -179,9 +178,9 @@ fn counters_show_all_who_incremented_them() {
     assert_eq!(found(model, &replaced, &[("n", "1 2")]), []);
 }
 
-/// Beyond a few writers, who wrote both of two items is looked up instead of walked through.
+/// With many writers, the common writers of two items are looked up instead of visited.
 #[test]
-fn long_counters_read_in_pairs_are_compared_by_who_wrote_both() {
+fn long_counters_read_in_pairs_are_compared_by_common_writers() {
     let count = 40;
     let both: Vec<usize> = vec![5, 20];
     let mut transactions: Vec<String> = (1..=count)
@@ -220,7 +219,7 @@ fn imp_and_pmp_are_two_versions_of_one_item() {
         [Phenomenon::ItemManyPreceders]
     );
     assert_eq!(found(model, &["w x", "r x 1; r x 1"], &[]), []);
-    // Who only reads loses nobody's update.
+    // A transaction that only reads loses no update.
     let serial = found(Model::Serializable, &["w x", "r x; r x 1"], &[]);
     assert!(!serial.contains(&Phenomenon::LostUpdate), "{serial:?}");
     let rows = "w t:5";
@@ -253,7 +252,7 @@ fn imp_and_pmp_are_two_versions_of_one_item() {
 }
 
 #[test]
-fn lost_updates_are_lost_where_a_snapshot_is_asked() {
+fn lost_updates_violate_snapshot_isolation() {
     let lost = ["r x; w x", "r x; w x"];
     assert_eq!(
         found(Model::Snapshot, &lost, &[("x", "1 2")]),
@@ -312,7 +311,7 @@ fn g2_is_a_longer_skew() {
         ),
         []
     );
-    // A range that lacks what another puts there, each in the other's.
+    // Two ranges that each lack the row that the other transaction inserts.
     let phantoms = ["s t 3 7; ins t:5", "s t 3 7; ins t:6"];
     assert_eq!(
         found(Model::Serializable, &phantoms, &[]),
@@ -341,15 +340,15 @@ fn a_long_fork_divides_snapshots_from_update_serializability() {
     assert_eq!(found(Model::Snapshot, &agreed, &[]), []);
 }
 
-/// Those who write are in an order, and a reader saw what no order of them has.
+/// The writers are serializable, and a reader saw a state that no order of them produces.
 #[test]
-fn g_update_is_a_readers_circle_with_those_who_write() {
+fn g_update_is_a_cycle_of_one_reader_with_writers() {
     let model = Model::UpdateSerializable;
     let torn = ["r y; w x", "w y", "r y 2; r x"];
     assert_eq!(found(model, &torn, &[]), [Phenomenon::GUpdate]);
     assert_eq!(found(model, &["r y; w x", "w y", "r y 2; r x 1"], &[]), []);
     assert_eq!(found(model, &["r y; w x", "w y", "r y; r x 1"], &[]), []);
-    // The same with others in between, who are on the reader's way or beside it.
+    // The same with other transactions on the reader's path or beside it.
     let far = [
         "r y; w x",
         "w a",
@@ -379,7 +378,7 @@ fn g_update_is_a_readers_circle_with_those_who_write() {
 }
 
 #[test]
-fn real_time_closes_a_circle() {
+fn real_time_closes_a_cycle() {
     let stale = ["a 1 2 | w x", "b 3 4 | r x"];
     assert_eq!(
         found(Model::StrictSerializable, &stale, &[]),
@@ -422,14 +421,14 @@ fn causes_come_before_their_effects() {
         found(model, &["w x", "r x 1; w y", "r y 2; r x 1"], &[]),
         []
     );
-    // A session's earlier transactions are causes, too.
+    // A session's earlier transactions are dependencies, too.
     let session = ["a | w x", "a | w y", "b | r y 2; r x"];
     assert_eq!(found(model, &session, &[]), [Phenomenon::MissingDependency]);
     assert_eq!(
         found(model, &["a | w x", "c | w y", "b | r y 2; r x"], &[]),
         []
     );
-    // An effect before its cause: it read what its own session did later.
+    // An effect before its cause: a read of a later write of the same session.
     let circle = ["a | r x 2", "a | w x"];
     assert_eq!(found(model, &circle, &[]), [Phenomenon::CausalCycle]);
     assert_eq!(found(model, &["a | r x", "a | w x"], &[]), []);
@@ -441,13 +440,13 @@ fn sessions_read_no_older_versions_than_before() {
     let back = ["a | w x", "b | r x 1", "b | r x"];
     assert_eq!(found(model, &back, &[]), [Phenomenon::NonMonotonicReads]);
     assert_eq!(found(model, &["a | w x", "b | r x", "b | r x 1"], &[]), []);
-    // Another session may be behind.
+    // Another session may read older versions.
     assert_eq!(found(model, &["a | w x", "b | r x 1", "c | r x"], &[]), []);
     // The newest of what one transaction saw counts, in whichever order it saw it.
     let mixed = ["a | w x", "a | w x", "b | r x 2; r x", "b | r x 1"];
     let mixed = found(model, &mixed, &[("x", "1 2")]);
     assert_eq!(mixed, [Phenomenon::NonMonotonicReads]);
-    // What was seen is remembered over those that did not look.
+    // The last read counts across transactions that did not read the item.
     let later = ["a | w x", "a | w x", "b | r x 2", "b | r y", "b | r x 1"];
     assert_eq!(
         found(model, &later, &[("x", "1 2")]),
@@ -481,7 +480,7 @@ fn sessions_write_in_their_order() {
     );
     let apart = ["a | w x", "b | w x"];
     assert_eq!(found(model, &apart, &[("x", "2 1")]), []);
-    // What commutes has no order.
+    // Writes that commute are unordered.
     assert_eq!(
         found(model, &["a | inc x", "a | inc x"], &[("x", "2 1")]),
         []

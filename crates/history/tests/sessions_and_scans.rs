@@ -1,4 +1,4 @@
-//! What a session has written stays written for it; what a scan has not found is held against it.
+//! A session's later reads include its writes; a row that a scan missed counts against it.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn the_last_of_a_sessions_writes_is_the_one_that_it_must_read() {
     assert_eq!(reads("T1"), [Phenomenon::MissingYourWrites]);
 }
 
-/// A transaction writes an item and inserts a row; a reader has the item and not the row.
+/// A transaction writes an item and inserts a row; a reader reads the item and misses the row.
 #[test]
 fn a_scan_that_lacks_the_row_of_what_was_read_is_fractured() {
     let judge = |scan: &str| {
@@ -46,8 +46,8 @@ fn a_scan_that_lacks_the_row_of_what_was_read_is_fractured() {
     assert_eq!(lacking, [Phenomenon::PredicateManyPreceders]);
 }
 
-/// What a scan passed over may not have been there yet, or not any more. Where both are possible nothing
-/// is concluded, and that is said.
+/// A row that a scan missed may not have existed yet, or no longer. If both are possible, nothing is concluded, and
+/// the case is counted.
 #[test]
 fn absences_that_cannot_be_judged_are_counted() {
     let scan = |found: &str| {

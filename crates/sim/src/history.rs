@@ -17,8 +17,8 @@ use std::io::{self, Write as Sink};
 
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId, PlannedApplication, Work};
 use anabranch_history::record::{
-    self, AssignmentOrder, Header, Operation, Outcome, Place, Scan, Transaction, VersionName,
-    Write, WriteKind,
+    self, AssignmentOrder, Header, Operation, Outcome, PartitionSequence, Scan, Transaction,
+    VersionName, Write, WriteKind,
 };
 use anabranch_history::{
     Anomaly, History, HistoryBuilder, HistoryError, HistoryWriter, Model, Unsuitable, Verdict,
@@ -265,7 +265,7 @@ fn in_one_line(anomaly: &Anomaly) -> String {
     let steps: Vec<&str> = anomaly
         .steps
         .iter()
-        .map(|step| step.words.as_str())
+        .map(|step| step.reason.as_str())
         .collect();
     format!("{}: {}", anomaly.phenomenon, steps.join("; "))
 }
@@ -422,7 +422,7 @@ impl<'r> InstalledIndex<'r> {
     fn writes(&self, timestamp: Timestamp) -> Vec<Operation> {
         let installed = self.written.get(&timestamp).into_iter().flatten();
         let changes = installed.flat_map(|(partition, one)| {
-            let at = Some(Place {
+            let at = Some(PartitionSequence {
                 partition: self.place_of(*partition),
                 sequence: one.sequence.0,
             });
@@ -460,7 +460,7 @@ impl<'r> InstalledIndex<'r> {
         }
         let is_single = self.scope == VersionScope::OneCluster;
         let sequence = recorded.state.sequence().filter(|_| is_single);
-        let at = sequence.map(|sequence| Place {
+        let at = sequence.map(|sequence| PartitionSequence {
             partition: self.place_of(partition),
             sequence,
         });

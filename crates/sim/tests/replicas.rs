@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_history::record::{Operation, Outcome, Place};
+use anabranch_history::record::{Operation, Outcome, PartitionSequence};
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::{
     Case, CaseError, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Report, Verdict,
@@ -237,7 +237,8 @@ fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
             let ended = transaction.completed.unwrap_or(u64::MAX);
             meanwhile.contains(&ended) && transaction.outcome == Outcome::Committed
         });
-        let at = |place: &Option<Place>| place.is_some_and(|place| place.partition == 1);
+        let at =
+            |place: &Option<PartitionSequence>| place.is_some_and(|place| place.partition == 1);
         let touches = |operation: &Operation| match operation {
             Operation::Read(read) => at(&read.at),
             Operation::Write(write) => at(&write.at),

@@ -166,7 +166,7 @@ fn anomaly(anomaly: &Anomaly) -> Value {
             "to": anomaly.transactions[step.to].name,
             "dependency": step.dependency.name(),
             "item": step.item,
-            "words": step.words,
+            "reason": step.reason,
         })
     });
     json!({

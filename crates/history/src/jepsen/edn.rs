@@ -1,8 +1,7 @@
-//! EDN, as far as Jepsen writes it: Clojure's data as text.
+//! A parser for the part of EDN (Clojure's data notation) that Jepsen writes.
 //!
-//! A reader of its own, since errors have to name the line and no more than this is needed: nil,
-//! booleans, numbers, strings, characters, keywords, symbols, lists, vectors, maps, sets, tagged
-//! values, comments. Numbers are kept as text: they only name things here.
+//! It covers nil, booleans, numbers, strings, characters, keywords, symbols, lists, vectors, maps, sets, tagged
+//! values and comments. Errors name the line. Numbers are kept as text, since they only name things.
 
 use std::fmt;
 
@@ -22,7 +21,7 @@ pub(super) enum Edn {
 }
 
 impl Edn {
-    /// What stands at a keyword.
+    /// The value of a keyword in a map.
     pub(super) fn get(&self, key: &str) -> Option<&Edn> {
         let Edn::Map(entries) = self else { return None };
         let is_it = |(name, _): &&(Edn, Edn)| matches!(name, Edn::Keyword(name) if name == key);
@@ -66,10 +65,10 @@ impl fmt::Display for Edn {
     }
 }
 
-/// How deeply values may lie in each other.
+/// The deepest nesting of values.
 const DEPTH_MAX: u32 = 64;
 
-/// Reads values one after the other.
+/// Reads a sequence of values.
 pub(super) struct EdnReader<'t> {
     text: &'t str,
     at: usize,
@@ -85,19 +84,19 @@ impl<'t> EdnReader<'t> {
         }
     }
 
-    /// The line that the next value begins on.
+    /// The line on which the next value begins.
     pub(super) fn line(&mut self) -> u64 {
         self.skip();
         self.line
     }
 
-    /// Whether there is nothing more.
+    /// Whether the input is exhausted.
     pub(super) fn is_at_end(&mut self) -> bool {
         self.skip();
         self.at == self.text.len()
     }
 
-    /// Whether the next thing is this character; then it is taken.
+    /// Consumes this character if it is next. Returns whether it was.
     pub(super) fn take(&mut self, character: char) -> bool {
         self.skip();
         let is_it = self.peek() == Some(character);
@@ -115,7 +114,7 @@ impl<'t> EdnReader<'t> {
     fn nested(&mut self, depth: u32) -> Result<Edn, HistoryError> {
         self.skip();
         let Some(depth) = depth.checked_sub(1) else {
-            return Err(self.invalid("values lie too deeply in each other"));
+            return Err(self.invalid("values are nested too deeply"));
         };
         match self.peek() {
             None => Err(self.cut_short()),
@@ -140,14 +139,14 @@ impl<'t> EdnReader<'t> {
                 Ok(Edn::Atom(self.text[start..self.at].to_string()))
             }
             Some(_) => match self.token() {
-                "" => Err(self.invalid("a bracket that nothing has opened")),
+                "" => Err(self.invalid("a closing bracket that nothing has opened")),
                 "nil" => Ok(Edn::Nil),
                 token => Ok(Edn::Atom(token.to_string())),
             },
         }
     }
 
-    /// A set, or a value with a tag, which says nothing that is needed.
+    /// A set, or a tagged value, whose tag is ignored.
     fn dispatched(&mut self, depth: u32) -> Result<Edn, HistoryError> {
         self.advance();
         if self.peek() == Some('{') {
@@ -210,14 +209,14 @@ impl<'t> EdnReader<'t> {
         &self.text[start..self.at]
     }
 
-    /// Passes blanks, commas, comments and discarded values.
+    /// Skips blanks, commas, comments and discarded values.
     fn skip(&mut self) {
         loop {
             match self.peek() {
                 Some(';') => while self.advance().is_some_and(|character| character != '\n') {},
                 Some('#') if self.text[self.at..].starts_with("#_") => {
                     self.at += 2;
-                    // What is wrong in it shows where it ends.
+                    // An error in it shows where it ends.
                     if self.nested(DEPTH_MAX).is_err() {
                         return;
                     }

@@ -1,24 +1,24 @@
-//! Lists that grow at their end: a read tells its version and all before it.
+//! Append-only lists: a read reveals its version and all earlier ones.
 //!
-//! The longest list read of a key is its version order, and every other read of it must be a
-//! prefix (Elle: traceability). Appends that nobody read come after what was read, in no
-//! known order among each other. Elements must be unique for each key.
+//! The longest list read of a key is its version order, and every other read must be a prefix of it (Elle:
+//! traceability). Appends that no transaction read come after the ones that were read, in no known order. Elements
+//! must be unique for each key.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_words};
+use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_operations};
 use crate::error::{HistoryError, Problem};
 use crate::graph::Dependency;
-use crate::history::{DirectKind, History, TransactionNumber};
+use crate::history::{DirectAnomalyKind, History, TransactionNumber};
 use crate::record::{Operation, Outcome, Read, VersionName, Write, WriteKind};
 
-/// Who appended an element.
+/// The append of an element.
 #[derive(Clone, Copy)]
 struct Element {
     call: usize,
-    /// Counted from 1 among the call's appends to the key.
+    /// The number among the call's appends to the key, from 1.
     ordinal: u32,
     last: bool,
 }
@@ -26,8 +26,8 @@ struct Element {
 /// Elements by key.
 type Elements<'c> = FxHashMap<&'c str, FxHashMap<&'c str, Element>>;
 
-/// A read of a state that others left.
-struct Outside<'c> {
+/// A read of the state left by other transactions (an external read).
+struct ExternalRead<'c> {
     call: usize,
     step: usize,
     key: &'c str,
@@ -38,14 +38,14 @@ struct Outside<'c> {
 pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
     let elements = elements(calls)?;
     let mut notes = Notes::default();
-    let mut reads = outside_reads(calls, &elements, &mut notes)?;
+    let mut reads = external_reads(calls, &elements, &mut notes)?;
     let longest = longest(&reads);
     reads.retain(|read| {
         let (other, list) = longest[read.key];
         let fits = list.starts_with(read.list);
         if !fits {
             notes.add(
-                DirectKind::IncompatibleOrder,
+                DirectAnomalyKind::IncompatibleOrder,
                 read.call,
                 read.key,
                 Some(other),
@@ -63,7 +63,7 @@ pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
     let mut history = inference.history(&reads)?;
     inference.add_edges(&reads, &mut history);
     notes.into_history(&mut history);
-    keep_words(&mut history, calls);
+    keep_operations(&mut history, calls);
     Ok(history)
 }
 
@@ -108,12 +108,12 @@ fn elements(calls: &[Call]) -> Result<Elements<'_>, HistoryError> {
     Ok(elements)
 }
 
-/// What committed transactions read of others' appends.
-fn outside_reads<'c>(
+/// The external reads of committed transactions.
+fn external_reads<'c>(
     calls: &'c [Call],
     elements: &Elements<'c>,
     notes: &mut Notes,
-) -> Result<Vec<Outside<'c>>, HistoryError> {
+) -> Result<Vec<ExternalRead<'c>>, HistoryError> {
     let mut reads = Vec::new();
     for (number, call) in calls.iter().enumerate() {
         if call.outcome != Outcome::Committed {
@@ -140,16 +140,16 @@ fn outside_reads<'c>(
             };
             let own = own.get(key.as_str()).map_or(&[][..], Vec::as_slice);
             let Some(before) = without_end(list, own) else {
-                notes.add(DirectKind::Internal, number, key, None);
+                notes.add(DirectAnomalyKind::Internal, number, key, None);
                 continue;
             };
-            let read = Outside {
+            let read = ExternalRead {
                 call: number,
                 step: place,
                 key,
                 list: before,
             };
-            if judge(&read, call, calls, elements, notes)? {
+            if check_element(&read, call, calls, elements, notes)? {
                 reads.push(read);
             }
         }
@@ -157,7 +157,7 @@ fn outside_reads<'c>(
     Ok(reads)
 }
 
-/// The list without the reader's own elements at its end; nothing if they are not there.
+/// The list without the reader's own elements at its end; `None` if they are missing.
 fn without_end<'l>(list: &'l [String], own: &[&str]) -> Option<&'l [String]> {
     let before = list.len().checked_sub(own.len())?;
     let same = list[before..]
@@ -167,9 +167,9 @@ fn without_end<'l>(list: &'l [String], own: &[&str]) -> Option<&'l [String]> {
     same.then_some(&list[..before])
 }
 
-/// Looks at each element of a list; whether it says anything of the order.
-fn judge(
-    read: &Outside<'_>,
+/// Checks each element of a list. Returns whether the list determines an order.
+fn check_element(
+    read: &ExternalRead<'_>,
     call: &Call,
     calls: &[Call],
     elements: &Elements<'_>,
@@ -185,7 +185,7 @@ fn judge(
             return Err(contradiction(
                 call.line,
                 format!(
-                    "{} read {element} in {}, which nobody appended",
+                    "{} read {element} in {}, which no transaction appended",
                     call.name,
                     item(read.key)
                 ),
@@ -193,7 +193,7 @@ fn judge(
         };
         if !seen.insert(element) {
             notes.add(
-                DirectKind::DuplicateElement,
+                DirectAnomalyKind::DuplicateElement,
                 read.call,
                 read.key,
                 Some(known.call),
@@ -201,13 +201,13 @@ fn judge(
             return Ok(false);
         }
         if known.call == read.call {
-            notes.add(DirectKind::Internal, read.call, read.key, None);
+            notes.add(DirectAnomalyKind::Internal, read.call, read.key, None);
             return Ok(false);
         }
         if calls[known.call].is_aborted() && aborted.is_none() {
             aborted = Some(known.call);
             notes.add(
-                DirectKind::AbortedRead,
+                DirectAnomalyKind::AbortedRead,
                 read.call,
                 read.key,
                 Some(known.call),
@@ -217,8 +217,8 @@ fn judge(
     Ok(true)
 }
 
-/// The longest list read of each key, and who read it first.
-fn longest<'c>(reads: &[Outside<'c>]) -> BTreeMap<&'c str, (usize, &'c [String])> {
+/// The longest list read of each key, and its first reader.
+fn longest<'c>(reads: &[ExternalRead<'c>]) -> BTreeMap<&'c str, (usize, &'c [String])> {
     let mut longest: BTreeMap<&str, (usize, &[String])> = BTreeMap::new();
     for read in reads {
         let known = longest.entry(read.key).or_insert((read.call, read.list));
@@ -242,8 +242,8 @@ impl<'c> Inference<'c> {
         self.elements[key][element]
     }
 
-    /// What is `:ok`, and what may have been and was read.
-    fn committed(&self, reads: &[Outside<'c>]) -> Vec<bool> {
+    /// Marks calls as committed: `:ok`, or unknown and read.
+    fn committed(&self, reads: &[ExternalRead<'c>]) -> Vec<bool> {
         let is_ok = |call: &Call| call.outcome == Outcome::Committed;
         let mut committed: Vec<bool> = self.calls.iter().map(is_ok).collect();
         for read in reads {
@@ -255,7 +255,7 @@ impl<'c> Inference<'c> {
         committed
     }
 
-    /// A key's elements as they were read, without those of aborted transactions.
+    /// A key's elements in the order read, without those of aborted transactions.
     fn trace(&self, key: &str) -> Vec<Element> {
         let list = self.longest.get(key).map_or(&[][..], |(_, list)| list);
         let elements = list.iter().map(|element| self.element(key, element));
@@ -264,7 +264,7 @@ impl<'c> Inference<'c> {
             .collect()
     }
 
-    fn history(&self, reads: &[Outside<'c>]) -> Result<History, HistoryError> {
+    fn history(&self, reads: &[ExternalRead<'c>]) -> Result<History, HistoryError> {
         let mut orders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut unread: FxHashMap<(&str, usize), bool> = FxHashMap::default();
         for key in self
@@ -308,7 +308,7 @@ impl<'c> Inference<'c> {
             let several = unread.get(&(key.as_str(), call)) == Some(&true);
             Some(Operation::Write(Write {
                 item: item(key),
-                // Of several that nobody read the order is not known: they commute.
+                // The order of unread appends is not known: they commute.
                 kind: match several {
                     true => WriteKind::Increment,
                     false => WriteKind::Append,
@@ -320,8 +320,8 @@ impl<'c> Inference<'c> {
         assemble("list-append", calls, committed, operation, orders)
     }
 
-    /// The version is the last element's of a transaction that has committed.
-    fn read(&self, read: &Outside<'c>) -> Operation {
+    /// The version is that of the last element by a committed transaction.
+    fn read(&self, read: &ExternalRead<'c>) -> Operation {
         let elements = read.list.iter().rev().map(|e| self.element(read.key, e));
         let mut committed = elements.filter(|element| self.committed[element.call]);
         Operation::Read(Read {
@@ -334,9 +334,9 @@ impl<'c> Inference<'c> {
         })
     }
 
-    /// What elements tell that were not their writer's last: between others' elements, they are
-    /// writes that were not kept apart.
-    fn add_edges(&self, reads: &[Outside<'c>], history: &mut History) {
+    /// Adds the dependencies of elements that are not their writer's last: writes between which other transactions
+    /// wrote.
+    fn add_edges(&self, reads: &[ExternalRead<'c>], history: &mut History) {
         for key in self.longest.keys() {
             let Some(item) = history.items.find(&item(key)) else {
                 continue;

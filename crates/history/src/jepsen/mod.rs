@@ -1,16 +1,14 @@
-//! Histories of Jepsen's, in EDN: `list-append` and `rw-register`.
+//! Jepsen histories in EDN: `list-append` and `rw-register`.
 //!
-//! Nobody tells which version a read returned or in which order versions came: both are inferred
-//! from values, as Elle does (Kingsbury and Alvaro, *Elle: Inferring Isolation Anomalies from
-//! Experimental Observations*, VLDB 2020). So this is a second judgement, which trusts no store.
-//! [`list_append`] finds the whole order of what has been read; [`rw_register`] finds what reads
-//! before writes tell of it, and nothing more is concluded.
+//! Such a history names neither the version that a read returned nor the order of versions. Both are inferred from
+//! values, as Elle does (Kingsbury and Alvaro, *Elle: Inferring Isolation Anomalies from Experimental Observations*,
+//! VLDB 2020), so the judgement is independent of the store. [`list_append`] recovers the whole order of the versions
+//! read; [`rw_register`] recovers the order that reads before writes imply, and concludes nothing more.
 //!
-//! An operation is a map with `:type` (`:invoke`, `:ok`, `:fail`, `:info`), `:f :txn`, `:process`
-//! and `:value`, a vector of `[:r key value]`, `[:append key element]` and `[:w key value]`.
-//! Whatever is not a `:txn` (a nemesis, say) is passed over. `:ok` has committed, `:fail` has not,
-//! `:info` and what was never completed may have. Where there are no invocations at all, as in
-//! examples that people write, nothing is known of real time.
+//! An operation is a map with `:type` (`:invoke`, `:ok`, `:fail`, `:info`), `:f :txn`, `:process` and `:value`, a
+//! vector of `[:r key value]`, `[:append key element]` and `[:w key value]`. Operations other than `:txn` (such as a
+//! nemesis's) are skipped. `:ok` is committed and `:fail` aborted; `:info` and missing completions may be either.
+//! Without any invocation, as in examples written by people, the history has no real time.
 
 mod edn;
 mod list_append;
@@ -22,11 +20,11 @@ use rustc_hash::FxHashMap;
 
 use crate::builder::HistoryBuilder;
 use crate::error::{HistoryError, Problem};
-use crate::history::{Direct, DirectKind, History, ItemNumber, TransactionNumber};
+use crate::history::{DirectAnomaly, DirectAnomalyKind, History, ItemNumber, TransactionNumber};
 use crate::record::{Header, Operation, Order, Outcome, Transaction};
 use edn::{Edn, EdnReader};
 
-/// Whether a file that begins so is one of Jepsen's.
+/// Whether a file with this beginning is a Jepsen history.
 pub(crate) fn begins(start: &[u8]) -> bool {
     let mut text = start.trim_ascii_start().iter();
     match (text.next(), text.find(|byte| !byte.is_ascii_whitespace())) {
@@ -36,7 +34,7 @@ pub(crate) fn begins(start: &[u8]) -> bool {
     }
 }
 
-/// Reads one.
+/// Reads a Jepsen history.
 pub(crate) fn read(mut input: impl BufRead) -> Result<History, HistoryError> {
     let mut text = String::new();
     if let Err(error) = input.read_to_string(&mut text) {
@@ -55,7 +53,7 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<History, HistoryError> {
     match (appends, writes) {
         (Some(append), Some(write)) => Err(contradiction(
             append.line.max(write.line),
-            "it appends to lists and writes registers; a history does one of the two".into(),
+            "the history appends to lists and writes registers; it must be one of the two".into(),
         )),
         (None, Some(_)) => rw_register::infer(&calls),
         _ => list_append::infer(&calls),
@@ -89,7 +87,7 @@ enum Found {
 /// A transaction, from its invocation to its completion.
 #[derive(Clone, Debug)]
 struct Call {
-    /// Where its completion stands, or its invocation.
+    /// The line of its completion, or else of its invocation.
     line: u64,
     name: String,
     process: Option<String>,
@@ -108,7 +106,7 @@ impl Call {
         matches!(self.outcome, Outcome::Aborted(_))
     }
 
-    /// What the history's builder takes, still without operations.
+    /// The transaction without its operations.
     fn transaction(&self) -> Transaction {
         Transaction {
             id: self.name.clone(),
@@ -121,8 +119,8 @@ impl Call {
     }
 }
 
-/// The history of calls: of each step, named by its call's number and its place, what `operation`
-/// makes of it, if anything. `orders` has for each key the calls that wrote it.
+/// Builds the history of calls. `operation` converts a step, named by the numbers of its call and of the step within
+/// it; `orders` gives the writers of each key in order.
 fn assemble<'c>(
     workload: &str,
     calls: &'c [Call],
@@ -227,7 +225,9 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
             if open.insert(process.clone(), calls.len()).is_some() {
                 return Err(contradiction(
                     event.line,
-                    format!("process {process} invokes while its last transaction is under way"),
+                    format!(
+                        "process {process} invokes a transaction while its last one is under way"
+                    ),
                 ));
             }
             calls.push(Call {
@@ -246,7 +246,7 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
             None if invokes => {
                 return Err(contradiction(
                     event.line,
-                    format!("process {process} completes what it has not invoked"),
+                    format!("process {process} completes a transaction that it has not invoked"),
                 ));
             }
             None => {
@@ -265,7 +265,9 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
         if invokes && let Some(other) = other_writes(&call.steps, &event.steps) {
             return Err(contradiction(
                 event.line,
-                format!("process {process} completes with {other} what it has invoked otherwise"),
+                format!(
+                    "process {process} completes with {other} a transaction that it invoked with other writes"
+                ),
             ));
         }
         call.line = event.line;
@@ -289,13 +291,13 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
     Ok(calls)
 }
 
-/// What a completion says to have been written and its invocation does not, or the other way round; if
-/// it repeats its steps at all.
+/// A write that only one of invocation and completion contains; `None` if they agree, or if the completion repeats no
+/// steps.
 fn other_writes(invoked: &[MicroOp], completed: &[MicroOp]) -> Option<String> {
     if completed.is_empty() {
         return None;
     }
-    let words = |steps: &[MicroOp]| -> Vec<String> {
+    let writes_of = |steps: &[MicroOp]| -> Vec<String> {
         let written = steps.iter().filter_map(|step| match step {
             MicroOp::Append { key, element } => Some(format!(":append {key} {element}")),
             MicroOp::Write { key, value } => Some(format!(":w {key} {value}")),
@@ -303,7 +305,7 @@ fn other_writes(invoked: &[MicroOp], completed: &[MicroOp]) -> Option<String> {
         });
         written.collect()
     };
-    let (invoked, completed) = (words(invoked), words(completed));
+    let (invoked, completed) = (writes_of(invoked), writes_of(completed));
     if invoked == completed {
         return None;
     }
@@ -428,7 +430,7 @@ fn micro_op(step: &Edn) -> Result<MicroOp, String> {
     }
 }
 
-/// What a key is called in explanations.
+/// The name of a key in explanations.
 fn item(key: &str) -> String {
     format!("key {}", key.trim_start_matches(':'))
 }
@@ -440,12 +442,12 @@ fn header(workload: &str) -> Header {
     }
 }
 
-/// What single reads show, until the history has numbers for its items.
+/// Phenomena of single reads, kept until the history has numbered its items.
 #[derive(Default)]
-struct Notes(Vec<(DirectKind, usize, String, Option<usize>)>);
+struct Notes(Vec<(DirectAnomalyKind, usize, String, Option<usize>)>);
 
 impl Notes {
-    fn add(&mut self, what: DirectKind, call: usize, key: &str, other: Option<usize>) {
+    fn add(&mut self, what: DirectAnomalyKind, call: usize, key: &str, other: Option<usize>) {
         self.0.push((what, call, item(key), other));
     }
 
@@ -454,7 +456,7 @@ impl Notes {
             let Some(item) = history.items.find(&item) else {
                 continue;
             };
-            history.direct.push(Direct {
+            history.direct.push(DirectAnomaly {
                 what,
                 transaction: call as TransactionNumber,
                 item,
@@ -464,8 +466,8 @@ impl Notes {
     }
 }
 
-/// Keeps what each transaction did in Jepsen's words.
-fn keep_words(history: &mut History, calls: &[Call]) {
+/// Keeps each transaction's operations in Jepsen's notation.
+fn keep_operations(history: &mut History, calls: &[Call]) {
     for (number, call) in calls.iter().enumerate() {
         let steps: Vec<(ItemNumber, Box<str>)> = call
             .steps
@@ -475,7 +477,7 @@ fn keep_words(history: &mut History, calls: &[Call]) {
                 Some((item, step.to_string().into()))
             })
             .collect();
-        history.transactions[number].words = steps;
+        history.transactions[number].source_operations = steps;
     }
 }
 

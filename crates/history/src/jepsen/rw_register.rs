@@ -1,42 +1,41 @@
-//! Registers: a read tells its version, and nothing tells the order of versions but transactions
-//! that read one before they wrote another.
+//! Registers: a read reveals its version; only a transaction that reads one version and writes another orders the
+//! two.
 //!
-//! nil comes before every other version of a key. A version that its writer wrote after reading
-//! another one comes after that one (Elle: writes follow reads). So versions form a forest,
-//! and what lies in different branches is not ordered: [`crate::inferred`] draws the graph of it.
+//! nil precedes every other version of a key. A version follows the one that its writer had read (Elle: writes follow
+//! reads). The versions form a forest, and different branches are unordered: [`crate::inferred`] builds its graph.
 //! Values must be unique for each key.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_words};
+use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_operations};
 use crate::error::{HistoryError, Problem};
-use crate::history::{DirectKind, History, Position};
+use crate::history::{DirectAnomalyKind, History, Position};
 use crate::inferred::Forest;
 use crate::record::{Operation, Outcome, Read, VersionName, Write};
 
-/// Who wrote a value.
+/// The write of a value.
 #[derive(Clone, Copy)]
-struct Written {
+struct WrittenValue {
     call: usize,
-    /// Counted from 1 among the call's writes of the key.
+    /// The number among the call's writes of the key, from 1.
     ordinal: u32,
 }
 
-/// A read of what others left: nothing is nil.
-struct Outside<'c> {
+/// A read of the state left by other transactions (an external read); `None` is nil.
+struct ExternalRead<'c> {
     call: usize,
     step: usize,
     key: &'c str,
-    version: Option<Written>,
+    version: Option<WrittenValue>,
 }
 
 /// Infers a history from registers.
 pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
     let written = written(calls)?;
     let mut notes = Notes::default();
-    let reads = outside_reads(calls, &written, &mut notes)?;
+    let reads = external_reads(calls, &written, &mut notes)?;
     let mut committed: Vec<bool> = calls
         .iter()
         .map(|call| call.outcome == Outcome::Committed)
@@ -77,11 +76,11 @@ pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
     }
     history.forest = Some(forest);
     notes.into_history(&mut history);
-    keep_words(&mut history, calls);
+    keep_operations(&mut history, calls);
     Ok(history)
 }
 
-fn written(calls: &[Call]) -> Result<FxHashMap<(&str, &str), Written>, HistoryError> {
+fn written(calls: &[Call]) -> Result<FxHashMap<(&str, &str), WrittenValue>, HistoryError> {
     let mut written = FxHashMap::default();
     for (number, call) in calls.iter().enumerate() {
         let mut ordinals: FxHashMap<&str, u32> = FxHashMap::default();
@@ -91,7 +90,7 @@ fn written(calls: &[Call]) -> Result<FxHashMap<(&str, &str), Written>, HistoryEr
             };
             let ordinal = ordinals.entry(key).or_default();
             *ordinal += 1;
-            let new = Written {
+            let new = WrittenValue {
                 call: number,
                 ordinal: *ordinal,
             };
@@ -114,12 +113,12 @@ fn written(calls: &[Call]) -> Result<FxHashMap<(&str, &str), Written>, HistoryEr
     Ok(written)
 }
 
-/// What committed transactions read of others' writes.
-fn outside_reads<'c>(
+/// The external reads of committed transactions.
+fn external_reads<'c>(
     calls: &'c [Call],
-    written: &FxHashMap<(&str, &str), Written>,
+    written: &FxHashMap<(&str, &str), WrittenValue>,
     notes: &mut Notes,
-) -> Result<Vec<Outside<'c>>, HistoryError> {
+) -> Result<Vec<ExternalRead<'c>>, HistoryError> {
     let mut reads = Vec::new();
     for (number, call) in calls.iter().enumerate() {
         if call.outcome != Outcome::Committed {
@@ -146,7 +145,7 @@ fn outside_reads<'c>(
             };
             if let Some(own) = own.get(key.as_str()) {
                 if value.is_none_or(|value| value != own) {
-                    notes.add(DirectKind::Internal, number, key, None);
+                    notes.add(DirectAnomalyKind::Internal, number, key, None);
                 }
                 continue;
             }
@@ -157,16 +156,16 @@ fn outside_reads<'c>(
                         let (name, item) = (&call.name, item(key));
                         contradiction(
                             call.line,
-                            format!("{name} read {value} in {item}, which nobody wrote"),
+                            format!("{name} read {value} in {item}, which no transaction wrote"),
                         )
                     },
                 )?),
             };
             if version.is_some_and(|version| version.call == number) {
-                notes.add(DirectKind::Internal, number, key, None);
+                notes.add(DirectAnomalyKind::Internal, number, key, None);
                 continue;
             }
-            reads.push(Outside {
+            reads.push(ExternalRead {
                 call: number,
                 step: place,
                 key,
@@ -177,12 +176,12 @@ fn outside_reads<'c>(
     Ok(reads)
 }
 
-/// For each key its committed writers, each behind the one whose version it had read: the writer,
-/// and the position of that version; 0 is nil, and where nothing is known.
+/// The committed writers of each key, each after the writer of the version that it had read, with the position of
+/// that version; 0 is nil, or unknown.
 fn branches<'c>(
     calls: &'c [Call],
     committed: &[bool],
-    reads: &[Outside<'c>],
+    reads: &[ExternalRead<'c>],
 ) -> BTreeMap<&'c str, Vec<(usize, Position)>> {
     let mut before: FxHashMap<(&str, usize), usize> = FxHashMap::default();
     for read in reads {
@@ -209,7 +208,7 @@ fn branches<'c>(
         let mut placed: FxHashMap<usize, Position> = FxHashMap::default();
         let mut branch = Vec::with_capacity(writers.len());
         for writer in writers {
-            // From the writer back to the first that has a place; then forward again.
+            // From the writer back to the first placed one, then forward again.
             let mut path = vec![writer];
             while let Some(last) = path.last()
                 && !placed.contains_key(last)

@@ -1,15 +1,14 @@
-//! Histories of a few lines, and what a model finds in them.
+//! Short histories, and the phenomena that a model finds in them.
 
 // Each test uses its part of it.
 #![allow(dead_code)]
 
 use anabranch_history::{History, Model, Phenomenon, check};
 
-/// The history of these transactions, each a line of its own, with these orders of versions: `1 2` for
-/// T1's before T2's.
+/// The history of these transactions, one for each line, with these version orders: `1 2` for T1's before T2's.
 ///
 /// # Panics
-/// When it is none.
+/// If it is not valid.
 pub(crate) fn history(transactions: &[String], orders: &[(&str, &str)]) -> History {
     let mut text = format!("{{\"anabranch_history\":1}}\n{}", transactions.concat());
     for (item, versions) in orders {
@@ -27,7 +26,7 @@ pub(crate) fn history(transactions: &[String], orders: &[(&str, &str)]) -> Histo
     History::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The names of what a model finds.
+/// The names of the phenomena that a model finds.
 pub(crate) fn found(history: &History, model: Model) -> Vec<Phenomenon> {
     let verdict = check(history, model).expect("the history suits the model");
     for anomaly in &verdict.anomalies {

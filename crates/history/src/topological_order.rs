@@ -1,14 +1,14 @@
-//! An order of a graph's vertices in which every edge leads forward, near the order of the file.
+//! A topological order of a graph's vertices, close to the order of the file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::graph::{Graph, Kinds, Vertex};
 
-/// Each vertex's place in a topological order over edges of these kinds between vertices that
-/// `within` allows; nothing for vertices on or behind a cycle, and for others. Of those that may
-/// come next, the one whose transaction comes first in the file does (Kahn 1962, with a heap), so
-/// that places are near to times.
+/// The position of each vertex in a topological order over edges of these kinds between vertices that `within`
+/// allows. `None` for vertices on or after a cycle, and for excluded ones. Among the vertices that may come next, the
+/// one whose transaction is first in the file is taken (Kahn 1962, with a heap), so that positions stay close to
+/// times.
 pub(crate) fn places(
     graph: &Graph,
     kinds: Kinds,
@@ -47,7 +47,7 @@ pub(crate) fn places(
     places
 }
 
-/// A state costs nothing: it comes as soon as it may.
+/// States come as early as possible.
 fn key(graph: &Graph, vertex: Vertex) -> Vertex {
     if graph.is_transaction(vertex) {
         vertex

@@ -1,28 +1,27 @@
-//! What scans did not find: reads of versions that have no place in the range.
+//! Rows that scans missed, as reads of versions outside of the range.
 //!
-//! A scan reads a version of every item that its range is about, the ones that it does not return
-//! included (Adya 1999, §4.1.3; ramp.txt, Definition 3.13: the version set). Of an item that it did
-//! not find it read the version that stood at its sequence or, where the history has no
-//! sequences, the only version that is not in the range; if several are not, nothing is concluded, and
-//! they are counted.
+//! A scan reads a version of every item that its range is about, including items that it does not return (Adya 1999,
+//! §4.1.3; ramp.txt, Definition 3.13: the version set). For an item that it missed, this is the version at the scan's
+//! sequence or, in a history without sequences, the only version outside of the range. If several versions are
+//! outside, nothing is concluded, and the case is counted.
 
 use rustc_hash::FxHashSet;
 
 use crate::builder::ItemOrder;
 use crate::history::{
-    Direct, DirectKind, History, ItemNumber, Position, ReadFact, TransactionNumber,
+    DirectAnomaly, DirectAnomalyKind, History, ItemNumber, Position, ReadFact, TransactionNumber,
 };
 use crate::record::split_item;
 
-/// Adds a read for each item that a committed transaction's scan was about and did not find. Returns of
-/// how many nothing could be concluded, since several versions are not in the range.
+/// Adds a read for each item that a committed transaction's scan was about and missed. Returns the number of items
+/// for which nothing could be concluded.
 pub(crate) fn add(
     history: &History,
     ordered: &[ItemOrder],
     scanners: &[(TransactionNumber, u32)],
     found: &FxHashSet<(u32, ItemNumber)>,
     reads: &mut Vec<(TransactionNumber, ReadFact)>,
-    direct: &mut Vec<Direct>,
+    direct: &mut Vec<DirectAnomaly>,
 ) -> u64 {
     let mut unjudged = 0;
     if history.scans.is_empty() {
@@ -49,7 +48,7 @@ pub(crate) fn add(
                     }
                     match order.visible(at.sequence) {
                         None => Some(0),
-                        // An aborted version takes its row's place; nothing is concluded.
+                        // An aborted version hides the row; nothing is concluded.
                         Some(writer) => history.position(writer, item),
                     }
                 }
@@ -61,16 +60,16 @@ pub(crate) fn add(
             };
             let Some(position) = position else { continue };
             if history.matches(number, item, position) {
-                // It stood there, and the scan has not found it.
-                direct.push(Direct {
-                    what: DirectKind::WrongVersion,
+                // The version lies in the range, and the scan missed it.
+                direct.push(DirectAnomaly {
+                    what: DirectAnomalyKind::WrongVersion,
                     transaction: *transaction,
                     item,
                     other: history.writer(item, position),
                 });
                 continue;
             }
-            if let Some(mut read) = unseen(history, number, item, position) {
+            if let Some(mut read) = absent(history, number, item, position) {
                 read.step = *step;
                 reads.push((*transaction, read));
             }
@@ -79,15 +78,15 @@ pub(crate) fn add(
     unjudged
 }
 
-/// The only version of the item that has no place in the range, the initial one among them.
+/// The only version of the item outside of the range, the initial one included.
 fn only_unmatched(history: &History, scan: u32, item: ItemNumber) -> Option<Position> {
     let count = history.versions_of(item).len() as u32;
     let mut unmatched = (0..=count).filter(|position| !history.matches(scan, item, *position));
     unmatched.next().filter(|_| unmatched.next().is_none())
 }
 
-/// The read of a version that is not in the range. Nothing if no version ever was.
-fn unseen(history: &History, scan: u32, item: ItemNumber, position: Position) -> Option<ReadFact> {
+/// The read of a version outside of the range; `None` if no version is ever inside.
+fn absent(history: &History, scan: u32, item: ItemNumber, position: Position) -> Option<ReadFact> {
     let count = history.versions_of(item).len() as u32;
     let matches = |position: &Position| history.matches(scan, item, *position);
     let next = (position + 1..=count).find(matches);
@@ -102,11 +101,11 @@ fn unseen(history: &History, scan: u32, item: ItemNumber, position: Position) ->
         shown: last.map_or(0, |last| last + 1),
         step: 0,
         scan: Some(scan),
-        unseen: true,
+        absent: true,
     })
 }
 
-/// Where items have been, by space.
+/// The positions of items, by space.
 struct Map {
     /// (space, position, item), sorted by space and position.
     places: Vec<(u32, Box<str>, ItemNumber)>,
@@ -117,7 +116,7 @@ impl Map {
         let mut places = Vec::new();
         for item in 0..history.items.len() as ItemNumber {
             let (own, place) = split_item(history.item(item));
-            // Of a space that nobody scans nothing has to be known.
+            // Spaces without scans are not needed.
             if let Some(space) = history.spaces.find(own)
                 && !history.versions_of(item).is_empty()
             {

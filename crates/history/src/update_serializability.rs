@@ -1,17 +1,17 @@
-//! Update serializability (PL-3U, Adya §4.2.4): those who write are serializable, and each reader
-//! alone with them. Two readers may disagree on the order of independent writers.
+//! Update serializability (PL-3U, Adya §4.2.4): the writers are serializable, and each reader is serializable with
+//! them. Two readers may disagree on the order of independent writers.
 //!
-//! Writers are put into an order that agrees with their graph. A reader whose every antidependency
-//! leads to a later writer than all that it read from cannot be on a cycle; only for the others a
-//! path is searched for, between those two places.
+//! Writers are sorted in an order that agrees with their graph. A reader is on no cycle if every antidependency leads
+//! to a writer after all those that it read from. For the other readers a path between those two positions is
+//! searched.
 
 use crate::check::ALL;
 use crate::graph::{Dependency, Graph, GraphBuilder, Scratch, Vertex};
-use crate::order::places;
 use crate::phenomenon::Phenomenon;
+use crate::topological_order::places;
 use crate::verdict::Findings;
 
-/// Looks at the writers together, then at each reader.
+/// Checks the writers together, then each reader.
 pub(crate) fn check(graph: &Graph, findings: &mut Findings<'_>) {
     let history = findings.history;
     let is_reader =
@@ -32,7 +32,7 @@ pub(crate) fn check(graph: &Graph, findings: &mut Findings<'_>) {
         if is_reader(from) {
             continue;
         }
-        // Vertices on or behind a cycle have no place; they count as latest.
+        // Vertices on or after a cycle have no position; they count as latest.
         let place = places[from as usize].unwrap_or(u32::MAX);
         for edge in graph.edges(from).iter().filter(|edge| is_reader(edge.to)) {
             let latest = &mut sources[edge.to as usize];
@@ -70,7 +70,7 @@ pub(crate) fn check(graph: &Graph, findings: &mut Findings<'_>) {
     }
 }
 
-/// The graph without some transactions.
+/// The graph without the excluded vertices.
 fn without(graph: &Graph, left_out: &dyn Fn(Vertex) -> bool) -> Graph {
     let mut builder = GraphBuilder::like(graph);
     for from in (0..graph.vertices() as Vertex).filter(|from| !left_out(*from)) {
