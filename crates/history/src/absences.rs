@@ -7,10 +7,9 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::builder::ItemOrder;
-use crate::history::{
-    DirectAnomaly, DirectAnomalyKind, History, ItemNumber, Position, ReadFact, TransactionNumber,
-};
+use crate::history::{DirectAnomaly, DirectAnomalyKind, History, ReadFact};
+use crate::item_order::ItemOrder;
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::record::split_item;
 
 /// Adds a read for each item that a committed transaction's scan was about and missed. Returns the number of items

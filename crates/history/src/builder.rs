@@ -4,39 +4,19 @@
 //! history that a faulty run can produce is kept for the checkers: a read of an aborted version, a committed write
 //! that was never installed, an answer that differs from the version installed at its sequence.
 
-use std::io::BufRead;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::{HistoryError, Problem};
-use crate::format::{HistoryReader, Record};
 use crate::history::{
-    DirectAnomaly, DirectAnomalyKind, History, ItemNumber, Names, Position, ReadFact, ScanFact,
-    TransactionFacts, TransactionNumber, VersionFact, WriteFact,
+    DirectAnomaly, DirectAnomalyKind, History, Names, ReadFact, ScanFact, TransactionFacts,
+    VersionFact, WriteFact,
 };
-use crate::jepsen;
+use crate::item_order::{ItemOrder, NamedWrite};
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::record::{
     AssignmentOrder, Header, Operation, Order, Outcome, PartitionSequence, Read, Transaction,
     WriteKind, split_item,
 };
-
-impl History {
-    /// Reads a history: this program's format ([`crate::format`]), or a Jepsen history in EDN.
-    pub fn read(mut input: impl BufRead) -> Result<History, HistoryError> {
-        if input.fill_buf().is_ok_and(jepsen::begins) {
-            return jepsen::read(input);
-        }
-        let mut reader = HistoryReader::new(input)?;
-        let mut builder = HistoryBuilder::new(reader.header().clone());
-        while let Some(record) = reader.next_record()? {
-            match record {
-                Record::Transaction(transaction) => builder.add(reader.line(), transaction)?,
-                Record::Order(order) => builder.add_order(reader.line(), &order)?,
-            }
-        }
-        builder.finish()
-    }
-}
 
 /// Builds a history record by record.
 #[derive(Debug)]
@@ -71,18 +51,6 @@ struct NamedRead {
     scan: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct NamedWrite {
-    transaction: TransactionNumber,
-    item: ItemNumber,
-    kind: WriteKind,
-    at: Option<PartitionSequence>,
-    /// Its index among all writes, by which `places` name it.
-    number: u32,
-    /// This write's number among the transaction's writes of the item, from 1.
-    ordinal: u32,
-}
-
 impl HistoryBuilder {
     /// A history without transactions.
     pub fn new(header: Header) -> HistoryBuilder {
@@ -107,6 +75,9 @@ impl HistoryBuilder {
     }
 
     /// Adds a transaction; errors name `line`.
+    ///
+    /// # Errors
+    /// [`Problem::Contradiction`].
     pub fn add(&mut self, line: u64, transaction: Transaction) -> Result<(), HistoryError> {
         let number = self.transactions.len() as TransactionNumber;
         let name: Box<str> = transaction.id.as_str().into();
@@ -271,6 +242,9 @@ impl HistoryBuilder {
     }
 
     /// Completes the history.
+    ///
+    /// # Errors
+    /// [`Problem::Contradiction`], with the line of the transaction or order that contradicts.
     pub fn finish(mut self) -> Result<History, HistoryError> {
         self.writes
             .sort_by_key(|write| (write.transaction, write.item));
@@ -714,34 +688,6 @@ fn check_found(history: &History, read: &NamedRead) -> Result<(), HistoryError> 
             history.item(read.item)
         ),
     ))
-}
-
-/// The versions of one item.
-#[derive(Debug, Default)]
-pub(crate) struct ItemOrder {
-    /// All installed versions in order, those of aborted transactions included.
-    installed: Vec<(PartitionSequence, NamedWrite)>,
-    /// The last write of each committed writer.
-    committed: Vec<NamedWrite>,
-    /// The version order.
-    versions: Vec<NamedWrite>,
-    /// The writer of the value that a version shows, if it is not the version's own.
-    shows: FxHashMap<TransactionNumber, TransactionNumber>,
-}
-
-impl ItemOrder {
-    /// The newest writer installed up to this sequence, aborted ones included.
-    pub(crate) fn visible(&self, sequence: u64) -> Option<TransactionNumber> {
-        let count = self
-            .installed
-            .partition_point(|(place, _)| place.sequence <= sequence);
-        Some(self.installed[count.checked_sub(1)?].1.transaction)
-    }
-
-    /// The partition that the item is on, if its versions say so.
-    pub(crate) fn partition(&self) -> Option<u16> {
-        self.installed.first().map(|(place, _)| place.partition)
-    }
 }
 
 /// Resolves the version that a read names; `None` if the read adds nothing to the graph.

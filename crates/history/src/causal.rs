@@ -9,11 +9,12 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::dependency::{Commuting, OptionalEdges, serialization_graph};
+use crate::findings::Findings;
 use crate::graph::{Dependency, Graph, Kinds, Scratch, Step, Vertex};
-use crate::history::{History, ItemNumber, Position, TransactionNumber};
+use crate::history::History;
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::phenomenon::Phenomenon;
 use crate::topological_order::places;
-use crate::verdict::Findings;
 
 const CAUSES: Kinds = Kinds::of(&[Dependency::WriteRead, Dependency::Session]);
 

@@ -5,10 +5,13 @@
 
 use crate::Model;
 use crate::dependency::{Commuting, OptionalEdges, serialization_graph};
-use crate::graph::{Dependency, Graph, GraphBuilder, Kinds, Scratch, Step, Vertex};
+use crate::findings::Findings;
+use crate::graph::{
+    ALL, DEPENDENCIES, Dependency, Graph, GraphBuilder, Scratch, Step, TRIES, Vertex, WRITES,
+};
 use crate::history::{DirectAnomalyKind, History};
 use crate::phenomenon::Phenomenon;
-use crate::verdict::{Findings, Verdict};
+use crate::verdict::Verdict;
 use crate::{causal, fracture, inferred, session, update_serializability};
 
 /// The history lacks information that the model requires.
@@ -28,19 +31,6 @@ pub enum Unsuitable {
     #[error("the history has no invocation and completion times, which {0} requires")]
     NoTimes(Model),
 }
-
-/// The number of transactions in a component from which a short cycle is searched.
-pub(crate) const TRIES: usize = 24;
-
-pub(crate) const WRITES: Kinds = Kinds::of(&[Dependency::WriteWrite]);
-pub(crate) const DEPENDENCIES: Kinds = Kinds::of(&[Dependency::WriteWrite, Dependency::WriteRead]);
-pub(crate) const ALL: Kinds = Kinds::of(&[
-    Dependency::WriteWrite,
-    Dependency::WriteRead,
-    Dependency::ReadWrite,
-    Dependency::Session,
-    Dependency::RealTime,
-]);
 
 /// Checks a history against a model.
 ///

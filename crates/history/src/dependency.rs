@@ -11,8 +11,9 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, Graph, GraphBuilder, Vertex};
-use crate::history::{History, ItemNumber, Position, TransactionNumber, VersionFact};
-use crate::inferred::add_version_orders;
+use crate::history::{History, VersionFact};
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
+use crate::partial_order::add_version_orders;
 use crate::record::WriteKind;
 
 /// Which writes of one item are unordered among themselves.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::graph::{Dependency, Step};
-use crate::history::{History, ItemNumber, Position, ReadFact, TransactionNumber};
+use crate::history::{History, ReadFact};
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::phenomenon::Phenomenon;
 use crate::record::WriteKind;
 use crate::verdict::{Anomaly, AnomalyStep, Participant};

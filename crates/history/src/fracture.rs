@@ -14,11 +14,12 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::findings::Findings;
 use crate::graph::{Dependency, Step};
-use crate::history::{History, ItemNumber, Position, ReadFact, TransactionNumber};
+use crate::history::{History, ReadFact};
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::phenomenon::Phenomenon;
 use crate::record::WriteKind;
-use crate::verdict::Findings;
 
 /// The number of shown writers from which they are looked up instead of visited.
 const WALK_MAX: u32 = 16;

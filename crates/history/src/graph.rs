@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::history::ItemNumber;
+use crate::numbers::ItemNumber;
 
 /// A vertex.
 pub(crate) type Vertex = u32;
@@ -48,6 +48,19 @@ impl Kinds {
         self.0 & (1 << kind as u8) != 0
     }
 }
+
+/// The number of transactions in a component from which a short cycle is searched.
+pub(crate) const TRIES: usize = 24;
+
+pub(crate) const WRITES: Kinds = Kinds::of(&[Dependency::WriteWrite]);
+pub(crate) const DEPENDENCIES: Kinds = Kinds::of(&[Dependency::WriteWrite, Dependency::WriteRead]);
+pub(crate) const ALL: Kinds = Kinds::of(&[
+    Dependency::WriteWrite,
+    Dependency::WriteRead,
+    Dependency::ReadWrite,
+    Dependency::Session,
+    Dependency::RealTime,
+]);
 
 /// One edge, without its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::forest::Forest;
 use crate::graph::Dependency;
-use crate::inferred::Forest;
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::record::{Header, PartitionSequence, WriteKind};
-
-/// A transaction, numbered by its place in the file.
-pub(crate) type TransactionNumber = u32;
-/// An item, numbered in order of appearance.
-pub(crate) type ItemNumber = u32;
-/// A version of an item: 0 is the initial one, others count its writers.
-pub(crate) type Position = u32;
 
 /// A recorded history, consistent in itself, ready to be checked.
 #[derive(Debug)]

@@ -128,7 +128,7 @@ pub struct Read {
     /// The newest version that the result includes. `None` is the initial version, which no transaction of the
     /// history wrote.
     pub version: Option<VersionName>,
-    /// The value, for those who read the explanation.
+    /// The value, for explanations.
     pub value: Option<String>,
     /// The state of the item's partition at the read.
     pub at: Option<PartitionSequence>,
@@ -177,7 +177,7 @@ pub struct Write {
     pub item: String,
     /// What kind of write.
     pub kind: WriteKind,
-    /// The value, for those who read the explanation.
+    /// The value, for explanations.
     pub value: Option<String>,
     /// The version's positions in spaces other than the item's own, by space.
     pub positions: BTreeMap<String, String>,

@@ -6,7 +6,8 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::history::{History, TransactionNumber};
+use crate::history::History;
+use crate::numbers::TransactionNumber;
 use crate::record::WriteKind;
 
 /// Counts the committed transactions of a history by kind.

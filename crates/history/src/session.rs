@@ -6,11 +6,12 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::findings::Findings;
 use crate::graph::{Dependency, Step};
-use crate::history::{History, ItemNumber, Position, TransactionNumber};
+use crate::history::History;
+use crate::numbers::{ItemNumber, Position, TransactionNumber};
 use crate::phenomenon::Phenomenon;
 use crate::record::WriteKind;
-use crate::verdict::Findings;
 
 /// A session's last read and write of one item.
 #[derive(Clone, Copy, Default)]

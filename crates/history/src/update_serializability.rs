@@ -5,11 +5,10 @@
 //! to a writer after all those that it read from. For the other readers a path between those two positions is
 //! searched.
 
-use crate::check::ALL;
-use crate::graph::{Dependency, Graph, GraphBuilder, Scratch, Vertex};
+use crate::findings::Findings;
+use crate::graph::{ALL, Dependency, Graph, GraphBuilder, Scratch, Vertex};
 use crate::phenomenon::Phenomenon;
 use crate::topological_order::places;
-use crate::verdict::Findings;
 
 /// Checks the writers together, then each reader.
 pub(crate) fn check(graph: &Graph, findings: &mut Findings<'_>) {
@@ -71,10 +70,10 @@ pub(crate) fn check(graph: &Graph, findings: &mut Findings<'_>) {
 }
 
 /// The graph without the excluded vertices.
-fn without(graph: &Graph, left_out: &dyn Fn(Vertex) -> bool) -> Graph {
+fn without(graph: &Graph, excluded: &dyn Fn(Vertex) -> bool) -> Graph {
     let mut builder = GraphBuilder::like(graph);
-    for from in (0..graph.vertices() as Vertex).filter(|from| !left_out(*from)) {
-        for edge in graph.edges(from).iter().filter(|edge| !left_out(edge.to)) {
+    for from in (0..graph.vertices() as Vertex).filter(|from| !excluded(*from)) {
+        for edge in graph.edges(from).iter().filter(|edge| !excluded(edge.to)) {
             builder.edge(from, edge.to, edge.kind, edge.item);
         }
     }

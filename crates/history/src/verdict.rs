@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Dependency, Step};
-use crate::history::{History, ItemNumber, TransactionNumber};
+use crate::Model;
+use crate::graph::Dependency;
 use crate::phenomenon::Phenomenon;
-use crate::{Model, explain};
 
 /// How many examples of one phenomenon are explained; the others are counted.
 pub const EXAMPLES_MAX: u64 = 3;
@@ -66,65 +65,5 @@ impl Verdict {
     /// Whether the history satisfies the model.
     pub fn is_satisfied(&self) -> bool {
         self.counts.is_empty()
-    }
-}
-
-/// Collects the findings of a check.
-pub(crate) struct Findings<'h> {
-    pub(crate) history: &'h History,
-    counts: BTreeMap<Phenomenon, u64>,
-    anomalies: Vec<Anomaly>,
-}
-
-impl<'h> Findings<'h> {
-    pub(crate) fn new(history: &'h History) -> Findings<'h> {
-        Findings {
-            history,
-            counts: BTreeMap::new(),
-            anomalies: Vec::new(),
-        }
-    }
-
-    /// Adds a cycle.
-    pub(crate) fn add_cycle(&mut self, phenomenon: Phenomenon, cycle: &[Step]) {
-        if self.counted(phenomenon) {
-            let anomaly = explain::cycle(self.history, phenomenon, cycle);
-            self.anomalies.push(anomaly);
-        }
-    }
-
-    /// Adds a phenomenon of a single read or write.
-    pub(crate) fn add_direct(
-        &mut self,
-        phenomenon: Phenomenon,
-        transaction: TransactionNumber,
-        item: ItemNumber,
-        other: Option<TransactionNumber>,
-    ) {
-        if self.counted(phenomenon) {
-            let anomaly = explain::direct(self.history, phenomenon, transaction, item, other);
-            self.anomalies.push(anomaly);
-        }
-    }
-
-    /// Counts a case. Returns whether it is to be explained.
-    fn counted(&mut self, phenomenon: Phenomenon) -> bool {
-        let count = self.counts.entry(phenomenon).or_default();
-        *count += 1;
-        *count <= EXAMPLES_MAX
-    }
-
-    pub(crate) fn has(&self, phenomenon: Phenomenon) -> bool {
-        self.counts.contains_key(&phenomenon)
-    }
-
-    pub(crate) fn into_verdict(mut self, model: Model) -> Verdict {
-        self.anomalies.sort_by_key(|anomaly| anomaly.phenomenon);
-        Verdict {
-            model,
-            transactions: self.history.committed(),
-            counts: self.counts,
-            anomalies: self.anomalies,
-        }
     }
 }

@@ -10,10 +10,11 @@ use anabranch_sql::script::{ClientParameter, ClientTransaction, Step, Unresolved
 
 use crate::{
     Broken, Program,
+    declarations::place_name,
     fold::{PlaceholderValue, statement},
-    guard::probable,
     language::Language,
-    project::{Project, place_name},
+    probable::probable,
+    project::Project,
     sql_outline::Control,
     value::{FoldedText, Piece, Scalar, Value},
     walk::{Branch, ProgramFacts, Run, Walk, Walked, WalkedStep},
@@ -261,9 +262,7 @@ impl<'p> Extraction<'p> {
         let mut files: BTreeMap<usize, String> = BTreeMap::new();
         let mut declared = std::mem::take(&mut self.declared);
         let at = |text: &FoldedText| match text.pieces.first() {
-            Some(Piece::Known { file, places, .. }) => {
-                (*file, places.first().copied().unwrap_or(0))
-            }
+            Some(Piece::Text { file, places, .. }) => (*file, places.first().copied().unwrap_or(0)),
             _ => (usize::MAX, 0),
         };
         declared.sort_by_key(|(_, text)| at(text));
@@ -420,8 +419,8 @@ impl ClientBuilder<'_> {
         let percent = self.project.sources[run.file].language == Language::Python;
         let bound = run.bound.clone();
         let mut of_names: BTreeMap<String, usize> = BTreeMap::new();
-        let made = statement(&run.text, run.file, place, percent, |asked| {
-            1 + match asked {
+        let made = statement(&run.text, run.file, place, percent, |placeholder| {
+            1 + match placeholder {
                 PlaceholderValue::Hole(scalar) => self.of_scalar(scalar),
                 PlaceholderValue::Position(at) => {
                     let value = bound.positional.get(&at).filter(|_| !bound.unsure);

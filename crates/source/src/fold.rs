@@ -67,14 +67,14 @@ pub(crate) fn format(
     let mut out = FoldedText::default();
     let mut number = 0;
     for piece in &text.pieces {
-        let Piece::Known { file, text, places } = piece else {
+        let Piece::Text { file, text, places } = piece else {
             out.pieces.push(piece.clone());
             continue;
         };
         let mut done = 0;
         let known = |from: usize, to: usize, out: &mut FoldedText| {
             if from < to {
-                out.pieces.push(Piece::Known {
+                out.pieces.push(Piece::Text {
                     file: *file,
                     text: text[from..to].into(),
                     places: places[from..to].into(),
@@ -274,7 +274,7 @@ fn with_markers(
     let mut holes: Vec<MarkedHole> = Vec::new();
     for piece in &folded.pieces {
         match piece {
-            Piece::Known {
+            Piece::Text {
                 file: of,
                 text: known,
                 places: own,
@@ -450,34 +450,34 @@ mod tests {
         }
     }
 
-    fn told(folded: &FoldedText, percent: bool) -> Result<(String, Vec<String>), String> {
-        let mut asked = Vec::new();
+    fn as_statement(folded: &FoldedText, percent: bool) -> Result<(String, Vec<String>), String> {
+        let mut placeholders = Vec::new();
         let statement = statement(folded, 0, 0, percent, |a| {
-            asked.push(match a {
+            placeholders.push(match a {
                 PlaceholderValue::Position(n) => format!("#{n}"),
                 PlaceholderValue::Named(name) => name.to_owned(),
                 PlaceholderValue::Hole(value) => value.shown.to_string(),
             });
-            asked.len()
+            placeholders.len()
         });
         let statement = statement.map_err(|value| value.shown.to_string())?;
         assert_eq!(statement.text.len() + 1, statement.places.len());
-        Ok((statement.text, asked))
+        Ok((statement.text, placeholders))
     }
 
     #[test]
     fn placeholders_of_every_kind_are_numbered() {
         let sql = known("SELECT ? , $3, :name, '?', %s FROM `t`");
-        let (text, asked) = told(&sql, false).unwrap();
+        let (text, placeholders) = as_statement(&sql, false).unwrap();
         assert_eq!(text, "SELECT $1 , $2, $3, '?', %s FROM \"t\"");
-        assert_eq!(asked, ["#0", "#2", "name"]);
+        assert_eq!(placeholders, ["#0", "#2", "name"]);
         let sql = known("UPDATE t SET a = %s, b = %(b)s WHERE c LIKE '10%%' AND d % %s = 1");
-        let (text, asked) = told(&sql, true).unwrap();
+        let (text, placeholders) = as_statement(&sql, true).unwrap();
         assert_eq!(
             text,
             "UPDATE t SET a = $1, b = $2 WHERE c LIKE '10%' AND d % $3 = 1"
         );
-        assert_eq!(asked, ["#0", "b", "#1"]);
+        assert_eq!(placeholders, ["#0", "b", "#1"]);
     }
 
     #[test]
@@ -486,35 +486,35 @@ mod tests {
             let mut text = known(before);
             text.pieces.extend(FoldedText::hole(value, 0, 7).pieces);
             text.pieces.extend(known(after).pieces);
-            told(&text, false)
+            as_statement(&text, false)
         };
-        let (text, asked) = with(
+        let (text, placeholders) = with(
             scalar(1, "n", true),
             "SELECT a FROM t WHERE b = ",
             " LIMIT 1",
         )
         .unwrap();
         assert_eq!(
-            (text.replace("  ", " ").as_str(), asked[0].as_str()),
+            (text.replace("  ", " ").as_str(), placeholders[0].as_str()),
             ("SELECT a FROM t WHERE b = $1 LIMIT 1", "n")
         );
-        let (text, asked) = with(
+        let (text, placeholders) = with(
             scalar(1, "who", false),
             "SELECT a FROM t WHERE b = '",
             "' AND c = 1",
         )
         .unwrap();
         assert_eq!(
-            (text.as_str(), asked[0].as_str()),
+            (text.as_str(), placeholders[0].as_str()),
             ("SELECT a FROM t WHERE b = $1 AND c = 1", "who")
         );
-        let (_, asked) = with(
+        let (_, placeholders) = with(
             scalar(1, "who", false),
             "SELECT a FROM t WHERE b LIKE '%",
             "%'",
         )
         .unwrap();
-        assert_eq!(asked, ["'%who%'"]);
+        assert_eq!(placeholders, ["'%who%'"]);
         assert_eq!(
             with(scalar(1, "table", false), "SELECT a FROM ", ""),
             Err("table".to_owned())

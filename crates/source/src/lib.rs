@@ -2,13 +2,13 @@
 //!
 //! 1. [`Language`]: the language of a file. `lower` turns each language's tree-sitter tree into one common `syntax`;
 //!    broken files are parsed as far as they allow.
-//! 2. `project`: the functions of all files, and the values of names outside of functions (`constants`).
+//! 2. `declarations`, `project`: the functions of all files, and the values of names outside of functions (`constants`).
 //! 3. `walk`: an abstract interpretation of each function through its branches. It folds texts (`value`, `fold`),
 //!    collects the statements that run with their bound values, and follows calls on the same connection.
-//! 4. `guard`: checks in the code between a read and a write, reported as probable rules.
+//! 4. `guard`, `probable`: checks in the code between a read and a write, reported as probable rules.
 //!
 //! The analyser recognises SQL by convention: by the names of the methods of drivers and libraries (`names`), and by
-//! texts that begin like SQL and are passed to a call. A call whose SQL is unknown is reported with its position, and
+//! texts that begin like SQL and are passed to a call. A call with unknown SQL is reported with its position, and
 //! makes its transaction unknown. A text that looks like SQL and has no call site is reported as well: nothing is
 //! dropped. SQL that a library generates (an object-relational mapper's) is not in the source; calls of such a
 //! library are reported where they are recognised.
@@ -16,6 +16,7 @@
 //! A function is a transaction, unless other functions run it on their own connection.
 
 mod client;
+mod declarations;
 mod fold;
 mod guard;
 mod implicit_calls;
@@ -24,9 +25,11 @@ mod lower;
 mod mutable_names;
 mod names;
 mod objects;
+mod probable;
 mod project;
 mod sql_outline;
 mod syntax;
+mod traverse;
 mod value;
 mod walk;
 
@@ -37,7 +40,8 @@ use std::sync::Arc;
 use anabranch_sql::SourceFile;
 use anabranch_sql::script::ClientTransaction;
 
-use project::{Project, Source};
+use declarations::Source;
+use project::Project;
 use value::{FoldedText, Piece, Scalar, Value};
 use walk::{ProgramFacts, Walk};
 

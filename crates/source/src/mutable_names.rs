@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    declarations::{DeclaredFunction, Source},
     language::Language,
-    project::{DeclaredFunction, Source, expressions},
     syntax::{Expression, ExpressionKind},
+    traverse::expressions,
 };
 
 /// An assignment in a function to a name outside of it.
@@ -36,7 +37,7 @@ pub(crate) fn globals(source: &Source) -> BTreeSet<&str> {
 }
 
 /// The assignments of a function to outer names, in a file with these [`globals`].
-pub(crate) fn reassigned<'p>(
+pub(crate) fn reassignments<'p>(
     source: &Source,
     globals: &BTreeSet<&str>,
     declared: &'p DeclaredFunction<'p>,

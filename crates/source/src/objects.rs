@@ -8,10 +8,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::{
+    declarations::{Declarations, DeclaredClass, DeclaredFunction, Source},
     language::Language,
     names,
-    project::{DeclaredFunction, Project, Source, expressions},
-    syntax::{Argument, Expression, ExpressionKind, Parameter, Statement, StatementKind},
+    syntax::{Argument, Expression, ExpressionKind, Statement, StatementKind},
+    traverse::expressions,
 };
 
 /// A set of class names.
@@ -65,13 +66,13 @@ pub(crate) struct Scope<'a> {
 
 impl Objects {
     /// Records a class declaration.
-    pub(crate) fn declare(
-        &mut self,
-        name: &str,
-        bases: &[String],
-        fields: &[Parameter],
-        language: Language,
-    ) {
+    pub(crate) fn declare(&mut self, class: &DeclaredClass<'_>) {
+        let DeclaredClass {
+            name,
+            bases,
+            fields,
+            language,
+        } = *class;
         let name: Rc<str> = name.into();
         self.own.insert(name.clone());
         for base in bases.iter().filter(|base| ***base != *name) {
@@ -88,14 +89,14 @@ impl Objects {
     }
 
     /// Completes the inference from all functions of a project. The classes must have been declared.
-    pub(crate) fn filled(mut self, project: &Project<'_>) -> Objects {
-        self.locals = vec![HashMap::new(); project.functions.len()];
-        self.returned = vec![Classes::new(); project.functions.len()];
-        for (at, declared) in project.functions.iter().enumerate() {
+    pub(crate) fn filled(mut self, declarations: &Declarations<'_>) -> Objects {
+        self.locals = vec![HashMap::new(); declarations.functions.len()];
+        self.returned = vec![Classes::new(); declarations.functions.len()];
+        for (at, declared) in declarations.functions.iter().enumerate() {
             if let Some(class) = &declared.class {
                 self.own.insert(class.as_str().into());
             }
-            let language = project.sources[declared.file].language;
+            let language = declarations.sources[declared.file].language;
             for parameter in &declared.function.parameters {
                 let of = classes_of_type(&parameter.of_type, language);
                 let known = self.locals[at].entry(parameter.name.clone());
@@ -104,37 +105,37 @@ impl Objects {
             self.returned[at] = classes_of_type(&declared.function.returns, language);
         }
         for _ in 0..ROUNDS {
-            if !self.round(project) {
+            if !self.round(declarations) {
                 break;
             }
         }
-        self.classify_classes(project);
+        self.classify_classes(declarations);
         self
     }
 
     /// Runs one round of propagation over all assignments. Returns whether it found anything new.
-    fn round(&mut self, project: &Project<'_>) -> bool {
+    fn round(&mut self, declarations: &Declarations<'_>) -> bool {
         let mut new = false;
-        for (file, source) in project.sources.iter().enumerate() {
+        for (file, source) in declarations.sources.iter().enumerate() {
             let scope = Scope {
                 function: None,
                 file,
                 class: None,
             };
-            new |= self.statements(project, &source.module.body, scope);
+            new |= self.statements(declarations, &source.module.body, scope);
         }
-        for (at, declared) in project.functions.iter().enumerate() {
+        for (at, declared) in declarations.functions.iter().enumerate() {
             let scope = Scope {
                 function: Some(at),
                 file: declared.file,
                 class: declared.class.as_deref(),
             };
-            new |= self.statements(project, &declared.function.body, scope);
+            new |= self.statements(declarations, &declared.function.body, scope);
             if declared.function.returns.is_empty() {
                 let mut found = Classes::new();
-                let source = &project.sources[declared.file];
+                let source = &declarations.sources[declared.file];
                 returned(&declared.function.body, source, &mut |value| {
-                    add(&mut found, self.classes(project, value, scope, 0));
+                    add(&mut found, self.classes(declarations, value, scope, 0));
                 });
                 new |= add(&mut self.returned[at], found);
             }
@@ -144,7 +145,7 @@ impl Objects {
 
     fn statements(
         &mut self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         statements: &[Statement],
         scope: Scope<'_>,
     ) -> bool {
@@ -156,13 +157,13 @@ impl Objects {
                     class: Some(name),
                     ..scope
                 };
-                new |= self.statements(project, body, inside);
+                new |= self.statements(declarations, body, inside);
             }
         }
         let mut given: Vec<(&Expression, &Expression)> = Vec::new();
         let mut made: Vec<Rc<str>> = Vec::new();
-        let mut handed: Vec<(&Expression, usize)> = Vec::new();
-        let language = project.sources[scope.file].language;
+        let mut lambdas_on: Vec<(&Expression, usize)> = Vec::new();
+        let language = declarations.sources[scope.file].language;
         expressions(statements, false, &mut |value| match &value.kind {
             ExpressionKind::Assign { target, value, .. } => given.push((target, value)),
             ExpressionKind::Call { callee, arguments } => {
@@ -177,17 +178,17 @@ impl Objects {
                     let lambdas = arguments.iter().filter_map(|argument| {
                         let is_lambda = matches!(argument.value.kind, ExpressionKind::Lambda(_));
                         let start = argument.value.range.start;
-                        is_lambda.then(|| project.function_at(scope.file, start))?
+                        is_lambda.then(|| declarations.function_at(scope.file, start))?
                     });
-                    handed.extend(lambdas.map(|at| (&**on, at)));
+                    lambdas_on.extend(lambdas.map(|at| (&**on, at)));
                 }
             }
             _ => {}
         });
         self.given.extend(made);
-        for (on, at) in handed {
-            let of = self.classes(project, on, scope, 0);
-            for parameter in &project.functions[at].function.parameters {
+        for (on, at) in lambdas_on {
+            let of = self.classes(declarations, on, scope, 0);
+            for parameter in &declarations.functions[at].function.parameters {
                 if parameter.of_type.is_empty() && !of.is_empty() {
                     let known = self.locals[at].entry(parameter.name.clone());
                     new |= add(known.or_default(), of.clone());
@@ -195,9 +196,9 @@ impl Objects {
             }
         }
         for (target, value) in given {
-            let of = self.classes(project, value, scope, 0);
+            let of = self.classes(declarations, value, scope, 0);
             if !of.is_empty() {
-                new |= self.give(project, target, &of, scope);
+                new |= self.give(declarations, target, &of, scope);
             }
         }
         new
@@ -206,7 +207,7 @@ impl Objects {
     /// Adds classes to an assignment's target.
     fn give(
         &mut self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         target: &Expression,
         of: &Classes,
         scope: Scope<'_>,
@@ -234,7 +235,7 @@ impl Objects {
             }
             ExpressionKind::Member(on, name) => {
                 let mut new = false;
-                for class in self.classes(project, on, scope, 0) {
+                for class in self.classes(declarations, on, scope, 0) {
                     let key = (class, name.clone());
                     new |= add(self.fields.entry(key).or_default(), of.clone());
                 }
@@ -243,18 +244,18 @@ impl Objects {
             // Elements of a list share the list's classes.
             ExpressionKind::Index(target, _)
             | ExpressionKind::Cast { value: target, .. }
-            | ExpressionKind::Reference(target) => self.give(project, target, of, scope),
+            | ExpressionKind::Reference(target) => self.give(declarations, target, of, scope),
             ExpressionKind::List(parts) | ExpressionKind::Other(parts) => {
                 let mut new = false;
                 for part in parts {
-                    new |= self.give(project, part, of, scope);
+                    new |= self.give(declarations, part, of, scope);
                 }
                 new
             }
             ExpressionKind::Map(parts) => {
                 let mut new = false;
                 for (_, part) in parts {
-                    new |= self.give(project, part, of, scope);
+                    new |= self.give(declarations, part, of, scope);
                 }
                 new
             }
@@ -265,16 +266,16 @@ impl Objects {
     /// The classes that an expression may be of; empty if unknown.
     pub(crate) fn of(
         &self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         value: &Expression,
         scope: Scope<'_>,
     ) -> Classes {
-        self.classes(project, value, scope, 0)
+        self.classes(declarations, value, scope, 0)
     }
 
     fn classes(
         &self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         value: &Expression,
         scope: Scope<'_>,
         depth: usize,
@@ -282,8 +283,8 @@ impl Objects {
         if depth > DEPTH_MAX {
             return Classes::new();
         }
-        let inner = |value: &Expression| self.classes(project, value, scope, depth + 1);
-        let language = project.sources[scope.file].language;
+        let inner = |value: &Expression| self.classes(declarations, value, scope, depth + 1);
+        let language = declarations.sources[scope.file].language;
         let all = |parts: &[Expression]| {
             let mut found = Classes::new();
             for part in parts {
@@ -295,16 +296,16 @@ impl Objects {
             ExpressionKind::Name(name) if is_itself(name) => {
                 scope.class.map(Rc::from).into_iter().collect()
             }
-            ExpressionKind::Name(name) => self.named(project, name, scope),
+            ExpressionKind::Name(name) => self.named(declarations, name, scope),
             ExpressionKind::Member(on, name) => {
                 let mut found = Classes::new();
                 for class in inner(on) {
-                    add(&mut found, self.part(project, &class, name));
+                    add(&mut found, self.part(declarations, &class, name));
                 }
                 found
             }
             ExpressionKind::Call { callee, arguments } => {
-                self.classes_of_call(project, callee, arguments, scope, depth)
+                self.classes_of_call(declarations, callee, arguments, scope, depth)
             }
             ExpressionKind::Cast { to, value } => {
                 let mut found = classes_of_type(to, language);
@@ -344,36 +345,39 @@ impl Objects {
     /// The classes of a call's result.
     fn classes_of_call(
         &self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         callee: &Expression,
         arguments: &[Argument],
         scope: Scope<'_>,
         depth: usize,
     ) -> Classes {
-        let language = project.sources[scope.file].language;
+        let language = declarations.sources[scope.file].language;
         if let Some(class) = self.made_by(callee, language) {
             return Classes::from([class]);
         }
         let mut found = Classes::new();
         let called: Vec<usize> = match &callee.kind {
             ExpressionKind::Member(on, name) => {
-                let of = self.classes(project, on, scope, depth + 1);
-                let methods = self.methods(project, &of, name);
+                let of = self.classes(declarations, on, scope, depth + 1);
+                let methods = self.methods(declarations, &of, name);
                 if methods.is_empty() {
                     // Calls of fields, and elements of containers.
                     for class in &of {
-                        add(&mut found, self.part(project, class, name));
+                        add(&mut found, self.part(declarations, class, name));
                     }
                     if of.len() > 1 && of.iter().any(|class| !self.own.contains(class)) {
                         add(&mut found, of.clone());
                     }
                 }
                 match of.is_empty() {
-                    true => project.find(name, scope.file, None).into_iter().collect(),
+                    true => declarations
+                        .find(name, scope.file, None)
+                        .into_iter()
+                        .collect(),
                     false => methods,
                 }
             }
-            ExpressionKind::Name(name) => project
+            ExpressionKind::Name(name) => declarations
                 .find(name, scope.file, scope.class)
                 .into_iter()
                 .collect(),
@@ -395,27 +399,29 @@ impl Objects {
     }
 
     /// The classes of a member: a field, or a method read like one (Python's properties).
-    fn part(&self, project: &Project<'_>, class: &str, name: &str) -> Classes {
+    fn part(&self, declarations: &Declarations<'_>, class: &str, name: &str) -> Classes {
         if let Some(found) = self.field(class, name) {
             return found;
         }
         let mut found = Classes::new();
-        for at in self.methods(project, &Classes::from([class.into()]), name) {
+        for at in self.methods(declarations, &Classes::from([class.into()]), name) {
             add(&mut found, self.returned[at].clone());
         }
         found
     }
 
     /// The classes of a name: from its function or those around it, then fields, then the file.
-    fn named(&self, project: &Project<'_>, name: &str, scope: Scope<'_>) -> Classes {
+    fn named(&self, declarations: &Declarations<'_>, name: &str, scope: Scope<'_>) -> Classes {
         let mut at = scope.function;
         while let Some(function) = at {
             if let Some(found) = self.locals[function].get(name) {
                 return found.clone();
             }
-            at = project.functions[function].within;
+            at = declarations.functions[function].within;
         }
-        let receiver = scope.function.map(|at| &project.functions[at].receiver);
+        let receiver = scope
+            .function
+            .map(|at| &declarations.functions[at].receiver);
         if let (Some(Some(receiver)), Some(class)) = (receiver, scope.class)
             && receiver == name
         {
@@ -487,41 +493,53 @@ impl Objects {
     }
 
     /// The methods of this name in all derived classes.
-    pub(crate) fn overriding(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
+    pub(crate) fn overriding(
+        &self,
+        declarations: &Declarations<'_>,
+        class: &str,
+        name: &str,
+    ) -> Vec<usize> {
         let of = self.descendants(class).into_iter();
-        of.flat_map(|class| project.in_class(class, name)).collect()
+        of.flat_map(|class| declarations.in_class(class, name))
+            .collect()
     }
 
     /// The methods of this name in all base classes.
-    pub(crate) fn inherited(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
+    pub(crate) fn inherited(
+        &self,
+        declarations: &Declarations<'_>,
+        class: &str,
+        name: &str,
+    ) -> Vec<usize> {
         let of = self.with_bases(class).into_iter().skip(1);
-        of.flat_map(|base| project.in_class(&base, name)).collect()
+        of.flat_map(|base| declarations.in_class(&base, name))
+            .collect()
     }
 
     /// The methods of this name that objects of these classes may have: own, inherited, or overridden in derived
     /// classes.
     pub(crate) fn methods(
         &self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         classes: &Classes,
         name: &str,
     ) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
         for class in classes {
-            let own = project.in_class(class, name);
+            let own = declarations.in_class(class, name);
             if own.is_empty() {
                 let bases = self.with_bases(class).into_iter().skip(1);
-                let mut of_bases = bases.map(|base| project.in_class(&base, name));
+                let mut of_bases = bases.map(|base| declarations.in_class(&base, name));
                 // The nearest one.
                 found.extend(of_bases.find(|all| !all.is_empty()).unwrap_or_default());
             }
             found.extend(own);
-            found.extend(self.overriding(project, class, name));
+            found.extend(self.overriding(declarations, class, name));
         }
         if found.is_empty() {
             // PHP's fallback for undefined methods.
             for class in classes.iter().flat_map(|class| self.with_bases(class)) {
-                found.extend(project.in_class(&class, "__call"));
+                found.extend(declarations.in_class(&class, "__call"));
             }
         }
         found.sort_unstable();
@@ -575,8 +593,8 @@ impl Objects {
     }
 
     /// Determines which classes run SQL on a connection that they keep.
-    fn classify_classes(&mut self, project: &Project<'_>) {
-        for (at, declared) in project.functions.iter().enumerate() {
+    fn classify_classes(&mut self, declarations: &Declarations<'_>) {
+        for (at, declared) in declarations.functions.iter().enumerate() {
             let Some(class) = declared.class.as_deref() else {
                 continue;
             };
@@ -591,7 +609,8 @@ impl Objects {
             let mut found: Option<ExecutionMode> = None;
             expressions(&declared.function.body, true, &mut |value| {
                 if let ExpressionKind::Call { callee, arguments } = &value.kind {
-                    found = found.max(self.run_by(project, (callee, arguments), declared, scope));
+                    found =
+                        found.max(self.run_by(declarations, (callee, arguments), declared, scope));
                 }
             });
             if let Some(runs) = found {
@@ -635,7 +654,7 @@ impl Objects {
     /// How a call in a method runs SQL on the object's own connection, if it does.
     fn run_by(
         &self,
-        project: &Project<'_>,
+        declarations: &Declarations<'_>,
         (callee, arguments): (&Expression, &[Argument]),
         declared: &DeclaredFunction<'_>,
         scope: Scope<'_>,
@@ -654,9 +673,9 @@ impl Objects {
         {
             return None;
         }
-        let classes = self.classes(project, on, scope, 0);
+        let classes = self.classes(declarations, on, scope, 0);
         let of_go = |class: &Rc<str>| {
-            project.sources[scope.file].language == Language::Go
+            declarations.sources[scope.file].language == Language::Go
                 && matches!(&**class, "DB" | "Tx" | "Conn" | "Pool")
         };
         let is_typed = |class: &Rc<str>| names::is_connection_type(class) || of_go(class);
@@ -666,7 +685,7 @@ impl Objects {
                 && (typed
                     || names::is_connection(of)
                     || arguments.first().is_some_and(Argument::begins_as_sql));
-        let language = project.sources[scope.file].language;
+        let language = declarations.sources[scope.file].language;
         let alone = language == Language::Php
             || names::is_pool(of)
             || classes.iter().any(|class| names::is_pool(class))

@@ -62,7 +62,7 @@ pub(crate) fn deduplicated(mut read: Vec<Read>) -> Vec<Read> {
 /// A known piece of a text, or a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    Known {
+    Text {
         file: usize,
         text: Arc<str>,
         places: Arc<[u32]>,
@@ -85,7 +85,7 @@ pub(crate) struct FoldedText {
 impl FoldedText {
     pub(crate) fn known(file: usize, literal: &Literal) -> FoldedText {
         FoldedText {
-            pieces: vec![Piece::Known {
+            pieces: vec![Piece::Text {
                 file,
                 text: literal.text.clone(),
                 places: literal.places.clone(),
@@ -108,7 +108,7 @@ impl FoldedText {
     /// The number of known bytes, with one for each hole.
     pub(crate) fn length(&self) -> usize {
         let of = |piece: &Piece| match piece {
-            Piece::Known { text, .. } => text.len(),
+            Piece::Text { text, .. } => text.len(),
             Piece::Hole { .. } => 1,
         };
         self.pieces.iter().map(of).sum()
@@ -119,7 +119,7 @@ impl FoldedText {
         let mut shown = String::new();
         for piece in &self.pieces {
             shown.push_str(match piece {
-                Piece::Known { text, .. } => text,
+                Piece::Text { text, .. } => text,
                 Piece::Hole { .. } => "…",
             });
         }
@@ -131,7 +131,7 @@ impl FoldedText {
         let mut out = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Known { text, .. } => out.push_str(text),
+                Piece::Text { text, .. } => out.push_str(text),
                 Piece::Hole { .. } => break,
             }
         }
@@ -141,7 +141,7 @@ impl FoldedText {
     /// The statements of a fully known text that mixes declarations with other statements; `None` for any other text.
     pub(crate) fn mixed(&self) -> Option<Vec<FoldedText>> {
         let may_be =
-            |piece: &Piece| matches!(piece, Piece::Known { text, .. } if text.contains(';'));
+            |piece: &Piece| matches!(piece, Piece::Text { text, .. } if text.contains(';'));
         // Cheap test first: most texts have no semicolon.
         if !self.pieces.iter().any(may_be) {
             return None;
@@ -168,11 +168,11 @@ impl FoldedText {
         let mut pieces = Vec::new();
         let mut done = 0;
         for piece in &self.pieces {
-            if let Piece::Known { file, text, places } = piece {
+            if let Piece::Text { file, text, places } = piece {
                 let start = range.start.clamp(done, done + text.len()) - done;
                 let end = range.end.clamp(done, done + text.len()) - done;
                 if start < end {
-                    pieces.push(Piece::Known {
+                    pieces.push(Piece::Text {
                         file: *file,
                         text: text[start..end].into(),
                         places: places[start..end.min(places.len())].into(),

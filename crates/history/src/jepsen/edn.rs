@@ -146,7 +146,7 @@ impl<'t> EdnReader<'t> {
         }
     }
 
-    /// A set, or a tagged value, whose tag is ignored.
+    /// A set, or a tagged value; the tag is ignored.
     fn dispatched(&mut self, depth: u32) -> Result<Edn, HistoryError> {
         self.advance();
         if self.peek() == Some('{') {

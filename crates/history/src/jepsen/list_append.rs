@@ -11,7 +11,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_operations};
 use crate::error::{HistoryError, Problem};
 use crate::graph::Dependency;
-use crate::history::{DirectAnomalyKind, History, TransactionNumber};
+use crate::history::{DirectAnomalyKind, History};
+use crate::numbers::TransactionNumber;
 use crate::record::{Operation, Outcome, Read, VersionName, Write, WriteKind};
 
 /// The append of an element.

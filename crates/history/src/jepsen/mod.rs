@@ -20,7 +20,8 @@ use rustc_hash::FxHashMap;
 
 use crate::builder::HistoryBuilder;
 use crate::error::{HistoryError, Problem};
-use crate::history::{DirectAnomaly, DirectAnomalyKind, History, ItemNumber, TransactionNumber};
+use crate::history::{DirectAnomaly, DirectAnomalyKind, History};
+use crate::numbers::{ItemNumber, TransactionNumber};
 use crate::record::{Header, Operation, Order, Outcome, Transaction};
 use edn::{Edn, EdnReader};
 

@@ -11,8 +11,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_operations};
 use crate::error::{HistoryError, Problem};
-use crate::history::{DirectAnomalyKind, History, Position};
-use crate::inferred::Forest;
+use crate::forest::Forest;
+use crate::history::{DirectAnomalyKind, History};
+use crate::numbers::Position;
 use crate::record::{Operation, Outcome, Read, VersionName, Write};
 
 /// The write of a value.

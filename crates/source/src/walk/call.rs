@@ -5,11 +5,9 @@ use std::{rc::Rc, sync::Arc};
 use anabranch_sql::script::Unresolved;
 
 use super::{
-    Bound, Frame, Walk,
-    callee::CANDIDATES_MAX,
+    Bound, CANDIDATES_MAX, Frame, Walk,
     expression::file_offset,
-    state::{Variables, Written},
-    summary_cache::is_field,
+    state::{Variables, Written, is_field},
 };
 use crate::{
     fold::Format,
@@ -500,7 +498,8 @@ impl Walk<'_, '_> {
         let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_own);
         self.recursive_calls = others;
         if self.ran > before && !self.constants {
-            own.into_iter().for_each(|(_, told)| self.unresolved(told));
+            own.into_iter()
+                .for_each(|(_, recursive)| self.unresolved(recursive));
         }
     }
 
@@ -657,8 +656,8 @@ impl Walk<'_, '_> {
             _ => None,
         };
         for (argument, value) in call.arguments.iter().zip(values) {
-            let told = self.function_given(call, value);
-            let Some(at) = &told else {
+            let function = self.function_given(call, value);
+            let Some(at) = &function else {
                 continue;
             };
             if self.constants {

@@ -3,22 +3,18 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
-    CALLS_MAX, ExpressionKey, Frame, Object, Walk,
+    CALLS_MAX, CANDIDATES_MAX, ExpressionKey, Frame, Object, Walk,
     call::{Call, is_own, shown},
-    state::State,
-    summary_cache::is_field,
+    state::{State, is_field},
 };
 use crate::{
     language::Language,
     names,
     objects::{ExecutionMode, Scope},
-    project::expressions,
     syntax::{Expression, ExpressionKind},
+    traverse::expressions,
     value::Value,
 };
-
-/// The most candidate functions that are followed for one call.
-pub(super) const CANDIDATES_MAX: usize = 6;
 
 impl Walk<'_, '_> {
     /// The function that a call means, if it is unambiguous.

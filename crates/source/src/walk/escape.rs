@@ -142,8 +142,8 @@ impl Walk<'_, '_> {
     /// Whether a call within this one is reported already: `em.createQuery(sql).executeUpdate()`.
     pub(super) fn is_reported_within(&self, call: &Call<'_>) -> bool {
         let (file, whole) = (self.file(), &call.whole.range);
-        self.out.unresolved.iter().any(|told| {
-            told.file == file && whole.start <= told.range.start && told.range.end <= whole.end
+        self.out.unresolved.iter().any(|known| {
+            known.file == file && whole.start <= known.range.start && known.range.end <= whole.end
         })
     }
 
@@ -195,7 +195,7 @@ impl Walk<'_, '_> {
         self.escaped += 1;
         let unresolved = self.unresolved_at(call, reason, String::new());
         let known =
-            |told: &Unresolved| (told.file, &told.range) == (unresolved.file, &unresolved.range);
+            |known: &Unresolved| (known.file, &known.range) == (unresolved.file, &unresolved.range);
         if self.trial == 0 && !self.out.possible.iter().any(known) {
             self.out.possible.push(unresolved);
         }

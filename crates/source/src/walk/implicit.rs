@@ -6,15 +6,15 @@
 use std::rc::Rc;
 
 use super::{
-    Walk,
+    CANDIDATES_MAX, Walk,
     call::{Call, is_own, shown},
-    callee::CANDIDATES_MAX,
 };
 use crate::{
+    declarations::DeclaredFunction,
     language::Language,
     names,
-    project::{DeclaredFunction, expressions},
     syntax::{Expression, ExpressionKind, Function},
+    traverse::expressions,
     value::{FoldedText, Value},
 };
 

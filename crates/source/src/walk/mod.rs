@@ -36,6 +36,8 @@ use crate::{
 use state::{Handles, State};
 pub(crate) use summary_cache::SummaryCache;
 
+/// The most candidate functions that are followed for one call.
+const CANDIDATES_MAX: usize = 6;
 /// The depth limits for nested calls and for nested expressions.
 const CALLS_MAX: usize = 12;
 const DEPTH_MAX: usize = 400;

@@ -666,7 +666,7 @@ impl Walk<'_, '_> {
     /// Marks texts as run or reported.
     pub(super) fn mark(&mut self, texts: &[FoldedText]) {
         for piece in texts.iter().flat_map(|t| &t.pieces) {
-            if let crate::value::Piece::Known { file, places, .. } = piece
+            if let crate::value::Piece::Text { file, places, .. } = piece
                 && let Some(place) = places.first()
             {
                 self.facts.texts.insert((*file, *place));

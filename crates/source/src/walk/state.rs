@@ -125,3 +125,8 @@ impl Handles {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
+
+/// Whether a variable is a field of the current object.
+pub(super) fn is_field(name: &str) -> bool {
+    name.starts_with("this.") || name.starts_with("self.")
+}

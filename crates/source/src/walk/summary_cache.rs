@@ -15,11 +15,11 @@ use std::{
 use super::{
     Walk,
     call::Call,
-    state::{State, Variables, Written},
+    state::{State, Variables, Written, is_field},
 };
 use crate::{
-    project::expressions,
     syntax::ExpressionKind,
+    traverse::expressions,
     value::{FoldedText, Piece, Scalar, Value},
 };
 
@@ -418,11 +418,6 @@ impl State {
     }
 }
 
-/// Whether a variable is a field of the current object.
-pub(super) fn is_field(name: &str) -> bool {
-    name.starts_with("this.") || name.starts_with("self.")
-}
-
 /// A known, short text.
 fn short(value: &Value) -> Option<Arc<str>> {
     let Value::Text(texts) = value else {
@@ -431,7 +426,7 @@ fn short(value: &Value) -> Option<Arc<str>> {
     let [one] = texts.as_slice() else { return None };
     match one.pieces.as_slice() {
         [] => Some("".into()),
-        [Piece::Known { text, .. }] if text.len() <= TEXT_MAX => Some(text.clone()),
+        [Piece::Text { text, .. }] if text.len() <= TEXT_MAX => Some(text.clone()),
         _ => None,
     }
 }
