@@ -14,7 +14,7 @@ use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::Value;
 use anabranch_workload::workload::RowSink;
 use anabranch_workload::ycsb::{Form, Parameters};
-use anabranch_workload::{Caller, Operation, Place, Workload};
+use anabranch_workload::{Caller, ClientPlacement, Operation, Workload};
 
 fn settings() -> Settings {
     Settings {
@@ -58,7 +58,12 @@ impl Workload for Lacking {
         self.ycsb.workload().rows(seed, take);
     }
 
-    fn caller(&self, seed: u64, place: Place, planned: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(
+        &self,
+        seed: u64,
+        place: ClientPlacement,
+        planned: &PlannedApplication,
+    ) -> Box<dyn Caller> {
         self.ycsb.workload().caller(seed, place, planned)
     }
 

@@ -238,7 +238,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         let health = Arc::new(Health::default());
         let mut threads = Vec::with_capacity(makers.len());
         let probe = |profiled: bool| match profiled {
-            true => ActivityProbe::listening(),
+            true => ActivityProbe::enabled(),
             false => ActivityProbe::default(),
         };
         let probes: Vec<ActivityProbe> = makers.iter().map(|_| probe(options.profiled)).collect();

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_profiler_sees_what_a_node_says() {
-        let probe = ActivityProbe::listening();
+        let probe = ActivityProbe::enabled();
         probe.enter(Activity::Procedure);
         let profiler = Profiler::start(vec![probe], Duration::from_micros(50)).unwrap();
         std::thread::sleep(Duration::from_millis(5));

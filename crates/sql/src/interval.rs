@@ -103,7 +103,7 @@ impl Columns<'_> {
 
 /// Whether these programs, each with its arguments, can run on the row in any order, any of them
 /// left out, without one that fails. `false` too where it cannot be told.
-pub(crate) fn fit_together(row: &Row, runs: &[Run<'_>]) -> bool {
+pub(crate) fn are_compatible(row: &Row, runs: &[Run<'_>]) -> bool {
     let Some(layout) = runs.first().map(|(program, _)| &program.schema.layout) else {
         return true;
     };
@@ -502,7 +502,7 @@ mod tests {
                     _ => None,
                 })
                 .collect();
-            let fits = programs.fit_together(&row, &runs);
+            let fits = programs.are_compatible(&row, &runs);
             let truly = any_order_fits(&*programs, &row, &runs);
             assert!(
                 !fits || truly,

@@ -303,12 +303,12 @@ impl RowPrograms for Programs {
         self.with(program, |program| self.policies.merging(program))
     }
 
-    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
+    fn are_compatible(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
         let runs = programs.iter().map(|(program, arguments)| {
             let program = self.with(*program, Arc::clone);
             (program, *arguments)
         });
-        interval::fit_together(row, &runs.collect::<Vec<_>>())
+        interval::are_compatible(row, &runs.collect::<Vec<_>>())
     }
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn violated(table: &str, check: &str) -> Failure {
 }
 
 /// Whether an expression over a row cannot fail or break its column's type, but for a number
-/// beyond its domain, which [`RowPrograms::fit_together`] rules out.
+/// beyond its domain, which [`RowPrograms::are_compatible`] rules out.
 fn is_safe(
     expression: &Expression,
     schema: &TableSchema,

@@ -229,7 +229,7 @@ impl RowPrograms for Programs {
         None
     }
 
-    fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
+    fn are_compatible(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
         true
     }
 }

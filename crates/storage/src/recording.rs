@@ -73,7 +73,7 @@ impl Store {
             state: match at {
                 ReadPoint::Newest => RecordedState::Sequence(self.last.0),
                 ReadPoint::Sequence(snapshot) => RecordedState::Sequence(snapshot.0),
-                ReadPoint::Timestamp(timestamp) => RecordedState::UpTo(timestamp),
+                ReadPoint::Timestamp(timestamp) => RecordedState::Timestamp(timestamp),
             },
         }))
     }

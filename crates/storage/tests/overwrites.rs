@@ -78,7 +78,7 @@ impl RowPrograms for PairPrograms {
         None
     }
 
-    fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
+    fn are_compatible(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
         true
     }
 }

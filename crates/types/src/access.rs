@@ -1,11 +1,10 @@
-//! What a transaction asks of the data: point and range reads, in batches.
+//! The reads of a transaction: points and ranges, in batches.
 
 use std::ops::Bound;
 
 use crate::{IndexId, Key, KeyRange, Row, TableId, Timestamp};
 
-/// One read. A statement issues all that it can know at once as one batch, so that each partition
-/// is asked once.
+/// One read. A statement issues as many reads as it can in one batch, so that each partition is contacted once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The row with this primary key.
@@ -19,11 +18,11 @@ pub enum Read {
     Range {
         /// The table.
         table: TableId,
-        /// The index whose order is meant; `None` is the primary key.
+        /// The index that orders the range; `None` is the primary key.
         index: Option<IndexId>,
         /// The range, in that index's keys.
         range: KeyRange,
-        /// From the upper end downwards.
+        /// Whether to read from the upper end downwards.
         reverse: bool,
         /// Stop after this many rows; `None` reads all.
         limit: Option<u32>,
@@ -31,7 +30,7 @@ pub enum Read {
 }
 
 impl Read {
-    /// The table that is read.
+    /// The table read.
     #[inline]
     pub fn table(&self) -> TableId {
         match self {
@@ -43,61 +42,61 @@ impl Read {
 /// Why a transaction reads an item: what a protocol may need to know to order it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Access {
-    /// The transaction will, or may, write what it reads here (`locking` takes the exclusive lock
-    /// at once, so that no lock is upgraded).
+    /// Whether the transaction may write the item. `locking` then takes the exclusive lock at once, so that no lock
+    /// is upgraded.
     pub for_write: bool,
-    /// The item is a guard: the transaction must be ordered against every other that has it. A
-    /// protocol that takes no locks validates it at commit.
+    /// Whether the item is a guard: the transaction must be ordered against every other one that has it. A protocol
+    /// without locks validates it at commit.
     pub guard: bool,
 }
 
-/// The answer to one [`Read`].
+/// The result of one [`Read`].
 #[derive(Clone, Debug)]
 pub enum Fetched {
-    /// The row, if there is one.
+    /// The row, if it exists.
     Point(Option<Row>),
-    /// Primary keys and rows, in the order asked for.
+    /// Primary keys and rows, in the requested order.
     Range(Vec<(Key, Row)>),
-    /// One of the others, and where it comes from: what a store gives while it records. The engine
-    /// takes it apart ([`Fetched::into_answer`]) before a statement sees it.
+    /// One of the other results with its versions, from a store that records. The engine unwraps it
+    /// ([`Fetched::into_answer`]) before a statement sees it.
     Recorded(Box<Recorded>),
 }
 
-/// An answer with the versions that it was taken from.
+/// A result with the versions that it was read from.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The answer.
+    /// The result.
     pub answer: Fetched,
-    /// For each row of the answer the transaction that wrote its version. For a point without a
-    /// row, that of the deletion, if it is still kept.
+    /// For each row, the transaction that wrote its version. For a missing point, the transaction of the deletion, if
+    /// the store still has it.
     pub versions: Vec<Timestamp>,
-    /// The partition's state that was read.
+    /// The state of the partition that was read.
     pub state: RecordedState,
 }
 
 /// A state of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedState {
-    /// What had been installed up to this sequence.
+    /// Everything installed up to this sequence.
     Sequence(u64),
-    /// What transactions with timestamps up to this one have installed.
-    UpTo(Timestamp),
+    /// Everything installed by transactions with timestamps up to this one.
+    Timestamp(Timestamp),
 }
 
 impl RecordedState {
-    /// Whether a transaction is part of it that was installed at this sequence.
+    /// Whether the state includes a transaction installed at this sequence.
     pub fn includes(self, sequence: u64, timestamp: Timestamp) -> bool {
         match self {
             RecordedState::Sequence(last) => sequence <= last,
-            RecordedState::UpTo(last) => timestamp <= last,
+            RecordedState::Timestamp(last) => timestamp <= last,
         }
     }
 
-    /// The sequence, of a state that is all that was installed up to one.
+    /// The sequence, for a state given by one.
     pub fn sequence(self) -> Option<u64> {
         match self {
             RecordedState::Sequence(last) => Some(last),
-            RecordedState::UpTo(_) => None,
+            RecordedState::Timestamp(_) => None,
         }
     }
 }

@@ -1,8 +1,7 @@
-//! What a node is at, for a profiler that looks from outside.
+//! The current activity of a node, for a profiler on another thread.
 //!
-//! A node says what it is at as it goes, by one byte that another thread may read at any time. That
-//! costs a store or two where it changes, so that a run can be profiled at full speed, and no
-//! result depends on it: nobody reads it below `server`.
+//! A node publishes its activity in one byte that other threads may read at any time. That costs one or two stores at
+//! each change, so a run can be profiled at full speed. No result depends on it: no crate below `server` reads it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,12 +20,12 @@ pub enum Activity {
     Protocol,
     /// The store: looking rows up, row programs, installing versions, collecting old ones.
     Storage,
-    /// Guards, holds and locks: taking, checking and releasing them.
+    /// Guards, write intents and locks: taking, checking and releasing them.
     Guard,
 }
 
 impl Activity {
-    /// All of them.
+    /// All activities.
     pub const ALL: [Activity; 6] = [
         Activity::Idle,
         Activity::Transport,
@@ -36,7 +35,7 @@ impl Activity {
         Activity::Guard,
     ];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Activity::Idle => "idle",
@@ -49,17 +48,17 @@ impl Activity {
     }
 }
 
-/// Where a node says what it is at. All clones are one.
+/// The published activity of a node. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ActivityProbe(Option<Arc<AtomicU8>>);
 
 impl ActivityProbe {
-    /// One that can be read. The default one is deaf.
-    pub fn listening() -> ActivityProbe {
+    /// A probe that records. The default probe records nothing.
+    pub fn enabled() -> ActivityProbe {
         ActivityProbe(Some(Arc::new(AtomicU8::new(Activity::Idle as u8))))
     }
 
-    /// Says what the node is at from now on; returns what it was at, to go back to.
+    /// Sets the current activity. Returns the previous one, to be restored.
     #[inline]
     pub fn enter(&self, activity: Activity) -> Activity {
         match &self.0 {
@@ -73,7 +72,7 @@ impl ActivityProbe {
         }
     }
 
-    /// Says what the node is at while it does this.
+    /// Sets the activity during `work`.
     #[inline]
     pub fn within<T>(&self, activity: Activity, work: impl FnOnce() -> T) -> T {
         let before = self.enter(activity);
@@ -82,7 +81,7 @@ impl ActivityProbe {
         result
     }
 
-    /// What the node is at.
+    /// The current activity.
     pub fn current(&self) -> Activity {
         let code = self
             .0
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn work_within_work_goes_back_to_what_was_before() {
-        let probe = ActivityProbe::listening();
+        let probe = ActivityProbe::enabled();
         probe.enter(Activity::Protocol);
         let seen = probe.within(Activity::Guard, || {
             let inner = probe.within(Activity::Storage, || probe.current());
@@ -110,7 +109,7 @@ mod tests {
 
     #[test]
     fn clones_share_what_was_said_and_a_deaf_one_forgets() {
-        let probe = ActivityProbe::listening();
+        let probe = ActivityProbe::enabled();
         let other = probe.clone();
         let before = probe.enter(Activity::Storage);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Effects: what a transaction does to the data when it commits, on the partition that owns it.
+//! Effects: the changes that a transaction makes at commit, on the partition that owns the data.
 //!
-//! Every UPDATE is shipped as a *row program* and its arguments, and evaluated by the owner on the
-//! row as it then is. Whether that happens "late" (a deferred effect: the program reads the row) or
-//! is a plain assignment of values computed earlier is the program's business alone. So increments
-//! by concurrent transactions add up without a lock, and what is contended runs last, at its owner.
+//! Every UPDATE is sent as a *row program* with its arguments, and the owner evaluates it on the current row. A
+//! program that reads the row is a deferred effect; one that assigns values computed earlier is a plain assignment.
+//! The program alone makes the difference. So concurrent increments add up without a lock, and contended work runs
+//! last, at its owner.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -13,7 +13,7 @@ use crate::{ColumnIndex, Key, ProgramId, Row, SlotId, TableId, Value};
 /// One change to one row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Effect {
-    /// A new row. If the key (or a unique index's key) is taken, the transaction cannot commit.
+    /// A new row. If the primary key or a unique key exists, the transaction cannot commit.
     Insert {
         /// The table.
         table: TableId,
@@ -21,26 +21,26 @@ pub enum Effect {
         key: Key,
         /// The row, before `patches`.
         row: Row,
-        /// Columns that hold a value known only at commit (see [`crate::Value::Pending`]).
+        /// Columns with values known only at commit (see [`crate::Value::Pending`]).
         patches: SmallVec<[Patch; 1]>,
     },
-    /// A row program run on the row with this key. Nothing happens where there is no such row,
-    /// unless the program has outputs: then the transaction cannot commit.
+    /// A row program, run on the row with this key. A missing row is ignored, unless the program has outputs: then
+    /// the transaction cannot commit.
     Update {
         /// The table.
         table: TableId,
         /// The primary key, which a program never changes (an UPDATE of key columns is a delete
         /// and an insert).
         key: Key,
-        /// What to compute.
+        /// The program.
         program: ProgramId,
         /// The program's arguments.
         arguments: Box<[Value]>,
         /// Where the program's outputs go: the first to this slot, the next to the one after.
-        /// `None` when nobody asks for them.
+        /// `None` if no statement uses them.
         outputs: Option<SlotId>,
     },
-    /// The row with this key goes; nothing happens where there is none.
+    /// Removes the row with this key; a missing row is ignored.
     Delete {
         /// The table.
         table: TableId,
@@ -50,7 +50,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The table that is changed.
+    /// The changed table.
     #[inline]
     pub fn table(&self) -> TableId {
         match self {
@@ -60,7 +60,7 @@ impl Effect {
         }
     }
 
-    /// The primary key of the row that is changed; not final for an insert with patches.
+    /// The primary key of the changed row; not final for an insert with patches.
     #[inline]
     pub fn key(&self) -> &Key {
         match self {
@@ -71,20 +71,20 @@ impl Effect {
     }
 }
 
-/// A column of an inserted row whose value a slot holds at commit: the slot's integer plus
-/// `offset`. The row and the key were encoded with 0 in its place; both are patched in place.
+/// A column of an inserted row that gets its value at commit: the slot's integer plus `offset`. The row and the key
+/// were encoded with 0 in its place; both are patched in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
-    /// Where the value is found.
+    /// The slot with the value.
     pub slot: SlotId,
-    /// Added to it.
+    /// The number added to the value.
     pub offset: i64,
     /// The column of the row that gets it (an integer column).
     pub column: ColumnIndex,
 }
 
-/// A set of columns. Columns from 63 on share one bit: a set is exact for narrower tables and an
-/// over-approximation for wider ones, which every user of it must be content with.
+/// A set of columns. Columns from 63 on share one bit: a set is exact for narrower tables and an over-approximation
+/// for wider ones, which is safe for every use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnSet(pub u64);
 
@@ -93,7 +93,7 @@ impl ColumnSet {
     pub const EMPTY: ColumnSet = ColumnSet(0);
     /// Every column.
     pub const ALL: ColumnSet = ColumnSet(u64::MAX);
-    /// Of tables with at most so many columns a set is exact.
+    /// The most columns of a table for which a set is exact.
     pub const EXACT_MAX: u16 = 64;
 
     /// This set with one more column.
@@ -113,7 +113,7 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
-    /// Whether all columns of the other one are in this one, of tables where sets are exact.
+    /// Whether this set contains all columns of the other, for tables where sets are exact.
     pub fn covers(self, other: ColumnSet) -> bool {
         other.0 & !self.0 == 0
     }
@@ -130,7 +130,7 @@ impl ColumnSet {
     }
 }
 
-/// What a row program made of a row.
+/// The result of a row program.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// The new row.
@@ -139,28 +139,27 @@ pub struct Applied {
     pub outputs: SmallVec<[Value; 1]>,
 }
 
-/// Why an effect cannot be applied: the transaction must abort, and this is what its user is told.
-/// The `sql` crate makes these; lower rooms only carry them. `code` is its SQLSTATE.
+/// Why an effect cannot be applied; the transaction aborts and its client gets this error. The `sql` crate creates
+/// these errors; lower crates only pass them on. `code` is its SQLSTATE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectError {
     /// The SQLSTATE that PostgreSQL gives for it, such as `23514` for a CHECK.
     pub code: &'static str,
-    /// What happened, in PostgreSQL's words where it has some.
+    /// The message, in PostgreSQL's wording where it has one.
     pub message: String,
     /// The violated constraint's name, if it has one.
     pub constraint: Option<String>,
 }
 
-/// How what a program writes comes together with what other transactions write, where copies of a row
-/// install them in different orders and none of them may refuse (ramp.txt §3.1 leaves the merge function
-/// open; last writer wins is its default).
+/// How a program's writes merge with other transactions' writes, where copies of a row install them in different
+/// orders and none may refuse (ramp.txt §3.1 leaves the merge function open; its default is last writer wins).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
-    /// It only assigns, and whoever has the highest place stands. Run twice at one place it does what it
-    /// does when it is run once.
+    /// The program only assigns, and the write with the highest position wins. Running it twice at one position has
+    /// the same effect as running it once.
     LastWriter,
-    /// It also adds to columns, or takes them to the greatest or the least of what they were and a value.
-    /// Rows are the same in whatever order such programs have run, if each has run once.
+    /// The program also adds to columns, or sets them to the maximum or minimum of their value and another. Rows are
+    /// equal after such programs in any order, if each has run once.
     Commuting,
 }
 
@@ -169,11 +168,11 @@ pub enum Merging {
 pub trait RowPrograms: Send + Sync {
     /// Runs a program on a row.
     ///
-    /// `skip` are columns that a later transaction has assigned already: the program leaves them
-    /// as they are (last writer wins, for each column).
+    /// `skip` are columns that a later transaction has assigned already. The program leaves them unchanged (last
+    /// writer wins, for each column).
     ///
     /// # Errors
-    /// When the new row would violate a CHECK, NOT NULL or the domain of a type.
+    /// If the new row violates a CHECK, NOT NULL or the domain of a type.
     fn apply(
         &self,
         program: ProgramId,
@@ -182,28 +181,26 @@ pub trait RowPrograms: Send + Sync {
         skip: ColumnSet,
     ) -> Result<Applied, EffectError>;
 
-    /// The columns that the program assigns without reading their old value (registers, for which
-    /// the highest timestamp wins). The others it computes from the row, in the order of commits.
+    /// The columns that the program assigns without reading their old value: registers, for which the highest
+    /// timestamp wins. It computes the others from the row, in commit order.
     fn assigned(&self, program: ProgramId) -> ColumnSet;
 
-    /// The columns that the program assigns, if it does nothing else: it computes no column from the row, and
-    /// returns nothing. Whoever had assigned some of these alone before has left no trace in the row.
+    /// The columns that the program assigns, if it does nothing else: it computes no column from the row and returns
+    /// nothing. Earlier writers of only these columns leave no trace in the row.
     fn replaces(&self, program: ProgramId) -> Option<ColumnSet>;
 
-    /// Whether the program can break a declared constraint depending on the row it meets, so that
-    /// a transaction over several partitions must hold the row between prepare and commit.
+    /// Whether the program can violate a declared constraint, depending on the row. A transaction over several
+    /// partitions must then hold a write intent on the row between prepare and commit.
     fn may_violate(&self, program: ProgramId) -> bool;
 
-    /// How the program merges with every other one of the application, whatever row it meets: `None` if the
-    /// order matters, if a CHECK or a unique index looks at what it writes, or if it returns something. It
-    /// is refused for its arguments, or not at all (but for a row that would become too long, and for a sum
-    /// that leaves its type's range).
+    /// How the program merges with every other program of the application, on any row. `None` if the order matters,
+    /// if a CHECK or a unique index depends on its writes, or if it returns something. A program with a merge fails
+    /// by its arguments or not at all (except for a row that becomes too long, and for a sum out of range).
     fn merging(&self, program: ProgramId) -> Option<Merging>;
 
-    /// Whether these programs can run on a row in any order, each at most once, without one that
-    /// fails: what transactions that are prepared side by side promise each other. Each of them
-    /// runs on the row as it is. `false` too where it cannot be told.
+    /// Whether these programs can run on a row in any order, each at most once, without failure: the condition for
+    /// preparing transactions concurrently. Each runs on the row as it is. `false` if that is not known.
     ///
     /// None of them [may violate](RowPrograms::may_violate) a constraint.
-    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool;
+    fn are_compatible(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool;
 }

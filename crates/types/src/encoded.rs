@@ -1,7 +1,7 @@
-//! Keys and rows as other rooms write them down: their encoded bytes, as one string of bytes.
+//! Serialization of keys and rows as byte strings.
 //!
-//! Everything else that is logged derives its serialization. These two are bytes already, and
-//! a sequence of numbers would be read one by one.
+//! Other logged types derive their serialization. Keys and rows are bytes already, and a derived sequence of numbers
+//! would be decoded one by one.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Row {
     }
 }
 
-/// Makes something of a string of bytes, in whichever way a format gives them.
+/// Decodes a byte string in any form in which a format may supply it.
 struct Bytes<T>(fn(&[u8]) -> T);
 
 impl<'de, T> Visitor<'de> for Bytes<T> {

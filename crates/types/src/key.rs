@@ -1,4 +1,4 @@
-//! Keys as bytes whose order is the order of the values they encode.
+//! Keys as bytes in the order of the values that they encode.
 //!
 //! A key is the concatenation of its columns' encodings, each of which compares bytewise as its
 //! values do and none of which is a proper prefix of another of the same type. So keys compare
@@ -375,7 +375,7 @@ fn encode_int(int: i64, width: usize) -> u64 {
     int as u64 ^ 1 << (8 * width - 1)
 }
 
-/// Hexadecimal, for messages to people who have no schema at hand.
+/// Hexadecimal, for messages without a schema.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_bytes()

@@ -1,6 +1,6 @@
 //! The vocabulary that all other crates share: identifiers, time, values, rows and keys.
 //!
-//! Nothing here decides anything and nothing here does IO. A type belongs in this crate when two
+//! Nothing here makes decisions or does IO. A type belongs in this crate when two
 //! crates that do not know each other must agree on it. The [glossary] defines the project's terms.
 //!
 //! [glossary]: https://github.com/anabranch/anabranch/blob/main/docs/glossary.md
@@ -9,13 +9,13 @@
 //! * [`time`]: virtual time ([`Ticks`]) and transaction timestamps ([`Timestamp`]).
 //! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
 //! * [`row`]: rows as compact bytes, decoded a column at a time.
-//! * [`key`]: keys as bytes whose order is the order of the values they encode.
+//! * [`key`]: keys as bytes in the order of the values that they encode.
 //! * [`text`]: dates, timestamps, UUIDs and bytes as text.
 //! * [`schema`]: what is known of a table below SQL.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
-//! * [`activity`]: what a node is at, for a profiler.
-//! * [`random`]: chance with a seed.
-//! * [`markup`]: text in SVG and HTML, and the page that reports are.
+//! * [`activity`]: the current activity of a node, for a profiler.
+//! * [`random`]: seeded random numbers.
+//! * [`markup`]: text in SVG and HTML, and the page layout of reports.
 
 pub mod access;
 pub mod activity;

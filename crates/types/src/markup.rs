@@ -1,4 +1,4 @@
-//! Text in XML, SVG and HTML, and pages that need nothing beside them.
+//! Text in XML, SVG and HTML, and self-contained pages.
 
 /// Text as the content of an element, or in an attribute's double quotes.
 pub fn escaped(text: &str) -> String {
@@ -15,7 +15,7 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// How every report looks.
+/// The style of every report.
 const STYLE: &str = "
 :root { color-scheme: light; --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --accent: #0072b2; }
 * { box-sizing: border-box; }
@@ -38,8 +38,8 @@ details { margin-top: .9rem; color: var(--soft); }
 summary { cursor: pointer; }
 ";
 
-/// A page: what comes above everything else in a report is its `header`, then the `body`; `style` is
-/// what this report adds to how all of them look. Title and style are text, the others HTML.
+/// A page: `header` comes first, then `body`; `style` extends the common style. Title and style are text, the others
+/// HTML.
 pub fn page(title: &str, style: &str, header: &str, body: &str) -> String {
     let title = escaped(title);
     format!(

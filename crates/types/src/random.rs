@@ -1,11 +1,10 @@
-//! Chance with a seed: SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number
-//! Generators*, OOPSLA 2014).
+//! Seeded random numbers: SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, OOPSLA
+//! 2014).
 //!
-//! The same seed gives the same numbers on every machine. It is no secret and no defence against
-//! anybody: it chooses schedules, faults and made-up inputs, and [`mix`] spreads the bits of what is
-//! hashed.
+//! The same seed gives the same numbers on every machine. The generator is not cryptographic: it chooses schedules,
+//! faults and generated inputs, and [`mix`] spreads the bits of hashed values.
 
-/// What the state of a generator grows by: 2^64 over the golden ratio, made odd.
+/// The increment of the generator's state: 2^64 over the golden ratio, made odd.
 pub const INCREMENT: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The finalizer of SplitMix64, a bijection: every bit of the input moves every bit of the output.
@@ -27,8 +26,8 @@ impl SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// A generator for one part of what the seed gives: `name` says which, `number` which one of
-    /// several. One part that draws more or less does not change what another draws.
+    /// A generator for one part of a run: `name` identifies the part, `number` distinguishes several. How much one
+    /// part draws does not change what another draws.
     pub fn stream(seed: u64, name: &str, number: u64) -> SplitMix64 {
         let named = name
             .bytes()

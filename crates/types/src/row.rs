@@ -41,14 +41,14 @@ pub struct RowLayout {
 
 #[derive(Clone, Debug)]
 struct Field {
-    place: Place,
+    place: FieldPosition,
     kind: Kind,
     /// The bit that says that the column is NULL, if it may be.
     null_bit: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum FieldPosition {
     Fixed { offset: u32, width: u8 },
     Variable { number: u32 },
 }
@@ -104,14 +104,14 @@ impl RowLayout {
             let place = match width {
                 Some(width) => {
                     fixed_len += u32::from(width);
-                    Place::Fixed {
+                    FieldPosition::Fixed {
                         offset: fixed_len - u32::from(width),
                         width,
                     }
                 }
                 None => {
                     variables += 1;
-                    Place::Variable {
+                    FieldPosition::Variable {
                         number: variables - 1,
                     }
                 }
@@ -127,7 +127,7 @@ impl RowLayout {
         let flag_bytes = (first_null_bit + nullables).div_ceil(8);
         for field in &mut fields {
             field.null_bit = field.null_bit.map(|bit| bit + first_null_bit);
-            if let Place::Fixed { offset, .. } = &mut field.place {
+            if let FieldPosition::Fixed { offset, .. } = &mut field.place {
                 *offset += flag_bytes;
             }
         }
@@ -160,11 +160,13 @@ impl RowLayout {
     pub fn stored_int(&self, column: ColumnIndex) -> Option<StoredInt> {
         let field = self.field(column);
         match (&field.kind, field.place) {
-            (Kind::Int | Kind::Scaled(_), Place::Fixed { offset, width }) => Some(StoredInt {
-                offset,
-                width,
-                null_bit: field.null_bit.unwrap_or(NEVER_NULL),
-            }),
+            (Kind::Int | Kind::Scaled(_), FieldPosition::Fixed { offset, width }) => {
+                Some(StoredInt {
+                    offset,
+                    width,
+                    null_bit: field.null_bit.unwrap_or(NEVER_NULL),
+                })
+            }
             _ => None,
         }
     }
@@ -178,7 +180,7 @@ impl RowLayout {
     /// Whether a column's bytes have the same place in every row, which [`RowTemplate`]s fill.
     #[inline]
     pub fn is_fixed(&self, column: ColumnIndex) -> bool {
-        matches!(self.field(column).place, Place::Fixed { .. })
+        matches!(self.field(column).place, FieldPosition::Fixed { .. })
     }
 
     #[inline]
@@ -187,7 +189,7 @@ impl RowLayout {
     }
 }
 
-/// Where the rows of a layout have an integer, found out once: see [`RowLayout::stored_int`].
+/// The position of an integer in the rows of a layout, determined once: see [`RowLayout::stored_int`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredInt {
     offset: u32,
@@ -196,7 +198,7 @@ pub struct StoredInt {
     null_bit: u32,
 }
 
-/// In the place of a bit's number: there is none.
+/// Stands for the number of a bit that does not exist.
 const NEVER_NULL: u32 = u32::MAX;
 
 impl StoredInt {
@@ -306,7 +308,7 @@ impl RowBuilder {
         writer.finish()
     }
 
-    /// Begins a row, whose columns are then pushed in order.
+    /// Begins a row; its columns are then pushed in order.
     pub fn start<'b>(&'b mut self, layout: &'b RowLayout) -> RowWriter<'b> {
         self.begin(layout);
         RowWriter {
@@ -349,16 +351,16 @@ impl RowBuilder {
                     .expect("NULL in a column that is not nullable");
                 self.head[(bit / 8) as usize] |= 1 << (bit % 8);
                 match field.place {
-                    Place::Fixed { .. } => Ok(()),
-                    Place::Variable { .. } => self.end_variable(),
+                    FieldPosition::Fixed { .. } => Ok(()),
+                    FieldPosition::Variable { .. } => self.end_variable(),
                 }
             }
-            Place::Fixed { offset, width } => {
+            FieldPosition::Fixed { offset, width } => {
                 let bytes = &mut self.head[offset as usize..][..usize::from(width)];
                 put_fixed(&field.kind, bytes, value);
                 Ok(())
             }
-            Place::Variable { .. } => {
+            FieldPosition::Variable { .. } => {
                 put_variable(&field.kind, &mut self.tail, value)?;
                 self.end_variable()
             }
@@ -435,7 +437,7 @@ impl RowWriter<'_> {
     }
 }
 
-/// A row in the making: see [`RowBuilder::start_like`].
+/// A row under construction: see [`RowBuilder::start_like`].
 #[derive(Debug)]
 pub struct LikeWriter<'b> {
     builder: &'b mut RowBuilder,
@@ -517,7 +519,7 @@ impl LikeWriter<'_> {
     }
 }
 
-/// The flag of a row whose end offsets have 4 bytes.
+/// The flag of a row with end offsets of 4 bytes.
 const WIDE: u8 = 1;
 
 impl Row {
@@ -663,7 +665,7 @@ impl Row {
     ) -> Result<Row, RowTooLong> {
         let in_place = |(column, value): &(ColumnIndex, Value)| {
             let field = layout.field(*column);
-            matches!(field.place, Place::Fixed { .. }) && !value.is_null()
+            matches!(field.place, FieldPosition::Fixed { .. }) && !value.is_null()
         };
         if !changes.iter().all(in_place) {
             return self.rebuilt(layout, changes);
@@ -694,21 +696,21 @@ impl Row {
                     if let Some(bit) = field.null_bit {
                         builder.head[(bit / 8) as usize] &= !(1 << (bit % 8));
                     }
-                    if let Place::Fixed { offset, width } = field.place {
+                    if let FieldPosition::Fixed { offset, width } = field.place {
                         builder.head[offset as usize..][..usize::from(width)].fill(0);
                     }
                     builder.put(field, value.borrowed())?;
                 }
-                (None, Place::Variable { .. }) => {
+                (None, FieldPosition::Variable { .. }) => {
                     builder.put_raw(self.field_bytes(layout, field))?
                 }
-                (None, Place::Fixed { .. }) => {}
+                (None, FieldPosition::Fixed { .. }) => {}
             }
         }
         builder.finish(layout)
     }
 
-    /// Overwrites an integer column, in place where nobody shares the row. False, and nothing is
+    /// Overwrites an integer column, in place if the row is not shared. False, and nothing is
     /// changed, when the integer does not fit the column.
     ///
     /// # Panics
@@ -716,7 +718,7 @@ impl Row {
     #[must_use]
     pub fn patch_int(&mut self, layout: &RowLayout, column: ColumnIndex, int: i64) -> bool {
         let field = layout.field(column);
-        let Place::Fixed { width, .. } = field.place else {
+        let FieldPosition::Fixed { width, .. } = field.place else {
             panic!("{column} is not an integer");
         };
         assert!(
@@ -747,8 +749,10 @@ impl Row {
     #[inline]
     fn field_bytes(&self, layout: &RowLayout, field: &Field) -> &[u8] {
         match field.place {
-            Place::Fixed { offset, width } => &self.0[offset as usize..][..usize::from(width)],
-            Place::Variable { number } => {
+            FieldPosition::Fixed { offset, width } => {
+                &self.0[offset as usize..][..usize::from(width)]
+            }
+            FieldPosition::Variable { number } => {
                 let wide = self.0[0] & WIDE != 0;
                 let ends = &self.0[layout.fixed_end..];
                 let end = |number: usize| {
@@ -769,7 +773,7 @@ impl Row {
 }
 
 fn put_in_place(field: &Field, row: &mut [u8], value: &Value) {
-    let Place::Fixed { offset, width } = field.place else {
+    let FieldPosition::Fixed { offset, width } = field.place else {
         panic!("a variable column cannot be changed in place");
     };
     if let Some(bit) = field.null_bit {
@@ -791,7 +795,7 @@ fn set_fixed(field: &Field, head: &mut [u8], value: ValueRef<'_>) {
         head[(bit / 8) as usize] |= 1 << (bit % 8);
         return;
     }
-    let Place::Fixed { offset, width } = field.place else {
+    let FieldPosition::Fixed { offset, width } = field.place else {
         panic!("a column without a fixed place is pushed");
     };
     let bytes = &mut head[offset as usize..][..usize::from(width)];

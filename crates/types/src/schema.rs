@@ -43,8 +43,8 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The columns whose values, in this order, make the key of `index` (`None`: the primary key).
-    /// A secondary key is followed by the primary key, so that every entry is distinct.
+    /// The columns that make the key of `index` in this order (`None`: the primary key). A secondary key is followed
+    /// by the primary key, so that every entry is distinct.
     pub fn key_columns(&self, index: Option<IndexId>) -> &[ColumnIndex] {
         match index {
             None => &self.primary_key,
@@ -80,11 +80,11 @@ pub struct IndexSchema {
 /// Where a table's rows live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// On every partition: no transaction type writes it.
+    /// Replicated on every partition: no transaction type writes it.
     Replicated,
     /// On the partition that these columns choose. They are part of the primary key (or the table
     /// has a hidden key).
     Columns(Vec<ColumnIndex>),
-    /// All on partition 0: nothing better is known.
+    /// All on partition 0, if no better placement is known.
     Whole,
 }

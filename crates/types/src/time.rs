@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since the start of a run. Whoever drives a node says what time it is: a wall clock
+/// Nanoseconds since the start of a run. The driver of a node supplies the time: a wall clock
 /// in `server`, an event queue in the simulator. Nothing below reads a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
@@ -62,7 +62,7 @@ impl Timestamp {
         Timestamp(logical << NODE_BITS | node.0 as u64)
     }
 
-    /// The node whose clock issued this timestamp.
+    /// The node that issued this timestamp.
     pub const fn node(self) -> super::NodeId {
         super::NodeId((self.0 & ((1 << NODE_BITS) - 1)) as u16)
     }

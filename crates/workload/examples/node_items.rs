@@ -1,9 +1,10 @@
-//! What a transaction over four of a million items costs nodes (ramp.txt §5.1), without threads, queues
-//! or network: nodes driven in one thread by the calls of one seed, as in `node_new_order`.
+//! Measures the cost of a transaction over four of a million items (ramp.txt §5.1) at the nodes, without threads,
+//! queues or network: one thread drives the nodes by the calls of one seed, as in `node_new_order`.
 //!
 //! `cargo run --release -p anabranch-workload --example node_items -- [CALLS] [PROTOCOL] [NODES] [ITEMS] [READS]`
-//! with 100000 calls, `ramp-fast` (or `ramp-small`, `ramp-hybrid`, `nwnr`), two nodes, a million items and
-//! 95 percent of calls that read unless told otherwise.
+//!
+//! Defaults: 100000 calls, `ramp-fast` (or `ramp-small`, `ramp-hybrid`, `nwnr`), two nodes, a million items, 95
+//! percent read calls.
 //!
 //! ```text
 //! valgrind --tool=callgrind --toggle-collect='*run_calls*' target/release/examples/node_items 20000
@@ -23,7 +24,7 @@ use anabranch_protocol::{Durable, Session, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_workload::ycsb::{Form, Parameters, Ycsb};
-use anabranch_workload::{Caller, Place, Workload};
+use anabranch_workload::{Caller, ClientPlacement, Workload};
 
 use self::driver::{Driver, planned, run_calls, seconds};
 
@@ -72,7 +73,7 @@ fn run<P: Durable>(
             let client = u32::from(node);
             workload.caller(
                 1,
-                Place {
+                ClientPlacement {
                     client,
                     node,
                     nodes,

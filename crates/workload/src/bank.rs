@@ -1,4 +1,4 @@
-//! Transfers between accounts: nothing is made, nothing is lost, nobody is overdrawn.
+//! Transfers between accounts: the total is constant, and no account is overdrawn.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload, pair, shown};
 
 /// Accounts of a branch.
 const ACCOUNTS: i64 = 3;
-/// What an account has at the start: little, so that some transfers are refused.
+/// The initial balance: low, so that some transfers are refused.
 const BALANCE: i64 = 40;
 
 /// The application of `examples/bank/`.
@@ -21,7 +21,7 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// One branch a node, and two at least.
+    /// One branch for each node, and at least two.
     pub fn new(nodes: u16) -> Bank {
         Bank {
             branches: i64::from(nodes).max(2),
@@ -69,7 +69,7 @@ impl Workload for Bank {
         }
     }
 
-    fn caller(&self, seed: u64, _: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, _: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(BankCaller {
             rng: Rng::with_seed(seed),
             branches: self.branches,
@@ -81,16 +81,18 @@ impl Workload for Bank {
             return Ok(());
         }
         let Some((shown, added)) = pair(rows) else {
-            return Err(format!("an audit says {}", shown(rows)));
+            return Err(format!("an audit returned {}", shown(rows)));
         };
         if shown != added {
             return Err(format!(
-                "branches show {shown} where the accounts hold {added}"
+                "the branches total {shown}, but the accounts total {added}"
             ));
         }
         let all = (self.branches * ACCOUNTS * BALANCE).to_string();
         if operation.procedure == 2 && shown != all {
-            return Err(format!("there is {shown} in the bank, and there was {all}"));
+            return Err(format!(
+                "the bank holds {shown}, but it was loaded with {all}"
+            ));
         }
         Ok(())
     }

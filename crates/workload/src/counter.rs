@@ -1,4 +1,4 @@
-//! Counters and what they count, on different partitions: the sum equals the total in every read.
+//! Counters and their entries, on different partitions: the sum of entries equals the total in every read.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload, pair, shown};
 
 /// The application of `examples/counter/`.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter {
-    /// How many counters there are. Few, and increments cross often.
+    /// The number of counters: few, so that increments conflict often.
     pub counters: i64,
     /// Sites that keep entries.
     pub sites: i64,
 }
 
 impl Counter {
-    /// One counter a node.
+    /// One counter for each node.
     pub fn new(nodes: u16) -> Counter {
         Counter {
             counters: i64::from(nodes),
@@ -63,7 +63,7 @@ impl Workload for Counter {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(CounterCaller {
             rng: Rng::with_seed(seed),
             counters: self.counters,
@@ -79,9 +79,9 @@ impl Workload for Counter {
         match pair(rows) {
             Some((shown, added)) if shown == added => Ok(()),
             Some((shown, added)) => Err(format!(
-                "the total is {shown} where the entries add up to {added}"
+                "the total is {shown}, but the entries add up to {added}"
             )),
-            None => Err(format!("a counter is {}", shown(rows))),
+            None => Err(format!("a counter returned {}", shown(rows))),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Departments that come and go, and what refers to them: no reference dangles, and a department's staff is
-//! how many members it has.
+//! Departments that are created and deleted, and references to them: no reference dangles, and a department's staff
+//! equals its number of members.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use anabranch_sql::expression::text::literal;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, shown};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload, shown};
 
-/// Rooms of a department, if all are alike.
+/// Rooms for each department, if all have the same number.
 const ROOMS: i64 = 1;
-/// Members that a client knows to have entered: so that they can leave again.
+/// The most members that a client remembers, to let them leave later.
 const KNOWN_MAX: usize = 8;
 
 /// The application of `examples/departments/`.
 #[derive(Clone, Copy, Debug)]
 pub struct Departments {
-    /// Departments, of which some are there at any time; consecutive ones lie on different partitions.
+    /// Departments, of which some exist at any time; consecutive ones lie on different partitions.
     pub departments: i64,
 }
 
 impl Departments {
-    /// One a node, and two at least.
+    /// One for each node, and at least two.
     pub fn new(nodes: u16) -> Departments {
         Departments {
             departments: i64::from(nodes).max(2),
@@ -72,7 +72,7 @@ impl Workload for Departments {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(DepartmentsCaller {
             rng: Rng::with_seed(seed),
             departments: self.departments,
@@ -89,7 +89,7 @@ impl Workload for Departments {
             },
             _ => None,
         };
-        let told = || row().ok_or_else(|| format!("it says {}", shown(rows)));
+        let told = || row().ok_or_else(|| format!("the department returned {}", shown(rows)));
         let none = |text: &str| text == "NULL";
         match operation.procedure {
             6 => {
@@ -101,7 +101,7 @@ impl Workload for Departments {
                 }
                 if !none(&said) && said != counted {
                     return Err(format!(
-                        "a department says {said} of its staff, and has {counted} members"
+                        "a department counts a staff of {said}, but has {counted} members"
                     ));
                 }
                 Ok(())
@@ -115,7 +115,7 @@ impl Workload for Departments {
                 match said == counted {
                     true => Ok(()),
                     false => Err(format!(
-                        "departments say {said} of their staff, and have {counted} members"
+                        "the departments count a staff of {said}, but have {counted} members"
                     )),
                 }
             }
@@ -123,7 +123,7 @@ impl Workload for Departments {
         }
     }
 
-    /// A reference to what is not there or still has one; a room that is taken.
+    /// A reference to a missing row, a deletion of a referenced row, or an occupied room.
     fn refuses(&self, code: &str) -> bool {
         matches!(code, "23503" | "23505")
     }
@@ -134,7 +134,7 @@ struct DepartmentsCaller {
     departments: i64,
     /// The next member's number.
     next: i64,
-    /// Members that may be there.
+    /// Members that may exist.
     known: Vec<i64>,
 }
 

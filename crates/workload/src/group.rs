@@ -1,5 +1,5 @@
-//! Groups of rows that are written and read together, each row on another partition: what `register` and
-//! `tally` do to theirs.
+//! Groups of rows that are written and read together, each row on another partition: the operations of `register` and
+//! `tally`.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::workload::{Caller, Operation};
 /// Rows of a group.
 pub(crate) const GROUP: i64 = 3;
 
-/// Half of the operations write a group, three in ten read one, the others read two rows of one in turn: the
+/// Half of the operations write a group, 30% read one, and 20% read two rows of a group one after the other:
 /// procedures 0, 1 and 2 of a workload.
 pub(crate) struct GroupCaller {
     rng: Rng,
     groups: i64,
-    /// How often this client has written, beside its number: no two writes have the same.
+    /// The number of writes of this client. Together with the client's number it makes every write distinct.
     number: i64,
     write: WriteArguments,
 }
 
-/// The arguments of a write of a group, given the write's number.
+/// The arguments of a write, given its number.
 pub(crate) type WriteArguments = fn(&mut Rng, Value, i64) -> Arc<[Value]>;
 
 impl GroupCaller {

@@ -1,17 +1,18 @@
-//! Benchmark applications: their SQL, their initial rows and their stream of operations, driven
-//! through the same SQL that a user writes.
+//! Benchmark applications: their SQL, their initial rows and their operations, run through the same SQL that a user
+//! writes.
 //!
-//! * [`workload`]: what an application has to say about itself so that a driver can run it.
+//! * [`workload`]: what an application declares so that a driver can run it.
 //! * [`tpcc`]: the order-entry benchmark TPC-C.
-//! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
-//!   protocol may get wrong, whose every answer can be judged by itself.
-//! * [`departments`]: references beside the deletion of what they refer to, and a view that its writers keep.
+//! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a protocol may get
+//!   wrong. Every answer can be checked by itself.
+//! * [`departments`]: references beside the deletion of their targets, and a view maintained by its writers.
 //! * [`tally`]: columns that merge in any order.
-//! * [`replies`]: one more, about what only a history tells: that a reply was seen and its comment missed.
-//! * [`ycsb`]: reads and writes of single items, several at a time, as the papers' benchmarks have them.
+//! * [`replies`]: an anomaly that only a history reveals: a read of a reply without its comment.
+//! * [`ycsb`]: reads and writes of single items, several at a time, as in the papers' benchmarks.
 //! * [`smallbank`] and [`payroll`]: two examples from the literature.
 
 pub mod bank;
+mod catalogue;
 pub mod counter;
 pub mod departments;
 mod group;
@@ -24,4 +25,5 @@ pub mod tpcc;
 pub mod workload;
 pub mod ycsb;
 
-pub use workload::{Caller, NAMES, Operation, Place, Workload, by_name};
+pub use catalogue::{NAMES, by_name};
+pub use workload::{Caller, ClientPlacement, Operation, Workload};

@@ -6,7 +6,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 /// Employees of a department when the run begins.
 const EMPLOYEES: i64 = 8;
@@ -19,7 +19,7 @@ pub struct Payroll {
 }
 
 impl Payroll {
-    /// One department a node.
+    /// One department for each node.
     pub fn new(nodes: u16) -> Payroll {
         Payroll {
             departments: i64::from(nodes),
@@ -113,7 +113,7 @@ impl Workload for Payroll {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(PayrollCaller {
             rng: Rng::with_seed(seed),
             departments: self.departments,
@@ -121,8 +121,8 @@ impl Workload for Payroll {
         })
     }
 
-    /// An id may be taken (23505), a department closed or not empty (23503), a salary cut below
-    /// zero (23514), a department asked for that was closed (P0002).
+    /// An id may exist (23505), a department may be closed or not empty (23503), a salary may be cut below zero
+    /// (23514), a closed department may be requested (P0002).
     fn refuses(&self, code: &str) -> bool {
         ["23503", "23505", "23514", "P0002"].contains(&code)
     }
@@ -138,7 +138,7 @@ impl Caller for PayrollCaller {
     fn next(&mut self) -> Operation {
         let rng = &mut self.rng;
         let in_department = department(rng.i64(0..=self.departments));
-        let somebody = employee(rng.i64(0..self.departments * EMPLOYEES));
+        let person = employee(rng.i64(0..self.departments * EMPLOYEES));
         let amount = money(rng.i64(100..60_000));
         self.hired += 1;
         let last_name = Value::text("Doe");
@@ -150,10 +150,10 @@ impl Caller for PayrollCaller {
                 3,
                 Arc::new([employee(self.hired), last_name, in_department, amount]),
             ),
-            12 => (3, Arc::new([somebody, last_name, in_department, amount])),
-            13..=14 => (4, Arc::new([somebody])),
-            15..=19 => (5, Arc::new([somebody, amount])),
-            20..=25 => (6, Arc::new([somebody, amount])),
+            12 => (3, Arc::new([person, last_name, in_department, amount])),
+            13..=14 => (4, Arc::new([person])),
+            15..=19 => (5, Arc::new([person, amount])),
+            20..=25 => (6, Arc::new([person, amount])),
             _ => (7, Arc::new([in_department])),
         };
         Operation {

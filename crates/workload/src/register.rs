@@ -7,17 +7,17 @@ use anabranch_types::Value;
 use fastrand::Rng;
 
 use crate::group::{GROUP, GroupCaller};
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload, pair, shown};
 
 /// The application of `examples/register/`.
 #[derive(Clone, Copy, Debug)]
 pub struct Register {
-    /// How many groups there are. Few, and transactions meet often.
+    /// The number of groups: few, so that transactions conflict often.
     pub groups: i64,
 }
 
 impl Register {
-    /// Two groups a node.
+    /// Two groups for each node.
     pub fn new(nodes: u16) -> Register {
         Register {
             groups: 2 * i64::from(nodes),
@@ -57,7 +57,7 @@ impl Workload for Register {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(GroupCaller::new(
             seed,
             place.client,
@@ -73,9 +73,9 @@ impl Workload for Register {
         match pair(rows) {
             Some((one, other)) if one == other => Ok(()),
             Some((one, other)) => Err(format!(
-                "a group of registers shows {one} beside {other}: a part of somebody's effects"
+                "a group of registers returned {one} beside {other}: part of a transaction's effects"
             )),
-            None => Err(format!("two registers are {}", shown(rows))),
+            None => Err(format!("two registers returned {}", shown(rows))),
         }
     }
 
@@ -84,14 +84,13 @@ impl Workload for Register {
     }
 }
 
-/// Writes of the application of `examples/register/`, and nothing else: each to `span` of the
-/// registers, drawn at random. With a register a node this is the microbenchmark of
-/// coordination-avoidance.txt, Figure 1.
+/// Only writes of the application of `examples/register/`: each to `span` random registers. With one register for
+/// each node this is the microbenchmark of coordination-avoidance.txt, Figure 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Writers {
-    /// How many registers there are; those with ids one apart lie on different partitions.
+    /// The number of registers; those with consecutive ids lie on different partitions.
     pub registers: i64,
-    /// How many of them a transaction writes.
+    /// The number of registers that a transaction writes.
     pub span: usize,
 }
 
@@ -115,7 +114,7 @@ impl Workload for Writers {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(Writer {
             rng: Rng::with_seed(seed),
             writers: *self,
@@ -137,8 +136,8 @@ struct Writer {
 }
 
 impl Caller for Writer {
-    /// One of the registers is the one with the number of the client's node, if there is one: a
-    /// client calls the node that has what it writes.
+    /// One register is that of the client's own node, if it exists: a client calls a node that owns one of its
+    /// writes.
     fn next(&mut self) -> Operation {
         let Writers { registers, span } = self.writers;
         let mut ids: Vec<i64> = Vec::with_capacity(span);

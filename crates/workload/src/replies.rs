@@ -1,4 +1,4 @@
-//! Comments and replies to them: what somebody may miss who sees a reply.
+//! Comments and replies: a reader may see a reply and miss its comment.
 
 use std::sync::Arc;
 
@@ -6,21 +6,20 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 /// Posts of a thread, on different partitions: a comment, its copy on a wall, a reply.
 const THREAD: i64 = 3;
 
-/// The application of `examples/replies/`. No answer tells by itself that a comment was missed; a recorded
-/// history does.
+/// The application of `examples/replies/`. A single answer does not reveal a missed comment; a recorded history does.
 #[derive(Clone, Copy, Debug)]
 pub struct Replies {
-    /// How many threads there are. Few, and a reply comes soon after what it answers.
+    /// The number of threads: few, so that replies soon follow what they answer.
     pub threads: i64,
 }
 
 impl Replies {
-    /// A thread for every two nodes.
+    /// One thread for every two nodes.
     pub fn new(nodes: u16) -> Replies {
         Replies {
             threads: i64::from(nodes / 2).max(1),
@@ -56,7 +55,7 @@ impl Workload for Replies {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(RepliesCaller {
             rng: Rng::with_seed(seed),
             threads: self.threads,
@@ -64,7 +63,7 @@ impl Workload for Replies {
         })
     }
 
-    /// Nobody reads both places of a comment.
+    /// No operation reads both copies of a comment.
     fn may_fracture(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 /// The application of `examples/smallbank/`.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct SmallBank {
 }
 
 impl SmallBank {
-    /// Four customers a node.
+    /// Four customers for each node.
     pub fn new(nodes: u16) -> SmallBank {
         SmallBank {
             customers: 4 * i64::from(nodes),
@@ -75,20 +75,20 @@ impl Workload for SmallBank {
         }
     }
 
-    fn caller(&self, seed: u64, _: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, _: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(SmallBankCaller {
             rng: Rng::with_seed(seed),
             customers: self.customers,
         })
     }
 
-    /// Each operation reads the balances of one customer, which are on one partition; names, which
-    /// are on another, are never written.
+    /// Each operation reads the balances of one customer, which are on one partition. Names are on another and never
+    /// written.
     fn may_fracture(&self) -> bool {
         false
     }
 
-    /// Savings are not overdrawn (23514); a payment that is not covered is refused (22003).
+    /// Savings cannot be overdrawn (23514); an uncovered payment is refused (22003).
     fn refuses(&self, code: &str) -> bool {
         ["23514", "22003"].contains(&code)
     }

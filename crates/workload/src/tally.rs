@@ -1,4 +1,4 @@
-//! Groups of tallies, counted for together: columns that merge in any order.
+//! Groups of tallies that are incremented together: columns that merge in any order.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 
 use crate::group::{GROUP, GroupCaller};
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, shown};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload, shown};
 
 /// The application of `examples/tally/`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
-    /// How many groups there are. Few, and transactions meet often.
+    /// The number of groups: few, so that transactions conflict often.
     pub groups: i64,
 }
 
 impl Tally {
-    /// Two groups a node.
+    /// Two groups for each node.
     pub fn new(nodes: u16) -> Tally {
         Tally {
             groups: 2 * i64::from(nodes),
@@ -54,7 +54,7 @@ impl Workload for Tally {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(GroupCaller::new(
             seed,
             place.client,
@@ -75,13 +75,13 @@ impl Workload for Tally {
                 match row.chunks(2).find(|pair| pair[0] != pair[1]) {
                     None => Ok(()),
                     Some(_) => Err(format!(
-                        "a group of tallies shows {}, which should be pairs of the same: a part of \
-                         somebody's effects",
+                        "a group of tallies returned {}, which should be equal pairs: part of a \
+                         transaction's effects",
                         shown(rows)
                     )),
                 }
             }
-            _ => Err(format!("pairs of tallies are {}", shown(rows))),
+            _ => Err(format!("pairs of tallies returned {}", shown(rows))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What an application says about itself, so that whoever drives a cluster can run it.
+//! The interface of an application to the drivers that run it.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use anabranch_engine::PlannedApplication;
 use anabranch_sql::expression::text::literal;
 use anabranch_types::Value;
 
-/// Takes a row: its table, the names of its columns, and a value for each.
+/// Receives a row: its table, the names of its columns, and a value for each.
 pub type RowSink<'s> = dyn FnMut(&str, &[&str], &[Value]) + 's;
 
-/// An application with its data and its stream of operations.
+/// An application with its data and its operations.
 pub trait Workload: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
@@ -20,35 +20,39 @@ pub trait Workload: Send + Sync {
     /// The procedures that operations call, by the names that they have in the SQL.
     fn procedures(&self) -> &'static [&'static str];
 
-    /// Gives every row of the initial database to `take`.
+    /// Passes every row of the initial database to `take`.
     fn rows(&self, seed: u64, take: &mut RowSink<'_>);
 
     /// The operations of one client of a cluster that runs this plan.
-    fn caller(&self, seed: u64, place: Place, planned: &PlannedApplication) -> Box<dyn Caller>;
+    fn caller(
+        &self,
+        seed: u64,
+        place: ClientPlacement,
+        planned: &PlannedApplication,
+    ) -> Box<dyn Caller>;
 
-    /// Whether a committed operation may have had this answer, as far as the answer itself tells.
+    /// Checks the answer of a committed operation, as far as the answer alone allows.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the error.
     fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
         let _ = (operation, rows);
         Ok(())
     }
 
-    /// Whether some operation reads on several partitions what others write there together. Where
-    /// none does, no read can be fractured, and a protocol has none to repair.
+    /// Whether some operation reads items on several partitions that others write there together. Otherwise no read
+    /// can be fractured, and a protocol has none to repair.
     fn may_fracture(&self) -> bool {
         true
     }
 
-    /// Whether an operation may fail with this SQLSTATE: what the application refuses, and the
-    /// constraints that its operations may meet.
+    /// Whether an operation may fail with this SQLSTATE: refusals of the application, and constraints.
     fn refuses(&self, code: &str) -> bool;
 }
 
 /// The operations of one client, drawn from a seed.
 pub trait Caller: Send {
-    /// The next one.
+    /// The next operation.
     fn next(&mut self) -> Operation;
 }
 
@@ -61,47 +65,15 @@ pub struct Operation {
     pub arguments: Arc<[Value]>,
 }
 
-/// Where a client stands.
+/// A client and the node that it is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ClientPlacement {
     /// The client, numbered from 0; no two clients of a run have the same number.
     pub client: u32,
     /// The node that it is connected to.
     pub node: u16,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: u16,
-}
-
-/// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 10] = [
-    "register",
-    "tally",
-    "replies",
-    "ycsb",
-    "counter",
-    "bank",
-    "departments",
-    "smallbank",
-    "payroll",
-    "tpcc",
-];
-
-/// A workload of a size that suits a simulated cluster of `nodes` nodes: small, so that
-/// transactions meet each other often.
-pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
-    Some(match name {
-        "register" => Arc::new(crate::register::Register::new(nodes)),
-        "tally" => Arc::new(crate::tally::Tally::new(nodes)),
-        "replies" => Arc::new(crate::replies::Replies::new(nodes)),
-        "ycsb" => Arc::new(crate::ycsb::Ycsb::new(nodes)),
-        "counter" => Arc::new(crate::counter::Counter::new(nodes)),
-        "bank" => Arc::new(crate::bank::Bank::new(nodes)),
-        "departments" => Arc::new(crate::departments::Departments::new(nodes)),
-        "smallbank" => Arc::new(crate::smallbank::SmallBank::new(nodes)),
-        "payroll" => Arc::new(crate::payroll::Payroll::new(nodes)),
-        "tpcc" => Arc::new(crate::tpcc::Tpcc::new(nodes)),
-        _ => return None,
-    })
 }
 
 /// The two integers of an answer of one row.
@@ -115,7 +87,7 @@ pub(crate) fn pair(rows: &[Vec<Value>]) -> Option<(String, String)> {
     }
 }
 
-/// An answer's rows, for people.
+/// An answer's rows as text.
 pub(crate) fn shown(rows: &[Vec<Value>]) -> String {
     let row = |row: &Vec<Value>| {
         let values: Vec<String> = row.iter().map(literal).collect();

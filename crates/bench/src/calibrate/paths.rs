@@ -129,7 +129,7 @@ fn once(
     // The first orders warm up what comes after; the same again counts.
     let mut node = make(false);
     drive(&mut node, calls(), &mut |_| ());
-    let probe = ActivityProbe::listening();
+    let probe = ActivityProbe::enabled();
     node.observe(probe.clone());
     let mut seen = None;
     for _ in 0..TURNS {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use anabranch_engine::PlannedApplication;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_workload::ycsb::{Parameters, Ycsb};
-use anabranch_workload::{Caller, Place, Workload};
+use anabranch_workload::{Caller, ClientPlacement, Workload};
 
 use crate::experiment::{self, Database, ExperimentError, Settings};
 use crate::fill::{FillError, each_partition};
@@ -96,7 +96,7 @@ impl experiment::Experiment for Experiment {
     }
 
     fn caller(&self, planned: &PlannedApplication) -> Result<Box<dyn Caller>, FillError> {
-        let place = Place {
+        let place = ClientPlacement {
             client: 0,
             node: 0,
             nodes: self.settings.partitions,

@@ -222,7 +222,7 @@ impl<P: Protocol> Nodes<P> {
         made: Vec<P>,
         options: NodeOptions,
     ) -> Nodes<P> {
-        let probe = ActivityProbe::listening();
+        let probe = ActivityProbe::enabled();
         let node = |(number, protocol)| {
             let number = number as u16;
             let planned = Arc::clone(planned);

@@ -534,7 +534,7 @@ impl Owner {
                 .collect();
             let item = self.store.item(row.0, row.1);
             let newest = item.and_then(|item| item.latest().row());
-            newest.is_none_or(|newest| self.programs.fit_together(newest, &runs))
+            newest.is_none_or(|newest| self.programs.are_compatible(newest, &runs))
         })
     }
 }

@@ -212,7 +212,7 @@ impl RowPrograms for Programs {
         }
     }
 
-    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
+    fn are_compatible(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
         let moves = programs.iter().map(|(program, arguments)| match *program {
             ADD => int(&arguments[0]),
             NEXT => 1,

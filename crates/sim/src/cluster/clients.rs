@@ -10,7 +10,7 @@ use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, PlannedAppli
 use anabranch_protocol::Session;
 use anabranch_sql::expression::text::literal;
 use anabranch_types::{SplitMix64, Ticks};
-use anabranch_workload::{Caller, Operation, Place, Workload};
+use anabranch_workload::{Caller, ClientPlacement, Operation, Workload};
 
 use super::Cluster;
 use crate::latency;
@@ -75,7 +75,7 @@ pub struct Clients {
 
 struct Client {
     caller: Box<dyn Caller>,
-    place: Place,
+    place: ClientPlacement,
     /// Its cluster.
     cluster: u16,
     /// Calls left before it waits for the cluster to heal, and after.
@@ -203,9 +203,9 @@ impl Clients {
 }
 
 /// A client's node and its cluster.
-fn placed(client: u32, nodes: u16, clusters: u16) -> (Place, u16) {
+fn placed(client: u32, nodes: u16, clusters: u16) -> (ClientPlacement, u16) {
     let count = u32::from(clusters);
-    let place = Place {
+    let place = ClientPlacement {
         client,
         node: (client / count % u32::from(nodes)) as u16,
         nodes,
@@ -216,7 +216,7 @@ fn placed(client: u32, nodes: u16, clusters: u16) -> (Place, u16) {
 fn caller(
     workload: &Arc<dyn Workload>,
     seed: u64,
-    place: Place,
+    place: ClientPlacement,
     planned: &PlannedApplication,
 ) -> Box<dyn Caller> {
     let seed = SplitMix64::stream(seed, "caller", u64::from(place.client)).bits();

@@ -1,4 +1,4 @@
-//! Nodes driven in one thread, a batch of calls under way at each at a time.
+//! Drives nodes in one thread, with a batch of open calls at each.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use anabranch_sql::catalog::load;
 use anabranch_sql::source::SourceFile;
 use anabranch_types::{NodeId, Ticks};
 
-/// Virtual time between two calls: what a call takes, about.
+/// The virtual time between two calls, about the duration of one.
 const STEP: Ticks = Ticks(20_000);
 
-/// How many calls are under way at each node at a time.
+/// The number of open calls at each node.
 const BATCH: usize = 32;
 
-/// An application by the names and texts of its files, planned for so many partitions.
+/// An application from the names and texts of its files, planned for this many partitions.
 pub(crate) fn planned(files: &[(&str, &str)], partitions: u16) -> Arc<PlannedApplication> {
     let files = files.iter();
     let files = files.map(|(name, text)| SourceFile::new(*name, *text));
@@ -33,11 +33,11 @@ pub(crate) fn planned(files: &[(&str, &str)], partitions: u16) -> Arc<PlannedApp
     PlannedApplication::new(application, plan, partitions)
 }
 
-/// The nodes, and what goes in and comes out of them.
+/// The nodes with their inputs and outputs.
 pub(crate) struct Driver<P: Protocol> {
     pub(crate) nodes: Vec<Node<P>>,
     out: NodeOutbox<P::Message>,
-    /// By node: what the others have sent it, in order.
+    /// By node: the messages sent to it, in order.
     inboxes: Vec<VecDeque<(NodeId, P::Message)>>,
     now: Ticks,
     pub(crate) committed: u64,
@@ -58,7 +58,7 @@ impl<P: Durable> Driver<P> {
         }
     }
 
-    /// Steps a node, and hands over what follows.
+    /// Steps a node, and passes its messages on.
     fn step(&mut self, at: usize, input: NodeInput<P::Message>) {
         self.nodes[at].step(self.now, input, &mut self.out);
         let from = NodeId(at as u16);
@@ -72,7 +72,7 @@ impl<P: Durable> Driver<P> {
                     std::hint::black_box(rows);
                     self.committed += 1;
                 }
-                // New-Order's unused item (2.4.1.5), Payment's name that nobody bears.
+                // New-Order's unused item (2.4.1.5); Payment's last name without a customer.
                 Err(CallError::Failed(_)) => self.rolled_back += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -100,9 +100,9 @@ impl<P: Durable> Driver<P> {
             if self.nodes.iter().all(|node| node.calls() == 0) {
                 break;
             }
-            // What is left waits for a timer: a retry.
+            // The remaining calls wait for a timer, such as a retry.
             let next = self.nodes.iter().filter_map(Node::next_alarm).min();
-            self.now = self.now.max(next.expect("somebody goes on some time"));
+            self.now = self.now.max(next.expect("some node has a timer"));
             self.ring();
         }
         self.ring();
@@ -120,7 +120,7 @@ impl<P: Durable> Driver<P> {
     }
 }
 
-/// What is measured: kept in one piece, so that tools find it by its name.
+/// The measured code, in one function so that tools find it by name.
 #[inline(never)]
 pub(crate) fn run_calls<P: Durable>(driver: &mut Driver<P>, mut calls: VecDeque<(usize, Call)>) {
     let mut batch = VecDeque::new();
@@ -131,7 +131,7 @@ pub(crate) fn run_calls<P: Durable>(driver: &mut Driver<P>, mut calls: VecDeque<
     }
 }
 
-/// Processor seconds where the system tells them, else elapsed ones.
+/// Processor seconds if the system provides them, otherwise elapsed seconds.
 pub(crate) fn seconds(since: &Instant) -> f64 {
     let told = std::fs::read_to_string("/proc/self/schedstat").ok();
     let nanos = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());

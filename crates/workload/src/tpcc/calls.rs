@@ -45,7 +45,7 @@ impl TransactionType {
     }
 }
 
-/// How many of 100 transactions are of each type, in the order of [`TransactionType::ALL`].
+/// The percentage of each transaction type, in the order of [`TransactionType::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix(pub [u8; 5]);
 
@@ -56,7 +56,7 @@ impl Mix {
     pub const NEW_ORDER: Mix = Mix([100, 0, 0, 0, 0]);
 }
 
-/// How many New-Orders are distributed.
+/// The share of distributed New-Orders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// As specified: each line comes from another warehouse with a chance of 1% (2.4.1.5), so that
@@ -67,7 +67,7 @@ pub enum Distribution {
     Percent(f64),
 }
 
-/// One call: the transaction, the warehouse whose terminal makes it, and the procedure's arguments.
+/// One call: the transaction, the warehouse of its terminal, and the procedure's arguments.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// Which transaction.
@@ -85,7 +85,7 @@ pub struct CallGenerator {
     scale: Scale,
     mix: Mix,
     distribution: Distribution,
-    /// Of 100 New-Orders, how many roll back.
+    /// The percentage of New-Orders that roll back.
     rollback_percent: u8,
     /// The partition of each warehouse's rows, the first one's first.
     homes: Vec<u16>,

@@ -1,8 +1,7 @@
-//! Where a plan puts a warehouse.
+//! The partitions of warehouses in a plan.
 //!
-//! A terminal stands beside its warehouse, and an order is distributed when it takes an item from a
-//! warehouse that is elsewhere: both are the plan's to say, by its router, however the numbers of
-//! warehouses and of partitions lie.
+//! A terminal belongs to its warehouse, and an order is distributed if it takes an item from a warehouse on another
+//! partition. The plan's router decides both, whatever the numbers of warehouses and partitions.
 
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::routing::Target;
@@ -11,9 +10,8 @@ use anabranch_types::{Placement, TableId, Value};
 use super::Scale;
 use super::load::Table;
 
-/// The partition of each warehouse's stock, the first warehouse's first. Where the plan gives every
-/// partition a part of a warehouse's stock, or all of it, it is nowhere elsewhere: partition 0 for each.
-/// `None` when the schema is not TPC-C's.
+/// The partition of each warehouse's stock, in the order of warehouses. If the plan spreads a warehouse's stock over
+/// all partitions, or replicates it, none is remote: partition 0 for each. `None` if the schema is not TPC-C's.
 pub fn homes(planned: &PlannedApplication, scale: &Scale) -> Option<Vec<u16>> {
     let name = Table::Stock.name();
     let stock = planned.schema().tables.iter().find(|t| t.name == name)?.id;
@@ -24,8 +22,8 @@ pub fn homes(planned: &PlannedApplication, scale: &Scale) -> Option<Vec<u16>> {
     Some((1..=scale.warehouses).map(home).collect())
 }
 
-/// Where the plan puts the rows that are generated for a warehouse in a table, which is `id` in the
-/// schema: [`Target::Everywhere`] when the warehouse's number does not decide that.
+/// The partition of a warehouse's generated rows in a table, which is `id` in the schema: [`Target::Everywhere`] if
+/// the warehouse's number does not decide it.
 pub fn place(planned: &PlannedApplication, table: Table, id: TableId, warehouse: u32) -> Target {
     let router = &planned.execution.router;
     let Placement::Columns(columns) = router.placement(id) else {
@@ -53,7 +51,7 @@ mod tests {
 
     use super::*;
     use crate::tpcc::{CallGenerator, Distribution, FILES, Mix, Tpcc};
-    use crate::workload::{Place, Workload};
+    use crate::workload::{ClientPlacement, Workload};
 
     /// TPC-C with its stock placed like this, for four partitions.
     fn planned(stock: Option<Placement>) -> Arc<PlannedApplication> {
@@ -90,7 +88,7 @@ mod tests {
             distribution: Distribution::Percent(100.0),
             mix: Mix::NEW_ORDER,
         };
-        let place = Place {
+        let place = ClientPlacement {
             client: 5,
             node: 0,
             nodes: 4,

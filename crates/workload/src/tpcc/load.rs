@@ -14,7 +14,7 @@ pub trait Sink {
     /// Takes one row.
     ///
     /// # Errors
-    /// Whatever keeps the sink from taking it; the load ends there.
+    /// The sink's error, which ends the load.
     fn row(&mut self, table: Table, values: &[Value]) -> Result<(), Self::Error>;
 }
 

@@ -1,10 +1,9 @@
 //! TPC-C (revision 5.11): its database and its calls.
 //!
-//! The application itself, schema, assertions and procedures, is `examples/tpcc/`. [`load`] fills
-//! its tables as clause 4.3.3 says; [`calls`] draws the transactions' inputs as clause 2 says, with
-//! the deviations that are usual outside an audited run: no terminals, no think time, no keying
-//! time (so that a warehouse takes all the load it can), and a settable share of distributed
-//! New-Orders.
+//! The application (schema, assertions and procedures) is `examples/tpcc/`. [`load`] fills its tables as clause 4.3.3
+//! requires; [`calls`] draws the transactions' inputs as clause 2 requires, with the usual deviations outside of an
+//! audited run: no terminals, no think time, no keying time (so that a warehouse takes all the load it can), and a
+//! settable share of distributed New-Orders.
 
 pub mod calls;
 pub mod homes;

@@ -1,4 +1,4 @@
-//! TPC-C as a [`Workload`]: small, so that it loads in a moment and transactions meet often.
+//! TPC-C as a [`Workload`]: small, so that it loads quickly and transactions conflict often.
 
 use std::convert::Infallible;
 
@@ -7,21 +7,21 @@ use anabranch_types::Value;
 
 use super::load::{self, Sink, Table};
 use super::{CallGenerator, Distribution, FILES, Invocation, Mix, Scale, TransactionType, homes};
-use crate::workload::{Caller, Operation, Place, RowSink, Workload};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 /// TPC-C on a simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Tpcc {
-    /// How large its database is.
+    /// The size of its database.
     pub scale: Scale,
-    /// How many New-Orders are distributed.
+    /// The share of distributed New-Orders.
     pub distribution: Distribution,
-    /// Which transactions are made.
+    /// The mix of transactions.
     pub mix: Mix,
 }
 
 impl Tpcc {
-    /// A warehouse a node, few items and customers, and half of the New-Orders distributed.
+    /// One warehouse for each node, few items and customers, and half of the New-Orders distributed.
     pub fn new(nodes: u16) -> Tpcc {
         Tpcc {
             scale: Scale {
@@ -62,9 +62,14 @@ impl Workload for Tpcc {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, planned: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(
+        &self,
+        seed: u64,
+        place: ClientPlacement,
+        planned: &PlannedApplication,
+    ) -> Box<dyn Caller> {
         let homes = homes(planned, &self.scale).expect("the plan is of TPC-C's files");
-        // A terminal stands beside the node that has its warehouse; those of one node go around its
+        // A terminal is connected to the node of its warehouse; the terminals of one node take turns on its
         // warehouses.
         let own: Vec<i64> = (1..)
             .zip(&homes)

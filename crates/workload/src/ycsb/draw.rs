@@ -1,25 +1,25 @@
-//! How YCSB draws items: the generators of B. F. Cooper et al., *Benchmarking Cloud Serving Systems with
-//! YCSB* (SoCC 2010), §5.2, computed alike on every machine.
+//! YCSB's item generators (B. F. Cooper et al., *Benchmarking Cloud Serving Systems with YCSB*, SoCC 2010, §5.2),
+//! with the same results on every machine.
 //!
-//! A Zipfian rank is drawn as there, by J. Gray et al., *Quickly Generating Billion-Record Synthetic
-//! Databases* (SIGMOD 1994): one uniform number and one power, whatever the number of items. A fraction
-//! has to be raised to a power for it, which mathematical libraries round differently; so powers are made
-//! of multiplications and square roots ([`power`]), which IEEE 754 rounds alike everywhere.
+//! A Zipfian rank is drawn as by J. Gray et al., *Quickly Generating Billion-Record Synthetic Databases* (SIGMOD
+//! 1994): one uniform number and one power, for any number of items. Mathematical libraries round powers of fractions
+//! differently, so powers are computed by multiplications and square roots ([`power`]), which IEEE 754 rounds
+//! identically everywhere.
 //!
-//! A departure: YCSB's scrambled generator draws one of ten thousand million ranks, whatever the
-//! number of items, and scatters these; ours draws one of as many ranks as there are items. So the most
-//! frequent of a million items has 6.5% of the accesses here, and 3.8% there.
+//! A departure: YCSB's scrambled generator draws one of ten thousand million ranks, whatever the number of items, and
+//! scatters these; this one draws as many ranks as there are items. The most frequent of a million items gets 6.5% of
+//! the accesses here, and 3.8% there.
 
 use fastrand::Rng;
 
-/// Which items are drawn how often.
+/// The distribution of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distribution {
-    /// All alike.
+    /// Uniform.
     Uniform,
-    /// By Zipf's law; which items are frequent is scattered over the keys.
+    /// Zipf's law, with the frequent items scattered over the keys.
     Zipfian,
-    /// By Zipf's law: the newest most often.
+    /// Zipf's law, with the newest items drawn most often.
     Latest,
 }
 
@@ -46,7 +46,7 @@ impl Distribution {
     }
 }
 
-/// Ranks by Zipf's law: rank *r*, from 0 on, as often as (*r* + 1) to the minus *constant*.
+/// Ranks by Zipf's law: rank *r*, from 0, with a frequency of (*r* + 1) to the power of minus *constant*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Zipf {
     ranks: u64,
@@ -58,7 +58,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// So many ranks; the constant lies between 0 and 1, both excluded.
+    /// A generator for this many ranks. The constant lies between 0 and 1, both excluded.
     pub(super) fn new(ranks: u64, constant: f64) -> Zipf {
         let mut zipf = Zipf {
             ranks: 0,
@@ -71,7 +71,7 @@ impl Zipf {
         zipf
     }
 
-    /// From now on there are at least so many ranks.
+    /// Raises the number of ranks to at least this many.
     pub(super) fn grow_to(&mut self, ranks: u64) {
         if ranks <= self.ranks {
             return;
@@ -98,23 +98,23 @@ impl Zipf {
         ((self.ranks as f64 * share) as u64).min(self.ranks - 1)
     }
 
-    /// How often the most frequent rank is drawn, of all draws.
+    /// The share of the most frequent rank.
     #[cfg(test)]
     fn most(&self) -> f64 {
         1.0 / self.zeta
     }
 }
 
-/// How often a rank is drawn beside the first.
+/// The frequency of a rank relative to the first.
 fn frequency(rank: u64, constant: f64) -> f64 {
     1.0 / power((rank + 1) as f64, constant)
 }
 
-/// The bits after the binary point that an exponent keeps.
+/// The number of fractional bits of an exponent.
 const EXPONENT_BITS: u32 = 24;
 
-/// `base`, which is not negative, to the power of `exponent`, which is not either and is taken to the
-/// next multiple of 2^-24. By multiplications and square roots alone.
+/// `base` to the power of `exponent`, both not negative; the exponent is rounded up to a multiple of 2^-24. Uses
+/// multiplications and square roots only.
 fn power(base: f64, exponent: f64) -> f64 {
     let parts = (exponent * f64::from(1u32 << EXPONENT_BITS)).round() as u64;
     let mut result = 1.0;
@@ -139,8 +139,7 @@ fn power(base: f64, exponent: f64) -> f64 {
     result
 }
 
-/// Scatters ranks over `items` keys, as YCSB does: by a hash (FNV-1a of 64 bits), so that two ranks may
-/// meet on one key.
+/// Scatters ranks over `items` keys as YCSB does, by a hash (FNV-1a of 64 bits), so that two ranks may share a key.
 pub(super) fn scattered(rank: u64, items: u64) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in rank.to_le_bytes() {
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(keys, [174_405, 584_996, 353_223, 763_814]);
     }
 
-    /// So that a seed means the same everywhere: if this fails on some machine, its floats are at fault.
+    /// Guards reproducibility: if this fails on some machine, its floating-point arithmetic differs.
     #[test]
     fn draws_are_the_same_on_every_machine() {
         let zipf = Zipf::new(1_000_000, 0.99);

@@ -1,15 +1,15 @@
-//! YCSB: B. F. Cooper et al., *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010), and what
-//! ramp.txt §5.1 makes of it.
+//! YCSB (B. F. Cooper et al., *Benchmarking Cloud Serving Systems with YCSB*, SoCC 2010), and its variant in ramp.txt
+//! §5.1.
 //!
-//! The application is `examples/ycsb/`; for workloads D and E with the file in its folder
-//! `d-e`, for F with that in `f`. [`Form::Transactions`] is RAMP's: transactions of several
-//! operations that all read or all write, by default four, 95 of 100 of them reading. [`Form::Letter`] is
-//! one of the published workloads A to F, whose transactions are single operations.
+//! The application is `examples/ycsb/`, with the file in `d-e` for workloads D and E, and that in `f` for F.
+//! [`Form::Transactions`] is RAMP's variant: transactions of several operations that all read or all write; by
+//! default four operations, and 95% read transactions. [`Form::Letter`] is one of the published workloads A to F,
+//! with transactions of a single operation.
 //!
-//! Departures: a record's ten fields of a hundred bytes are one, of any size (RAMP's evaluation has one
-//! byte); the items of a transaction are distinct; each client inserts keys of its own, and under
-//! [`Distribution::Latest`] the newest item is the one that the client itself has inserted last. It may
-//! not be there yet, where one client has several calls under way.
+//! Departures: a record has one field of any size instead of ten fields of a hundred bytes (RAMP's evaluation uses
+//! one byte). The items of a transaction are distinct. Each client inserts keys of its own, and under
+//! [`Distribution::Latest`] the newest item is the last one that the client itself inserted; it may not exist yet if
+//! the client has several open calls.
 
 mod draw;
 
@@ -19,7 +19,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload};
+use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 pub use draw::Distribution;
 use draw::{Zipf, scattered};
@@ -27,7 +27,7 @@ use draw::{Zipf, scattered};
 /// YCSB's zipfian constant.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 
-/// The most items that an E reads at a time.
+/// The most items of a scan in workload E.
 const SCANNED_MAX: i64 = 100;
 
 /// A published workload.
@@ -39,15 +39,15 @@ pub enum Letter {
     B,
     /// Reads alone.
     C,
-    /// 95% reads of what is new, 5% inserts.
+    /// 95% reads of new items, 5% inserts.
     D,
     /// 95% scans of up to a hundred items, 5% inserts.
     E,
-    /// Half reads, half reads whose item is then written.
+    /// Half reads, half read-modify-writes.
     F,
 }
 
-/// Of 100 operations, so many of each kind.
+/// The percentage of each kind of operation.
 struct Shares {
     read: u8,
     update: u8,
@@ -83,7 +83,7 @@ impl Letter {
         Letter::ALL.into_iter().find(|letter| letter.name() == name)
     }
 
-    /// As which items are drawn for it.
+    /// The distribution of its items.
     pub fn distribution(self) -> Distribution {
         match self {
             Letter::D => Distribution::Latest,
@@ -91,7 +91,7 @@ impl Letter {
         }
     }
 
-    /// What is left of 100 reads and then writes.
+    /// The remaining percentage: read-modify-writes.
     fn shares(self) -> Shares {
         let (read, update, insert, scan) = match self {
             Letter::A => (50, 50, 0, 0),
@@ -110,14 +110,14 @@ impl Letter {
     }
 }
 
-/// Which operations there are.
+/// The kind of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
     /// Transactions of several operations, all of one kind (ramp.txt §5.1).
     Transactions {
         /// Operations of each.
         length: usize,
-        /// So many of 100 transactions read; the others write.
+        /// The percentage of read transactions; the others write.
         reads_percent: f64,
     },
     /// Single operations, as published.
@@ -125,30 +125,30 @@ pub enum Form {
 }
 
 impl Form {
-    /// What ramp.txt §5.1 takes where it says nothing else.
+    /// The defaults of ramp.txt §5.1.
     pub const RAMP: Form = Form::Transactions {
         length: 4,
         reads_percent: 95.0,
     };
 }
 
-/// What decides a YCSB.
+/// The parameters of a YCSB workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// Items when it begins.
+    /// The number of items at the start.
     pub items: u64,
-    /// Which operations.
+    /// The operations.
     pub form: Form,
-    /// Which items they take.
+    /// The distribution of items.
     pub distribution: Distribution,
-    /// How steep [`Distribution::Zipfian`] and [`Distribution::Latest`] are: between 0 and 1.
+    /// The constant of [`Distribution::Zipfian`] and [`Distribution::Latest`], between 0 and 1.
     pub zipfian_constant: f64,
     /// The size of a value.
     pub value_bytes: usize,
 }
 
 impl Parameters {
-    /// What ramp.txt §5.1 takes where it says nothing else: a million items of a byte.
+    /// The defaults of ramp.txt §5.1: a million items of one byte.
     pub const RAMP: Parameters = Parameters {
         items: 1_000_000,
         form: Form::RAMP,
@@ -157,7 +157,7 @@ impl Parameters {
         value_bytes: 1,
     };
 
-    /// Item operations of a transaction: what throughput is told in.
+    /// The item operations of a transaction, in which throughput is measured.
     pub fn operations(&self) -> usize {
         match self.form {
             Form::Transactions { length, .. } => length,
@@ -166,24 +166,24 @@ impl Parameters {
     }
 }
 
-/// Parameters that make no sense.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has to be {permitted}")]
 pub struct ParameterError {
-    /// What it is about: a field of [`Parameters`] or [`Form`].
+    /// The parameter: a field of [`Parameters`] or [`Form`].
     pub name: &'static str,
-    /// What it may be.
+    /// Its permitted values.
     pub permitted: String,
 }
 
-/// The most items: their numbers have room beside those of inserted ones.
+/// The most items, so that their numbers fit beside those of inserted ones.
 pub const ITEMS_MAX: u64 = 1 << 40;
 /// The most operations of a transaction.
 pub const LENGTH_MAX: usize = 10_000;
-/// The largest value: a row may take 64 KiB less a little.
+/// The largest value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// YCSB's items and operations.
+/// The YCSB workload.
 #[derive(Clone, Debug)]
 pub struct Ycsb {
     parameters: Parameters,
@@ -191,8 +191,8 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// As ramp.txt §5.1 has it, but with a thousand items a node, YCSB's own default, so that transactions
-    /// meet.
+    /// The parameters of ramp.txt §5.1, but with a thousand items for each node (YCSB's own default), so that
+    /// transactions conflict.
     pub fn new(nodes: u16) -> Ycsb {
         let parameters = Parameters {
             items: 1_000 * u64::from(nodes.max(1)),
@@ -204,10 +204,10 @@ impl Ycsb {
         }
     }
 
-    /// YCSB by these parameters. It takes a moment for each million of items.
+    /// A workload with these parameters. Takes noticeable time for each million items.
     ///
     /// # Errors
-    /// When one makes no sense.
+    /// If a parameter is invalid.
     pub fn with(parameters: Parameters) -> Result<Ycsb, ParameterError> {
         let refused = |name, permitted: String| Err(ParameterError { name, permitted });
         let Parameters {
@@ -229,7 +229,7 @@ impl Ycsb {
                 return refused("reads", "between 0 and 100 percent".to_owned());
             }
         }
-        // Distinct items have to be found for each transaction, by drawing until there are enough.
+        // Each transaction draws until its items are distinct, which requires enough items.
         let least = (2 * parameters.operations()) as u64;
         if !(least..=ITEMS_MAX).contains(&items) {
             let why = match least {
@@ -255,7 +255,7 @@ impl Ycsb {
         })
     }
 
-    /// What decides it.
+    /// The parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
@@ -270,7 +270,7 @@ impl Ycsb {
         }
     }
 
-    fn calls(&self, seed: u64, place: Place) -> YcsbCaller {
+    fn calls(&self, seed: u64, place: ClientPlacement) -> YcsbCaller {
         let mut rng = Rng::with_seed(seed);
         let value = |_| Value::Text(text(&mut rng, self.parameters.value_bytes).into());
         YcsbCaller {
@@ -285,29 +285,29 @@ impl Ycsb {
     }
 }
 
-/// Values that a client writes, one drawn for each call.
+/// The values that a client writes; each call draws one.
 const VALUES: usize = 16;
 
 fn text(rng: &mut Rng, bytes: usize) -> String {
     (0..bytes).map(|_| rng.alphanumeric()).collect()
 }
 
-/// Which operations there are beside those that need no coordination.
+/// The operations in addition to those without coordination.
 enum More {
     Nothing,
     Inserts,
     Modifies,
 }
 
-/// The operations, as places in [`Workload::procedures`].
+/// The operations, as indices in [`Workload::procedures`].
 const GET_ALL: usize = 0;
 const PUT_ALL: usize = 1;
 const READ: usize = 2;
 const UPDATE: usize = 3;
 const SCAN: usize = 4;
-/// Workloads D and E alone, in the place of the next one.
+/// Only for workloads D and E, in place of the next one.
 const INSERT: usize = 5;
-/// Workload F alone: in its presence no write is free.
+/// Only for workload F: with it, every write needs coordination.
 const READ_MODIFY_WRITE: usize = 5;
 
 const PROCEDURES: [&str; 5] = [
@@ -374,7 +374,7 @@ impl Workload for Ycsb {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(self.calls(seed, place))
     }
 
@@ -382,11 +382,11 @@ impl Workload for Ycsb {
         let expected = match (operation.procedure, &operation.arguments[..]) {
             (GET_ALL, [Value::Array(keys)]) => keys.len(),
             (READ, [Value::Int(key)]) => {
-                // One that was inserted may not be there yet.
+                // An inserted item may not exist yet.
                 let loaded = (*key as u64) < self.parameters.items;
                 rows.len().min(1).max(usize::from(loaded))
             }
-            // At the end of the table there are fewer.
+            // A scan at the end of the table returns fewer.
             (SCAN, [_, Value::Int(most)]) => rows.len().clamp(1, *most as usize),
             (READ_MODIFY_WRITE, _) if matches!(self.more(), More::Modifies) => 1,
             _ => 0,
@@ -412,13 +412,13 @@ struct YcsbCaller {
     zipf: Zipf,
     values: Vec<Value>,
     client: u64,
-    /// How many items this client has inserted.
+    /// The number of items that this client inserted.
     inserted: u64,
-    /// The items of the transaction that is drawn.
+    /// The items of the current transaction.
     drawn: Vec<i64>,
 }
 
-/// A client's own items are numbered from here on, after the client.
+/// The first number of clients' own items; the client's number follows.
 const CLIENT_SHIFT: u32 = 40;
 
 impl YcsbCaller {

@@ -1,10 +1,10 @@
-//! What is drawn, how often, and what is refused.
+//! Tests of the drawn operations, their frequencies, and refused parameters.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-const PLACE: Place = Place {
+const PLACE: ClientPlacement = ClientPlacement {
     client: 3,
     node: 0,
     nodes: 8,
@@ -137,7 +137,7 @@ fn the_latest_are_read_most_and_no_two_clients_insert_the_same() {
         (reads / 14..reads / 7).contains(&newest),
         "{newest} of {reads}"
     );
-    let other = Place { client: 4, ..PLACE };
+    let other = ClientPlacement { client: 4, ..PLACE };
     let workload = Ycsb::with(asked).expect("they make sense");
     let mut caller = workload.calls(1, other);
     let others = (0..10_000).map(|_| caller.next());
@@ -199,7 +199,7 @@ fn answers_that_cannot_be_are_found() {
     assert!(workload.judge(&scan, &[row(), row(), row()]).is_err());
 }
 
-/// What has to be ordered is what the files beside the others say, and nothing without them.
+/// Coordination is needed exactly for the operations in the additional files.
 #[test]
 fn only_inserts_and_what_is_read_to_be_changed_has_guards() {
     use anabranch_analysis::{Guarantee, Topology, analyze};

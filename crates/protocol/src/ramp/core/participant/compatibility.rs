@@ -59,7 +59,7 @@ impl Participant {
             let mut fits = true;
             let visited = self.store.read(&read, None, &mut |_, _, version| {
                 if let Some(row) = version.and_then(|version| version.row()) {
-                    fits = self.programs.fit_together(row, &runs);
+                    fits = self.programs.are_compatible(row, &runs);
                 }
             });
             visited.expect("the newest versions are always there");
