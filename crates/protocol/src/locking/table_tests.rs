@@ -310,7 +310,7 @@ impl Twin {
         self.held.push((owner, wanted, mode));
     }
 
-    /// Nobody waits whom nothing at all stands against.
+    /// No transaction waits that conflicts with none.
     fn check_no_lost_wake_up(&self) {
         for (owner, (wanted, mode)) in &self.waiting {
             let others = self
@@ -319,7 +319,7 @@ impl Twin {
                 .any(|(other, (its, _))| other != owner && its.overlaps(wanted));
             assert!(
                 others || self.conflict(*owner, wanted, *mode),
-                "{owner} waits for {wanted:?} and nobody has it"
+                "{owner} waits for {wanted:?} and none has it"
             );
         }
     }
@@ -328,7 +328,7 @@ impl Twin {
 fn check_no_cycle(table: &LockTable) {
     let edges = table.waits_for();
     let mut left: Vec<LockOwner> = edges.iter().map(|(waiter, _)| *waiter).collect();
-    // Whoever waits for nobody who waits can finish; a cycle never can.
+    // A transaction that waits for none that waits can finish; a cycle never can.
     while !left.is_empty() {
         let stuck: Vec<LockOwner> = left
             .iter()

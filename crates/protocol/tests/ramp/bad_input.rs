@@ -1,5 +1,5 @@
-//! What no well-behaved node says: refused with a reason where somebody waits for an answer, passed over
-//! otherwise, and nothing of it stays behind.
+//! Messages that no correct node sends: refused with a reason where a sender waits for an answer, dropped otherwise,
+//! and without a trace.
 
 use anabranch_protocol::ramp::core::message::{
     Decision, Got, Message, Prepare, ReadersKnow, Refusal, Stamped,
@@ -239,10 +239,10 @@ fn votes_and_decisions_from_a_clock_far_ahead_are_refused() {
     }
 }
 
-/// Who has committed something at the only owner is told so, whatever the owner's clock shows; the own clock
-/// does not follow.
+/// A transaction that has committed at its only owner is reported as committed, whatever the owner's clock shows. The
+/// own clock does not follow.
 #[test]
-fn a_commit_at_an_owner_far_ahead_takes_nobody_along() {
+fn a_commit_at_an_owner_far_ahead_advances_no_other_clock() {
     let mut cluster = cluster(4);
     cluster.skew[X.index()] = FAR;
     let alone = cluster.begin(C1);
@@ -253,8 +253,8 @@ fn a_commit_at_an_owner_far_ahead_takes_nobody_along() {
     assert!(clock < FAR.as_micros() / 2, "{clock} us");
 }
 
-/// Whoever would follow what has committed far ahead of the own clock is refused, and may look at it: that
-/// each clock was near enough to the next one does not take the last one along.
+/// A transaction that would depend on a commit far ahead of the own clock is refused; one that only reads it is not.
+/// Each clock may be near enough to the next one, and the first still too far from the last.
 #[test]
 fn what_was_committed_far_ahead_is_not_followed() {
     let options = RampOptions {
@@ -286,8 +286,8 @@ fn what_was_committed_far_ahead_is_not_followed() {
     assert!(clock < minutes(50).as_micros(), "{clock} us");
 }
 
-/// The same where the coordinator's clock may follow, and that of the one owner to whom it sends what it
-/// writes may not: the owner would give it a timestamp below what it follows (CAUSAL-I5).
+/// The same where the coordinator's clock may follow, and the clock of the one owner that gets the write may not: the
+/// owner would give it a timestamp below its dependencies (CAUSAL-I5).
 #[test]
 fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
     const Z: NodeId = NodeId(4);
@@ -330,7 +330,7 @@ fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
 /// The owner has prepared some of what is followed, and its clock comes to follow the rest only by showing that. What
 /// is committed there lies above all of it (CAUSAL-I5).
 #[test]
-fn what_is_shown_first_takes_the_clock_along_for_the_rest() {
+fn what_is_installed_first_advances_the_clock_for_the_rest() {
     const Z: NodeId = NodeId(4);
     const V: NodeId = NodeId(5);
     let options = RampOptions {

@@ -1,5 +1,5 @@
-//! Causal RAMP (ramp.txt §6.3): whoever sees a reply sees what it answers. Each story is told of plain
-//! RAMP first, which permits what causal RAMP does not.
+//! Causal RAMP (ramp.txt §6.3): a reader of a reply sees the comment that it answers. Each scenario first runs under
+//! plain RAMP, which permits what causal RAMP forbids.
 
 use std::sync::Arc;
 
@@ -80,8 +80,8 @@ fn read(
     cluster.take_reply(reader)
 }
 
-/// Somebody has lately read on in an older snapshot of X, so that it keeps what is overwritten.
-fn keep_past_of_x(cluster: &mut Cluster<RampNode>) {
+/// X was read lately in an older snapshot, so its version history is retained.
+fn retain_history_of_x(cluster: &mut Cluster<RampNode>) {
     let reader = cluster.begin(NodeId(5));
     assert_eq!(registers(read(cluster, reader, vec![read_item(0, 3)])), [0]);
     let writer = cluster.begin(C1);
@@ -111,10 +111,10 @@ fn sam_replies(cluster: &mut Cluster<RampNode>) -> Session {
     session(cluster.take_reply(sam))
 }
 
-/// A third one, at node 5, sees the reply on Z, and asks Y for the comment, whose `Commit` is still under
-/// way (§4.7).
+/// A third client, at node 5, sees the reply on Z, and reads the comment at Y, whose `Commit` is still under way
+/// (§4.7).
 #[test]
-fn who_sees_the_reply_sees_the_comment() {
+fn a_reader_of_the_reply_sees_the_comment() {
     for metadata in every() {
         for causal in [false, true] {
             let mut cluster = cluster(metadata, causal);
@@ -133,10 +133,10 @@ fn who_sees_the_reply_sees_the_comment() {
     }
 }
 
-/// The same, of one who has read Y before the comment was there: he cannot be given both, and is
-/// restarted; and of one who reads another item of Y, whom nothing is missing.
+/// The same for a reader that has read Y before the comment was there: it cannot be given both, and restarts. A
+/// reader of another item of Y misses nothing.
 #[test]
-fn who_has_read_before_the_comment_does_not_see_the_reply() {
+fn a_reader_from_before_the_comment_does_not_see_the_reply() {
     for metadata in every() {
         for (item, causal) in [(0, false), (0, true), (1, true)] {
             let mut cluster = cluster(metadata, causal);
@@ -156,15 +156,15 @@ fn who_has_read_before_the_comment_does_not_see_the_reply() {
     }
 }
 
-/// The comment is on one partition alone, so nobody can be told its name in a past; and it has been
-/// committed everywhere when Sam replies. Who had read before it is restarted all the same.
+/// The comment is on one partition alone, so no causal context names it; and it is committed everywhere when Sam
+/// replies. A reader from before it restarts all the same.
 #[test]
-fn who_has_read_before_a_comment_of_one_partition_does_not_see_the_reply() {
+fn a_reader_from_before_a_comment_of_one_partition_does_not_see_the_reply() {
     for metadata in every() {
         for (item, causal) in [(0, false), (0, true), (1, true)] {
             let mut cluster = cluster(metadata, causal);
             let reader = cluster.begin(NodeId(5));
-            keep_past_of_x(&mut cluster);
+            retain_history_of_x(&mut cluster);
             let before = registers(read(&mut cluster, reader, vec![read_item(0, item)]));
             assert_eq!(before, [0]);
             let mary = cluster.begin(C1);
@@ -172,8 +172,8 @@ fn who_has_read_before_a_comment_of_one_partition_does_not_see_the_reply() {
             talk(&mut cluster, C1, X);
             assert!(is_committed(cluster.take_reply(mary)));
             sam_replies(&mut cluster);
-            // He reads on in the comment's partition, too: that it has not changed where he looks now is
-            // not enough.
+            // The reader reads on in the comment's partition, too. That the rows it reads there now have not changed
+            // is not enough.
             let reads = vec![read_item(0, 2), read_item(4, 0)];
             let reply = read(&mut cluster, reader, reads);
             let what = format!("{metadata:?}, causal {causal}, item {item}");
@@ -215,9 +215,9 @@ fn a_reply_is_not_known_to_be_everywhere_before_the_comment_is() {
     }
 }
 
-/// What is everywhere is named by nobody any more, and neither is a comment on one partition that it
-/// followed, since its writer brought that along from another node. Whoever sees a reply to it, and has read
-/// before all of them, is restarted all the same: how far owners had come is told with what is everywhere.
+/// What is stable has no name in a causal context any more, and neither has a comment on one partition that it
+/// depends on, which its writer brought along from another node. A reader of a reply to it that has read before all
+/// of them restarts all the same: the sequences of owners are reported with what is stable.
 #[test]
 fn what_is_everywhere_takes_along_what_it_follows() {
     for metadata in every() {
@@ -277,8 +277,8 @@ fn come_back(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: bo
     cluster.come_back(C2, fresh(C2, metadata));
 }
 
-/// Sam's node comes back, from a checkpoint or from its log, after all participants have acknowledged his
-/// reply: it does not tell that the reply is everywhere with all that it follows, for the comment is not.
+/// Sam's node restarts, from a checkpoint or from its log, after all participants have acknowledged his reply. It
+/// does not report the reply as stable with all its dependencies, for the comment is not.
 #[test]
 fn a_node_that_comes_back_knows_what_it_follows() {
     for metadata in every() {
@@ -305,9 +305,9 @@ fn a_node_that_comes_back_knows_what_it_follows() {
     }
 }
 
-/// The coordinator of a comment comes back after all participants have acknowledged it, and tells that it is
-/// everywhere. It still knows how far they had come: who replies to it then, having read it on Z, is not
-/// seen by whoever has read Y before it.
+/// The coordinator of a comment restarts after all participants have acknowledged it, and reports it as stable. It
+/// still knows their sequences: a reply to it, by a client that has read it on Z, is not seen by a reader that has
+/// read Y before it.
 #[test]
 fn a_node_that_comes_back_knows_how_far_owners_had_come() {
     for metadata in every() {
@@ -368,7 +368,7 @@ fn a_client_brings_what_it_has_seen() {
 
 /// The same, where the other node owns what the comment is on: it has it prepared, and shows it.
 #[test]
-fn a_node_shows_what_a_client_has_seen_elsewhere() {
+fn a_node_installs_what_a_client_has_seen_elsewhere() {
     let mut cluster = cluster(Metadata::Fast, true);
     mary_comments(&mut cluster);
     let sam = cluster.begin(C2);
@@ -385,7 +385,7 @@ fn a_node_shows_what_a_client_has_seen_elsewhere() {
 /// With one-phase writes a client that changes nodes reads what it wrote, since it brings it along; and its
 /// next write stands behind the first, wherever clocks are.
 #[test]
-fn one_phase_writes_are_read_by_who_brings_them() {
+fn one_phase_writes_are_read_by_a_client_that_brings_them() {
     for metadata in every() {
         let options = RampOptions {
             causal: true,
@@ -416,9 +416,9 @@ fn one_phase_writes_are_read_by_who_brings_them() {
     }
 }
 
-/// Who would have to name more than may be named waits until less is in flight; who only reads does not.
+/// A writer with more dependencies than may be named waits until fewer are in flight; a reader does not.
 #[test]
-fn too_long_a_past_turns_writers_away() {
+fn too_many_dependencies_abort_a_writer() {
     let options = RampOptions {
         causal: true,
         dependencies_max: 1,
@@ -472,11 +472,11 @@ fn works_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64) {
     assert!(is_committed(cluster.take_reply(local)));
 }
 
-/// Sam's node has seen Mary's comment once, and from then on works for itself. It takes part in nothing of
-/// her node's, and nobody tells it that the comment is everywhere: it asks. What it does is kept for as long
-/// as readers may need it, and no longer.
+/// Sam's node has seen Mary's comment once, and from then on works by itself. It takes part in nothing of her node's,
+/// and no message reports that the comment is stable: it asks. What it writes is kept for as long as readers may need
+/// it, and no longer.
 #[test]
-fn who_follows_what_nobody_tells_of_asks() {
+fn a_node_asks_about_dependencies_that_no_message_reports() {
     for metadata in every() {
         let mut cluster = cluster(metadata, true);
         cluster.keep_logs();
@@ -506,7 +506,7 @@ fn who_follows_what_nobody_tells_of_asks() {
 /// Her node is asked before the comment is everywhere, and answers when it is; and if it has died meanwhile,
 /// it is asked again.
 #[test]
-fn who_is_asked_too_early_answers_later() {
+fn a_node_asked_too_early_answers_later() {
     for dies in [false, true] {
         let mut cluster = cluster(Metadata::Fast, true);
         cluster.keep_logs();
@@ -544,9 +544,9 @@ fn who_is_asked_too_early_answers_later() {
     }
 }
 
-/// Who asks about what is another node's, or was never issued, is passed over.
+/// A question about a transaction of another node, or one that was never issued, is dropped.
 #[test]
-fn nobody_waits_for_what_never_was() {
+fn no_node_waits_for_what_never_was() {
     let mut cluster = cluster(Metadata::Fast, true);
     let never = [
         Timestamp::new(1, C2),
@@ -565,12 +565,12 @@ fn nobody_waits_for_what_never_was() {
     assert!(cluster.busy_links().is_empty());
     write_something(&mut cluster, C1);
     cluster.advance(Ticks::from_millis(1_000));
-    assert!(cluster.busy_links().is_empty(), "nobody has to be told");
+    assert!(cluster.busy_links().is_empty(), "no message is needed");
 }
 
-/// A participant of the comment has known it to be everywhere for so long that it has forgotten it, and comes
-/// back: it tells that it is everywhere, and how far the owners had come with it. Who sees a reply to it, and has read
-/// Y before the comment (by a clock that is slow), is restarted.
+/// A participant of the comment has known it to be stable for so long that it has forgotten it, and restarts. It
+/// reports that the comment is stable, and the sequences of its owners. A reader of a reply to it that has read Y
+/// before the comment (by a clock that is slow) restarts.
 #[test]
 fn a_node_that_comes_back_knows_how_far_owners_had_come_with_what_it_has_forgotten() {
     for metadata in every() {

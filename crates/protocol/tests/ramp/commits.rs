@@ -184,7 +184,7 @@ fn a_taken_key_aborts_and_a_missing_row_asks_for_another_way() {
 
 /// A key drawn at commit on the own partition is the one thing that can fail after the vote.
 #[test]
-fn a_taken_drawn_key_aborts_before_anything_is_shown() {
+fn a_taken_drawn_key_aborts_before_anything_is_installed() {
     let mut cluster = cluster(2);
     committed(write(
         &mut cluster,

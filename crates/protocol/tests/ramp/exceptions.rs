@@ -1,5 +1,5 @@
-//! Transactions that were set aside (strays), when their coordinators, owners and readers come back, are slow, or have
-//! clocks that jump: nobody is given a fracture, and nobody is refused or remembered for ever.
+//! Exceptions whose coordinators, owners and readers restart, are slow, or have clocks that jump: no reader gets a
+//! fractured view, and none is refused or waited for for ever.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::scenarios::{C1, C2, X, Y, is_committed, prepare, reason, registers, s
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
-/// Who says something, and to whom.
+/// Sender and receiver of a message.
 pub(crate) type Link = (NodeId, NodeId);
 
 const WINDOW: Ticks = Ticks::from_millis(500);
@@ -87,7 +87,7 @@ fn write_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64, slow: 
 
 /// C1 sets both first items to 1. Y shows it, X does not hear of it, and others of C1's follow, so that it is set
 /// aside.
-fn set_aside(cluster: &mut Cluster<RampNode>) {
+fn make_exceptions(cluster: &mut Cluster<RampNode>) {
     let stray = cluster.begin(C1);
     cluster.request(stray, Request::Commit(set_both(1)));
     prepare(cluster, C1, &[X, Y]);
@@ -110,7 +110,7 @@ fn a_coordinator_that_comes_back_names_what_it_has_not_heard_of() {
         let options = options(true, 20_000);
         let mut cluster = cluster_with(4, WINDOW, options);
         cluster.keep_logs();
-        set_aside(&mut cluster);
+        make_exceptions(&mut cluster);
         write_alone(&mut cluster, C1, 9, &SLOW);
         wait(&mut cluster, 30, &SLOW);
         if comes_back {
@@ -129,12 +129,12 @@ fn a_coordinator_that_comes_back_names_what_it_has_not_heard_of() {
 /// An owner that has forgotten a stray by its own clock, which has jumped, refuses readers that know an older
 /// list; also when it has come back since, from its log or from a checkpoint.
 #[test]
-fn an_owner_that_comes_back_refuses_who_knows_an_older_list() {
+fn a_restarted_owner_refuses_a_reader_that_knows_an_older_list() {
     for (comes_back, checkpoint) in [(false, false), (true, false), (true, true)] {
         let options = options(false, 500);
         let mut cluster = cluster_with(4, WINDOW, options);
         cluster.keep_logs();
-        set_aside(&mut cluster);
+        make_exceptions(&mut cluster);
         let reader = cluster.begin(C2);
         let first = ask(&mut cluster, reader, first_of(0), &SLOW);
         assert_eq!(registers(Some(first)), [0]);
@@ -165,10 +165,10 @@ fn an_owner_that_comes_back_refuses_who_knows_an_older_list() {
     }
 }
 
-/// A list that says what an older one does is newer all the same: an owner that knows it refuses those who know the
-/// older one, and they have to be able to learn it.
+/// A list that equals an older one is newer all the same: an owner that knows it refuses readers that know the older
+/// one, and they must be able to learn it.
 #[test]
-fn who_knows_all_is_not_refused_for_ever() {
+fn a_reader_that_knows_all_is_not_refused_for_ever() {
     for gossip in [false, true] {
         let options = RampOptions {
             retain: Ticks::from_millis(500),
@@ -204,9 +204,9 @@ fn who_knows_all_is_not_refused_for_ever() {
 
 /// What was a stray is forgotten by gossip as soon as its last reader has ended, also if nothing else happens.
 #[test]
-fn a_stray_is_forgotten_when_its_reader_has_ended() {
+fn an_exception_is_forgotten_when_its_reader_has_ended() {
     let mut cluster = cluster_with(4, WINDOW, options(true, 20_000));
-    set_aside(&mut cluster);
+    make_exceptions(&mut cluster);
     let reader = cluster.begin(C2);
     ask(&mut cluster, reader, first_of(0), &SLOW);
     wait(&mut cluster, 300, &[]);
@@ -219,9 +219,9 @@ fn a_stray_is_forgotten_when_its_reader_has_ended() {
     assert_eq!(kept(&cluster), [0, 0]);
 }
 
-/// Who waits for acknowledgements reads no more: what it has known when it began keeps nothing.
+/// A transaction that waits for acknowledgements reads no more: what it knew when it began keeps nothing.
 #[test]
-fn who_waits_for_acknowledgements_needs_no_evidence() {
+fn a_transaction_that_waits_for_acknowledgements_needs_no_metadata() {
     let kept = [false, true].map(|reads_first| {
         let options = RampOptions {
             lost_commits: 100_000,

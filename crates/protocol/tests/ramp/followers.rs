@@ -1,4 +1,4 @@
-//! Who follows a node's log: a backup, or the node itself as it comes back.
+//! Replicas that follow a node's log: a backup, or the node itself when it restarts.
 
 use std::sync::Arc;
 
@@ -69,10 +69,10 @@ fn a_backup_keeps_no_more_than_its_primary() {
     assert!(kept <= versions && kept == 8, "{kept} of {versions}");
 }
 
-/// What decides between a late writer and others is not dropped by who follows either: the node dies while it
-/// has prepared a transaction that will commit below what it has installed since, and comes back.
+/// Replay does not drop what decides between a late writer and others either: the node crashes while it has prepared
+/// a transaction that will commit below what it has installed since, and restarts.
 #[test]
-fn a_late_writer_loses_at_who_has_come_back_too() {
+fn a_late_writer_loses_at_a_restarted_node_too() {
     let mut cluster = cluster(4);
     cluster.keep_logs();
     let late = cluster.begin(C1);

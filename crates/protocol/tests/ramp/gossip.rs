@@ -22,8 +22,8 @@ fn write_both(cluster: &mut Cluster<RampNode>, value: i64) {
     assert!(is_committed(Some(reply)));
 }
 
-/// Owners forget a transaction when all nodes have said that no reader of theirs needs it, long before the window
-/// is over; and nobody says anything more.
+/// Owners forget a transaction when all nodes have reported that their readers do not need it, long before the window
+/// is over; and then gossip stops.
 #[test]
 fn what_no_reader_needs_goes_at_once() {
     for (gossip_after, left) in [(Some(Ticks::from_millis(3)), 0), (None, 1)] {
@@ -45,7 +45,7 @@ fn what_no_reader_needs_goes_at_once() {
 /// A reader that has asked one owner before a transaction, and asks another behind it, is told of it, however
 /// many that began later need it no more.
 #[test]
-fn a_reader_under_way_keeps_what_it_may_be_told_of() {
+fn a_running_reader_keeps_the_metadata_it_may_need() {
     let mut cluster = cluster(4);
     let reader = cluster.begin(C2);
     let first = cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
@@ -66,7 +66,7 @@ fn a_reader_under_way_keeps_what_it_may_be_told_of() {
 /// Of a node that says nothing it is not known what its readers need: what they may need stays until the
 /// window is over, and no longer.
 #[test]
-fn who_says_nothing_is_waited_for_as_long_as_the_window() {
+fn a_silent_node_is_waited_for_as_long_as_the_window() {
     let silent = [X, Y, C1].map(|to| (C2, to));
     let mut cluster = cluster(4);
     write_both(&mut cluster, 1);
@@ -76,10 +76,10 @@ fn who_says_nothing_is_waited_for_as_long_as_the_window() {
     assert_eq!(kept(&cluster), [0, 0, 0, 0]);
 }
 
-/// One that its coordinator has set aside, and that has been left out of what is settled, is told of by who shows
-/// it, though nothing else is remembered there.
+/// An exception that was left out of what is settled is given to readers by an owner that has installed it, though
+/// nothing else is remembered there.
 #[test]
-fn who_was_left_out_is_told_of() {
+fn exceptions_are_given_to_readers() {
     let options = RampOptions {
         except_after: Ticks::from_millis(1),
         except_behind: 0,

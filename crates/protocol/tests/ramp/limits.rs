@@ -117,8 +117,8 @@ fn room_that_an_increment_may_make_is_not_counted_on() {
     check_invariants(&cluster);
 }
 
-/// An increment whose commit comes late, with a timestamp below what was installed since, still has
-/// the room that it was promised.
+/// An increment whose commit comes late, with a timestamp below what was installed since, still has the room that it
+/// was promised.
 #[test]
 fn a_late_increment_has_its_room() {
     let mut cluster = cluster(4);
@@ -140,8 +140,8 @@ fn a_late_increment_has_its_room() {
     check_invariants(&cluster);
 }
 
-/// An update that has found no row is promised to do nothing. Nobody puts a row under it, not even
-/// with a key that is drawn at commit.
+/// An update that has found no row is promised to do nothing. No insert puts a row under it, not even with a key that
+/// is drawn at commit.
 #[test]
 fn no_row_comes_under_an_update_that_has_found_none() {
     let mut cluster = cluster(4);

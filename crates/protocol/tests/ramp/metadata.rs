@@ -43,8 +43,8 @@ fn half_committed(
     writer
 }
 
-/// ramp.txt, Figure 3: the race of Figure 2 under RAMP-Small. The second round names the transactions
-/// that the first has met; who has seen them all says so, without rows.
+/// ramp.txt, Figure 3: the race of Figure 2 under RAMP-Small. The second round names the transactions that the first
+/// has met; an owner whose snapshot has them all confirms it, without rows.
 #[test]
 fn figure_3() {
     let mut cluster = cluster_of(Metadata::Small);
@@ -165,8 +165,8 @@ fn a_reader_is_restarted_for_what_it_has_read_at_home() {
     }
 }
 
-/// Trap 1: the second round reaches an owner that has forgotten what it is asked for. It answers from
-/// a newer snapshot, or not at all; nobody is given the older row beside the newer one.
+/// Trap 1: the second round reaches an owner that has forgotten what it is asked for. It answers from a newer
+/// snapshot, or not at all; no reader is given the older row beside the newer one.
 #[test]
 fn a_reader_slower_than_the_window_is_restarted() {
     for metadata in inexact() {
@@ -272,8 +272,7 @@ fn crossed_increments_are_seen_with_their_rows() {
     }
 }
 
-/// A row whose key is drawn at commit: no filter can have it, and whoever asks for it by its key must
-/// find it.
+/// A row whose key is drawn at commit: no filter can have it, and a reader of its key must find it.
 #[test]
 fn a_row_with_a_drawn_key_is_found() {
     for metadata in inexact() {
@@ -320,7 +319,7 @@ fn a_false_positive_costs_a_question() {
     for (metadata, asks, in_vain) in [(small, 1, 0), (hybrid, 0, 0), (full, 1, 1)] {
         let mut cluster = cluster_of(metadata);
         let t1 = cluster.begin(C1);
-        // It writes nothing at y that anybody reads.
+        // It writes nothing at y that is read.
         let effects = vec![
             on(0, vec![update(SET, 0, 0, 1)]),
             on(2, vec![update(SET, 2, 0, 1)]),
@@ -372,7 +371,7 @@ fn what_is_committed_everywhere_needs_no_second_round() {
 /// An owner's transactions are included up to its watermark of when it took the snapshot. The answer
 /// to a later question, under which the snapshot stands, comes with a later watermark.
 #[test]
-fn the_watermark_of_a_later_answer_says_nothing_of_the_snapshot() {
+fn the_watermark_of_a_later_answer_does_not_hold_for_the_snapshot() {
     for metadata in inexact() {
         let mut cluster = cluster_of(metadata);
         // T1 is what the second round will ask y for, and wrote nothing there that is read.

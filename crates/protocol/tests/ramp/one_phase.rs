@@ -51,7 +51,7 @@ fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
 
 /// The client is answered after one round; another one may be told the state of before, and never half.
 #[test]
-fn an_answer_does_not_wait_for_who_shows_it() {
+fn an_answer_does_not_wait_for_participants() {
     for metadata in every() {
         let mut cluster = cluster(metadata);
         let writer = write(&mut cluster);
@@ -67,7 +67,7 @@ fn an_answer_does_not_wait_for_who_shows_it() {
 
 /// At the node that wrote it a later transaction asks behind the `Commit`.
 #[test]
-fn who_stays_at_a_node_reads_its_writes() {
+fn a_client_of_one_node_reads_its_writes() {
     for metadata in every() {
         let mut cluster = cluster(metadata);
         let writer = write(&mut cluster);
@@ -81,7 +81,7 @@ fn who_stays_at_a_node_reads_its_writes() {
 
 /// An answer that has to carry what another partition produces comes when that has come.
 #[test]
-fn who_wants_a_value_waits_for_it() {
+fn a_client_that_needs_a_value_waits_for_it() {
     let mut cluster = cluster(Metadata::Fast);
     let writer = cluster.begin(C1);
     let effects = vec![
@@ -100,9 +100,9 @@ fn who_wants_a_value_waits_for_it() {
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
-/// Nobody is answered twice, and a refusal is told as ever.
+/// No client is answered twice, and a refusal is reported as under two phases.
 #[test]
-fn a_refusal_is_told() {
+fn a_refusal_is_reported() {
     let mut cluster = cluster(Metadata::Fast);
     let (first, second) = (cluster.begin(C1), cluster.begin(C2));
     let take = |cluster: &mut Cluster<RampNode>, writer| {

@@ -118,10 +118,10 @@ pub(crate) fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
     cluster.nodes.iter().all(RampNode::is_idle)
 }
 
-/// F = 1 of three clusters: the second to prepare lets the client go on, and nobody sees anything until
-/// the third has, not even the client (ramp.txt §6.1). Then everybody sees all of it.
+/// F = 1 of three clusters: when the second has prepared, the client goes on. No reader sees anything until the third
+/// has, not even the client (ramp.txt §6.1). Then all see all of it.
 #[test]
-fn a_client_is_answered_by_enough_clusters_and_nobody_sees_it_before_all() {
+fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
     for metadata in every() {
         let mut cluster = clusters(3, 1, metadata);
         let at = owner(0, 0, 3);
@@ -144,7 +144,7 @@ fn a_client_is_answered_by_enough_clusters_and_nobody_sees_it_before_all() {
                 "{metadata:?}: given up"
             );
         }
-        // The last one prepares, and one node shows it: whoever meets it there sees all of it.
+        // The last one prepares, and one node installs it: a reader that meets it there sees all of it.
         for node in far {
             cluster.deliver(at, node);
             cluster.deliver(node, at);
@@ -164,7 +164,7 @@ fn a_client_is_answered_by_enough_clusters_and_nobody_sees_it_before_all() {
 /// A cluster is away. Writers go on, none of what they write is shown, and when it is back all of it is,
 /// in the same order everywhere: by timestamp, and not as it came.
 #[test]
-fn a_cluster_that_is_away_keeps_nobody_waiting_and_everything_unseen() {
+fn a_cluster_that_is_away_delays_no_client_and_makes_nothing_visible() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
     let one = [0, 2].map(NodeId);
@@ -280,7 +280,7 @@ fn a_coordinator_that_comes_back_finishes_what_it_has_answered_for() {
 
 /// So is what it has written nothing of itself: the intent is all that it has of it.
 #[test]
-fn an_intent_is_durable_before_anybody_is_asked() {
+fn a_write_is_durable_before_any_owner_is_asked() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     cluster.keep_logs();
     let (a, near) = (owner(0, 0, 2), owner(1, 0, 2));
@@ -296,16 +296,16 @@ fn an_intent_is_durable_before_anybody_is_asked() {
     }
 }
 
-/// A participant that waits asks; nobody promises that what is answered for will never be prepared.
+/// A participant in doubt asks; no participant promises never to prepare what has been answered.
 #[test]
-fn nobody_gives_up_what_has_been_answered_for() {
+fn what_has_been_answered_is_never_given_up() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let a = owner(0, 0, 2);
     let writer = write(&mut cluster, a, 7);
     deliver_among(&mut cluster, &[0, 2].map(NodeId));
     assert!(is_committed(cluster.take_reply(writer)));
     cluster.deliver(a, NodeId(1));
-    // Everybody asks everybody, but the coordinator's Prepare to the last has not arrived.
+    // Each asks all others, but the coordinator's Prepare to the last has not arrived.
     for _ in 0..4 {
         cluster.advance(AFTER);
         deliver_but(&mut cluster, &[(a, NodeId(3))]);
@@ -317,7 +317,7 @@ fn nobody_gives_up_what_has_been_answered_for() {
 
 /// A participant that misses the end learns it from another one that shows it.
 #[test]
-fn who_shows_it_tells_who_asks() {
+fn an_owner_that_installed_it_answers_inquiries() {
     let mut cluster = clusters(2, 1, Metadata::Fast);
     let a = owner(0, 0, 2);
     write(&mut cluster, a, 7);
@@ -342,8 +342,8 @@ fn who_shows_it_tells_who_asks() {
 /// An hour ahead: more than a node follows.
 pub(crate) const TOO_FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
 
-/// A refusal that comes before the answer ends it, durably: nothing stays prepared although the
-/// coordinator dies before it has told anybody.
+/// A refusal that comes before the answer ends it, durably: nothing stays prepared although the coordinator crashes
+/// before it has sent any Abort.
 #[test]
 fn what_is_refused_in_time_is_withdrawn() {
     for crashes in [false, true] {
@@ -370,10 +370,10 @@ fn what_is_refused_in_time_is_withdrawn() {
     }
 }
 
-/// The coordinator's own partition refuses, in the middle of asking: nobody is asked after that, since nobody
-/// would be told that all is over.
+/// The coordinator's own partition refuses, while Prepares are being sent: none is sent after that, since no Abort
+/// would follow.
 #[test]
-fn nobody_is_asked_after_the_own_owner_has_refused() {
+fn no_owner_is_asked_after_the_own_one_has_refused() {
     for (own, valid) in [(0, 1), (1, 0)] {
         let mut cluster = clusters(2, 1, Metadata::Fast);
         let mut effects = [(own, REGISTER_MAX + 1), (valid, 7)];
@@ -389,7 +389,7 @@ fn nobody_is_asked_after_the_own_owner_has_refused() {
     }
 }
 
-/// One that comes after the answer changes nothing: who refuses is asked until it does not.
+/// A refusal that comes after the answer changes nothing: that owner is asked until it accepts.
 #[test]
 fn what_is_refused_too_late_is_asked_for_again() {
     let mut cluster = clusters(2, 0, Metadata::Fast);

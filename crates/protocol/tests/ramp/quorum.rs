@@ -16,7 +16,7 @@ pub(crate) const PATIENCE: Ticks = Ticks::from_millis(20);
 
 /// The coordinator of all that is written.
 pub(crate) const W: NodeId = NodeId(0);
-/// Whose near copies are the nodes 1 and 4.
+/// The nodes 1 and 4 are its near replicas.
 pub(crate) const R: NodeId = NodeId(1);
 
 /// Further ahead than a clock may be.
@@ -30,7 +30,7 @@ fn options() -> RampOptions {
     }
 }
 
-/// Where nobody asks the others what has become of what he has prepared: the coordinator tells all of them.
+/// Participants do not ask each other about the outcome: the coordinator sends it to all of them.
 fn unasking() -> RampOptions {
     RampOptions {
         terminate_after: None,
@@ -38,7 +38,7 @@ fn unasking() -> RampOptions {
     }
 }
 
-fn copies() -> Cluster<RampNode> {
+fn replicas() -> Cluster<RampNode> {
     copies_with(options())
 }
 
@@ -67,10 +67,10 @@ fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
     registers(Some(cluster.ask(reader, Request::Read(read_both()))))
 }
 
-/// A majority of the copies of each partition is enough, and no fewer; the client is answered when one copy of
-/// each shows it, and whoever reads others is given what is older, all of it.
+/// A majority of the replicas of each partition is enough, and no fewer. The client is answered when one replica of
+/// each has installed it, and a reader of others is given what is older, all of it.
 #[test]
-fn a_majority_decides_and_one_copy_of_each_partition_answers() {
+fn a_majority_decides_and_one_replica_of_each_partition_answers() {
     let mut cluster = copies_with(unasking());
     let writer = write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1, 3]);
@@ -83,7 +83,7 @@ fn a_majority_decides_and_one_copy_of_each_partition_answers() {
     assert_eq!(prepared(&cluster), [0, 1, 0, 1, 1, 0], "W shows it");
     assert!(
         !cluster.has_reply(writer),
-        "nobody shows the other partition's"
+        "no replica has installed the other partition's"
     );
     cluster.deliver(W, R);
     cluster.deliver(R, W);
@@ -106,8 +106,8 @@ fn a_majority_decides_and_one_copy_of_each_partition_answers() {
 /// R's own copy shows it, and the near copy of the other partition has never heard of it: another one has it
 /// prepared, and shows it.
 #[test]
-fn a_reader_asks_another_copy_for_what_the_near_one_has_not_got() {
-    let mut cluster = copies();
+fn a_reader_asks_another_replica_for_what_the_near_one_lacks() {
+    let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
@@ -120,10 +120,10 @@ fn a_reader_asks_another_copy_for_what_the_near_one_has_not_got() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// Nobody whom R may ask has it yet: who has not got it is asked again.
+/// No replica that R may ask has it yet: one that lacked it is asked again.
 #[test]
-fn who_has_not_got_it_is_asked_again() {
-    let mut cluster = copies();
+fn a_replica_that_lacked_it_is_asked_again() {
+    let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
@@ -140,9 +140,9 @@ fn who_has_not_got_it_is_asked_again() {
 
 /// Of two copies that have not got all that is required, each is asked again: the first one may never get it.
 #[test]
-fn who_was_asked_longest_ago_is_asked_first() {
+fn the_replica_asked_longest_ago_is_asked_first() {
     const V: NodeId = NodeId(2);
-    let mut cluster = copies();
+    let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
     write(&mut cluster, V, 8);
     for node in [1, 4, 5] {
@@ -158,7 +158,7 @@ fn who_was_asked_longest_ago_is_asked_first() {
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
     deliver_but(&mut cluster, &withheld);
-    assert!(!cluster.has_reply(reader), "nobody has both");
+    assert!(!cluster.has_reply(reader), "no replica has both");
     let withheld = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
     for _ in 0..4 {
         cluster.advance(PATIENCE);
@@ -169,11 +169,11 @@ fn who_was_asked_longest_ago_is_asked_first() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The near copy of the other partition never hears of what the own one shows. Whoever has rows of it cannot go
-/// on, and begins with another copy the next time.
+/// The near replica of the other partition never receives what the own one has installed. A reader with rows of it
+/// cannot go on, and begins with another replica the next time.
 #[test]
-fn who_reads_on_gets_past_a_copy_that_lags() {
-    let mut cluster = copies();
+fn a_reader_gets_past_a_replica_that_lags() {
+    let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
     let withheld = [(NodeId(0), NodeId(4))];
     let mut attempts = 0;
@@ -189,7 +189,7 @@ fn who_reads_on_gets_past_a_copy_that_lags() {
         let reply = cluster.take_reply(reader);
         if let Some(Reply::Aborted(reason)) = &reply {
             assert_eq!(*reason, AbortReason::Fractured);
-            assert!(attempts < 6, "nobody brings it to node 4");
+            assert!(attempts < 6, "no message brings it to node 4");
             continue;
         }
         seen.extend(registers(reply));
@@ -201,11 +201,11 @@ fn who_reads_on_gets_past_a_copy_that_lags() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The near copy is silent: another one is asked as well, and the first answer counts. Who reads on asks the copy
-/// that he has read, and the late answer of the other one is passed over.
+/// The near replica is silent: another one is asked as well, and the first answer counts. A reader that reads on asks
+/// the replica that it has read, and the late answer of the other one is dropped.
 #[test]
-fn a_silent_copy_is_not_waited_for() {
-    let mut cluster = copies();
+fn a_silent_replica_is_not_waited_for() {
+    let mut cluster = replicas();
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
     cluster.advance(PATIENCE);
@@ -234,8 +234,8 @@ fn a_silent_copy_is_not_waited_for() {
 
 /// A near copy that has been silent is not asked first for a while: one read waits for it, and not each.
 #[test]
-fn a_silent_copy_is_waited_for_once_in_a_while() {
-    let mut cluster = copies();
+fn a_silent_replica_is_waited_for_once_in_a_while() {
+    let mut cluster = replicas();
     let read = |cluster: &mut Cluster<RampNode>| {
         let reader = cluster.begin(R);
         cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
@@ -276,7 +276,7 @@ fn a_silent_copy_is_waited_for_once_in_a_while() {
 /// The copy that was silent answers R in the middle of its second round: it knows nothing of what R has met since.
 #[test]
 fn an_answer_of_the_first_round_is_none_of_the_second() {
-    let mut cluster = copies();
+    let mut cluster = replicas();
     let writer = write(&mut cluster, W, 7);
     let reader = cluster.begin(NodeId(2));
     cluster.request(reader, Request::Read(read_both()));
@@ -300,11 +300,11 @@ fn an_answer_of_the_first_round_is_none_of_the_second() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// Who has been given rows of a copy can be given more of it by nobody else: when that one stays silent he begins
-/// anew.
+/// Only the replica whose rows a reader was given can give it more of that snapshot: when that one stays silent, the
+/// reader restarts.
 #[test]
-fn who_reads_on_in_a_copy_that_falls_silent_is_restarted() {
-    let mut cluster = copies();
+fn a_reader_at_a_replica_that_falls_silent_restarts() {
+    let mut cluster = replicas();
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
     round(&mut cluster, R, NodeId(4));
@@ -322,10 +322,10 @@ fn who_reads_on_in_a_copy_that_falls_silent_is_restarted() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A copy whose first rows took long is waited for four times as long: it is slow, and not silent.
+/// A replica whose first rows took long is waited for four times as long: it is slow, and not silent.
 #[test]
-fn who_reads_on_in_a_slow_copy_has_more_patience() {
-    let mut cluster = copies();
+fn a_reader_at_a_slow_replica_waits_longer() {
+    let mut cluster = replicas();
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
     for _ in 0..5 {
@@ -345,11 +345,11 @@ fn who_reads_on_in_a_slow_copy_has_more_patience() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A copy whose clock is far behind refuses. As long as a majority may accept that stops nobody: it is asked again,
-/// until its clock is right, before the decision and after it.
+/// A replica whose clock is far behind refuses. As long as a majority may accept, that stops no writer: it is asked
+/// again, until its clock is right, before the decision and after it.
 #[test]
-fn a_minority_that_refuses_stops_nobody() {
-    let mut cluster = copies();
+fn a_minority_that_refuses_stops_no_writer() {
+    let mut cluster = replicas();
     for node in [0, 1, 3, 4] {
         cluster.skew[node] = FAR;
     }
@@ -374,7 +374,7 @@ fn a_minority_that_refuses_stops_nobody() {
 /// A majority of one partition's copies refuses, whatever the other's do: it ends everywhere.
 #[test]
 fn a_majority_that_refuses_ends_it() {
-    let mut cluster = copies();
+    let mut cluster = replicas();
     for node in [0, 1, 3] {
         cluster.skew[node] = FAR;
     }
@@ -397,7 +397,7 @@ fn a_majority_that_refuses_ends_it() {
 /// Two write a table with a unique index that neither of them touches, each at its own copy first, and the third copy
 /// is away: if they excluded each other, neither could have a majority before that returns.
 #[test]
-fn writers_beside_a_unique_index_do_not_wait_for_a_copy_that_is_away() {
+fn writers_beside_a_unique_index_do_not_wait_for_an_absent_replica() {
     let node = |number| node_with_unique_index(number, 3, options());
     let mut cluster = Cluster::new((0..6).map(node).collect());
     let writers = [(W, 7), (R, 8)].map(|(at, value)| write(&mut cluster, at, value));
@@ -414,7 +414,7 @@ fn writers_beside_a_unique_index_do_not_wait_for_a_copy_that_is_away() {
 /// The clocks of W and of these copies are ahead, further than the others follow. R's copy has refused, comes back,
 /// and is asked again.
 fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId) {
-    let mut cluster = copies();
+    let mut cluster = replicas();
     cluster.keep_logs();
     for node in ahead {
         cluster.skew[*node] = FAR;
@@ -430,7 +430,7 @@ fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId
 /// A copy that has refused comes back with its clock set right, and accepts. It is one that accepts from then on, so
 /// that with another one that refuses there is a majority all the same.
 #[test]
-fn who_accepts_has_not_refused() {
+fn a_replica_that_accepts_has_not_refused() {
     let (mut cluster, writer) = refused_and_asked_again(&[0, 3, 4]);
     cluster.skew[R.index()] = FAR;
     deliver_among(&mut cluster, &[W, R]);
@@ -448,9 +448,9 @@ fn who_accepts_has_not_refused() {
 }
 
 /// It refuses once more, and that ends the transaction. It is not asked a second time meanwhile, since it had refused
-/// in its former life: by then its clock may be right, and nobody tells it that all is over.
+/// in its former incarnation: by then its clock may be right, and no Abort would follow.
 #[test]
-fn who_is_asked_as_it_comes_back_is_asked_once() {
+fn a_replica_asked_at_its_restart_is_asked_once() {
     let (mut cluster, writer) = refused_and_asked_again(&[0, 3]);
     cluster.advance(AFTER);
     prepare(&mut cluster, &[2]);
@@ -471,7 +471,7 @@ fn who_is_asked_as_it_comes_back_is_asked_once() {
 #[test]
 fn a_coordinator_that_comes_back_finishes_what_it_intended() {
     for is_told in [false, true] {
-        let mut cluster = copies();
+        let mut cluster = replicas();
         cluster.keep_logs();
         let writer = write(&mut cluster, W, 7);
         match is_told {
@@ -492,7 +492,7 @@ fn a_coordinator_that_comes_back_finishes_what_it_intended() {
 
 /// A copy that dies with what it had prepared, and comes back, is told again.
 #[test]
-fn a_copy_that_comes_back_is_told_again() {
+fn a_restarted_replica_gets_the_commit_again() {
     let mut cluster = copies_with(unasking());
     cluster.keep_logs();
     let writer = write(&mut cluster, W, 7);

@@ -238,7 +238,7 @@ fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
 /// Whatever keeps another waiting is set aside at once: below a watermark that goes on, readers and owners
 /// know different ones, and are told of all that they do not know to be stable.
 #[test]
-fn every_schedule_that_sets_aside_is_read_atomic() {
+fn every_schedule_with_exceptions_is_read_atomic() {
     let exact = [Metadata::Fast].into_iter();
     for (at, metadata) in (0..).zip(exact.chain(inexact())) {
         // Remembered for long, for long unless gossip says otherwise, and shortly.

@@ -118,7 +118,7 @@ fn a_reader_that_pauses_between_its_rounds_is_restarted() {
 /// What an owner has forgotten since a reader began, its own coordinator's reader may not miss either, nor if
 /// the clock by which it was forgotten has gone back since.
 #[test]
-fn a_reader_is_restarted_that_its_own_node_can_no_longer_tell_all() {
+fn a_reader_restarts_when_its_own_node_has_forgotten_too_much() {
     let mut cluster = cluster(4);
     let reader = cluster.begin(X);
     let there = cluster.ask(reader, Request::Read(vec![read_item(1, 0)]));
@@ -141,10 +141,10 @@ fn a_reader_is_restarted_that_its_own_node_can_no_longer_tell_all() {
     assert_eq!(registers(read(&mut cluster, X, read_both())), [1, 1]);
 }
 
-/// Rows are replaced in place while nobody reads on in an older snapshot. Whoever does is restarted
-/// the first time, never given a mixture; from then on the past is kept for those like him.
+/// Rows are replaced in place while no reader reads on in an older snapshot. The first that does restarts and is
+/// never given a mixture; from then on the version history is retained for others like it.
 #[test]
-fn a_reader_that_asks_for_the_past_finds_it_the_next_time() {
+fn a_reader_of_an_older_snapshot_finds_it_the_next_time() {
     for node in [X, C2] {
         let mut cluster = cluster(4);
         let mut value = 0;

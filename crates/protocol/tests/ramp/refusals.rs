@@ -1,6 +1,6 @@
 //! Random schedules in which owners refuse: clocks are set ahead, further than others follow, and back, while nodes
-//! die and come back. Whoever reads sees each write whole or not at all, and none that was taken back; when all clocks
-//! agree, nothing is left prepared, and all copies are alike.
+//! crash and restart. Readers see each write whole or not at all, and none that was taken back. When all clocks
+//! agree, nothing is left prepared, and all replicas are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -266,7 +266,7 @@ impl Schedule {
 
     /// What each copy shows, and that it is the last that was written.
     fn look(&mut self) {
-        // By then nobody is passed over for having been silent.
+        // By then no replica is avoided for having been silent.
         self.cluster.advance(Ticks(PATIENCE.0 * 100));
         self.cluster.deliver_all();
         let (copies, partitions) = (self.shape.copies, self.shape.partitions);
@@ -332,7 +332,7 @@ fn any_metadata(random: &mut Random) -> Metadata {
 }
 
 #[test]
-fn copies_that_refuse_leave_nothing_behind() {
+fn replicas_that_refuse_leave_nothing_behind() {
     let fates = sweep(0..60, false, |_, random| RampOptions {
         quorum: Some(PATIENCE),
         terminate_after: Some(AFTER),
@@ -353,7 +353,7 @@ fn clusters_that_refuse_leave_nothing_behind() {
     has_seen_everything(&fates);
 }
 
-/// The same in one cluster, where whoever is asked votes, and a yes of all decides.
+/// The same in one cluster, where each participant that is asked votes, and a yes of all decides.
 #[test]
 fn owners_that_refuse_leave_nothing_behind() {
     let fates = sweep(2_000..2_060, true, |_, random| RampOptions {
@@ -368,7 +368,7 @@ fn owners_that_refuse_leave_nothing_behind() {
 
 /// The same with strays all the time, and gossip beside them.
 #[test]
-fn owners_that_refuse_beside_strays() {
+fn owners_that_refuse_beside_exceptions() {
     let fates = sweep(3_000..3_400, true, |_, random| RampOptions {
         terminate_after: Some(AFTER),
         metadata: any_metadata(random),

@@ -379,8 +379,8 @@ fn a_late_writer_loses_to_what_was_installed_before_it() {
     assert_eq!(item(&seen[1]), Some((1, 0)));
 }
 
-/// A guard is validated in a snapshot that nobody could read any more: rows replaced beside it do
-/// not matter, and that it has gone without leaving a version is not taken for "unchanged".
+/// A guard is validated in a snapshot that is too old to be read: rows replaced beside the guard do not matter, and a
+/// guard that was deleted without leaving a version is not taken for "unchanged".
 #[test]
 fn a_guard_outlives_what_is_replaced_beside_it_and_not_its_own_end() {
     for (delete, expected) in [(false, None), (true, Some(AbortReason::BelowFloor))] {
@@ -439,8 +439,8 @@ fn a_delayed_commit_is_found_beneath_an_overwrite() {
     assert_eq!(counts(cluster.take_reply(reader)), [1, 1]);
 }
 
-/// Trap 4: a commit that nobody prepared is neither dropped nor obeyed: it is a broken invariant,
-/// and the coordinator hears of it.
+/// Trap 4: a Commit that no participant has prepared is neither dropped nor obeyed: it is a broken invariant, and the
+/// coordinator learns of it.
 #[test]
 fn an_unknown_commit_is_refused_and_reported() {
     let mut cluster = cluster(2);
@@ -570,7 +570,7 @@ fn crossed_increments_are_seen_with_their_rows() {
 /// §4.8 lets a server drop the metadata of what is committed everywhere. A reader that asked one
 /// partition before that and another after it must still be told.
 #[test]
-fn a_reader_in_progress_is_told_of_what_has_become_stable() {
+fn a_running_reader_is_given_what_has_become_stable() {
     let mut cluster = cluster(4);
     let reader = cluster.begin(C2);
     cluster.request(reader, Request::Read(read_both()));
@@ -620,8 +620,8 @@ fn a_number_drawn_for_a_reader_reaches_its_transaction() {
     assert_eq!(slots, [(SlotId(3), Value::Int(1))]);
 }
 
-/// Confluence, trap 5: what is written on other partitions cannot name a row whose key is not yet
-/// drawn. A reader that asks for that row by its key must still find it.
+/// Confluence, trap 5: what is written on other partitions cannot name a row whose key is not yet drawn. A reader
+/// that asks for that row by its key must still find it.
 #[test]
 fn a_row_with_a_drawn_key_is_found_by_its_siblings() {
     let mut cluster = cluster(4);
@@ -704,7 +704,7 @@ fn numbers_are_drawn_by_many_at_once() {
 
 /// What a participant has promised is kept against everything that would break it.
 #[test]
-fn holds_exclude_what_would_break_a_promise() {
+fn write_intents_exclude_what_would_break_a_promise() {
     let set = || update(SET, 1, 2, 1);
     let cases: Vec<(&str, PartitionEffects, PartitionEffects, bool)> = vec![
         (

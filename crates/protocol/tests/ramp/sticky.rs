@@ -62,9 +62,9 @@ fn a_client_waits_for_its_own_cluster_alone() {
     }
 }
 
-/// In the middle of taking over, whoever meets it on one partition finds it on the other.
+/// A reader that meets a transaction on one partition while it is being applied finds it on the other.
 #[test]
-fn what_is_taken_over_is_seen_whole() {
+fn what_is_applied_remotely_is_seen_whole() {
     for metadata in every() {
         let mut cluster = clusters(metadata);
         let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
@@ -77,7 +77,7 @@ fn what_is_taken_over_is_seen_whole() {
         assert_eq!(prepared(&cluster), [0, 0, 0, 1], "{metadata:?}");
         let reader = cluster.begin(b);
         cluster.request(reader, Request::Read(crate::scenarios::read_both()));
-        // The read asks behind the Commit on the same link; who asks from the other side does not.
+        // This read is sent behind the Commit on the same link; a read from the other side is not.
         deliver_among(&mut cluster, &THERE);
         let seen = crate::scenarios::registers(cluster.take_reply(reader));
         assert_eq!(seen, [7, 7], "{metadata:?}");
@@ -117,8 +117,8 @@ fn clusters_that_write_side_by_side_end_alike() {
     }
 }
 
-/// What a client writes after it has read something is not hidden behind that, although that came from
-/// a cluster whose clock is far ahead.
+/// What a client writes after it has read something is not hidden behind that, although that came from a cluster
+/// whose clock is far ahead.
 #[test]
 fn what_was_read_is_overwritten() {
     let mut cluster = clusters(Metadata::Fast);
@@ -155,7 +155,7 @@ fn one_partition_is_forwarded_by_its_owner() {
     let effects = vec![on(1, vec![update(SET, 1, 0, 7)])];
     cluster.request(writer, Request::Commit(effects));
     cluster.deliver(HERE[0], HERE[1]);
-    // Who has asked is gone, and is never told.
+    // The sender is gone, and never gets the answer.
     cluster.come_back(HERE[0], fresh(0));
     assert!(is_at_rest(&mut cluster));
     for at in ALL {
@@ -163,10 +163,10 @@ fn one_partition_is_forwarded_by_its_owner() {
     }
 }
 
-/// What is decided is forwarded by the next life of who has decided it, from its log or a checkpoint;
-/// and taken over once, by whoever dies in between.
+/// What is decided is sent by the next incarnation of the node that has decided it, from its log or a checkpoint; and
+/// it is applied once, whichever node crashes in between.
 #[test]
-fn whoever_dies_the_other_cluster_gets_it() {
+fn the_other_cluster_gets_it_whichever_node_crashes() {
     for (checkpoint, dies) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
         let mut cluster = clusters(Metadata::Fast);
         cluster.keep_logs();
@@ -191,7 +191,7 @@ fn whoever_dies_the_other_cluster_gets_it() {
         for at in ALL {
             assert_eq!(look(&mut cluster, at, 2), [7, 7], "{what}");
         }
-        // When all know that all have it, nobody takes it over any more.
+        // When all know that all have it, it is not applied again.
         cluster.come_back(a, fresh(0));
         let before = cluster.counters().applied_remote;
         assert!(is_at_rest(&mut cluster), "{what}");
@@ -199,7 +199,7 @@ fn whoever_dies_the_other_cluster_gets_it() {
     }
 }
 
-/// What is added is added once in each cluster, whoever dies after which message and comes back, from its log
+/// What is added is added once in each cluster, whichever node crashes after which message and restarts, from its log
 /// or from a checkpoint.
 #[test]
 fn what_is_added_is_added_once() {
@@ -251,7 +251,7 @@ fn what_is_added_is_added_once() {
 /// A Forward that was on its way for long, and comes after all that it belongs to is over and forgotten, adds
 /// nothing; and what is remembered to see that does not grow.
 #[test]
-fn what_was_taken_over_long_ago_is_known_again() {
+fn what_was_applied_long_ago_is_recognised() {
     let mut cluster = clusters(Metadata::Fast);
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
     let mut first = None;
@@ -273,7 +273,7 @@ fn what_was_taken_over_long_ago_is_known_again() {
 /// One that another cluster does not show yet is taken over after later ones that it does, also if the first
 /// attempt at it fails meanwhile.
 #[test]
-fn what_is_late_is_taken_over_all_the_same() {
+fn what_is_late_is_applied_all_the_same() {
     let mut cluster = clusters(Metadata::Fast);
     cluster.keep_logs();
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
@@ -286,7 +286,7 @@ fn what_is_late_is_taken_over_all_the_same() {
         deliver_among(cluster, &HERE);
         assert!(is_committed(cluster.take_reply(writer)));
     };
-    // The first waits for an owner there, the second for nobody.
+    // The first waits for an owner there, the second for none.
     add(&mut cluster, &[0, 1]);
     cluster.deliver(a, b);
     add(&mut cluster, &[0]);
@@ -317,7 +317,7 @@ fn a_clock_too_far_ahead_waits() {
         cluster.advance(AFTER);
     }
     assert_eq!(look(&mut cluster, THERE[0], 2), [0, 0]);
-    // Nor has it taken along the clock of who has heard of it, whose own names others would refuse.
+    // Nor has it advanced the clock of the receiver, whose own names others would refuse.
     let writer = write(&mut cluster, THERE[0], 5);
     deliver_among(&mut cluster, &THERE);
     assert!(is_committed(cluster.take_reply(writer)));

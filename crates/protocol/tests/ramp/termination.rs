@@ -46,7 +46,7 @@ fn deliver_without(cluster: &mut Cluster<RampNode>, away: NodeId) {
     }
 }
 
-/// Everybody but one node is left to itself for a time.
+/// All nodes but one get no messages for a time.
 fn pass(cluster: &mut Cluster<RampNode>, time: Ticks, away: NodeId) {
     cluster.advance(time);
     deliver_without(cluster, away);
@@ -89,7 +89,7 @@ fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
 
 /// Commit reaches one participant, and the coordinator is gone: the other one asks, and is told.
 #[test]
-fn a_participant_that_shows_it_says_so() {
+fn a_participant_that_installed_it_answers_commit() {
     for (first, last) in [(X, Y), (Y, X)] {
         let mut cluster = cluster();
         let t1 = cluster.begin(C1);
@@ -177,9 +177,10 @@ fn a_promise_outlives_the_promiser() {
     assert_eq!(prepared(&cluster), [0, 0]);
 }
 
-/// All have prepared it and nobody shows it: they wait, as in the paper, and nobody waits for them.
+/// All have prepared it and none has installed it: they wait, as in the paper, and no other transaction waits for
+/// them.
 #[test]
-fn where_all_have_prepared_it_they_wait_and_nobody_else_does() {
+fn where_all_have_prepared_it_only_they_wait() {
     let mut cluster = cluster();
     let t1 = cluster.begin(C1);
     cluster.request(t1, Request::Commit(set_both(1)));
@@ -198,9 +199,10 @@ fn where_all_have_prepared_it_they_wait_and_nobody_else_does() {
     assert_eq!(look(&mut cluster, C2, None), [4, 4]);
 }
 
-/// Who asks in vain waits twice as long before it asks again: whoever is away finds few questions when it returns.
+/// A participant that gets no answer waits twice as long before it asks again: a node that was away finds few
+/// questions when it returns.
 #[test]
-fn who_asks_in_vain_asks_ever_more_seldom() {
+fn a_participant_without_an_answer_asks_ever_more_seldom() {
     let mut cluster = cluster();
     let writer = cluster.begin(C1);
     cluster.request(writer, Request::Commit(set_both(1)));
@@ -215,8 +217,8 @@ fn who_asks_in_vain_asks_ever_more_seldom() {
     assert!(is_committed(cluster.take_reply(writer)));
 }
 
-/// What was prepared at different times is asked about at different times: whoever is asked has other
-/// work meanwhile.
+/// What was prepared at different times is asked about at different times: the nodes that are asked have other work
+/// meanwhile.
 #[test]
 fn what_waits_is_not_asked_about_all_at_once() {
     let half = Ticks(AFTER.0 / 2);
@@ -237,10 +239,10 @@ fn what_waits_is_not_asked_about_all_at_once() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The coordinator's own partition shows it, and is lost with its coordinator: nobody else can say.
-/// When it returns, everybody shows it.
+/// The coordinator's own partition has installed it, and is lost with its coordinator: no other node knows. When it
+/// returns, all install it.
 #[test]
-fn what_only_a_lost_partition_shows_waits_for_it() {
+fn what_only_a_lost_partition_installed_waits_for_it() {
     let mut cluster = cluster();
     cluster.keep_logs();
     let t1 = cluster.begin(X);
@@ -264,7 +266,7 @@ fn what_only_a_lost_partition_shows_waits_for_it() {
 /// A participant that only holds what the transaction has read is told, too, and so is one of a
 /// transaction that writes on no other partition.
 #[test]
-fn who_has_nothing_to_write_says_what_became_of_it() {
+fn a_participant_without_writes_answers_too() {
     for (first, last) in [(X, Y), (Y, X)] {
         let mut cluster = cluster();
         let t1 = cluster.begin(C1);
@@ -310,7 +312,7 @@ fn a_reader_ends_it_as_well() {
     assert!(is_committed(cluster.take_reply(t1)));
 }
 
-/// The answer of one who has shown it may come after everybody has forgotten it.
+/// The answer of a participant that has installed it may come after all have forgotten it.
 #[test]
 fn an_answer_that_comes_too_late_does_nothing() {
     for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
@@ -343,8 +345,8 @@ fn an_answer_that_comes_too_late_does_nothing() {
     }
 }
 
-/// §5.3: of the transactions whose commit is left out every one is ended by those that have prepared
-/// it, without a word too many, and its client has been answered before.
+/// §5.3: of the transactions whose Commit is not sent, every one is ended by its participants, without a needless
+/// message, and its client has been answered before.
 #[test]
 fn commits_that_are_not_sent_are_found_out() {
     for metadata in [Metadata::Fast].into_iter().chain(inexact()) {

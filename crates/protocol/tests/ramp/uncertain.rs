@@ -21,9 +21,9 @@ const COPIES: u16 = 3;
 /// The near copy of partition 1 of R's clients. It has not heard of what the stories are about.
 const NEAR: NodeId = NodeId(4);
 
-/// Three copies of so many partitions. Nobody asks the others what has become of what he has prepared: the
-/// coordinator tells all of them.
-fn copies(partitions: u16, metadata: Metadata) -> Cluster<RampNode> {
+/// Three replicas of so many partitions. Participants do not ask each other about the outcome: the coordinator sends
+/// it to all of them.
+fn replicas(partitions: u16, metadata: Metadata) -> Cluster<RampNode> {
     let options = RampOptions {
         quorum: Some(PATIENCE),
         terminate_after: None,
@@ -45,7 +45,7 @@ fn copies(partitions: u16, metadata: Metadata) -> Cluster<RampNode> {
 }
 
 /// RAMP-Small, and RAMP-Hybrid with a filter that lets everything pass.
-fn doubtful() -> [Metadata; 2] {
+fn inexact_metadata() -> [Metadata; 2] {
     let [small, _, useless] = inexact();
     [small, useless]
 }
@@ -80,8 +80,8 @@ fn ends(cluster: &mut Cluster<RampNode>, reader: TransactionId) {
 /// the three say so, and no more are asked; the rows of the first stand.
 #[test]
 fn what_a_majority_denies_was_never_written_there() {
-    for metadata in doubtful() {
-        let mut cluster = copies(3, metadata);
+    for metadata in inexact_metadata() {
+        let mut cluster = replicas(3, metadata);
         write(&mut cluster, W, 7);
         prepare(&mut cluster, &[1, 3, 4]);
         cluster.deliver(W, R);
@@ -108,11 +108,11 @@ fn what_a_majority_denies_was_never_written_there() {
     }
 }
 
-/// A filter that says no is never in doubt: nobody is asked again.
+/// A filter that excludes leaves no uncertainty: no replica is asked again.
 #[test]
 fn a_filter_that_denies_it_is_enough() {
     let hybrid = Metadata::Hybrid(FilterSize::default());
-    let mut cluster = copies(3, hybrid);
+    let mut cluster = replicas(3, hybrid);
     write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1, 3, 4]);
     cluster.deliver(W, R);
@@ -124,9 +124,9 @@ fn a_filter_that_denies_it_is_enough() {
 
 /// The near copy has not got it, and another one tells what it wrote there: something else than what is read.
 #[test]
-fn one_that_has_it_tells_what_it_wrote() {
-    for metadata in doubtful() {
-        let mut cluster = copies(2, metadata);
+fn a_replica_that_has_it_reports_what_it_wrote() {
+    for metadata in inexact_metadata() {
+        let mut cluster = replicas(2, metadata);
         decided(&mut cluster, [3, 5]);
         let reader = begin_to_read(&mut cluster, vec![read_item(0, 0), read_item(1, 5)]);
         round(&mut cluster, R, NEAR);
@@ -142,7 +142,7 @@ fn one_that_has_it_tells_what_it_wrote() {
 #[test]
 fn one_that_has_what_was_read_is_asked_for_it() {
     for metadata in inexact() {
-        let mut cluster = copies(2, metadata);
+        let mut cluster = replicas(2, metadata);
         decided(&mut cluster, [3, 5]);
         let reader = begin_to_read(&mut cluster, read_both());
         round(&mut cluster, R, NEAR);
@@ -156,13 +156,13 @@ fn one_that_has_what_was_read_is_asked_for_it() {
     }
 }
 
-/// A client of the third partition's node asks two copies; the second of them shows it when the first has answered.
-/// By the time the first is asked again it has heard of it: two rounds, as with one copy, and whoever else was
-/// asked is not waited for.
+/// A client of the third partition's node asks two replicas; the second of them installs the transaction when the
+/// first has answered. By the time the first is asked again it has got it: two rounds, as with one replica, and the
+/// others that were asked are not waited for.
 #[test]
-fn the_copy_that_was_read_repairs_it_itself() {
+fn the_replica_that_was_read_repairs_it_itself() {
     for metadata in inexact() {
-        let mut cluster = copies(3, metadata);
+        let mut cluster = replicas(3, metadata);
         write(&mut cluster, W, 7);
         prepare(&mut cluster, &[1, 3, 5]);
         let apart = NodeId(7);
@@ -183,8 +183,8 @@ fn the_copy_that_was_read_repairs_it_itself() {
 /// R reads all three partitions. That a majority of one's copies denies it says nothing of another one's.
 #[test]
 fn a_denial_is_of_one_partition() {
-    for metadata in doubtful() {
-        let mut cluster = copies(3, metadata);
+    for metadata in inexact_metadata() {
+        let mut cluster = replicas(3, metadata);
         decided(&mut cluster, [3, 5]);
         let all = vec![read_item(0, 0), read_item(1, 0), read_item(2, 0)];
         let reader = begin_to_read(&mut cluster, all);
@@ -206,9 +206,9 @@ fn a_denial_is_of_one_partition() {
 /// Node 3, which was asked, stays silent: another one is asked as well, and tells what was written. Node 3 is asked
 /// for rows, too; when it says nothing to that either the others are asked, and the near one's answer is passed over.
 #[test]
-fn a_silent_copy_is_not_waited_for_in_doubt() {
+fn a_silent_replica_is_not_waited_for_in_uncertain_reads() {
     for metadata in inexact() {
-        let mut cluster = copies(2, metadata);
+        let mut cluster = replicas(2, metadata);
         decided(&mut cluster, [3, 5]);
         let reader = begin_to_read(&mut cluster, read_both());
         round(&mut cluster, R, NEAR);
@@ -232,8 +232,8 @@ fn a_silent_copy_is_not_waited_for_in_doubt() {
 #[test]
 fn a_view_that_lacks_what_was_written_is_given_up_and_no_other() {
     for (id, goes_on) in [(0, false), (5, true)] {
-        for metadata in doubtful() {
-            let mut cluster = copies(2, metadata);
+        for metadata in inexact_metadata() {
+            let mut cluster = replicas(2, metadata);
             decided(&mut cluster, [3, 5]);
             let reader = begin_to_read(&mut cluster, vec![read_item(1, id)]);
             round(&mut cluster, R, NEAR);
@@ -258,8 +258,8 @@ fn a_view_that_lacks_what_was_written_is_given_up_and_no_other() {
 /// A copy that has forgotten a transaction, since all show it, does not deny it: it cannot tell any more.
 #[test]
 fn what_is_forgotten_is_not_denied() {
-    for metadata in doubtful() {
-        let mut cluster = copies(2, metadata);
+    for metadata in inexact_metadata() {
+        let mut cluster = replicas(2, metadata);
         write(&mut cluster, W, 7);
         let prepare = cluster.peek(W, R).map(|stamped| stamped.message);
         let Some(Message::Prepare(prepare)) = prepare else {
@@ -289,7 +289,7 @@ fn what_is_forgotten_is_not_denied() {
             matches!(result, Err(Refusal::Forgotten(known)) if known.includes(named.commit))
         };
         assert!(told.as_ref().is_some_and(cannot_tell), "{told:?}");
-        // R has nobody who waits for that.
+        // R has no reader that waits for that.
         cluster.deliver_all();
         assert!(cluster.nodes.iter().all(RampNode::is_idle));
     }
