@@ -16,7 +16,7 @@ use anabranch_types::{Fetched, Key, PartitionId, Read, TableId, Timestamp, Value
 
 use support::{args, ints, plan, under_each, under_each_with};
 
-/// Accounts by number, some with a friend, and a procedure for each question below.
+/// Accounts by number, some with a friend, and a procedure for each test below.
 const ACCOUNTS: &str = "
 CREATE TABLE accounts (
     id integer PRIMARY KEY,
@@ -107,7 +107,7 @@ fn own_writes_are_seen_by_later_reads() {
         let rows = [account(1, 7, 50), account(2, 5, 20), account(3, 5, 30)];
         under_each(ACCOUNTS, partitions, &rows, |cluster| {
             let answer = cluster.call(0, "own_writes", &[]).unwrap();
-            // Accounts 2, 3 and 10 are left: 21 + 30 + 100; 2 and 10 belong to 7.
+            // Accounts 2, 3 and 10 remain: 21 + 30 + 100; 2 and 10 belong to 7.
             assert_eq!(ints(&answer), [[100, 151, 2, 2, 0]]);
             let all = cluster.ints(0, ALL);
             assert_eq!(all, [[2, 7, 21], [3, 5, 30], [10, 7, 100]]);
@@ -226,7 +226,7 @@ fn own_writes_are_seen_by_scans_from_the_end() {
     }
 }
 
-/// Counters that give numbers away, as TPC-C's districts do.
+/// Counters that numbers are drawn from, as TPC-C's districts.
 const ORDERS: &str = "
 CREATE TABLE districts (id integer PRIMARY KEY, next integer NOT NULL);
 CREATE TABLE orders (
@@ -359,7 +359,7 @@ fn a_table_on_every_partition_refuses_writes() {
 }
 
 #[test]
-fn updates_that_meet_are_all_made() {
+fn concurrent_updates_are_all_made() {
     for partitions in 1..=2 {
         let rows = [account(1, 5, 1_000), account(2, 5, 1_000)];
         under_each(ACCOUNTS, partitions, &rows, |cluster| {
@@ -378,7 +378,7 @@ fn updates_that_meet_are_all_made() {
 }
 
 #[test]
-fn a_call_that_meets_others_too_often_is_given_up() {
+fn a_call_that_conflicts_too_often_fails() {
     let rows = [account(1, 5, 1_000), account(2, 5, 1_000)];
     let options = NodeOptions {
         attempts_max: 1,
@@ -400,19 +400,19 @@ fn a_call_that_meets_others_too_often_is_given_up() {
                 }
             }
         }
-        // Whatever was given up left nothing behind.
+        // Failed calls have no effects.
         let sum = "SELECT sum(balance) FROM accounts";
         assert_eq!(cluster.ints(0, sum), [[2_000]]);
     });
-    assert!(given_up.get() > 0, "nobody met anybody");
+    assert!(given_up.get() > 0, "no call conflicted");
 }
 
-/// The transaction that wrote what each read of an attempt got, by account.
+/// The writers of the versions that an attempt read, by account.
 fn versions_read(attempt: &AttemptRecord) -> BTreeMap<Key, Timestamp> {
     let mut versions = BTreeMap::new();
     for read in &attempt.reads {
         let Fetched::Recorded(recorded) = &read.fetched else {
-            panic!("{:?} does not say where it comes from", read.fetched);
+            panic!("{:?} has no recorded version", read.fetched);
         };
         match (&read.read, &recorded.answer) {
             (Read::Point { key, .. }, Fetched::Point(_)) => {
@@ -430,7 +430,7 @@ fn versions_read(attempt: &AttemptRecord) -> BTreeMap<Key, Timestamp> {
 }
 
 #[test]
-fn a_recording_node_says_which_versions_were_read() {
+fn a_recording_node_records_the_versions_read() {
     let rows = [account(1, 5, 50), account(2, 5, 20), account(3, 5, 1)];
     let options = NodeOptions {
         records: true,
@@ -513,8 +513,8 @@ END;
 $$;
 ";
 
-/// At home, where a read is a function call, each read is made. Another partition is asked for a
-/// range once, unless the answer was a part, or is a guard.
+/// At the own partition, where a read is a function call, each read is made. A range of another partition is
+/// requested once, unless the answer was limited or is a guard.
 #[test]
 fn another_partition_is_asked_for_a_range_once() {
     let customer = |id, name, balance| (0, args([1, id, name, balance]).to_vec());
@@ -545,7 +545,7 @@ fn another_partition_is_asked_for_a_range_once() {
     });
 }
 
-/// Boxes by name and parcels by number: each type's routing parameter stands second.
+/// Boxes by name and parcels by number: each type's routing parameter is the second.
 const PLACED: &str = "
 CREATE TABLE boxes (name text PRIMARY KEY, parcels integer NOT NULL);
 CREATE TABLE parcels (id bigint PRIMARY KEY, weight integer NOT NULL);
@@ -600,17 +600,17 @@ fn a_call_belongs_where_the_plan_routes_it() {
         execution.home(2, &[Value::Array(elements.collect())], turn)
     };
     let of_all = |ids: &[i64]| in_turn(ids, 0);
-    // A number modulo three: most of them, and nothing for what is nowhere.
+    // Numbers modulo three: the partition of most of them, and none without elements.
     assert_eq!(of_all(&[0, 1, 4, 2]), Some(PartitionId(1)));
     assert_eq!(of_all(&[2, 1, 4, 5]), Some(PartitionId(2)));
     assert_eq!(of_all(&[-1, -1, 1]), Some(PartitionId(1)));
-    // Those that have as many as one another have their turns.
+    // Partitions with equal shares take turns.
     let turns = [0, 1, 2, 3].map(|turn| in_turn(&[4, 2, 1, 5, 3], turn));
     assert_eq!(turns, [1, 2, 1, 2].map(|one| Some(PartitionId(one))));
     assert_eq!(of_all(&[]), None);
     assert_eq!(of_all(&[-1]), None);
     assert_eq!(execution.home(2, &[Value::Null], 0), None);
-    // Of a long list its beginning speaks for the rest.
+    // Of a long list only the first elements count.
     let long: Vec<i64> = (0..1_000).map(|n| if n < 16 { 3 } else { 1 }).collect();
     assert_eq!(of_all(&long), Some(PartitionId(0)));
 }

@@ -17,7 +17,7 @@ const N1: NodeId = NodeId(1);
 const N2: NodeId = NodeId(2);
 const N3: NodeId = NodeId(3);
 
-/// For how long superseded versions are kept.
+/// How long superseded versions are kept.
 const WINDOW: Ticks = Ticks::from_millis(500);
 
 /// Four nodes with two items each.
@@ -58,11 +58,11 @@ fn assert_committed(reply: Option<Reply>) {
 fn assert_idle(cluster: &mut Cluster<EPciNode>) {
     cluster.deliver_all();
     for (number, node) in cluster.nodes.iter().enumerate() {
-        assert!(node.is_idle(), "node {number} still knows of something");
+        assert!(node.is_idle(), "node {number} is not idle");
     }
 }
 
-/// Asks to set a register on each of two partitions.
+/// Starts a write of a register on each of two partitions.
 fn write(cluster: &mut Cluster<EPciNode>, at: NodeId, to: i64) -> TransactionId {
     let effects = [0, 1].map(|part| on(part, vec![update(SET, part, 0, to)]));
     commit(cluster, at, effects.to_vec())
@@ -86,7 +86,7 @@ fn end(cluster: &mut Cluster<EPciNode>, reader: TransactionId) {
 
 /// ramp.txt §5.1: reads take one round during quiescence, writes two.
 #[test]
-fn in_quiescence_reads_take_one_round_and_ask_nobody() {
+fn in_quiescence_reads_take_one_round_and_send_no_checks() {
     let mut cluster = cluster();
     let writer = write(&mut cluster, N2, 7);
     cluster.deliver_all();
@@ -101,7 +101,7 @@ fn in_quiescence_reads_take_one_round_and_ask_nobody() {
     assert_idle(&mut cluster);
 }
 
-/// What is pending on another item is nobody's business.
+/// Pending writes of other items need no commit check.
 #[test]
 fn only_what_is_pending_on_the_same_item_is_asked_about() {
     let mut cluster = cluster();
@@ -120,8 +120,8 @@ fn only_what_is_pending_on_the_same_item_is_asked_about() {
     assert_idle(&mut cluster);
 }
 
-/// The trap: "not committed" is answered as of the reader's timestamp, and then the transaction
-/// commits. The reader's clock is far ahead, so that only the check can have told the writer's.
+/// The trap: the check is answered "not committed" as of the reader's timestamp, and then the transaction
+/// commits. The reader's clock is far ahead, so that only the check can have advanced the writer's.
 #[test]
 fn a_check_races_a_commit() {
     let mut cluster = cluster();
@@ -131,7 +131,7 @@ fn a_check_races_a_commit() {
     cluster.deliver(N2, N1);
     let reader = cluster.begin(N3);
     cluster.request(reader, read(both()));
-    // One owner asks; its answer is "not yet".
+    // One owner sends a check; the answer is "not yet".
     cluster.deliver(N3, N0);
     assert!(!cluster.has_reply(reader));
     cluster.deliver(N0, N2);
@@ -139,7 +139,7 @@ fn a_check_races_a_commit() {
     cluster.deliver(N0, N2);
     cluster.deliver(N2, N0);
     cluster.deliver(N0, N3);
-    // Now it commits, everywhere, and the reader comes to the other.
+    // Now it commits at both, and the reader reads at the other.
     cluster.deliver(N1, N2);
     assert_committed(cluster.take_reply(writer));
     cluster.deliver(N2, N1);
@@ -152,9 +152,9 @@ fn a_check_races_a_commit() {
     assert_idle(&mut cluster);
 }
 
-/// A reader meets a transaction on one partition; the other asks, and hears that it has committed.
+/// A reader reads a transaction at one partition; the other owner's commit check finds that it has committed.
 #[test]
-fn what_has_committed_is_shown_before_its_commit_arrives() {
+fn a_committed_write_is_visible_before_its_commit_arrives() {
     let mut cluster = cluster();
     let writer = write(&mut cluster, N2, 7);
     for (from, to) in [(N2, N0), (N2, N1), (N0, N2), (N1, N2), (N2, N0)] {
@@ -175,7 +175,7 @@ fn what_has_committed_is_shown_before_its_commit_arrives() {
     assert_idle(&mut cluster);
 }
 
-/// What has not voted yet when it is read commits above the reader, however slow its clock is.
+/// A transaction that votes after a read commits above the reader, however slow its clock is.
 #[test]
 fn a_vote_is_above_every_reader_that_has_been_there() {
     let mut cluster = cluster();
@@ -200,10 +200,10 @@ fn a_vote_is_above_every_reader_that_has_been_there() {
     assert_idle(&mut cluster);
 }
 
-/// Two writers of one item commit in one order and are heard of in the other: versions stand in the
-/// order of their timestamps.
+/// Two writers of one item commit in one order, and their commits arrive in the other: versions are in the order
+/// of their timestamps.
 #[test]
-fn who_commits_later_is_installed_later() {
+fn a_later_commit_is_installed_later() {
     let mut cluster = cluster();
     let first = write(&mut cluster, N2, 7);
     cluster.deliver(N2, N0);
@@ -216,7 +216,7 @@ fn who_commits_later_is_installed_later() {
     }
     assert_committed(cluster.take_reply(second));
     cluster.deliver(N3, N0);
-    // The second is decided, and the first may come before it.
+    // The second is decided, and the first may commit before it.
     cluster.advance(Ticks::from_millis(1));
     let reader = cluster.begin(N1);
     cluster.request(reader, read(vec![read_item(0, 0)]));
@@ -228,7 +228,7 @@ fn who_commits_later_is_installed_later() {
     assert_eq!(registers(seen), [8]);
     end(&mut cluster, reader);
     assert_committed(cluster.take_reply(first));
-    // The first has been told to commit above the reader, and so above the second.
+    // The check makes the first commit above the reader, and so above the second.
     cluster.advance(Ticks::from_millis(5));
     let after = cluster.begin(N1);
     assert_eq!(registers(cluster.ask(after, read(both()))), [7, 7]);
@@ -236,9 +236,9 @@ fn who_commits_later_is_installed_later() {
     assert_idle(&mut cluster);
 }
 
-/// A transaction reads as of one timestamp, however often it reads.
+/// All reads of a transaction are as of one timestamp.
 #[test]
-fn a_transaction_reads_in_one_past() {
+fn a_transaction_reads_as_of_one_timestamp() {
     let mut cluster = cluster();
     let reader = cluster.begin(N3);
     let first = cluster.ask(reader, read(vec![read_item(0, 0)]));
@@ -254,7 +254,7 @@ fn a_transaction_reads_in_one_past() {
 }
 
 #[test]
-fn who_outlives_the_window_reads_again() {
+fn a_reader_older_than_the_window_restarts() {
     let mut cluster = cluster();
     let reader = cluster.begin(N3);
     cluster.ask(reader, read(vec![read_item(0, 0)]));
@@ -271,7 +271,7 @@ fn who_outlives_the_window_reads_again() {
     assert_idle(&mut cluster);
 }
 
-/// Ranges show rows that are pending in them, if they have committed.
+/// A range includes pending rows whose transaction has committed.
 #[test]
 fn a_range_asks_about_what_may_come_into_it() {
     for scan in [read_entries(1), read_entries_of(1, 5)] {
@@ -296,8 +296,8 @@ fn a_range_asks_about_what_may_come_into_it() {
     }
 }
 
-/// What read atomic isolation permits, and serializability does not: both have read what neither of
-/// them leaves.
+/// Read atomic isolation permits a lost update, and serializability does not: both transactions read the old
+/// value.
 #[test]
 fn an_update_may_be_lost() {
     let mut cluster = cluster();
@@ -316,9 +316,9 @@ fn an_update_may_be_lost() {
     assert_idle(&mut cluster);
 }
 
-/// Increments are pending side by side, and all are counted.
+/// Increments are pending together, and all are counted.
 #[test]
-fn increments_exclude_nobody() {
+fn increments_do_not_exclude_each_other() {
     let mut cluster = cluster();
     let add = |cluster: &mut Cluster<EPciNode>, at| {
         let effects = [0, 1].map(|part| on(part, vec![update(ADD, part, 0, 1)]));
@@ -338,9 +338,9 @@ fn increments_exclude_nobody() {
     assert_idle(&mut cluster);
 }
 
-/// What fits alone and not together is promised to one.
+/// Of two increments that fit alone and overflow together, one gets a vote.
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn updates_that_overflow_together_conflict() {
     let mut cluster = cluster();
     let add = |cluster: &mut Cluster<EPciNode>, at| {
         let effects = [0, 1].map(|part| on(part, vec![update(ADD, part, 0, COUNT_MAX)]));
@@ -360,7 +360,7 @@ fn what_does_not_fit_together_is_told() {
     assert_idle(&mut cluster);
 }
 
-/// Rows that come or go, and programs that may violate a constraint, are pending alone.
+/// Inserts, deletes and programs that may violate a constraint exclude other pending writes.
 #[test]
 fn what_may_fail_is_pending_alone() {
     let pairs: [[Effect; 2]; 3] = [
@@ -390,7 +390,7 @@ fn what_may_fail_is_pending_alone() {
     }
 }
 
-/// A refusal takes back what the others have prepared, and lets go who waits for it.
+/// A refusal aborts the prepared writes of the others, and releases the readers that wait for them.
 #[test]
 fn a_refusal_leaves_nothing() {
     let mut cluster = cluster();
@@ -405,11 +405,14 @@ fn a_refusal_leaves_nothing() {
     cluster.request(reader, read(vec![read_item(1, 0)]));
     cluster.deliver(N3, N1);
     assert!(!cluster.has_reply(reader));
-    // The refusal is there before the commit check is, and answers it.
+    // The refusal comes before the commit check, and answers it.
     for (from, to) in [(N2, N0), (N0, N2), (N2, N1), (N1, N3)] {
         cluster.deliver(from, to);
     }
-    assert!(cluster.has_reply(reader), "nobody is pending any more");
+    assert!(
+        cluster.has_reply(reader),
+        "no transaction is pending any more"
+    );
     cluster.deliver_all();
     let refused = cluster.take_reply(writer);
     let Some(Reply::Aborted(AbortReason::Failed(error))) = refused else {

@@ -1,5 +1,4 @@
-//! Reliable links over a network that loses, doubles and reorders packets, between nodes that
-//! come back to life.
+//! Reliable links over a network that loses, duplicates and reorders packets, between nodes that restart.
 
 mod support;
 
@@ -12,18 +11,18 @@ use anabranch_types::{NodeId, Ticks};
 
 use support::random::Random;
 
-/// A message names its sender's life and its place among those to the same receiver.
+/// A message has its sender's incarnation and its number among those to the same receiver.
 type Message = (Incarnation, u64);
 
 struct Node {
     links: Links<Message>,
-    /// By receiver: how many messages this life has sent.
+    /// By receiver: how many messages this incarnation has sent.
     sent: Vec<u64>,
-    /// By receiver and its life: the first message that is meant for it.
+    /// By receiver and its incarnation: the first message addressed to it.
     start: BTreeMap<(NodeId, Incarnation), u64>,
-    /// By sender and its life: the next message expected.
+    /// By sender and its incarnation: the next message expected.
     next: BTreeMap<(NodeId, Incarnation), u64>,
-    /// By sender: the life heard of last.
+    /// By sender: the latest known incarnation.
     known: Vec<Option<Incarnation>>,
 }
 
@@ -63,11 +62,11 @@ impl World {
         }
     }
 
-    /// Does something with one node's links, and checks what follows.
+    /// Runs `act` on one node's links, and checks its output.
     fn at(&mut self, at: NodeId, act: impl FnOnce(&mut Node, Ticks, &mut LinkOutbox<Message>)) {
         act(&mut self.nodes[at.index()], self.now, &mut self.out);
         for (to, packet) in self.out.packets.drain(..) {
-            assert_ne!(to, at, "nobody writes to himself");
+            assert_ne!(to, at, "no node sends to itself");
             self.network.push((at, to, packet));
         }
         let own = self.nodes[at.index()].links.incarnation();
@@ -95,7 +94,7 @@ impl World {
                         "seed {}: {from} speaks from an earlier life",
                         self.seed
                     );
-                    // What the dead knew is gone, so only the living can be asked where to begin.
+                    // A former incarnation's numbers are lost, so only a running sender can be checked.
                     let first = match sender.links.incarnation() == life {
                         true => sender.start.get(&(at, own)).copied().unwrap_or(0),
                         false => number,
@@ -155,7 +154,7 @@ impl World {
         self.at(node, |node, now, out| node.links.flush(now, out));
     }
 
-    /// From here on nothing is lost and nobody dies: everything arrives.
+    /// From here on no packet is lost and no node crashes: all messages arrive.
     fn heal(&mut self) {
         for round in 0.. {
             assert!(round < 10_000, "seed {}: no end", self.seed);
@@ -188,7 +187,7 @@ impl World {
     }
 }
 
-/// A window and packets so small that every limit is met.
+/// A window and packets so small that every limit is reached.
 const TIGHT: LinkOptions = LinkOptions {
     resend_after: Ticks::from_millis(1),
     resend_after_max: Ticks::from_millis(8),
@@ -213,7 +212,7 @@ fn sweep(seed: u64, restarts: bool) -> (u64, u64, u64) {
             0..30 => {
                 let to = NodeId(random.below(u64::from(nodes)) as u16);
                 if to != node {
-                    // A full queue is the sender's to deal with: here the message is not sent.
+                    // The sender handles a full queue: here it does not send the message.
                     let _ = world.send(node, to);
                 }
             }
@@ -248,11 +247,11 @@ fn each_message_arrives_once_and_in_order_whatever_the_network_does() {
         assert_eq!((restarts, fenced), (0, fenced), "seed {seed}");
         resent += again;
     }
-    assert!(resent > 1_000, "a network that loses nothing shows nothing");
+    assert!(resent > 1_000, "the network has to lose packets");
 }
 
 #[test]
-fn a_node_that_comes_back_is_noticed_and_nothing_crosses_between_its_lives() {
+fn a_restart_is_noticed_and_no_message_crosses_incarnations() {
     let (mut restarts, mut fenced) = (0, 0);
     for seed in 1_000..1_600 {
         let (noticed, _, kept_out) = sweep(seed, true);
@@ -263,12 +262,15 @@ fn a_node_that_comes_back_is_noticed_and_nothing_crosses_between_its_lives() {
 }
 
 #[test]
-fn what_was_meant_for_a_life_that_has_ended_is_reported_and_not_delivered() {
+fn messages_to_a_former_incarnation_are_reported_and_not_delivered() {
     let (a, b) = (NodeId(0), NodeId(1));
     let mut world = World::new(0, 2, LinkOptions::default());
     world.send(a, b).expect("there is room");
     world.flush(a);
-    assert_eq!(world.network[0].2.to, None, "first it asks for b's life");
+    assert_eq!(
+        world.network[0].2.to, None,
+        "first it requests b's incarnation"
+    );
     world.heal();
     world.send(a, b).expect("there is room");
     world.flush(a);
@@ -284,7 +286,7 @@ fn what_was_meant_for_a_life_that_has_ended_is_reported_and_not_delivered() {
     assert_eq!(world.restarts_noticed, 1);
     assert!(
         world.nodes[0].links.is_idle(),
-        "nothing is kept for the dead"
+        "no message to the former incarnation is queued"
     );
     world.send(a, b).expect("there is room");
     world.heal();
@@ -292,13 +294,13 @@ fn what_was_meant_for_a_life_that_has_ended_is_reported_and_not_delivered() {
 }
 
 #[test]
-fn what_a_node_says_before_it_hears_of_a_restart_is_for_the_dead() {
+fn a_message_sent_before_a_restart_is_noticed_is_dropped() {
     let (a, b, now) = (NodeId(0), NodeId(1), Ticks(0));
     let mut links: Links<&str> = Links::new(a, Incarnation::FIRST, 2, LinkOptions::default());
     let mut out = LinkOutbox::default();
-    for life in [1, 2, 3] {
+    for number in [1, 2, 3] {
         let question = Packet {
-            from: Incarnation(life),
+            from: Incarnation(number),
             to: None,
             received: 0,
             first: 1,
@@ -306,15 +308,21 @@ fn what_a_node_says_before_it_hears_of_a_restart_is_for_the_dead() {
         };
         links.receive(now, b, question, &mut out);
     }
-    assert_eq!(out.events.len(), 2, "it has come back twice");
-    links.send(b, "to its first life").expect("there is room");
+    assert_eq!(out.events.len(), 2, "it has restarted twice");
+    links
+        .send(b, "to its first incarnation")
+        .expect("there is room");
     links.noticed(b);
-    links.send(b, "to its second life").expect("there is room");
+    links
+        .send(b, "to its second incarnation")
+        .expect("there is room");
     links.noticed(b);
-    links.send(b, "to its third life").expect("there is room");
+    links
+        .send(b, "to its third incarnation")
+        .expect("there is room");
     links.flush(now, &mut out);
     let sent = out.packets.iter().flat_map(|(_, packet)| &packet.messages);
-    assert_eq!(sent.collect::<Vec<_>>(), [&"to its third life"]);
+    assert_eq!(sent.collect::<Vec<_>>(), [&"to its third incarnation"]);
     assert_eq!(links.counters().misdirected, 2);
 }
 
@@ -352,8 +360,8 @@ fn a_silent_peer_costs_a_bounded_queue_and_ever_fewer_packets() {
     world.heal();
 }
 
-/// Three packets are lost. The oldest is sent again, alone; what else was under way counts as lost with it, and
-/// follows as soon as that one is acknowledged, without another wait.
+/// Three packets are lost. Only the oldest is resent; the others count as lost with it, and follow as soon as it
+/// is acknowledged, without another wait.
 #[test]
 fn what_was_lost_with_the_oldest_packet_follows_it_at_once() {
     let (a, b) = (NodeId(0), NodeId(1));

@@ -1,5 +1,5 @@
-//! Groups of replicas over a network that loses, doubles and reorders, with crashes, cuts and clocks
-//! that jump; and single steps of a group by hand.
+//! Groups of replicas over a network that loses, duplicates and reorders, with crashes, cuts and clocks that
+//! jump; and single steps of a group by hand.
 
 mod support;
 
@@ -13,32 +13,32 @@ use anabranch_types::Ticks;
 
 use support::random::Random;
 
-/// What an entry says: a number that names it.
+/// The content of an entry: a number that identifies it.
 type Payload = u64;
 
-/// What a primary has said and not been allowed to send: what it rests on.
+/// Held output of a primary: the entry and the round that it waits for.
 #[derive(Clone, Debug)]
-struct Said {
+struct HeldOutput {
     index: u64,
     round: u64,
-    /// The highest index that anybody had been told of when it was said.
-    told: u64,
+    /// The highest index that any output had depended on when it was produced.
+    acknowledged: u64,
 }
 
 struct Member {
     replica: Option<Replica<Payload>>,
-    /// Everything written, and how much of it is durable.
+    /// All writes, and how many of them are durable.
     disk: Vec<LogWrite<Payload>>,
     synced: usize,
-    /// Syncs under way: up to where.
+    /// Syncs under way: the number of writes that each makes durable.
     syncs: Vec<usize>,
-    /// Writes of this process start here.
+    /// The first write of this process.
     origin: i64,
-    /// Its last state: place and contents.
+    /// Its last state: log id and contents.
     state: (LogId, Vec<Payload>),
-    /// Parts of a state that come in.
+    /// Parts of a state that have arrived.
     coming: Vec<Payload>,
-    said: Vec<Said>,
+    held: Vec<HeldOutput>,
     skew: i64,
     out: GroupOutbox<Payload>,
 }
@@ -51,14 +51,14 @@ struct Group {
     options: ReplicaOptions,
     members: Vec<Member>,
     network: Vec<(ReplicaId, ReplicaId, Message<Payload>)>,
-    /// What is under way for long.
+    /// Delayed messages.
     late: Vec<(ReplicaId, ReplicaId, Message<Payload>)>,
     cuts: Vec<Vec<bool>>,
-    /// What was committed at each index, as seen by whoever saw it first.
+    /// The committed entry of each index, as first observed.
     chronicle: BTreeMap<u64, Entry<Payload>>,
-    /// Who was primary of which view.
+    /// The primary of each view.
     primaries: BTreeMap<View, ReplicaId>,
-    told: u64,
+    acknowledged: u64,
     next: Payload,
     seen: BTreeMap<&'static str, u64>,
 }
@@ -91,7 +91,7 @@ impl Group {
             origin: 1,
             state: (LogId::default(), Vec::new()),
             coming: Vec::new(),
-            said: Vec::new(),
+            held: Vec::new(),
             skew: EPOCH,
             out: GroupOutbox::default(),
         };
@@ -107,7 +107,7 @@ impl Group {
             cuts: vec![vec![false; usize::from(count)]; usize::from(count)],
             chronicle: BTreeMap::new(),
             primaries: BTreeMap::from([(View::FIRST, ReplicaId(0))]),
-            told: 0,
+            acknowledged: 0,
             next: 0,
             seen: BTreeMap::new(),
         }
@@ -121,7 +121,7 @@ impl Group {
         Ticks((self.now.0 as i64 + self.members[at].skew) as u64)
     }
 
-    /// Does something at a member that lives, and what follows from it.
+    /// Runs `act` at a running member, and handles its output.
     fn at(
         &mut self,
         at: usize,
@@ -173,7 +173,7 @@ impl Group {
             }
             Event::Deposed => {
                 self.saw("a primary was deposed");
-                self.members[at].said.clear();
+                self.members[at].held.clear();
             }
             Event::NeedsState => {
                 self.saw("a primary sent its state");
@@ -206,20 +206,20 @@ impl Group {
                     };
                     let written = replica.written();
                     replica.installed(base, out);
-                    // As a checkpoint does: all is durable.
+                    // All is durable, as after a checkpoint.
                     replica.persisted(written, out);
                     out.writes.clear();
                     member.disk = vec![view];
                     member.synced = 1;
                     member.origin = 1 - written as i64;
                     member.syncs.clear();
-                    self.saw("a backup took over a state");
+                    self.saw("a backup installed a state");
                 }
             }
         }
     }
 
-    /// What can be seen of the invariants after a step.
+    /// Checks the invariants that are observable after a step.
     fn check(&mut self, at: usize) {
         let seed = self.seed;
         let member = &mut self.members[at];
@@ -237,44 +237,48 @@ impl Group {
         let Some(confirmed) = replica.confirmed() else {
             return;
         };
-        // What may leave, in order.
-        let free = |said: &Said| said.index <= committed && said.round <= confirmed;
-        while let Some(said) = member.said.first()
-            && free(said)
+        // Output that may leave, in order.
+        let is_free = |held: &HeldOutput| held.index <= committed && held.round <= confirmed;
+        while let Some(held) = member.held.first()
+            && is_free(held)
         {
-            let said = member.said.remove(0);
+            let held = member.held.remove(0);
             assert!(
-                said.index >= said.told,
-                "seed {seed}: REPL-I4: r{at} shows {} when {} had been told",
-                said.index,
-                said.told
+                held.index >= held.acknowledged,
+                "seed {seed}: REPL-I4: r{at} outputs {} when output had depended on {}",
+                held.index,
+                held.acknowledged
             );
-            self.told = self.told.max(said.index);
-            *self.seen.entry("something was told").or_default() += 1;
+            self.acknowledged = self.acknowledged.max(held.index);
+            *self.seen.entry("output left").or_default() += 1;
         }
     }
 
-    /// A client asks whoever takes himself for the primary: to write something, or only to look.
+    /// A client's request to a replica that takes itself for the primary: a write, or a read.
     fn call(&mut self, at: usize, writes: bool) {
-        let told = self.told;
+        let acknowledged = self.acknowledged;
         self.next += u64::from(writes);
         let payload = self.next;
         let is_primary = |m: &Member| m.replica.as_ref().is_some_and(Replica::is_primary);
         if !is_primary(&self.members[at]) {
             return;
         }
-        let mut said = None;
+        let mut held = None;
         self.at(at, |replica, _, out| {
             if writes {
                 replica.append(payload, out);
             }
             let round = replica.want_confirmation();
             let index = replica.last().index;
-            said = Some(Said { index, round, told });
+            held = Some(HeldOutput {
+                index,
+                round,
+                acknowledged,
+            });
         });
-        // The step itself may have deposed it.
+        // The step may have deposed it.
         if is_primary(&self.members[at]) {
-            self.members[at].said.extend(said);
+            self.members[at].held.extend(held);
             self.check(at);
         }
     }
@@ -292,7 +296,7 @@ impl Group {
         }
     }
 
-    /// A replica writes a checkpoint of what is committed.
+    /// A replica writes a checkpoint of committed entries.
     fn compact(&mut self, at: usize) {
         let member = &mut self.members[at];
         let Some(replica) = &mut member.replica else {
@@ -316,13 +320,13 @@ impl Group {
         if member.replica.take().is_none() {
             return;
         }
-        // Some of what was not synced may be there.
+        // Some unsynced writes may survive.
         let unsynced = (member.disk.len() - member.synced) as u64;
         let kept = member.synced + self.random.below(unsynced + 1) as usize;
         member.disk.truncate(kept);
         member.synced = kept;
         member.syncs.clear();
-        member.said.clear();
+        member.held.clear();
         member.coming.clear();
         self.saw("a replica crashed");
     }
@@ -426,14 +430,14 @@ impl Group {
         }
     }
 
-    /// Everybody lives, and the network delivers: calls succeed, and all logs become one.
+    /// All replicas run, and the network delivers: calls succeed, and all logs become equal.
     fn calm(&mut self) {
         self.heal();
         self.network.append(&mut self.late);
         for at in 0..usize::from(self.count) {
             self.revive(at);
         }
-        let told = self.told;
+        let acknowledged = self.acknowledged;
         for _ in 0..1_500 {
             self.now = self.now + Ticks(20);
             for at in 0..usize::from(self.count) {
@@ -446,11 +450,15 @@ impl Group {
                 }
             }
             let at = self.random.below(u64::from(self.count)) as usize;
-            if self.told < told + 20 {
+            if self.acknowledged < acknowledged + 20 {
                 self.call(at, true);
             }
         }
-        assert!(self.told >= told + 5, "seed {}: it never heals", self.seed);
+        assert!(
+            self.acknowledged >= acknowledged + 5,
+            "seed {}: it never heals",
+            self.seed
+        );
         let ends: Vec<u64> = self.members.iter().map(committed).collect();
         let last = self
             .members
@@ -482,12 +490,12 @@ fn sweep(count: u8, seeds: u64) {
     let mut expected = vec![
         "a replica was elected",
         "a primary was deposed",
-        "something was told",
+        "output left",
         "a replica compacted its log",
     ];
     if count > 2 {
-        // Of two, each has all that is committed.
-        expected.extend(["a primary sent its state", "a backup took over a state"]);
+        // In a group of two, both have all committed entries.
+        expected.extend(["a primary sent its state", "a backup installed a state"]);
     }
     for what in expected {
         assert!(seen.contains_key(what), "never: {what}");
@@ -500,8 +508,8 @@ fn groups_of_three_agree() {
     sweep(3, 200);
 }
 
-/// A backup takes over a state and crashes before its acknowledgement leaves: the primary had sent all
-/// parts, and waited for ever.
+/// A backup installs a state and crashes before its acknowledgement leaves. The primary, which had sent all
+/// parts, must not wait for ever.
 #[test]
 fn seed_46_asks_again_who_has_taken_over_a_state() {
     let mut group = Group::new(46, 3);
@@ -519,8 +527,8 @@ fn groups_of_two_agree() {
     sweep(2, 60);
 }
 
-/// Raft's Figure 8: an entry of an earlier view is on a majority, and another primary may yet replace
-/// it. It is committed beneath an entry of the primary's own view alone.
+/// Raft's Figure 8: an entry of an earlier view is on a majority, and another primary may still replace it. It
+/// is committed only with an entry of the primary's own view.
 #[test]
 fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
     let options = ReplicaOptions {
@@ -576,8 +584,8 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
             let written = replicas[at].written();
             replicas[at].persisted(written, &mut out);
             replicas[at].flush(&mut out);
-            let said = out.messages.drain(..);
-            wire.extend(said.map(|(to, message)| (at, to.index(), message)));
+            let sent = out.messages.drain(..);
+            wire.extend(sent.map(|(to, message)| (at, to.index(), message)));
             let Some((from, to, message)) = wire.pop() else {
                 break;
             };
@@ -597,10 +605,11 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
     assert_eq!(replicas[0].committed(), 3);
 }
 
-/// A new primary knows of nobody how far his log goes. Who lacks an entry that is kept gets that entry, and
-/// not the state, also if the first heartbeat comes before the first answer, or what was sent is lost.
+/// A new primary does not know how far the backups' logs reach. A backup that lacks an entry of the log gets
+/// that entry and not the state, also if the first heartbeat comes before the first answer, or messages are
+/// lost.
 #[test]
-fn who_lacks_an_entry_is_not_sent_the_state() {
+fn a_backup_that_lacks_an_entry_is_not_sent_the_state() {
     let log_id = |index| LogId {
         view: View(1),
         index,
@@ -625,7 +634,7 @@ fn who_lacks_an_entry_is_not_sent_the_state() {
         )
     };
     for lost in 0..4 {
-        // The first of three is dead.
+        // The first of three has crashed.
         let mut replicas = [restored(0, 6), restored(1, 6), restored(2, 5)];
         let mut out = GroupOutbox::default();
         let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
@@ -648,8 +657,8 @@ fn who_lacks_an_entry_is_not_sent_the_state() {
                 let written = replicas[at].written();
                 replicas[at].persisted(written, &mut out);
                 replicas[at].flush(&mut out);
-                let said = out.messages.drain(..);
-                wire.extend(said.map(|(to, message)| (at, to.index(), message)));
+                let sent = out.messages.drain(..);
+                wire.extend(sent.map(|(to, message)| (at, to.index(), message)));
                 if wire.is_empty() {
                     break;
                 }
@@ -670,10 +679,10 @@ fn who_lacks_an_entry_is_not_sent_the_state() {
     }
 }
 
-/// A round that began before something was said does not confirm it: a later primary may have told
-/// somebody more in between.
+/// A round that began before output was produced does not confirm it: a later primary may have had output in
+/// between.
 #[test]
-fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
+fn output_is_confirmed_by_a_round_that_begins_after_it() {
     let options = ReplicaOptions::default();
     let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, options, Ticks(0));
     let (mut primary, mut backup) = (made(0), made(1));
@@ -698,8 +707,8 @@ fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
     assert!(primary.confirmed() >= Some(round));
 }
 
-/// Who has voted and forgets it in a crash would vote for another in the same view: a vote leaves when
-/// it is durable.
+/// A replica that lost its vote in a crash could vote for another in the same view: a vote leaves when it is
+/// durable.
 #[test]
 fn a_vote_leaves_when_it_is_durable() {
     let mut replica = Replica::<Payload>::new(ReplicaId(1), 3, ReplicaOptions::default(), Ticks(0));
@@ -727,11 +736,11 @@ fn a_vote_leaves_when_it_is_durable() {
     ));
 }
 
-/// A backup whose disk is slow has heard all and made little of it durable, and its primary keeps no longer what it
-/// lacks: the state is on its way, and answers alone bring nothing more. Before, each answer that confirmed nothing
-/// new was answered, so that the two talked as fast as the network let them, and without end.
+/// A backup with a slow disk has all entries and has made few of them durable; the primary has compacted those
+/// that it lacks. While the state is on its way, the primary does not answer its answers: the two would
+/// otherwise exchange messages at network speed, without end.
 #[test]
-fn who_waits_for_a_disk_is_not_asked_again_at_once() {
+fn a_backup_with_a_slow_disk_is_not_answered_without_end() {
     let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, ReplicaOptions::default(), Ticks(0));
     let mut replicas = [made(0), made(1), made(2)];
     let mut out = GroupOutbox::default();
@@ -749,13 +758,13 @@ fn who_waits_for_a_disk_is_not_asked_again_at_once() {
         replicas[0].flush(&mut out);
         let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
         let mut at = 0;
-        let mut said = 0;
+        let mut sent = 0;
         loop {
             let needs_state = out.events.drain(..).any(|event| event == Event::NeedsState);
             if needs_state {
                 replicas[at].offer(vec![1, 2], &mut out);
             }
-            // The third's disk does not end what it has begun.
+            // The third's disk does not finish its sync.
             if at < 2 || round <= 2 {
                 let written = replicas[at].written();
                 replicas[at].persisted(written, &mut out);
@@ -771,9 +780,9 @@ fn who_waits_for_a_disk_is_not_asked_again_at_once() {
                 break;
             }
             let (from, to, message) = wire.remove(0);
-            said += 1;
+            sent += 1;
             assert!(
-                said < 100,
+                sent < 100,
                 "in round {round} there is no end of {message:?} from {from} to {to}"
             );
             at = to;

@@ -365,7 +365,7 @@ impl Bench {
     }
 }
 
-/// Processor time where the system tells it (other processes do not count), else elapsed time.
+/// Processor time if the system provides it (other processes do not count), else elapsed time.
 struct Clock(Instant, Option<f64>);
 
 impl Clock {
@@ -386,7 +386,7 @@ impl Clock {
     }
 }
 
-/// The process's resident bytes, where the system tells.
+/// The process's resident bytes, if the system provides them.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What is logged and checkpointed gives the same store back.
+//! A store is rebuilt from its log and its checkpoints.
 
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_store_comes_back_from_its_images_and_its_log(
+    fn a_store_is_rebuilt_from_its_checkpoint_and_its_log(
         steps in prop::collection::vec(step(), 1..40),
         checkpoint_at in 0usize..40,
     ) {
@@ -126,7 +126,7 @@ proptest! {
         for (timestamp, images) in logged {
             back.redo(timestamp, images, Timestamp::ZERO);
         }
-        // Nothing holds back, so nothing is kept but the newest rows, those of the checkpoint among them.
+        // The horizon is not held, so only the newest versions are kept, including those of the checkpoint.
         back.drop_superseded();
         prop_assert_eq!(back.versions(), back.rows(TABLE));
         back.invalidate_snapshots();

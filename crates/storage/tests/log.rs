@@ -1,4 +1,4 @@
-//! The log on a simulated disk that loses, tears, fails and rots.
+//! The log on a simulated disk that loses and tears writes, fails, and flips bits.
 
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
 use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened};
@@ -7,14 +7,14 @@ use anabranch_types::SplitMix64;
 /// Small segments, so that each run has several.
 const OPTIONS: LogOptions = LogOptions { segment_bytes: 700 };
 
-/// What is logged: a number, and some weight.
+/// A record: a number, and some padding.
 type Record = (u64, Vec<u8>);
 
 fn record(number: u64) -> Record {
     (number, vec![number as u8; (number % 60) as usize])
 }
 
-/// Opens the log; the numbers that it gives back.
+/// Opens the log; returns the numbers that it replays.
 fn open(disk: MemoryDisk) -> Result<(Log<MemoryDisk>, Vec<u64>, Opened), LogError> {
     let mut numbers = Vec::new();
     let (log, opened) = Log::open(disk, OPTIONS, &mut |(number, weight): Record| {
@@ -48,9 +48,9 @@ fn sync(log: &mut Log<MemoryDisk>) -> Result<(), LogError> {
     log.end_sync(until)
 }
 
-/// One disk through many lives. Returns what went wrong, how many bytes were cut and how many
-/// records that were never synced were found again.
-fn lives(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
+/// One disk through many crashes. Returns an error, or how many bytes were cut and how many unsynced records
+/// were found again.
+fn crash_repeatedly(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
     let mut random = SplitMix64::new(seed);
     let mut log = fresh();
     log.media_mut().set_faults(faults);
@@ -81,7 +81,7 @@ fn lives(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
         let mut disk = log.into_media();
         disk.crash(&mut |bound| random.below(bound));
         if random.below(4) == 0 {
-            // It dies again while it recovers.
+            // It crashes again during recovery.
             let (log, ..) = open(disk).map_err(|error| error.to_string())?;
             disk = log.into_media();
             disk.crash(&mut |bound| random.below(bound));
@@ -107,8 +107,8 @@ fn lives(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
 fn what_was_synced_survives_every_crash_and_what_was_not_leaves_no_hole() {
     let (mut cut, mut extra) = (0, 0);
     for seed in 0..400 {
-        let (torn, more) =
-            lives(seed, DiskFaults::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let (torn, more) = crash_repeatedly(seed, DiskFaults::default())
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         cut += torn;
         extra += more;
     }
@@ -118,14 +118,16 @@ fn what_was_synced_survives_every_crash_and_what_was_not_leaves_no_hole() {
     );
 }
 
-/// A disk that lies about its syncs is what no log survives: the check above has to see it.
+/// No log survives a disk that reports syncs that it did not do: the check above has to detect it.
 #[test]
 fn a_disk_that_lies_is_found_out() {
     let lies = DiskFaults {
         sync_lies: true,
         ..DiskFaults::default()
     };
-    let found = (0..50).filter(|seed| lives(*seed, lies).is_err()).count();
+    let found = (0..50)
+        .filter(|seed| crash_repeatedly(*seed, lies).is_err())
+        .count();
     assert!(found > 40, "{found} of 50");
 }
 
@@ -149,7 +151,7 @@ fn records_of_a_segment_that_was_synced_are_never_skipped() {
                     assert_eq!(named, file);
                     refused += 1;
                 }
-                // Nothing comes after the last frame that could tell that it had been synced.
+                // No later frame shows that the last frame had been synced.
                 Ok((_, numbers, _)) => {
                     assert_eq!(numbers.len(), 177, "{file} at {offset}");
                     last_batch += 1;
@@ -199,7 +201,7 @@ fn an_error_of_the_disk_stops_the_log_for_good() {
         Err(LogError::Media(MediaError::Failed { .. }))
     ));
     log.media_mut().set_faults(DiskFaults::default());
-    // The disk works again; whether it has what it refused to sync is unknown.
+    // The disk works again; whether it has the bytes of the failed sync is unknown.
     assert!(matches!(
         append(&mut log, 5..6),
         Err(LogError::Stopped { .. })
@@ -269,7 +271,7 @@ fn checkpoints_cut_the_log() {
     assert_eq!(numbers.len(), 302);
 }
 
-/// A disk whose machine dies after so many changes.
+/// A disk whose machine crashes after a number of changes.
 #[derive(Clone, Debug)]
 struct Mortal {
     disk: MemoryDisk,
@@ -330,7 +332,7 @@ impl Media for Mortal {
     }
 }
 
-/// Wherever the very first checkpoint is cut off, the log opens: as new, or with all of it.
+/// After a crash at any point of the first checkpoint, the log opens: as new, or with the whole checkpoint.
 #[test]
 fn a_crash_in_the_first_checkpoint_leaves_a_log_that_opens() {
     let (mut new, mut whole) = (0, 0);

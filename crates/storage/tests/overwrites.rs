@@ -1,4 +1,4 @@
-//! What leaves nothing of a row but its key is the same whoever has written the row before.
+//! A change that overwrites a whole row except its key does not depend on the row before.
 
 use std::sync::Arc;
 
@@ -114,9 +114,9 @@ fn apply(store: &mut Store, time: u64, effect: Effect) {
         .unwrap();
 }
 
-/// And in no other case.
+/// An overwrite is current after other writes of the row, and in no other case.
 #[test]
-fn what_overwrites_a_row_is_current_whoever_came_before() {
+fn an_overwrite_is_current_whatever_came_before() {
     let delete = Effect::Delete {
         table: PAIR,
         key: key(),
@@ -125,14 +125,14 @@ fn what_overwrites_a_row_is_current_whoever_came_before() {
         (BOTH, vec![(20, update(BOTH, 1))], true),
         (BOTH, vec![(20, update(LEFT, 1))], true),
         (LEFT, vec![(20, update(BOTH, 1))], false),
-        // It was assigned later than this will be.
+        // Its timestamp is above the one of this installation.
         (BOTH, vec![(60, update(LEFT, 1))], false),
         (
             BOTH,
             vec![(60, update(BOTH, 1)), (20, update(LEFT, 2))],
             false,
         ),
-        // The row has gone.
+        // The row is deleted.
         (BOTH, vec![(20, delete)], false),
     ] {
         let mut store = Store::new(&pair(), StoreSettings::default());
@@ -158,8 +158,8 @@ fn what_overwrites_a_row_is_current_whoever_came_before() {
     }
 }
 
-/// Of an item for which nobody may come late, what was there before is dropped at once, and so is whatever assigned
-/// no more than what comes after it. Of others what decides is kept, and a late one loses to whom it has to.
+/// If no late writer is possible for an item, its superseded version is dropped at once; so is a version whose
+/// columns its successor assigns. Otherwise the version that decides is kept, and a late write loses to it.
 #[test]
 fn what_decides_nothing_is_replaced() {
     for (first, late_writes_possible, kept) in [(LEFT, true, 1), (BOTH, true, 2), (BOTH, false, 1)]

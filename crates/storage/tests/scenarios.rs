@@ -1,4 +1,4 @@
-//! One story a test: what a user of the store relies on.
+//! One scenario a test: the guarantees that users of the store rely on.
 
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
@@ -120,7 +120,7 @@ fn a_deferred_id_reaches_rows_and_keys() {
     }];
     let inserted = Effect::Insert {
         table: TABLE,
-        // Shard 1, id 0: the id is 101 once it is known.
+        // Shard 1, id 0: the id is 101 when it is known.
         key: Key::from_bytes(&[0x80, 0, 0, 1, 0x80, 0, 0, 0]),
         row: row(&schema(), 1, None, None, 7)
             .with(&schema().table(TABLE).layout, &[(ID, Value::Int(0))])
@@ -188,7 +188,7 @@ fn duplicates_are_named() {
     ));
 }
 
-/// RAMP trap 1: a reader that paused for longer than the window is told, not given a mixture.
+/// RAMP trap 1: a reader that paused for longer than the window is refused rather than given a mixture.
 #[test]
 fn a_reader_paused_beyond_the_window_is_refused() {
     let mut store = loaded(&[1, 2]);
@@ -217,10 +217,10 @@ fn a_reader_paused_beyond_the_window_is_refused() {
     assert_eq!(total(&store, 1, None), Some(12));
 }
 
-/// One table's past can be kept while that of others is forgotten: a reader that goes on in an
-/// older snapshot finds what it saw, and whoever reads elsewhere is refused.
+/// One table's version history can be retained without that of others: a reader in an older snapshot finds the
+/// rows that it saw there, and is refused at other tables.
 #[test]
-fn the_past_of_one_table_is_kept_alone() {
+fn the_version_history_of_one_table_is_retained_alone() {
     let mut store = loaded(&[1]);
     let snapshot = store.last();
     let read = Read::Point {
@@ -231,7 +231,7 @@ fn the_past_of_one_table_is_kept_alone() {
     for time in 2..20 {
         store.discard_history(Timestamp::MAX);
         commit(&mut store, Ticks(time), time, vec![add(1, 1, None)]).unwrap();
-        // Only time can tell that it may go: nobody looks at it until then.
+        // Only time makes it due: the collector does not examine it before.
         assert_eq!(store.collect(Ticks(time), 100), 0);
     }
     assert_eq!(total(&store, 1, Some(snapshot)), Some(10));
@@ -242,8 +242,7 @@ fn the_past_of_one_table_is_kept_alone() {
     store.check_invariants().unwrap();
 }
 
-/// What a reader must be told of more than the row: answers that came of a later commit, and
-/// answers whose row may have gone by one.
+/// `touched` lists the answers that may depend on a later commit, and those whose row one may have deleted.
 #[test]
 fn answers_that_a_later_commit_may_have_touched_are_named() {
     let mut store = loaded(&[1, 2]);
@@ -262,7 +261,7 @@ fn answers_that_a_later_commit_may_have_touched_are_named() {
         limit: None,
     };
     let reads = [point(1), point(2), point(3), range];
-    // A store that records what is read names the same.
+    // A recording store lists the same.
     for recorded in [false, true] {
         if recorded {
             store.record();
@@ -294,7 +293,7 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
     };
     commit(&mut store, Ticks(1), 50, vec![assign(5), add(1, 1, None)]).unwrap();
     commit(&mut store, Ticks(2), 30, vec![assign(3), add(1, 1, None)]).unwrap();
-    // Not hidden by the version at 30 that stands above the one at 50.
+    // The version at 30, installed after the one at 50, does not hide it.
     commit(&mut store, Ticks(3), 40, vec![assign(4), add(1, 1, None)]).unwrap();
     let row = store
         .item(TABLE, &key(1))
@@ -305,7 +304,7 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
         .clone();
     assert_eq!(row.get_int(&schema().table(TABLE).layout, GROUP), Some(5));
     assert_eq!(total(&store, 1, None), Some(13));
-    // The row goes at 60; what comes late for 55 finds none, and none comes back.
+    // The row is deleted at 60; a late update at 55 finds no row and restores none.
     commit(
         &mut store,
         Ticks(4),
@@ -327,9 +326,9 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
     );
 }
 
-/// Who has set a counter knows of all that came before; also where others have written other columns since.
+/// An assignment of a counter supersedes all earlier increments, also if other columns were written since.
 #[test]
-fn an_increment_that_comes_late_is_undone_by_who_has_set_the_column_since() {
+fn a_late_increment_is_superseded_by_a_later_assignment() {
     let update = |program, arguments: [Value; 2]| Effect::Update {
         table: TABLE,
         key: key(1),
@@ -348,7 +347,7 @@ fn an_increment_that_comes_late_is_undone_by_who_has_set_the_column_since() {
     assert_eq!(total(&store, 1, None), Some(8));
 }
 
-/// What was staged may be installed while its items are as they were, wherever they are by now.
+/// Staged changes may be installed while their items are unchanged, wherever these are in the tree.
 #[test]
 fn what_was_staged_is_current_until_its_items_change() {
     let mut store = loaded(&[2, 4]);
@@ -374,7 +373,7 @@ fn what_was_staged_is_current_until_its_items_change() {
     assert!(store.is_current(&staged, store.last(), Some(at(50))));
 }
 
-/// Clocks of two nodes may show the same time: then the higher node wins, whichever comes first.
+/// Two nodes may draw the same time: then the higher node wins, in either order.
 #[test]
 fn two_writers_of_one_moment_end_alike_in_either_order() {
     let assign = |group: i64| Effect::Update {

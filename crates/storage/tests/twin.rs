@@ -1,5 +1,5 @@
-//! The store against a naive twin that keeps every version and never hurries: random transactions
-//! in random timestamp order, snapshots, ranges of both kinds of index, garbage collection.
+//! The store against a naive reference model that keeps every version: random transactions in random timestamp
+//! order, snapshots, ranges of both kinds of index, garbage collection.
 
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
@@ -17,7 +17,7 @@ use support::*;
 
 const STEP: u64 = 1_000;
 const WINDOW_STEPS: u64 = 20;
-/// Timestamps are up to so many steps early, to come out of order.
+/// Timestamps are up to this many steps early, so that they are out of order.
 const JITTER_END: u64 = 6;
 
 #[derive(Clone, Debug)]
@@ -44,14 +44,14 @@ enum Change {
     },
 }
 
-/// What is said of the past before a commit ([`Store::discard_history`]).
+/// What is declared before a commit ([`Store::discard_history`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forget {
     /// Nothing.
     Nothing,
-    /// Nobody reads below it, and whoever commits later has a later timestamp.
-    Past,
-    /// Nobody reads below it; timestamps below it may still come.
+    /// No reader needs earlier snapshots, and later commits have later timestamps.
+    History,
+    /// No reader needs earlier snapshots; earlier timestamps may still come.
     Rows,
 }
 
@@ -284,9 +284,9 @@ struct Run {
     twin: Twin,
     now: Ticks,
     commits: Vec<(Ticks, CommitSequence)>,
-    /// Nobody reads below this snapshot.
+    /// No reader needs a snapshot below this one.
     forgotten: CommitSequence,
-    /// The table's past is kept, whatever is said of it.
+    /// Whether the table's version history is retained.
     retains_history: bool,
 }
 
@@ -317,7 +317,7 @@ impl Run {
             } => {
                 match forget {
                     Forget::Nothing => {}
-                    Forget::Past => self.discard_history(),
+                    Forget::History => self.discard_history(),
                     Forget::Rows => {
                         let late = Timestamp::new(self.now.0 / STEP * 10 - 1, NodeId(0));
                         self.store.hold_horizon(Some(CommitSequence::LOADED));
@@ -326,8 +326,8 @@ impl Run {
                 }
                 self.commit(number, changes, *jitter)?;
                 self.store.hold_horizon(None);
-                if *forget == Forget::Past {
-                    // Its timestamp, too, is below all that come.
+                if *forget == Forget::History {
+                    // All later timestamps are above this one, too.
                     self.now = self.now + Ticks(STEP * JITTER_END);
                 }
                 if *forget != Forget::Nothing && !self.retains_history {
@@ -338,7 +338,7 @@ impl Run {
                 self.store.retain_history(TABLE, *keep);
                 self.retains_history = *keep;
                 if !keep {
-                    // What was said of the past while it was kept holds from now on.
+                    // Declarations made while the history was retained apply from now on.
                     self.forgotten = self.store.last();
                 }
             }
@@ -351,7 +351,7 @@ impl Run {
         self.store.check_invariants().map_err(TestCaseError::fail)
     }
 
-    /// Every timestamp from now on is above those installed, and nobody holds a snapshot.
+    /// Every later timestamp is above those installed, and no reader needs a snapshot.
     fn discard_history(&mut self) {
         self.now = self.now + Ticks(STEP * JITTER_END);
         self.store.discard_history(Timestamp::MAX);
@@ -421,7 +421,7 @@ impl Run {
 }
 
 fn forgets() -> impl Strategy<Value = Forget> {
-    prop_oneof![6 => Just(Forget::Nothing), 1 => Just(Forget::Past), 2 => Just(Forget::Rows)]
+    prop_oneof![6 => Just(Forget::Nothing), 1 => Just(Forget::History), 2 => Just(Forget::Rows)]
 }
 
 fn ids() -> impl Strategy<Value = i32> {
@@ -537,7 +537,7 @@ proptest! {
         for (number, step) in steps.iter().enumerate() {
             run.step(number as u64, step)?;
         }
-        // In the end everything is old: one version of each row is left, no more.
+        // In the end all versions are due: one version of each row remains.
         run.now = run.now + Ticks(STEP * 1_000);
         run.store.collect(run.now, usize::MAX);
         run.store.check_invariants().map_err(TestCaseError::fail)?;

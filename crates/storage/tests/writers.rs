@@ -1,4 +1,4 @@
-//! Stores that keep who wrote each register last come to the same rows in any order.
+//! Stores that keep the last writer of each register end with the same rows in any order.
 
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
@@ -40,7 +40,7 @@ fn rows(store: &Store) -> Fetched {
     store.fetch(&read, None).expect("the newest rows are kept")
 }
 
-/// As a checkpoint keeps it.
+/// The store restored from a checkpoint.
 fn back(store: &Store) -> Store {
     let mut other = empty();
     for table in (0..store.tables()).map(TableId) {
@@ -50,7 +50,7 @@ fn back(store: &Store) -> Store {
     other
 }
 
-/// Assigns in this order, each long after the one before, so that everything superseded has gone.
+/// Assigns in this order, each long after the one before, so that all superseded versions are dropped.
 fn run(writes: &[(u64, i32)], checkpoints: bool) -> Store {
     let (mut store, programs) = (loaded(), Programs(schema()));
     for (step, (stamp, id)) in (1..).zip(writes) {
@@ -67,7 +67,7 @@ fn run(writes: &[(u64, i32)], checkpoints: bool) -> Store {
             timestamp: Timestamp::new(*stamp, NodeId(0)),
             effects: vec![assign],
         };
-        // Nobody reads the past.
+        // No reader needs old versions.
         store.discard_history(Timestamp::MAX);
         let applied = store.apply(now, commit, &mut SlotValues::default(), &programs);
         applied.expect("an assignment fits");

@@ -1,18 +1,18 @@
-//! Assertions that a transaction could break although nobody else runs: they are evaluated before it
-//! commits, on what it leaves.
+//! Assertions that a transaction could violate alone: they are evaluated before it commits, on the state that
+//! it leaves.
 
 use anabranch_engine::CallError;
 use anabranch_types::{EffectError, Value};
 
 use crate::support::{Answer, args, under_each};
 
-/// Somebody must be left; rooms hold three guests at most; and whose total is kept.
+/// At least one of the staff works; rooms hold three guests at most; nights are few.
 const HOTEL: &str = "
 CREATE TABLE staff (id integer PRIMARY KEY, shift integer NOT NULL);
 CREATE TABLE rooms (id integer PRIMARY KEY, taken integer NOT NULL);
 CREATE TABLE guests (id integer PRIMARY KEY, room integer NOT NULL, nights integer NOT NULL);
 
-CREATE ASSERTION somebody_works CHECK (EXISTS (SELECT * FROM staff));
+CREATE ASSERTION someone_works CHECK (EXISTS (SELECT * FROM staff));
 CREATE ASSERTION no_room_is_full CHECK (
     NOT EXISTS (SELECT room FROM guests GROUP BY room HAVING count(*) > 3));
 CREATE ASSERTION guests_are_counted CHECK (
@@ -72,9 +72,9 @@ fn what_a_transaction_would_break_alone_is_refused_and_leaves_no_trace() {
         under_each(HOTEL, partitions, &rows(), |cluster| {
             let last = partitions - 1;
             cluster.call(0, "leave", &args([1])).unwrap();
-            violates(&cluster.call(last, "leave", &args([2])), "somebody_works");
+            violates(&cluster.call(last, "leave", &args([2])), "someone_works");
             assert_eq!(cluster.ints(0, "SELECT id FROM staff"), [[2]]);
-            // What the transaction itself has written counts.
+            // The transaction's own writes count.
             cluster.call(0, "relieve", &args([2, 3])).unwrap();
             assert_eq!(cluster.ints(last, "SELECT id FROM staff"), [[3]]);
 
@@ -98,7 +98,7 @@ fn what_a_transaction_would_break_alone_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn two_that_could_each_go_are_not_both_let_go() {
+fn of_two_conflicting_leaves_one_is_refused() {
     for partitions in 1..=3 {
         under_each(HOTEL, partitions, &rows(), |cluster| {
             let first = cluster.begin(0, "leave", &args([1]));
@@ -111,16 +111,16 @@ fn two_that_could_each_go_are_not_both_let_go() {
             let (gone, refused): (Vec<&Answer>, Vec<&Answer>) =
                 answers.iter().partition(|answer| answer.is_ok());
             assert_eq!((gone.len(), refused.len()), (1, 1), "{answers:?}");
-            violates(refused[0], "somebody_works");
+            violates(refused[0], "someone_works");
             assert_eq!(cluster.ints(0, "SELECT count(*) FROM staff"), [[1]]);
         });
     }
 }
 
 #[test]
-fn what_surely_keeps_an_assertion_or_says_that_it_does_is_not_checked() {
+fn a_transaction_that_surely_keeps_an_assertion_or_declares_it_is_not_checked() {
     let looks = "
--- anabranch: keeps somebody_works
+-- anabranch: keeps someone_works
 CREATE PROCEDURE leave_if_others_stay(p_id integer) LANGUAGE plpgsql AS $$
 DECLARE
     others bigint;
@@ -139,9 +139,9 @@ $$;
         let name = |of: usize| planned.plan.invariants[of].name.as_str();
         checks.map(|c| (name(c.invariant), c.guarded)).collect()
     };
-    assert_eq!(checked("leave"), [("somebody_works", true)]);
+    assert_eq!(checked("leave"), [("someone_works", true)]);
     assert_eq!(checked("leave_if_others_stay"), []);
-    // A guest is counted; that the room holds them, and that the nights are few, is not said.
+    // A new guest is counted. No directive declares that the room holds the guests or that nights are few.
     let new_guest = [("no_room_is_full", true), ("nights_are_few", false)];
     assert_eq!(checked("check_in"), new_guest);
     assert_eq!(checked("stay"), [("nights_are_few", false)]);

@@ -1,5 +1,5 @@
-//! UPDATEs that are read first and then evaluated by the row's owner: what they return is used, and
-//! nobody else is kept from the row in between.
+//! UPDATEs whose row is read first and that the row's owner then evaluates: their result is used, and the row
+//! is not locked in between.
 
 use anabranch_engine::{AttemptOutcome, NodeOptions};
 use anabranch_types::{Effect, TableId, Value};
@@ -23,7 +23,7 @@ END;
 $$;
 ";
 
-/// What takes goods away, and what counts on how many were sold.
+/// Procedures that take goods away, and one that depends on how many were sold.
 const CLEAR: &str = "
 CREATE PROCEDURE clear(p_id integer) LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,7 +45,7 @@ fn rows() -> Vec<(u16, Vec<Value>)> {
 }
 
 #[test]
-fn the_result_is_used_and_nobody_is_kept_from_the_row() {
+fn the_result_is_used_and_the_row_is_not_locked() {
     for partitions in 1..=3 {
         let options = NodeOptions {
             records: true,
@@ -68,7 +68,7 @@ fn the_result_is_used_and_nobody_is_kept_from_the_row() {
                 .attempts()
                 .iter()
                 .filter(|attempt| matches!(attempt.outcome, AttemptOutcome::Committed { .. }));
-            // The row's new value is nowhere among what is sent: what is added to it is.
+            // The effects have the amount added, and not the row's new value.
             let written: Vec<&Effect> = committed
                 .flat_map(|attempt| &attempt.effects)
                 .flat_map(|on| &on.effects)
@@ -78,8 +78,8 @@ fn the_result_is_used_and_nobody_is_kept_from_the_row() {
             assert!(written.iter().all(
                 |effect| matches!(effect, Effect::Update { arguments, .. } if arguments.iter().all(small))
             ));
-            // A row whose presence was acted on has to be there when it is evaluated, and only that; whether
-            // guards see to it as well is the plan's affair.
+            // A row that was found has to exist when the UPDATE is evaluated, and no more. Whether guards
+            // ensure that as well depends on the plan.
             let goods = written.iter().filter(|effect| effect.table() == TableId(0));
             let must_be_there = |effect: &&Effect| matches!(effect, Effect::Update { outputs, .. } if outputs.is_some());
             assert_eq!(goods.clone().count(), 10);
@@ -89,7 +89,7 @@ fn the_result_is_used_and_nobody_is_kept_from_the_row() {
     }
 }
 
-/// The same where nothing is returned, and a procedure only asks whether there was a row.
+/// The same without RETURNING, where a procedure only checks FOUND.
 #[test]
 fn a_row_that_was_found_has_to_be_there() {
     let sql = "
@@ -145,12 +145,12 @@ fn a_row_that_is_not_there_is_not_found() {
     }
 }
 
-/// A row that goes between the read and the commit takes the sale with it: the total is that of the
-/// goods that are left, whatever comes first.
+/// If a row is deleted between the read and the commit, its sale fails: the total is that of the remaining
+/// goods, in either order.
 #[test]
 fn a_row_that_goes_in_between_is_noticed() {
     let sql = format!("{SHOP}{CLEAR}");
-    // Whoever clears where the goods are has done so by the time that others sell what they have read.
+    // A call that clears the goods at their node commits before the others sell what they have read.
     let places = (1..=3).flat_map(|partitions| (0..partitions).map(move |at| (partitions, at)));
     for (partitions, at) in places {
         under_each(&sql, partitions, &rows(), |cluster| {

@@ -1,4 +1,4 @@
-//! Transactions that are too large are refused, and leave nothing behind.
+//! Transactions that are too large are refused and have no effects.
 
 use anabranch_engine::{CallError, NodeOptions, TransactionLimits};
 use anabranch_types::Value;
@@ -47,12 +47,12 @@ const LIMITS: TransactionLimits = TransactionLimits {
     row_bytes_max: 1_000,
 };
 
-/// A text of so many letters.
+/// A text of this many letters.
 fn text(letters: usize) -> Value {
     Value::Text("x".repeat(letters).into())
 }
 
-/// Refused with 54000, in words that say how large it was and how large it may be.
+/// Asserts a refusal with 54000 whose message has the size and the limit.
 #[track_caller]
 fn refused(cluster: &mut dyn Cluster, procedure: &str, arguments: &[Value], what: &str) {
     let outcome = cluster.outcome(1, procedure, arguments);
@@ -75,7 +75,7 @@ fn what_is_too_large_is_refused_and_leaves_nothing() {
         refused(cluster, "tag", &[text(101)], "a key has");
         refused(cluster, "fill", &args([21]), "has 21 items; at most 20");
         assert!(cluster.ints(0, "SELECT id FROM notes").is_empty());
-        // What is as large as it may be goes through, and next to what was refused.
+        // A transaction at the limit commits, also after a refused one.
         cluster
             .call(1, "note", &[Value::Int(1), text(900)])
             .unwrap();

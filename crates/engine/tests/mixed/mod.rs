@@ -1,9 +1,8 @@
 //! One column, assigned by some transactions and incremented by others: a sweep of seeds.
 //!
-//! What a row comes to is decided by timestamps, whatever the order in which effects arrive: the last
-//! assignment, and the increments after it. So the committed calls, replayed in the order of their
-//! timestamps, have to give what is there: an update that is lost, or counted twice, shows. A pot may
-//! not be overdrawn, in any state on the way.
+//! Timestamps decide a row's value, in any order of arrival: the last assignment, and the increments after it.
+//! So the committed calls, replayed in the order of their timestamps, have to give the rows of the cluster: a
+//! lost update, or one counted twice, shows. A pot must not be overdrawn in any intermediate state.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +85,7 @@ fn no_update_of_a_column_that_is_assigned_and_incremented_is_lost() {
             let mut rng = Rng::with_seed(seed);
             let mut changes: BTreeMap<Timestamp, Vec<(i64, Change)>> = BTreeMap::new();
             for _ in 0..6 {
-                let told = cluster.attempts().len();
+                let recorded = cluster.attempts().len();
                 let mut begun = BTreeMap::new();
                 for _ in 0..rng.u32(1..12) {
                     let (procedure, arguments, change) = draw(&mut rng);
@@ -100,7 +99,7 @@ fn no_update_of_a_column_that_is_assigned_and_incremented_is_lost() {
                         refused.set(refused.get() + 1);
                     }
                 }
-                for attempt in &cluster.attempts()[told..] {
+                for attempt in &cluster.attempts()[recorded..] {
                     let AttemptOutcome::Committed(timestamp) = attempt.outcome else {
                         continue;
                     };
@@ -108,7 +107,7 @@ fn no_update_of_a_column_that_is_assigned_and_incremented_is_lost() {
                     assert!(changes.insert(timestamp, change).is_none());
                     committed.set(committed.get() + 1);
                 }
-                assert!(begun.is_empty(), "{begun:?} say nothing");
+                assert!(begun.is_empty(), "{begun:?} have no record of their end");
                 let mut pots = vec![vec![BEGINNING, 0]; POTS_COUNT as usize];
                 for (pot, change) in changes.values().flatten() {
                     let pot = &mut pots[*pot as usize];

@@ -1,4 +1,4 @@
-//! Identity and serial columns: small numbers, never two alike, whatever node draws them.
+//! Identity and serial columns: small, distinct numbers at any node.
 
 use anabranch_engine::CallError;
 use anabranch_types::{EffectError, Value};
@@ -77,7 +77,7 @@ fn numbers_start_after_what_was_loaded() {
     }
 }
 
-/// As in PostgreSQL: the sequence goes on, and says when it is at its end.
+/// As in PostgreSQL: the sequence continues, and fails at its end.
 #[test]
 fn a_sequence_ends_with_its_type() {
     let rows = [(1, args([32_765, 0]).to_vec())];
@@ -93,7 +93,7 @@ fn a_sequence_ends_with_its_type() {
     });
 }
 
-/// As in PostgreSQL: a number that a user has chosen is met as a duplicate key, and passed.
+/// As in PostgreSQL: a number that a user has chosen causes a duplicate key once, and is then passed.
 #[test]
 fn a_chosen_number_is_met_as_a_duplicate() {
     for partitions in 1..=2 {

@@ -1,5 +1,4 @@
-//! A node with three replicas, message by message: what a primary that was cut off has heard and
-//! read never leaves it.
+//! A node with three replicas, message by message: output of a primary that was cut off never leaves.
 
 use std::sync::Arc;
 
@@ -45,26 +44,27 @@ $$;
 
 type Message1 = <RampNode as Protocol>::Message;
 
-/// A node alone, n0, and the three replicas of n1.
+/// An unreplicated node, n0, and the three replicas of n1.
 struct World {
     planned: Arc<PlannedApplication>,
     now: Ticks,
     alone: Node<RampNode>,
     outcomes: Vec<Outcome>,
-    /// From n0 to n1.
+    /// Messages from n0 to n1.
     sent: Vec<Message1>,
     replicas: Vec<ReplicaNode<RampNode, MemoryDisk>>,
-    /// Between replicas.
+    /// Messages between replicas.
     wire: Vec<(usize, usize, Message<Batch>)>,
-    /// Who reaches no other replica.
+    /// Replicas that are cut off.
     cut: [bool; 3],
-    /// Whose disk takes for ever.
+    /// Replicas whose disk does not finish a sync.
     slow: [bool; 3],
-    /// What each replica has said to n0 and to clients.
-    said: [u32; 3],
-    told: Vec<Outcome>,
-    risen: Vec<(usize, Incarnation)>,
-    fallen: Vec<usize>,
+    /// The number of messages and outcomes of each replica.
+    output_count: [u32; 3],
+    /// Outcomes of calls at n1.
+    replica_outcomes: Vec<Outcome>,
+    promoted: Vec<(usize, Incarnation)>,
+    demoted: Vec<usize>,
     calls: u64,
     cells: [i64; 2],
 }
@@ -129,10 +129,10 @@ impl World {
             wire: Vec::new(),
             cut: [false; 3],
             slow: [false; 3],
-            said: [0; 3],
-            told: Vec::new(),
-            risen: Vec::new(),
-            fallen: Vec::new(),
+            output_count: [0; 3],
+            replica_outcomes: Vec::new(),
+            promoted: Vec::new(),
+            demoted: Vec::new(),
             calls: 0,
             cells,
         }
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The node alone takes an input.
+    /// The unreplicated node takes an input.
     fn alone(&mut self, input: NodeInput<Message1>) {
         let mut out = NodeOutbox::default();
         self.alone.step(self.now, input, &mut out);
@@ -176,12 +176,12 @@ impl World {
         self.wire.extend(messages.map(|(id, m)| (at, to(id), m)));
         for event in out.events {
             match event {
-                ReplicaEvent::Promoted(incarnation) => self.risen.push((at, incarnation)),
-                ReplicaEvent::Demoted(_) => self.fallen.push(at),
-                ReplicaEvent::Output(said) => {
-                    self.said[at] += (said.messages.len() + said.outcomes.len()) as u32;
-                    self.told.extend(said.outcomes);
-                    for (_, message) in said.messages {
+                ReplicaEvent::Promoted(incarnation) => self.promoted.push((at, incarnation)),
+                ReplicaEvent::Demoted(_) => self.demoted.push(at),
+                ReplicaEvent::Output(output) => {
+                    self.output_count[at] += (output.messages.len() + output.outcomes.len()) as u32;
+                    self.replica_outcomes.extend(output.outcomes);
+                    for (_, message) in output.messages {
                         let from = NodeId(1);
                         self.alone(NodeInput::Message { from, message });
                     }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Time passes at replicas that are awake.
+    /// Time passes at replicas that are not paused.
     fn pass(&mut self, awake: &[usize]) {
         self.now = self.now + Ticks::from_millis(20);
         for &at in awake {
@@ -209,7 +209,7 @@ impl World {
         self.settle();
     }
 
-    /// What n0 has said reaches a replica.
+    /// Delivers n0's messages to a replica.
     fn deliver_to(&mut self, at: usize) {
         for message in std::mem::take(&mut self.sent) {
             let from = NodeId(0);
@@ -219,7 +219,7 @@ impl World {
         self.settle();
     }
 
-    /// A call at n0, whose peer is this replica.
+    /// The outcome of a call at n0, with this replica as n1's primary.
     fn answered_by(&mut self, at: usize) -> Outcome {
         for _ in 0..1_000 {
             if let Some(outcome) = self.outcomes.pop() {
@@ -256,9 +256,9 @@ fn node(
     Node::new(NodeId(number), home, Arc::clone(planned), protocol, options)
 }
 
-/// RAMP's trap with a COMMIT that comes where no PREPARE has been: the primary takes a `Prepare`, and
-/// is cut off before a backup has it. Its vote must not leave; the coordinator hears of the new life
-/// instead, and prepares again there.
+/// RAMP's trap of a COMMIT without a PREPARE: the primary gets a `Prepare` and is cut off before a backup has
+/// it. Its vote must not leave. Instead the coordinator learns of the new incarnation, and prepares again
+/// there.
 #[test]
 fn failover_before_the_prepare_is_replicated() {
     let mut world = World::new();
@@ -269,14 +269,17 @@ fn failover_before_the_prepare_is_replicated() {
     world.deliver_to(0);
     assert_eq!(world.replicas[0].protocol().prepared(), 1, "it has it");
     assert!(world.replicas[0].holds_output());
-    assert_eq!(world.said[0], 0, "a vote that only one replica knows of");
+    assert_eq!(
+        world.output_count[0], 0,
+        "the vote of a record that only one replica has is held"
+    );
 
-    // The primary sleeps, and another is elected.
+    // The primary is paused, and another is elected.
     for _ in 0..60 {
         world.pass(&[1, 2]);
     }
-    let &[(new, incarnation)] = world.risen.as_slice() else {
-        panic!("{:?}", world.risen);
+    let &[(new, incarnation)] = world.promoted.as_slice() else {
+        panic!("{:?}", world.promoted);
     };
     assert_eq!(incarnation, Incarnation(2));
     assert_eq!(world.replicas[new].protocol().prepared(), 0);
@@ -290,36 +293,42 @@ fn failover_before_the_prepare_is_replicated() {
     let seen = world.answered_by(new).result.unwrap().rows;
     assert_eq!(ints(&seen), vec![vec![5, 5]], "once, in both");
 
-    // The old primary wakes, learns of it, and forgets the vote.
+    // The old primary resumes, learns of it, and drops the vote.
     world.cut[0] = false;
     for _ in 0..4 {
         world.pass(&[0, 1, 2]);
     }
-    assert_eq!((world.said[0], world.fallen.as_slice()), (0, &[0][..]));
+    assert_eq!(
+        (world.output_count[0], world.demoted.as_slice()),
+        (0, &[0][..])
+    );
     assert_eq!(world.replicas[0].protocol().prepared(), 0);
     let ends = world.replicas.iter().map(|r| r.applied());
     let ends: Vec<u64> = ends.collect();
     assert_eq!(ends, vec![ends[new]; 3], "all have the same");
 }
 
-/// A primary that was deposed and does not know it reads what it has: an old row. Nobody is told.
+/// A deposed primary that does not know it reads an old row. The answer never leaves.
 #[test]
-fn what_a_deposed_primary_reads_is_told_to_nobody() {
+fn a_deposed_primary_sends_no_stale_read() {
     let mut world = World::new();
     let [here, there] = world.cells;
     let add = world.call_of("add_to_one", &args([there, 1]));
     world.replica(0, ReplicaInput::Node(NodeInput::Call(add)));
     world.settle();
-    assert_eq!((world.said[0], world.told.len()), (1, 1));
+    assert_eq!(
+        (world.output_count[0], world.replica_outcomes.len()),
+        (1, 1)
+    );
     world.cut[0] = true;
-    while world.risen.is_empty() {
+    while world.promoted.is_empty() {
         world.pass(&[1, 2]);
     }
-    let (new, _) = world.risen[0];
+    let (new, _) = world.promoted[0];
     let add = world.call_of("add_to_one", &args([there, 7]));
     world.replica(new, ReplicaInput::Node(NodeInput::Call(add)));
     world.settle();
-    assert_eq!(world.told.len(), 2, "a client was told that it is 8");
+    assert_eq!(world.replica_outcomes.len(), 2, "a client got the answer 8");
 
     let look = world.call_of("look", &args([there, there]));
     world.replica(0, ReplicaInput::Node(NodeInput::Call(look)));
@@ -336,16 +345,19 @@ fn what_a_deposed_primary_reads_is_told_to_nobody() {
     for _ in 0..4 {
         world.pass(&[0, 1, 2]);
     }
-    assert_eq!((world.said[0], world.fallen.as_slice()), (1, &[0][..]));
-    assert_eq!(world.told.len(), 2);
+    assert_eq!(
+        (world.output_count[0], world.demoted.as_slice()),
+        (1, &[0][..])
+    );
+    assert_eq!(world.replica_outcomes.len(), 2);
 
     world.alone(NodeInput::Restarted { node: NodeId(1) });
     let seen = world.answered_by(new).result.unwrap().rows;
     assert_eq!(ints(&seen), vec![vec![0, 8]]);
 }
 
-/// The backups have a vote's records and confirm their primary; but no disk of theirs has taken them, and
-/// two crashes would. The vote waits.
+/// The backups have a vote's records and confirm their primary, but their disks have not synced them, and two
+/// crashes would lose them. The vote is held.
 #[test]
 fn a_vote_waits_for_the_disks_of_a_majority() {
     let mut world = World::new();
@@ -359,7 +371,7 @@ fn a_vote_waits_for_the_disks_of_a_majority() {
     }
     let group = world.replicas[0].group();
     assert!(group.confirmed() > Some(3), "it is the primary");
-    assert_eq!((world.said[0], group.committed()), (0, 0));
+    assert_eq!((world.output_count[0], group.committed()), (0, 0));
     world.slow = [false, true, false];
     world.pass(&[0, 1, 2]);
     let outcome = world.answered_by(0);

@@ -25,15 +25,15 @@ use anabranch_types::{
 /// How long a message travels.
 pub(crate) const DELAY: Ticks = Ticks::from_micros(100);
 
-/// A cluster, whatever its protocol.
+/// A cluster under any protocol.
 pub(crate) trait Cluster {
     /// The application that it runs.
     fn planned(&self) -> &Arc<PlannedApplication>;
     /// Begins a call at a node.
     fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId;
-    /// Lets time pass until no call is under way and no message travels; all outcomes since.
+    /// Lets time pass until no call runs and no message is under way; returns all outcomes since.
     fn run(&mut self) -> BTreeMap<CallId, Outcome>;
-    /// What the nodes have told of attempts so far, if they record them.
+    /// The attempts recorded so far, if the nodes record them.
     fn attempts(&self) -> &[AttemptRecord];
 }
 
@@ -49,20 +49,20 @@ impl dyn Cluster + '_ {
         self.submit(node, Work::Procedure(number), arguments)
     }
 
-    /// One call of a procedure, nothing else going on; its whole outcome.
+    /// One call of a procedure, without concurrent calls; its whole outcome.
     pub(crate) fn outcome(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> Outcome {
         let id = self.begin(node, procedure, arguments);
         self.run().remove(&id).expect("it has ended")
     }
 
-    /// One call of a procedure, nothing else going on.
+    /// One call of a procedure, without concurrent calls.
     pub(crate) fn call(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> Answer {
         self.outcome(node, procedure, arguments)
             .result
             .map(|result| result.rows)
     }
 
-    /// One statement that belongs to no procedure.
+    /// One statement outside any procedure.
     pub(crate) fn statement(&mut self, node: u16, sql: &str) -> Answer {
         let statement = self.planned().application.statement(sql);
         let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
@@ -211,7 +211,7 @@ struct Nodes<P: Protocol> {
     outcomes: BTreeMap<CallId, Outcome>,
     attempts: Vec<AttemptRecord>,
     calls: u64,
-    /// What the node that is stepped is at.
+    /// The activity of the node that takes a step.
     probe: ActivityProbe,
 }
 
@@ -256,7 +256,7 @@ impl<P: Protocol> Nodes<P> {
         self.probe.enter(Activity::Transport);
         node.step(self.now, input, &mut out);
         let left = self.probe.current();
-        assert_eq!(left, Activity::Transport, "a step goes back to what was");
+        assert_eq!(left, Activity::Transport, "a step restores the activity");
         if let Err(broken) = node.protocol().check_invariants() {
             panic!("node {at}: {broken}");
         }
@@ -320,7 +320,7 @@ impl<P: Protocol> Cluster for Nodes<P> {
                     self.now = self.now.max(rings);
                     self.step(at, NodeInput::Tick);
                 }
-                (_, None) => panic!("a call waits for nothing: nobody will ever wake it"),
+                (_, None) => panic!("a call waits, and no message or timer will resume it"),
             }
         }
         panic!("no end is in sight")

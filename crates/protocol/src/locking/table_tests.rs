@@ -216,13 +216,16 @@ fn a_unique_key_is_locked_by_its_prefix() {
     let entry = Key::from_bytes(&[7, 1]);
     assert_eq!(f.table.acquire(0, 0, &entry, Exclusive, false), Granted);
     assert!(f.table.is_prefix_held(1, 0, key(7)));
-    assert!(!f.table.is_prefix_held(0, 0, key(7)), "not against oneself");
+    assert!(
+        !f.table.is_prefix_held(0, 0, key(7)),
+        "the owner does not block itself"
+    );
     assert!(!f.table.is_prefix_held(1, 0, key(8)));
 }
 
-/// What is held, as a flat list: (owner, keys, mode).
+/// The reference model: the held locks as a flat list (owner, keys, mode).
 #[derive(Default)]
-struct Twin {
+struct Model {
     held: Vec<(LockOwner, LockTarget, Mode)>,
     waiting: BTreeMap<LockOwner, (LockTarget, Mode)>,
 }
@@ -240,14 +243,14 @@ impl LockTarget {
     }
 }
 
-impl Twin {
+impl Model {
     fn conflict(&self, owner: LockOwner, wanted: &LockTarget, mode: Mode) -> bool {
         self.held.iter().any(|(other, held, held_mode)| {
             *other != owner && held.overlaps(wanted) && held_mode.conflicts(mode)
         })
     }
 
-    /// A span covers; a key covers itself. Keys under several locks of one owner are not joined.
+    /// Whether one lock of the owner covers the target. Several locks of one owner are not joined.
     fn has(&self, owner: LockOwner, wanted: &LockTarget, mode: Mode) -> bool {
         self.held.iter().any(|(other, held, held_mode)| {
             *other == owner
@@ -258,7 +261,7 @@ impl Twin {
         })
     }
 
-    /// Leaves out the ends of a span that the owner has locked already.
+    /// Removes the ends of a span that the owner has locked already.
     fn trim(&self, table: &LockTable, owner: LockOwner, wanted: &mut LockTarget, mode: Mode) {
         let whole = wanted.span.clone();
         let nothing = Span {
@@ -299,10 +302,7 @@ impl Twin {
     }
 
     fn grant(&mut self, owner: LockOwner) {
-        let (wanted, mode) = self
-            .waiting
-            .remove(&owner)
-            .expect("only who waits is woken");
+        let (wanted, mode) = self.waiting.remove(&owner).expect("only a waiter is woken");
         assert!(
             !self.conflict(owner, &wanted, mode),
             "{owner} is granted {wanted:?} {mode:?}"
@@ -310,7 +310,7 @@ impl Twin {
         self.held.push((owner, wanted, mode));
     }
 
-    /// No transaction waits that conflicts with none.
+    /// Checks that every waiter is blocked by a lock or by another waiter.
     fn check_no_lost_wake_up(&self) {
         for (owner, (wanted, mode)) in &self.waiting {
             let others = self
@@ -319,7 +319,7 @@ impl Twin {
                 .any(|(other, (its, _))| other != owner && its.overlaps(wanted));
             assert!(
                 others || self.conflict(*owner, wanted, *mode),
-                "{owner} waits for {wanted:?} and none has it"
+                "{owner} waits for {wanted:?}, which is free"
             );
         }
     }
@@ -328,7 +328,7 @@ impl Twin {
 fn check_no_cycle(table: &LockTable) {
     let edges = table.waits_for();
     let mut left: Vec<LockOwner> = edges.iter().map(|(waiter, _)| *waiter).collect();
-    // A transaction that waits for none that waits can finish; a cycle never can.
+    // A waiter that waits only for owners that do not wait can finish; a cycle cannot.
     while !left.is_empty() {
         let stuck: Vec<LockOwner> = left
             .iter()
@@ -366,20 +366,21 @@ fn random_requests_agree_with_a_flat_list() {
     for seed in 0..300 {
         let random = &mut Random::new(seed);
         let mut table = LockTable::new(&schema());
-        let mut twin = Twin::default();
+        let mut model = Model::default();
         for _ in 0..200 {
             let owner = random.below(8) as LockOwner;
             let mut woken = VecDeque::new();
-            if twin.waiting.contains_key(&owner) || random.percent(25) {
-                if twin.waiting.contains_key(&owner) && random.percent(80) {
+            if model.waiting.contains_key(&owner) || random.percent(25) {
+                if model.waiting.contains_key(&owner) && random.percent(80) {
                     continue;
                 }
                 table.release(owner, &mut woken);
-                twin.held.retain(|(other, ..)| *other != owner);
-                twin.waiting.remove(&owner);
+                model.held.retain(|(other, ..)| *other != owner);
+                model.waiting.remove(&owner);
             } else if random.percent(5) {
                 table.release_shared(owner, &mut woken);
-                twin.held
+                model
+                    .held
                     .retain(|(other, _, mode)| *other != owner || *mode == Exclusive);
             } else {
                 let mut wanted = wanted(random);
@@ -389,7 +390,7 @@ fn random_requests_agree_with_a_flat_list() {
                     Exclusive
                 };
                 if !wanted.is_key {
-                    twin.trim(&table, owner, &mut wanted, mode);
+                    model.trim(&table, owner, &mut wanted, mode);
                 }
                 let wait = random.percent(80);
                 let (space, span) = (wanted.space, wanted.span.clone());
@@ -397,20 +398,21 @@ fn random_requests_agree_with_a_flat_list() {
                     true => table.acquire(owner, space, &span.low, mode, wait),
                     false => table.acquire_span(owner, space, span, mode, wait),
                 };
-                let conflict = twin.conflict(owner, &wanted, mode);
-                let may_wait = wait && twin.is_in_order(owner, &wanted);
+                let conflict = model.conflict(owner, &wanted, mode);
+                let may_wait = wait && model.is_in_order(owner, &wanted);
                 match outcome {
                     Granted => {
                         assert!(!conflict, "seed {seed}: {wanted:?} {mode:?} is granted");
-                        if !wanted.span.is_empty() && !twin.has(owner, &wanted, mode) {
-                            twin.held
+                        if !wanted.span.is_empty() && !model.has(owner, &wanted, mode) {
+                            model
+                                .held
                                 .retain(|(other, its, _)| *other != owner || *its != wanted);
-                            twin.held.push((owner, wanted, mode));
+                            model.held.push((owner, wanted, mode));
                         }
                     }
                     Queued => {
                         assert!(may_wait, "seed {seed}: {owner} waits out of order");
-                        twin.waiting.insert(owner, (wanted, mode));
+                        model.waiting.insert(owner, (wanted, mode));
                         queued += 1;
                     }
                     Conflict => {
@@ -424,12 +426,12 @@ fn random_requests_agree_with_a_flat_list() {
             }
             woke += woken.len();
             for owner in woken {
-                twin.grant(owner);
+                model.grant(owner);
             }
             table
                 .check_invariants()
                 .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
-            twin.check_no_lost_wake_up();
+            model.check_no_lost_wake_up();
             check_no_cycle(&table);
         }
         for owner in 0..8 {
@@ -438,7 +440,7 @@ fn random_requests_agree_with_a_flat_list() {
         let empty = |space: &Space| space.entries.is_empty() && space.spans.is_empty();
         assert!(
             table.spaces.iter().all(empty),
-            "seed {seed}: something is left"
+            "seed {seed}: the table is not empty"
         );
     }
     assert!(

@@ -1,5 +1,5 @@
-//! Nodes that die and come back, message by message. Each story is told twice: a node comes back
-//! from its log, and from a checkpoint that it has written just before.
+//! Crashes and recoveries, message by message. Each scenario runs twice: the node recovers from its log, and from
+//! a checkpoint that it has written just before.
 
 use anabranch_protocol::locking::{LockingNode, ReadLocks};
 use anabranch_protocol::{AbortReason, Durable, PartitionRead, Reply, Request, TransactionId};
@@ -15,7 +15,7 @@ const N2: NodeId = NodeId(2);
 
 const NODES: u16 = 3;
 
-/// What a node comes back from.
+/// What a node recovers from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
     Log,
@@ -28,8 +28,7 @@ fn durable() -> Cluster<LockingNode> {
     cluster
 }
 
-/// Tells a story twice, of nodes that come back from their logs and from checkpoints; in the end
-/// nothing is left under way.
+/// Runs a scenario twice, with recovery from logs and from checkpoints; in the end no transaction is open.
 fn both(story: impl Fn(&mut Cluster<LockingNode>, Memory)) {
     for from in [Memory::Log, Memory::Checkpoint] {
         let mut cluster = durable();
@@ -38,7 +37,7 @@ fn both(story: impl Fn(&mut Cluster<LockingNode>, Memory)) {
     }
 }
 
-/// A node dies and comes back.
+/// A node crashes and recovers.
 fn crash(cluster: &mut Cluster<LockingNode>, id: NodeId, from: Memory) {
     if from == Memory::Checkpoint {
         let mut records = Vec::new();
@@ -53,7 +52,7 @@ fn declare(cluster: &mut Cluster<LockingNode>, id: TransactionId, reads: Vec<Par
     assert!(matches!(reply, Reply::Declared), "{reply:?}");
 }
 
-/// What has been added to item 0 of these partitions.
+/// The sums added to item 0 of these partitions.
 fn counts<const N: usize>(cluster: &Cluster<LockingNode>, parts: [u16; N]) -> [i64; N] {
     parts.map(|part| {
         let read = read_item(part, 0).read;
@@ -64,7 +63,7 @@ fn counts<const N: usize>(cluster: &Cluster<LockingNode>, parts: [u16; N]) -> [i
 
 fn assert_restarted(reply: Option<Reply>) {
     let expected = matches!(reply, Some(Reply::Aborted(AbortReason::Restarted)));
-    assert!(expected, "{reply:?} where a restart was to be told");
+    assert!(expected, "{reply:?} instead of an abort by a restart");
 }
 
 fn assert_committed(reply: Option<Reply>) {
@@ -78,7 +77,7 @@ fn add(parts: [u16; 2], id: i64) -> Request {
 }
 
 /// A transaction of n0 that writes item 0 of partitions 1 and 2 and has read item 1 and a range of
-/// partition 1, up to where both have been asked to prepare.
+/// partition 1, up to the `Prepare` of both.
 fn to_the_votes(cluster: &mut Cluster<LockingNode>) -> TransactionId {
     let t = cluster.begin(N0);
     let locks = vec![
@@ -100,7 +99,7 @@ fn all_locks_of_the_prepared_are_held_after_a_crash() {
         let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
         crash(cluster, N1, from);
-        // Everybody hears of it and lets it go on; the other vote stays under way.
+        // All peers learn of it and answer; the other vote stays under way.
         for peer in [N0, N2] {
             cluster.deliver(N1, peer);
             cluster.deliver(N1, peer);
@@ -139,10 +138,10 @@ fn all_locks_of_the_prepared_are_held_after_a_crash() {
 }
 
 #[test]
-fn what_had_no_vote_is_aborted_when_a_participant_comes_back() {
+fn a_transaction_without_a_vote_aborts_when_the_participant_restarts() {
     both(|cluster, from| {
         let t = to_the_votes(cluster);
-        // n1 has prepared, and n0 never hears of it.
+        // n1 has prepared, and its vote is lost.
         crash(cluster, N1, from);
         cluster.deliver_all();
         assert_restarted(cluster.take_reply(t));
@@ -150,10 +149,10 @@ fn what_had_no_vote_is_aborted_when_a_participant_comes_back() {
     });
 }
 
-/// A read lock is gone with the life that granted it: whoever relies on it must not be decided after
-/// somebody else has got the lock.
+/// A read lock is lost with the incarnation that granted it. A transaction that relies on it must not be decided
+/// after another transaction has got the lock.
 #[test]
-fn nothing_is_granted_before_all_have_noticed() {
+fn no_lock_is_granted_before_all_peers_have_answered() {
     both(|cluster, from| {
         let reader = cluster.begin(N0);
         declare(cluster, reader, vec![read_item(1, 0)]);
@@ -163,7 +162,7 @@ fn nothing_is_granted_before_all_have_noticed() {
             cluster.request(id, Request::Declare(vec![for_write(read_item(1, 0))]));
             id
         });
-        // n2 hears, notices and asks; n0 has not heard.
+        // n2 learns of the restart, answers and sends a request; n0 has not learned of it.
         while let Some((from, to)) = cluster
             .busy_links()
             .into_iter()
@@ -174,7 +173,7 @@ fn nothing_is_granted_before_all_have_noticed() {
         for writer in writers {
             let told = cluster.take_reply(writer);
             let restarted = matches!(told, Some(Reply::Aborted(AbortReason::Restarted)));
-            // What n2 asked before it heard was asked of the dead.
+            // Requests that n2 sent before went to the former incarnation.
             assert!(told.is_none() || restarted && writer.node == N2, "{told:?}");
         }
         cluster.deliver_all();
@@ -189,7 +188,7 @@ fn nothing_is_granted_before_all_have_noticed() {
 }
 
 #[test]
-fn a_coordinator_that_comes_back_has_not_decided_what_it_does_not_know() {
+fn a_restarted_coordinator_presumes_abort() {
     both(|cluster, from| {
         let reader = cluster.begin(N0);
         declare(cluster, reader, vec![read_item(2, 2)]);
@@ -198,7 +197,7 @@ fn a_coordinator_that_comes_back_has_not_decided_what_it_does_not_know() {
         cluster.deliver_all();
         assert_idle(cluster);
         assert_eq!(counts(cluster, [1, 2]), [0, 0]);
-        // Nothing is held any more.
+        // All locks are released.
         let u = cluster.begin(N2);
         let reply = cluster.ask(u, add([1, 2], 0));
         assert_committed(Some(reply));
@@ -206,20 +205,20 @@ fn a_coordinator_that_comes_back_has_not_decided_what_it_does_not_know() {
 }
 
 #[test]
-fn a_coordinator_that_comes_back_says_again_what_it_had_decided() {
+fn a_restarted_coordinator_sends_its_decisions_again() {
     both(|cluster, from| {
         let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
         cluster.deliver(N2, N0);
         assert_committed(cluster.take_reply(t));
-        // n1 has committed, n2 has not heard of the decision, and n0 of neither.
+        // n1 has committed, n2 does not know the decision, and n0 has no acknowledgement.
         cluster.deliver(N0, N1);
         crash(cluster, N0, from);
         cluster.deliver_all();
         assert_eq!(counts(cluster, [1, 2]), [5, 5]);
         assert_idle(cluster);
         crash(cluster, N0, from);
-        // That it had ended was in no record that anything waited for.
+        // Its end was in a record that is not forced.
         let said = match from {
             Memory::Log => 2,
             Memory::Checkpoint => 1,
@@ -229,7 +228,7 @@ fn a_coordinator_that_comes_back_says_again_what_it_had_decided() {
     });
 }
 
-/// Its own part is in the record of the decision.
+/// The coordinator's own after-images are in the record of the decision.
 #[test]
 fn a_decision_and_its_own_part_are_durable_together() {
     both(|cluster, from| {
@@ -248,9 +247,9 @@ fn a_decision_and_its_own_part_are_durable_together() {
     });
 }
 
-/// A record that is not forced may be gone: then the decision is asked for once more.
+/// A record that is not forced may be lost: then the participant inquires again.
 #[test]
-fn an_abort_that_was_not_durable_is_asked_for_again() {
+fn an_abort_that_was_not_durable_is_inquired_again() {
     let mut cluster = durable();
     let t = to_the_votes(&mut cluster);
     crash(&mut cluster, N2, Memory::Log);
@@ -268,9 +267,9 @@ fn an_abort_that_was_not_durable_is_asked_for_again() {
     assert_eq!(counts(&cluster, [1]), [0]);
 }
 
-/// Nobody waits for another to open: to notice takes no lock.
+/// Recovering nodes do not wait for each other in a cycle: `Noticed` needs no lock.
 #[test]
-fn all_may_come_back_at_once() {
+fn all_nodes_may_restart_at_once() {
     both(|cluster, from| {
         let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
@@ -284,13 +283,13 @@ fn all_may_come_back_at_once() {
     });
 }
 
-/// Seed 15048 of the simulator's, message by message.
+/// The simulator's seed 15048, message by message.
 #[test]
-fn who_has_asked_the_dead_asks_again() {
+fn an_inquiry_to_a_former_incarnation_is_repeated() {
     both(|cluster, from| {
         to_the_votes(cluster);
         crash(cluster, N0, from);
-        // n1 hears of it, asks, and notices; the answer is lost when n1 comes back.
+        // n1 learns of it, inquires, and answers `Noticed`; the reply is lost when n1 restarts.
         cluster.deliver(N0, N1);
         cluster.deliver(N0, N1);
         cluster.deliver(N1, N0);

@@ -1,8 +1,7 @@
-//! Whether committed transactions are as if run one after the other.
+//! Checks that committed transactions are serializable.
 //!
-//! LOCK-I7 names the order: that of their timestamps. So a history is checked by running it again
-//! in that order against a model that knows no versions, locks or indexes; every read must find
-//! what it found.
+//! LOCK-I7 gives the order: that of their timestamps. The check runs the history again in that order against a
+//! model without versions, locks or indexes; every read must return the same.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +13,14 @@ use crate::support::fixture::{
 };
 use crate::support::schedule::{Outcome, Run};
 
-/// One database, by its definition.
+/// A database as a reference model.
 #[derive(Default)]
 pub(crate) struct Model {
     rows: BTreeMap<(TableId, Key), Row>,
 }
 
 impl Model {
-    /// What the nodes are loaded with.
+    /// The rows that the nodes are loaded with.
     pub(crate) fn loaded(parts: u16, items: i64) -> Model {
         let mut model = Model::default();
         for part in 0..parts {
@@ -122,8 +121,8 @@ impl Model {
         }
     }
 
-    /// The first contradiction between what a committed transaction has read and what it would
-    /// have read here; then applies its effects.
+    /// Compares a committed transaction's reads with the model's and applies its effects. Returns the first
+    /// contradiction.
     fn replay(&mut self, run: &Run) -> Result<(), String> {
         let Outcome::Committed(timestamp, drawn) = &run.outcome else {
             panic!("only what has committed is replayed");
@@ -143,7 +142,7 @@ impl Model {
                         }
                     }
                 }
-                other => panic!("a committed transaction asked for {other:?}"),
+                other => panic!("a committed transaction has the read {other:?}"),
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Reads whose locks are short or that take none (ramp.txt's LWSR and LWNR): what they may see, what
-//! they cost, and what is locked to the end nevertheless.
+//! Short and missing read locks (ramp.txt's LWSR and LWNR): what reads may see, what they cost, and which locks
+//! are held to the end nevertheless.
 
 use anabranch_protocol::locking::{LockingNode, ReadLocks};
 use anabranch_protocol::{AbortReason, PartitionRead, Reply, Request, TransactionId};
@@ -23,14 +23,14 @@ fn both() -> Vec<PartitionRead> {
 
 fn registers(reply: &Reply) -> Vec<i64> {
     let Reply::Fetched(rows) = reply else {
-        panic!("{reply:?} where rows were asked for")
+        panic!("{reply:?} instead of rows")
     };
     rows.iter()
         .map(|row| item(row).expect("there is such an item").0)
         .collect()
 }
 
-/// Sets both registers; what was asked of the two partitions is under way.
+/// Starts a write of both registers; its requests to the two partitions are under way.
 fn write_both(cluster: &mut Cluster<LockingNode>, at: NodeId, to: i64) -> TransactionId {
     let writer = cluster.begin(at);
     let effects = [0, 1].map(|part| on(part, vec![update(SET, part, 0, to)]));
@@ -44,7 +44,11 @@ fn unlocked_reads_take_one_round_wherever_they_go() {
     let reader = cluster.begin(N2);
     let before = cluster.counters().messages;
     cluster.request(reader, read(both()));
-    assert_eq!(cluster.busy_links(), [(N2, N0), (N2, N1)], "asked together");
+    assert_eq!(
+        cluster.busy_links(),
+        [(N2, N0), (N2, N1)],
+        "both are sent at once"
+    );
     cluster.deliver_all();
     let reply = cluster.take_reply(reader).expect("both have answered");
     assert_eq!(registers(&reply), [0, 0]);
@@ -54,7 +58,7 @@ fn unlocked_reads_take_one_round_wherever_they_go() {
     assert_idle(&cluster);
 }
 
-/// A partition that was only read keeps nothing, and needs not be told to let go.
+/// A partition that was only read keeps no state, and gets no `Release`.
 #[test]
 fn short_locks_are_gone_when_the_rows_leave() {
     let mut cluster = cluster(3, 1, ReadLocks::Short);
@@ -89,7 +93,7 @@ fn unlocked_reads_pass_a_writer_and_see_what_is_committed() {
     let writer = write_both(&mut cluster, N2, 7);
     cluster.deliver(N2, N0);
     cluster.deliver(N2, N1);
-    // Both are prepared, and nothing is decided.
+    // Both are prepared and undecided.
     let reader = cluster.begin(N0);
     assert_eq!(registers(&cluster.ask(reader, read(both()))), [0, 0]);
     cluster.request(reader, Request::Commit(Vec::new()));
@@ -104,9 +108,9 @@ fn unlocked_reads_pass_a_writer_and_see_what_is_committed() {
     assert_idle(&cluster);
 }
 
-/// What is prepared and then aborted nobody has seen.
+/// Prepared writes that abort are visible to no read.
 #[test]
-fn unlocked_reads_see_nothing_of_who_is_aborted() {
+fn unlocked_reads_see_no_aborted_writes() {
     let mut cluster = cluster(3, 1, ReadLocks::None);
     let (holder, writer) = (cluster.begin(N1), cluster.begin(N2));
     cluster.ask(holder, read(vec![for_write(read_item(1, 0))]));
@@ -137,20 +141,20 @@ fn unlocked_reads_may_see_half_of_a_transaction() {
     for (from, to) in [(N2, N0), (N2, N1), (N0, N2), (N1, N2)] {
         cluster.deliver(from, to);
     }
-    // Decided; Commit has reached one of the two.
+    // Decided; `Commit` has reached one of the two.
     cluster.deliver(N2, N0);
     let reader = cluster.begin(N0);
     cluster.request(reader, read(both()));
     cluster.deliver(N0, N1);
     cluster.deliver(N1, N0);
-    let half = cluster.take_reply(reader).expect("nobody was waited for");
+    let half = cluster.take_reply(reader).expect("the read does not wait");
     assert_eq!(registers(&half), [7, 0]);
     cluster.request(reader, Request::Commit(Vec::new()));
     cluster.deliver_all();
     assert_idle(&cluster);
 }
 
-/// The same under short locks, by a reader that comes to one before and to the other after.
+/// The same under short locks, for a reader that reads one before and the other after.
 #[test]
 fn short_locks_may_show_half_of_a_transaction() {
     let mut cluster = cluster(3, 1, ReadLocks::Short);
@@ -170,7 +174,7 @@ fn short_locks_may_show_half_of_a_transaction() {
     assert_idle(&cluster);
 }
 
-/// Two that read both registers and each write one.
+/// Two transactions that read both registers and each write one.
 fn skew(cluster: &mut Cluster<LockingNode>, reads: Vec<PartitionRead>) -> Vec<Option<Reply>> {
     let (a, b) = (cluster.begin(N0), cluster.begin(N1));
     cluster.ask(a, read(reads.clone()));
@@ -202,7 +206,7 @@ fn guards_are_locked_to_the_end_whatever_becomes_of_other_reads() {
     }
 }
 
-/// A range that is a guard keeps rows out, also after the transaction has read something else.
+/// A range that is a guard excludes new rows, also after further reads of the transaction.
 #[test]
 fn a_guarded_range_lets_nothing_in() {
     for read_locks in [ReadLocks::Short, ReadLocks::None] {
@@ -229,8 +233,7 @@ fn a_guarded_range_lets_nothing_in() {
     }
 }
 
-/// Locks of writes are taken in order, one partition after the other, and rows that need none come
-/// meanwhile.
+/// Write locks are acquired in order, one partition after the other; rows without locks are read meanwhile.
 #[test]
 fn what_needs_no_lock_is_not_asked_for_in_turn() {
     let mut cluster = cluster(4, 1, ReadLocks::None);
@@ -261,9 +264,9 @@ fn what_needs_no_lock_is_not_asked_for_in_turn() {
     assert_idle(&cluster);
 }
 
-/// Rows that were asked of a node that dies come from nobody.
+/// A read without locks at a node that crashes is aborted.
 #[test]
-fn an_unlocked_read_of_a_dead_node_is_told() {
+fn an_unlocked_read_of_a_crashed_node_aborts() {
     let mut cluster = cluster(3, 1, ReadLocks::None);
     cluster.keep_logs();
     let reader = cluster.begin(N2);
@@ -272,10 +275,10 @@ fn an_unlocked_read_of_a_dead_node_is_told() {
     cluster.deliver(N0, N2);
     cluster.come_back(N1, node(N1, 3, empty(), ReadLocks::None));
     cluster.deliver_all();
-    let told = cluster.take_reply(reader);
+    let reply = cluster.take_reply(reader);
     assert!(
-        matches!(told, Some(Reply::Aborted(AbortReason::Restarted))),
-        "{told:?}"
+        matches!(reply, Some(Reply::Aborted(AbortReason::Restarted))),
+        "{reply:?}"
     );
     assert_idle(&cluster);
 }

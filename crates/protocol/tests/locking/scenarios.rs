@@ -1,4 +1,4 @@
-//! Small stories, message by message.
+//! Small scenarios, message by message.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn read(reads: Vec<PartitionRead>) -> Request {
 
 fn registers(reply: &Reply) -> Vec<i64> {
     let Reply::Fetched(rows) = reply else {
-        panic!("{reply:?} where rows were asked for")
+        panic!("{reply:?} instead of rows")
     };
     rows.iter()
         .map(|row| item(row).expect("there is such an item").0)
@@ -52,7 +52,7 @@ fn assert_committed(reply: Option<Reply>) {
     assert!(matches!(reply, Some(Reply::Committed { .. })), "{reply:?}");
 }
 
-/// Who says what to whom, without what it is about.
+/// The messages with sender and receiver, without their contents.
 fn outline(cluster: &Cluster<LockingNode>) -> String {
     let brief = |line: &str| {
         let end = line.find([' ', '(']).filter(|_| !line.contains(": "));
@@ -189,11 +189,11 @@ fn what_is_declared_is_read_in_the_same_round() {
     );
     assert_eq!(cluster.counters().messages, messages);
     let reply = cluster.ask(t, read(vec![for_write(read_item(1, 0))]));
-    assert_eq!(registers(&reply), [0], "a stronger lock is asked for");
+    assert_eq!(registers(&reply), [0], "a stronger lock needs a request");
     assert_eq!(cluster.counters().messages, messages + 2);
 }
 
-/// Both read both registers, and each sets one from what it has read.
+/// Two transactions read both registers, and each sets one depending on them.
 fn skew(cluster: &mut Cluster<LockingNode>) -> Vec<Option<Reply>> {
     let both = || vec![read_item(0, 0), read_item(1, 0)];
     let (a, b) = (cluster.begin(N0), cluster.begin(N1));
@@ -286,10 +286,7 @@ fn a_range_waits_for_what_is_prepared_to_appear_in_it() {
         };
         let reader = cluster.begin(N1);
         cluster.request(reader, read(vec![scan]));
-        assert!(
-            !cluster.has_reply(reader),
-            "the row is there or not, nobody knows yet"
-        );
+        assert!(!cluster.has_reply(reader), "the row is undecided");
         cluster.deliver_all();
         assert_committed(cluster.take_reply(t));
         let Some(Reply::Fetched(found)) = cluster.take_reply(reader) else {
@@ -370,7 +367,10 @@ fn what_would_be_a_deadlock_is_refused_at_once() {
     cluster.ask(b, read(vec![for_write(read_item(1, 0))]));
     cluster.request(a, read(vec![for_write(read_item(1, 0))]));
     cluster.deliver_all();
-    assert!(!cluster.has_reply(a), "upwards one may wait");
+    assert!(
+        !cluster.has_reply(a),
+        "a request above all held locks may wait"
+    );
     cluster.request(b, read(vec![for_write(read_item(0, 0))]));
     cluster.deliver_all();
     assert_conflict(cluster.take_reply(b));
@@ -466,7 +466,7 @@ fn an_effect_that_fails_anywhere_leaves_no_trace() {
 }
 
 #[test]
-fn a_missing_row_is_told_from_a_failure() {
+fn a_missing_row_is_distinguished_from_a_failure() {
     let mut cluster = cluster(2, 1, ReadLocks::Long);
     for part in [0, 1] {
         let t = cluster.begin(N0);
@@ -479,7 +479,7 @@ fn a_missing_row_is_told_from_a_failure() {
 }
 
 #[test]
-fn of_two_who_insert_one_key_the_second_comes_to_nothing() {
+fn of_two_inserts_of_one_key_the_second_fails() {
     let mut cluster = cluster(3, 1, ReadLocks::Long);
     let t = cluster.begin(N0);
     let parts = [1, 2].map(|part| on(part, vec![insert(part, 10, 5, 1)]));

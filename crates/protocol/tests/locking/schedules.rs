@@ -17,7 +17,7 @@ const ITEMS: i64 = 3;
 /// The item whose counter orders draw their ids from.
 const ORDERS: i64 = ITEMS;
 
-/// What a client runs. Items are (partition, id).
+/// The procedure that a client runs. Items are (partition, id).
 #[derive(Clone, Debug)]
 enum Work {
     /// Moves an amount from one counter to another, if there is as much.
@@ -261,7 +261,7 @@ fn run_seed(seed: u64, read_locks: ReadLocks) -> Tally {
             .collect::<VecDeque<_>>(),
     });
     let clients = clients.collect();
-    // Where time stands still, clocks know only what messages tell them.
+    // Without passing time, clocks advance only by messages.
     let ticks_max = Ticks(if random.percent(50) { 0 } else { 50_000 });
     let pace = Pace {
         declare: random.percent(50),
@@ -316,7 +316,7 @@ fn random_transactions_end_and_are_serializable() {
         }
         waits += tally.waits;
     }
-    // Reachability: the schedules do what they are there for.
+    // Reachability: the schedules cause conflicts and waits.
     assert!(committed > 10_000, "{committed}");
     assert!(conflicts > 1_000, "{conflicts}");
     assert!(waits > 1_000, "{waits}");

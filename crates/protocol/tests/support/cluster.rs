@@ -4,8 +4,8 @@
 //! assumes; between links any interleaving and any delay is possible. Each node's invariants are
 //! checked after each of its steps.
 //!
-//! Nodes that keep records may die and come back ([`Cluster::come_back`]). A peer hears of it before
-//! the first message of the new life; what it says until then does not reach that.
+//! Nodes that keep records may crash and restart ([`Cluster::come_back`]). A peer learns of it before the first
+//! message of the new incarnation; messages that it sent until then are lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use anabranch_types::{NodeId, Ticks};
 
 use super::describe;
 
-/// The nodes, what is under way between them, and what they have answered.
+/// The nodes, the messages under way between them, and their replies.
 pub struct Cluster<P: Protocol> {
     /// The nodes; `nodes[n.index()]` is node `n`.
     pub nodes: Vec<P>,
@@ -25,23 +25,23 @@ pub struct Cluster<P: Protocol> {
     /// By node: how far its clock is ahead of that time.
     pub skew: Vec<Ticks>,
     links: BTreeMap<(NodeId, NodeId), VecDeque<P::Message>>,
-    /// Who has come back, and who has not heard of it.
+    /// The restarted nodes, each with the peers that have not learned of it.
     unheard: BTreeSet<(NodeId, NodeId)>,
-    /// By node: what it has written down.
+    /// By node: its log.
     pub logs: Vec<Vec<Record>>,
     timers: BTreeSet<(Ticks, NodeId, TimerId)>,
     replies: BTreeMap<TransactionId, Reply>,
     sequences: Vec<u64>,
     outbox: Outbox<P::Message>,
     transcript: Option<Vec<String>>,
-    /// In which words; none for all details.
+    /// The text of each message; `None` for all details.
     describe: Option<fn(&P::Message) -> String>,
     node_names: Vec<String>,
     names: BTreeMap<TransactionId, String>,
 }
 
 impl<P: Protocol> Cluster<P> {
-    /// A cluster of these nodes at time 0, with nothing under way.
+    /// A cluster of these nodes at time 0, without messages under way.
     pub fn new(nodes: Vec<P>) -> Cluster<P> {
         Cluster {
             sequences: vec![0; nodes.len()],
@@ -61,7 +61,7 @@ impl<P: Protocol> Cluster<P> {
         }
     }
 
-    /// From now on writes down every request, delivery and reply, one line each.
+    /// Starts a transcript of every request, delivery and reply, one line each.
     pub fn record(&mut self) {
         self.transcript = Some(Vec::new());
     }
@@ -87,7 +87,7 @@ impl<P: Protocol> Cluster<P> {
         }
     }
 
-    /// What has been written down since [`Cluster::record`], a line break after each line.
+    /// The transcript since [`Cluster::record`], a line break after each line.
     pub fn transcript(&self) -> String {
         self.transcript
             .iter()
@@ -129,17 +129,17 @@ impl<P: Protocol> Cluster<P> {
         );
     }
 
-    /// The reply that the transaction has got since it was last asked, if any.
+    /// Takes the transaction's reply, if it has one.
     pub fn take_reply(&mut self, transaction: TransactionId) -> Option<Reply> {
         self.replies.remove(&transaction)
     }
 
-    /// Whether the transaction has a reply that nobody has taken.
+    /// Whether the transaction has a reply that was not taken.
     pub fn has_reply(&self, transaction: TransactionId) -> bool {
         self.replies.contains_key(&transaction)
     }
 
-    /// Gives a request, delivers everything until nothing is under way, and takes the reply.
+    /// Gives a request, delivers all messages until none is under way, and takes the reply.
     pub fn ask(&mut self, transaction: TransactionId, request: Request) -> Reply {
         self.request(transaction, request);
         self.deliver_all();
@@ -157,7 +157,7 @@ impl<P: Protocol> Cluster<P> {
         self.links.get(&(from, to))?.front().cloned()
     }
 
-    /// A message that nobody has sent arrives.
+    /// Delivers a message that no node has sent.
     pub fn say(&mut self, from: NodeId, to: NodeId, message: P::Message) {
         self.step(to, Input::Message { from, message });
     }
@@ -173,13 +173,13 @@ impl<P: Protocol> Cluster<P> {
         busy
     }
 
-    /// Delivers the oldest message of a link, or the news that its source has come back.
+    /// Delivers the oldest message of a link, or the restart of its source.
     ///
     /// # Panics
-    /// When nothing is under way there.
+    /// When the link is empty.
     pub fn deliver(&mut self, from: NodeId, to: NodeId) {
         if self.unheard.remove(&(from, to)) {
-            // What was said until now was said to the dead.
+            // Messages sent until now went to the former incarnation.
             self.links.remove(&(to, from));
             return self.step(to, Input::Restarted { node: from });
         }
@@ -206,7 +206,7 @@ impl<P: Protocol> Cluster<P> {
         }
     }
 
-    /// Moves time on and fires the timers that have run out by then, in order.
+    /// Advances the time and runs the timers that are due, in order.
     pub fn advance(&mut self, ticks: Ticks) {
         let until = self.now + ticks;
         while let Some(&(at, node, timer)) = self.timers.first() {
@@ -220,12 +220,12 @@ impl<P: Protocol> Cluster<P> {
         self.now = until;
     }
 
-    /// When the next timer runs out, if one is set.
+    /// When the next timer is due, if one is set.
     pub fn next_timer(&self) -> Option<Ticks> {
         self.timers.first().map(|&(at, _, _)| at)
     }
 
-    /// What all nodes have counted.
+    /// The sum of all nodes' counters.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for node in &self.nodes {
@@ -273,7 +273,7 @@ impl<P: Protocol> Cluster<P> {
         }
     }
 
-    /// Timers run by the clock of the node that has set them.
+    /// Timers run by the clock of their node.
     fn set_timers(&mut self, node: NodeId, outbox: &mut Outbox<P::Message>) {
         let skew = self.skew[node.index()];
         let timers = outbox.timers.drain(..);
@@ -283,7 +283,7 @@ impl<P: Protocol> Cluster<P> {
 }
 
 impl<P: Durable> Cluster<P> {
-    /// From now on nodes keep records. Each begins with a checkpoint.
+    /// Makes the nodes keep a log, which begins with a checkpoint.
     pub fn keep_logs(&mut self) {
         for (node, log) in self.nodes.iter_mut().zip(&mut self.logs) {
             node.keep_records().expect("the protocol keeps records");
@@ -291,14 +291,14 @@ impl<P: Durable> Cluster<P> {
         }
     }
 
-    /// A node has taken the former life of another for the newest, and hears now of the one that
-    /// there is: what it has said to it so far is lost.
+    /// A node that took a former incarnation of another for the newest learns of the current one: its messages
+    /// to it so far are lost.
     pub fn mistake_life(&mut self, node: NodeId, of: NodeId) {
         self.unheard.insert((of, node));
     }
 
-    /// A node dies, and comes back as `fresh` with what is in its log. What nothing had to wait for
-    /// is gone from the log's end.
+    /// A node crashes, and recovers as `fresh` from its log. Records at the log's end that are not forced are
+    /// lost.
     pub fn come_back(&mut self, node: NodeId, mut fresh: P) {
         let log = &mut self.logs[node.index()];
         while log.pop_if(|record| !record.is_forced()).is_some() {}
@@ -314,7 +314,7 @@ impl<P: Durable> Cluster<P> {
         let count = self.nodes.len() as u16;
         let others = (0..count).map(NodeId).filter(|other| *other != node);
         self.unheard.extend(others.map(|other| (node, other)));
-        // Transactions of this life have names of their own.
+        // The transactions of each incarnation have distinct names.
         self.sequences[node.index()] += 1_000;
         self.nodes[node.index()] = fresh;
         let mut outbox = std::mem::take(&mut self.outbox);
@@ -327,7 +327,7 @@ impl<P: Durable> Cluster<P> {
         self.set_timers(node, &mut outbox);
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
-            panic!("{node} has come back: {broken}");
+            panic!("{node} has recovered: {broken}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Requests, replies, reads, rows and effects of the [`fixture`](super::fixture) in few words, for
-//! transcripts that a person reads.
+//! Short texts of requests, replies, reads, rows and effects of the [`fixture`](super::fixture), for readable
+//! transcripts.
 
 use anabranch_protocol::{PartitionEffects, Reply, Request};
 use anabranch_types::{DataType, Effect, Fetched, Key, KeyReader, Read, SlotId, TableId, Value};
 
 use super::fixture::{ADD, ENTRY, ITEM, NEXT, SET, TAKE, columns};
 
-/// What is asked.
+/// A request.
 pub fn request(request: &Request) -> String {
     match request {
         Request::Declare(_) => "declare".to_string(),
@@ -26,7 +26,7 @@ pub fn request(request: &Request) -> String {
     }
 }
 
-/// What is answered.
+/// A reply.
 pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Declared => "declared".to_string(),
@@ -68,8 +68,8 @@ pub fn read(read: &Read) -> String {
 /// One answer.
 pub fn rows(fetched: &Fetched) -> String {
     let row = |row| {
-        // The two tables share their layout up to the second column's width, and the answer does
-        // not say which it is from: only items are read by key in transcripts.
+        // The two tables share their layout up to the second column's width, and the answer has no table. In
+        // transcripts only items are read by key.
         let [part, id, register, count] = columns(ITEM, row);
         format!("item({part},{id}) = {register}, count {count}")
     };
@@ -102,7 +102,7 @@ pub fn effect(effect: &Effect) -> String {
     }
 }
 
-/// Several things.
+/// A list.
 pub fn list(things: impl Iterator<Item = String>) -> String {
     things.collect::<Vec<_>>().join("; ")
 }

@@ -32,7 +32,7 @@ pub const NEXT: ProgramId = ProgramId(2);
 /// `count = count - $1` under `CHECK (count >= 0)`
 pub const TAKE: ProgramId = ProgramId(3);
 
-/// What a register is set to at most. More is refused whatever the row.
+/// The maximum of a register. A higher value is refused for any row.
 pub const REGISTER_MAX: i64 = 1 << 40;
 
 /// The end of a counter's domain, above and below.
@@ -47,7 +47,7 @@ pub fn store(part: u16, items: i64, window: Ticks) -> Store {
     store_of(&schema(), part, items, window)
 }
 
-/// The same, where a unique secondary index of `item` says once more what its primary key says.
+/// The same, with a unique secondary index of `item` on the columns of its primary key.
 pub fn store_with_unique_index(part: u16, items: i64, window: Ticks) -> Store {
     let by_id = IndexSchema {
         id: IndexId(0),
@@ -351,7 +351,7 @@ pub fn guarded(mut read: PartitionRead) -> PartitionRead {
     read
 }
 
-/// The same read, of what will be written.
+/// The same read, for a write.
 pub fn for_write(mut read: PartitionRead) -> PartitionRead {
     read.access.for_write = true;
     read
@@ -463,7 +463,7 @@ pub fn item(fetched: &Fetched) -> Option<(i64, i64)> {
             let [_, _, register, count] = columns(ITEM, row);
             (register, count)
         }),
-        Fetched::Range(_) | Fetched::Recorded(_) => panic!("a range where a row was asked for"),
+        Fetched::Range(_) | Fetched::Recorded(_) => panic!("a range instead of a row"),
     }
 }
 
@@ -471,6 +471,6 @@ pub fn item(fetched: &Fetched) -> Option<(i64, i64)> {
 pub fn rows(table: TableId, fetched: &Fetched) -> Vec<[i64; 4]> {
     match fetched.answer() {
         Fetched::Range(rows) => rows.iter().map(|(_, row)| columns(table, row)).collect(),
-        Fetched::Point(_) | Fetched::Recorded(_) => panic!("a row where a range was asked for"),
+        Fetched::Point(_) | Fetched::Recorded(_) => panic!("a row instead of a range"),
     }
 }

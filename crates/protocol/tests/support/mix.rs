@@ -71,7 +71,7 @@ pub enum Job {
     Withdraw { part: u16, amount: i64 },
 }
 
-/// How two sets of reads are asked for.
+/// How two sets of reads are requested.
 #[derive(Clone, Copy, Debug)]
 pub enum Split {
     /// In one batch.
@@ -82,7 +82,7 @@ pub enum Split {
     SecondThenFirst,
 }
 
-/// What a mix is made of.
+/// The parameters of a mix.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     /// Partitions, one a node.
@@ -194,7 +194,7 @@ impl Split {
 }
 
 impl Job {
-    /// The batches of reads; what a later batch asks for does not depend on an earlier one.
+    /// The batches of reads; a later batch does not depend on an earlier one.
     pub fn reads(&self) -> Vec<Vec<PartitionRead>> {
         match self {
             Job::Look { batches, ranges } => batches
@@ -360,7 +360,7 @@ impl Procedure for Job {
                     .for_each(|d| d.access.for_write = d.partition == own);
                 None
             }
-            // What it deletes depends on what it reads, and so does nothing that it declares.
+            // Its deletes depend on its reads, and so cannot be declared.
             Job::Move { .. } => {
                 declared.iter_mut().for_each(|d| d.access.for_write = true);
                 None
@@ -397,7 +397,7 @@ impl Procedure for Job {
     }
 }
 
-/// What the whole mix comes to, and what went wrong with it.
+/// The checker of a whole mix.
 pub struct Checker<'r> {
     runs: &'r [Run<Job>],
     /// By value.
@@ -424,7 +424,7 @@ impl<'r> Checker<'r> {
     /// Checks every run.
     ///
     /// # Errors
-    /// What was read that must not be.
+    /// The first anomaly.
     pub fn check(&self) -> Result<(), String> {
         let mut numbers = Vec::new();
         for run in self.runs.iter().filter(|run| run.committed()) {
@@ -588,10 +588,11 @@ impl<'r> Checker<'r> {
         self.runs.iter().map(moved).sum()
     }
 
-    /// Checks that the guarded counters, read at the end, are what was moved, and not negative.
+    /// Checks that the guarded counters, read at the end, equal the deposits less the withdrawals and are not
+    /// negative.
     ///
     /// # Errors
-    /// What they are instead.
+    /// Their values.
     pub fn check_guarded(&self, ends: &[Fetched]) -> Result<(), String> {
         let sum: i64 = ends.iter().map(|fetched| fetched_columns(fetched)[3]).sum();
         if sum < 0 || sum != self.guarded_sum() {
@@ -609,7 +610,7 @@ pub fn read_guarded() -> Vec<PartitionRead> {
     vec![read_item(0, GUARDED), read_item(1, GUARDED)]
 }
 
-/// One procedure of each reading kind over everything: the last word on a run.
+/// One procedure of each reading kind over all items, for the final check of a run.
 pub fn last_look(partitions: u16) -> Vec<Job> {
     let all = (0..partitions)
         .flat_map(|part| (0..REGISTERS).map(move |id| (part, id)))

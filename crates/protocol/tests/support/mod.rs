@@ -1,11 +1,11 @@
-//! What the protocols' tests share: a cluster in one thread whose schedule a seed decides, a small
-//! database to run on it, and checkers of what was read.
+//! Shared parts of the protocols' tests: a cluster in one thread with a seeded schedule, a small database, and
+//! checkers of reads.
 //!
 //! * [`random`]: seeded random numbers.
 //! * [`cluster`]: the nodes, the messages between them, and a transcript of both.
-//! * [`describe`]: all of it in few words.
+//! * [`describe`]: short texts for transcripts.
 //! * [`fixture`]: a small schema, its row programs, and short names for reads and effects.
-//! * [`mix`]: procedures whose reads give anomalies away, and the checker.
+//! * [`mix`]: procedures whose reads reveal anomalies, and the checker.
 //! * [`schedule`]: clients with procedures, run under a seeded schedule.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its own part of this

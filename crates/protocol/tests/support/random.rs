@@ -3,12 +3,12 @@
 use anabranch_types::SplitMix64;
 use anabranch_types::random::INCREMENT;
 
-/// What chooses schedules.
+/// A random number generator for schedules.
 #[derive(Clone, Debug)]
 pub struct Random(SplitMix64);
 
 impl Random {
-    /// The sequence that belongs to `seed`.
+    /// The sequence of this seed.
     pub fn new(seed: u64) -> Random {
         let seed = seed.wrapping_mul(INCREMENT) ^ 0xD1B5_4A32_D192_ED03;
         let mut random = Random(SplitMix64::new(seed));

@@ -1,8 +1,8 @@
 //! Runs client procedures against a cluster under a seeded schedule.
 //!
-//! At each turn one thing happens, drawn at random: a message is delivered, a client takes its
-//! reply and asks for the next thing, or time moves on. Each seed also draws how fast each link
-//! and each client is, so that some messages are overtaken by whole transactions on other links.
+//! Each turn draws one event at random: a message is delivered, a client takes its reply and sends its next
+//! request, or time advances. Each seed also draws the speeds of links and clients, so that whole transactions on
+//! other links overtake some messages.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
 use super::cluster::Cluster;
 use super::random::Random;
 
-/// A transaction's logic, as a function from the answers so far to the next request. So it can be
-/// run again from the start after a retryable abort.
+/// A transaction's logic, as a function from the answers so far to the next request. So it can be retried from
+/// the start after an abort.
 pub trait Procedure {
-    /// What is declared first, where the protocol wants to know.
+    /// The accesses to declare first, if the protocol uses declarations.
     fn declare(&self) -> Vec<PartitionRead> {
         Vec::new()
     }
@@ -34,11 +34,11 @@ impl<P: Procedure + ?Sized> Procedure for Box<P> {
     }
 }
 
-/// How one procedure went.
+/// The run of one procedure.
 pub struct Run<J = Box<dyn Procedure>> {
     /// The node that coordinated it.
     pub node: NodeId,
-    /// The client that ran it and which of its procedures this was.
+    /// The client that ran it, and the procedure's number at that client.
     pub client: usize,
     /// The last attempt's id.
     pub transaction: TransactionId,
@@ -50,17 +50,17 @@ pub struct Run<J = Box<dyn Procedure>> {
     pub retries: Vec<AbortReason>,
     /// How the last attempt ended.
     pub outcome: Outcome,
-    /// What was run.
+    /// The procedure.
     pub procedure: J,
 }
 
-/// How an attempt ended for good.
+/// The final outcome of a procedure.
 pub enum Outcome {
     /// Committed, with its timestamp and the values of its deferred effects.
     Committed(Timestamp, Vec<(SlotId, Value)>),
-    /// Aborted, not to be run again.
+    /// Aborted, without a retry.
     Aborted(AbortReason),
-    /// The procedure gave up by itself.
+    /// The procedure ended without a commit.
     GaveUp,
 }
 
@@ -75,16 +75,16 @@ impl<J> Run<J> {
 pub struct Client<J = Box<dyn Procedure>> {
     /// The node that the client is connected to.
     pub node: NodeId,
-    /// What it runs.
+    /// Its procedures.
     pub procedures: VecDeque<J>,
 }
 
-/// How a schedule is drawn.
+/// Options of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Whether procedures declare their reads first.
     pub declare: bool,
-    /// The most that time moves on in a turn.
+    /// The most by which time advances in a turn.
     pub ticks_max: Ticks,
     /// A run that needs more turns than this is reported as stuck.
     pub turns_max: u64,
@@ -116,11 +116,10 @@ struct Session<J> {
     weight: u64,
 }
 
-/// Runs every client's procedures to their end and returns how each went, in order of their ends.
+/// Runs every client's procedures and returns their runs, in order of their ends.
 ///
 /// # Panics
-/// When the cluster is stuck: nothing is under way, yet a client waits; or when it does not finish
-/// in time.
+/// When the cluster is stuck (no message is under way and a client waits), or does not finish in time.
 pub fn run<P: Protocol, J: Procedure>(
     cluster: &mut Cluster<P>,
     clients: Vec<Client<J>>,
@@ -191,7 +190,7 @@ pub fn run<P: Protocol, J: Procedure>(
 }
 
 impl<J: Procedure> Session<J> {
-    /// Takes the reply, if one is awaited, and asks for the next thing.
+    /// Takes the reply, if one is awaited, and sends the next request.
     fn resume<P: Protocol>(
         &mut self,
         client: usize,
@@ -219,7 +218,10 @@ impl<J: Procedure> Session<J> {
             .take_reply(active.transaction)
             .expect("chosen because it has one");
         match reply {
-            Reply::Declared => assert!(active.declared, "declared without being asked"),
+            Reply::Declared => assert!(
+                active.declared,
+                "a reply to a declaration that was not sent"
+            ),
             Reply::Fetched(rows) => active.answers.push(rows),
             Reply::Aborted(reason) if reason.is_retryable() => {
                 self.retries.push(reason);

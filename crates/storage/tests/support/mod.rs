@@ -17,13 +17,13 @@ pub(crate) const GROUP: ColumnIndex = ColumnIndex(2);
 pub(crate) const NAME: ColumnIndex = ColumnIndex(3);
 pub(crate) const TOTAL: ColumnIndex = ColumnIndex(4);
 
-/// Adds argument 0 to `total`; gives back the new total.
+/// Adds argument 0 to `total`; returns the new total.
 pub(crate) const ADD: ProgramId = ProgramId(0);
 /// Sets `grp` and `name` to the arguments.
 pub(crate) const ASSIGN: ProgramId = ProgramId(1);
 /// Sets `total` to the argument.
 pub(crate) const RESET: ProgramId = ProgramId(3);
-/// Always refuses.
+/// Always fails.
 pub(crate) const REFUSE: ProgramId = ProgramId(2);
 
 /// `item (shard int, id int, grp int, name text, total bigint, primary key (shard, id))`, an index
