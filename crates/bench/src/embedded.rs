@@ -509,7 +509,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
         let end = start + duration;
         let mut now = start;
         while now < end {
-            while self.client.under_way() < self.clients {
+            while self.client.in_flight() < self.clients {
                 self.submit(now)?;
             }
             self.take(end)?;
@@ -520,7 +520,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
 
     /// Waits until nothing is under way.
     fn drain(&mut self) -> Result<(), RunError> {
-        while self.client.under_way() > 0 {
+        while self.client.in_flight() > 0 {
             self.take(Instant::now() + Duration::from_secs(1))?;
         }
         Ok(())

@@ -184,7 +184,7 @@ fn write<P: Killed>(folder: &Path) {
     let mut taken = Vec::new();
     for number in first.. {
         submit(&mut client, &planned, number);
-        if client.under_way() < 16 {
+        if client.in_flight() < 16 {
             continue;
         }
         let soon = Instant::now() + Duration::from_secs(10);
@@ -241,7 +241,10 @@ fn kill<P: Killed>() {
     let planned = planned();
     let data = folder.join("data");
     let other = DataFolder::open(&data, "entries under another protocol, two nodes");
-    assert!(matches!(other, Err(DataError::Other { .. })), "{other:?}");
+    assert!(
+        matches!(other, Err(DataError::OtherCluster { .. })),
+        "{other:?}"
+    );
     let cluster: Cluster<P> = start(&planned, &data);
     let mut client = cluster.client();
     submit(&mut client, &planned, 7);

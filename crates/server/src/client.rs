@@ -7,32 +7,32 @@ use anabranch_engine::{Call, CallId, ExecutionPlan, Outcome, Work};
 use anabranch_protocol::{Protocol, Session};
 use anabranch_types::{NodeId, Value};
 
-use crate::cluster::Health;
+use crate::health::Health;
 use crate::inbox::Inbox;
 use crate::thread::{CLIENT_BITS, Envelope};
 
-/// Submits calls and takes their outcomes, many at a time. Belongs to one thread.
+/// Submits calls and takes their outcomes, many at a time. Used by one thread.
 pub struct Client<P: Protocol> {
     number: u32,
     inboxes: Arc<[Inbox<Envelope<P>>]>,
     outcomes: Arc<Inbox<Outcome>>,
     health: Arc<Health>,
     calls_max: usize,
-    under_way: usize,
+    in_flight: usize,
     next: u64,
     outgoing: Vec<Vec<Call>>,
 }
 
-/// Why a call was not submitted, or its outcome cannot be had.
+/// Why a call was not submitted, or its outcome cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// The client has as many calls under way as it may: take outcomes first.
+    /// The client has the most calls in flight that it may have: take outcomes first.
     TooManyCalls {
         /// The limit.
         calls_max: usize,
     },
-    /// A node's thread has panicked; the cluster is of no more use.
+    /// A node's thread has stopped or panicked; the cluster serves no more calls.
     ClusterFailed(String),
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Display for SubmitError {
         match self {
             SubmitError::TooManyCalls { calls_max } => write!(
                 f,
-                "this client has {calls_max} calls under way, the most it may have: take outcomes \
+                "this client has {calls_max} calls in flight, the most it may have: take outcomes \
                  before submitting more"
             ),
             SubmitError::ClusterFailed(reason) => f.write_str(reason),
@@ -66,21 +66,21 @@ impl<P: Protocol> Client<P> {
             outcomes,
             health,
             calls_max,
-            under_way: 0,
+            in_flight: 0,
             next: 0,
             outgoing,
         }
     }
 
-    /// Calls submitted whose outcome has not been taken.
-    pub fn under_way(&self) -> usize {
-        self.under_way
+    /// The number of submitted calls whose outcome has not been taken.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
-    /// Makes a call ready for `node`; [`Client::flush`] sends it.
+    /// Queues a call for `node`; [`Client::flush`] sends it.
     ///
     /// # Errors
-    /// When the client has too many calls under way.
+    /// When the client has too many calls in flight.
     ///
     /// # Panics
     /// When there is no such node.
@@ -93,10 +93,10 @@ impl<P: Protocol> Client<P> {
         self.submit_after(node, procedure, arguments, Session::default())
     }
 
-    /// The same, after all that `session` has seen: that of an earlier [`Outcome`].
+    /// Queues a call that reads at least what `session`, that of an earlier [`Outcome`], has seen.
     ///
     /// # Errors
-    /// When the client has too many calls under way.
+    /// When the client has too many calls in flight.
     ///
     /// # Panics
     /// When there is no such node.
@@ -107,12 +107,12 @@ impl<P: Protocol> Client<P> {
         arguments: Arc<[Value]>,
         session: Session,
     ) -> Result<CallId, SubmitError> {
-        if self.under_way >= self.calls_max {
+        if self.in_flight >= self.calls_max {
             return Err(SubmitError::TooManyCalls {
                 calls_max: self.calls_max,
             });
         }
-        self.under_way += 1;
+        self.in_flight += 1;
         self.next += 1;
         let id = CallId(u64::from(self.number) << (64 - CLIENT_BITS) | self.next);
         self.outgoing[node.index()].push(Call {
@@ -124,14 +124,14 @@ impl<P: Protocol> Client<P> {
         Ok(id)
     }
 
-    /// Makes a call ready for the node where its plan entry's routing parameter or array sends it; a call
-    /// that any node may run goes to the nodes in turn, as do those of which several have as much.
+    /// Queues a call for the node to which its plan entry's routing parameter or array leads. Calls that
+    /// any node may run, and calls of which several nodes own as much, go to these nodes in turn.
     ///
     /// `plan` has to be the one that the cluster's nodes consult, and node `n` has to own partition
     /// `n`.
     ///
     /// # Errors
-    /// When the client has too many calls under way.
+    /// When the client has too many calls in flight.
     pub fn submit_home(
         &mut self,
         plan: &ExecutionPlan,
@@ -141,10 +141,10 @@ impl<P: Protocol> Client<P> {
         self.submit_home_after(plan, procedure, arguments, Session::default())
     }
 
-    /// The same, after all that `session` has seen: that of an earlier [`Outcome`].
+    /// Like [`Client::submit_home`], for a call that reads at least what `session` has seen.
     ///
     /// # Errors
-    /// When the client has too many calls under way.
+    /// When the client has too many calls in flight.
     pub fn submit_home_after(
         &mut self,
         plan: &ExecutionPlan,
@@ -159,7 +159,7 @@ impl<P: Protocol> Client<P> {
         self.submit_after(node, procedure, arguments, session)
     }
 
-    /// Sends what was submitted.
+    /// Sends all queued calls.
     pub fn flush(&mut self) {
         for (node, calls) in self.outgoing.iter_mut().enumerate() {
             if !calls.is_empty() {
@@ -172,18 +172,18 @@ impl<P: Protocol> Client<P> {
         }
     }
 
-    /// Takes the outcomes that have come into `taken` (which has to be empty), waiting for the
-    /// first of them at most until `until`.
+    /// Moves all outcomes that have arrived into `taken`, which has to be empty. Waits for the first of
+    /// them, at most until `until`.
     ///
     /// # Errors
     /// When a node's thread has panicked.
     pub fn take(&mut self, until: Instant, taken: &mut Vec<Outcome>) -> Result<(), SubmitError> {
         self.flush();
         loop {
-            // Short waits, so that a cluster that died is noticed.
+            // Short waits, so that the failure of the cluster is noticed.
             let next = (Instant::now() + Duration::from_millis(100)).min(until);
             self.outcomes.wait(Some(next), taken);
-            self.under_way -= taken.len();
+            self.in_flight -= taken.len();
             if !taken.is_empty() {
                 return Ok(());
             }
@@ -196,13 +196,13 @@ impl<P: Protocol> Client<P> {
         }
     }
 
-    /// Makes one call and waits for its outcome. Not to be mixed with calls under way.
+    /// Makes one call and waits for its outcome. Not to be mixed with calls in flight.
     ///
     /// # Errors
     /// When a node's thread has panicked.
     ///
     /// # Panics
-    /// When calls are under way, or there is no such node.
+    /// When calls are in flight, or there is no such node.
     pub fn call(
         &mut self,
         node: NodeId,
@@ -210,7 +210,7 @@ impl<P: Protocol> Client<P> {
         arguments: Arc<[Value]>,
     ) -> Result<Outcome, SubmitError> {
         assert_eq!(
-            self.under_way, 0,
+            self.in_flight, 0,
             "one call at a time, or many with submit and take"
         );
         self.submit(node, procedure, arguments)?;

@@ -1,9 +1,8 @@
-//! The embedded cluster: one thread a node, queues between them, an injected delay if wanted.
+//! The embedded cluster: one thread for each node, queues between them, and an injected delay if set.
 
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,46 +12,15 @@ use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
 use crate::client::Client;
 use crate::files::FileDisk;
+use crate::health::{Health, Watch};
 use crate::inbox::Inbox;
+use crate::options::ClusterOptions;
 use crate::profile::Profiler;
 use crate::thread::{
     CLIENT_BITS, Clock, Driven, Ended, EndedAttempt, Envelope, NodeThread, Report,
 };
 
-/// Settings of an embedded cluster.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterOptions {
-    /// How long a message travels from one node to another, beside what the machine takes. Calls
-    /// and their outcomes travel without delay: a client stands beside its node.
-    pub delay: Duration,
-    /// The most calls that one client may have under way.
-    pub calls_max: usize,
-    /// The most calls that a node begins before it sends what they ask of others and looks for
-    /// messages; after messages have come it is one. Few calls a turn keep few open at a time.
-    ///
-    /// `None` stands for 8 where nodes keep no log. Where they do, it stands for all that have come:
-    /// each turn ends with a sync, which costs more than any number of open calls.
-    pub calls_a_turn_max: Option<NonZeroUsize>,
-    /// For so many outcomes clients are woken while calls wait: each of them may have to wait for a
-    /// processor that a node is at. Once no call waits, for any.
-    pub outcomes_at_once: usize,
-    /// Whether nodes say what they are at, for [`Cluster::profile`].
-    pub profiled: bool,
-}
-
-impl Default for ClusterOptions {
-    fn default() -> Self {
-        ClusterOptions {
-            delay: Duration::ZERO,
-            calls_max: 4_096,
-            calls_a_turn_max: None,
-            outcomes_at_once: 32,
-            profiled: false,
-        }
-    }
-}
-
-/// A running cluster. Dropped without [`Cluster::stop`], its threads end with the process.
+/// A running cluster. If it is dropped without [`Cluster::stop`], its threads end with the process.
 pub struct Cluster<P: Protocol> {
     inboxes: Arc<[Inbox<Envelope<P>>]>,
     threads: Vec<JoinHandle<Option<Ended<P>>>>,
@@ -63,61 +31,12 @@ pub struct Cluster<P: Protocol> {
     health: Arc<Health>,
 }
 
-/// Whether all threads are alive.
-#[derive(Debug, Default)]
-pub(crate) struct Health {
-    failed: AtomicBool,
-    reason: OnceLock<String>,
-}
-
-impl Health {
-    pub(crate) fn failure(&self) -> Option<&str> {
-        if self.failed.load(Ordering::Acquire) {
-            Some(
-                self.reason
-                    .get()
-                    .map_or("a node's thread has panicked", String::as_str),
-            )
-        } else {
-            None
-        }
-    }
-}
-
-/// Raises the alarm if the thread that holds it panics.
-struct Watch {
-    health: Arc<Health>,
-    id: NodeId,
-}
-
-impl Watch {
-    /// The node has to stop.
-    fn fail(&self, reason: &str) {
-        let reason = format!("node {} has stopped: {reason}", self.id);
-        let _ = self.health.reason.set(reason);
-        self.health.failed.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self
-                .health
-                .reason
-                .set(format!("the thread of node {} has panicked", self.id));
-            self.health.failed.store(true, Ordering::Release);
-        }
-    }
-}
-
-/// What is left of a cluster that was stopped.
+/// What [`Cluster::stop`] returns.
 pub struct Stopped<P> {
     /// The nodes' protocols, with their stores, in order.
     pub protocols: Vec<P>,
-    /// What each node has told of its attempts, if it was made to record them
-    /// ([`anabranch_engine::NodeOptions::records`]).
-    /// None is open, since a cluster stops when no call is under way.
+    /// The attempts of each node, if it records them ([`anabranch_engine::NodeOptions::records`]).
+    /// None is open: a cluster stops when no call is in flight.
     pub attempts: Vec<Vec<EndedAttempt>>,
 }
 
@@ -127,13 +46,13 @@ pub struct Stopped<P> {
 pub enum ClusterError {
     /// The operating system gave no thread.
     Thread(std::io::Error),
-    /// A node's thread panicked; its message stands on standard error.
+    /// A node's thread panicked; its message is on standard error.
     Failed(String),
-    /// A node cannot be made durable, or cannot come back.
+    /// A node cannot be made durable, or cannot recover.
     Durable {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// Why.
+        /// The error of its log.
         error: DurableError,
     },
 }
@@ -151,28 +70,27 @@ impl std::fmt::Display for ClusterError {
 impl std::error::Error for ClusterError {}
 
 impl<P: Protocol + Send + 'static> Cluster<P> {
-    /// Starts one thread for each of `makers`, which make the nodes inside their threads (a node
-    /// cannot move between threads once it runs procedures).
+    /// Starts one thread for each of `factories`. Each builds its node inside its thread: a node that
+    /// runs procedures cannot move between threads.
     ///
     /// # Errors
     /// When the operating system gives no thread; those already started are ended.
-    pub fn start<F>(makers: Vec<F>, options: ClusterOptions) -> Result<Cluster<P>, ClusterError>
+    pub fn start<F>(factories: Vec<F>, options: ClusterOptions) -> Result<Cluster<P>, ClusterError>
     where
         F: FnOnce() -> Node<P> + Send + 'static,
         P::Message: 'static,
     {
-        Cluster::start_driven(makers, options)
+        Cluster::start_driven(factories, options)
     }
 
-    /// The same for nodes with logs, which may be given the time; returns when each has come
-    /// back, or is there for the first time. An error of a log stops its node and the cluster with
-    /// it ([`SubmitError::ClusterFailed`](crate::SubmitError)).
+    /// Starts a cluster of nodes with logs; each factory is given the current time. Returns when every
+    /// node has recovered, or is ready for the first time. An error of a log stops its node, and the
+    /// cluster with it ([`SubmitError::ClusterFailed`](crate::SubmitError)).
     ///
     /// # Errors
-    /// When a node cannot be made durable or cannot come back, or the operating system gives no
-    /// thread.
+    /// When a node cannot be made durable or cannot recover, or the operating system gives no thread.
     pub fn start_durable<F>(
-        makers: Vec<F>,
+        factories: Vec<F>,
         options: ClusterOptions,
     ) -> Result<Cluster<P>, ClusterError>
     where
@@ -181,17 +99,17 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         P::Message: 'static,
     {
         let (results, opened) = std::sync::mpsc::channel();
-        let count = makers.len();
-        let makers = (0u16..).map(NodeId).zip(makers).map(|(id, make)| {
+        let count = factories.len();
+        let factories = (0u16..).map(NodeId).zip(factories).map(|(id, factory)| {
             let results = results.clone();
             move || {
-                let made = make(Ticks(0));
-                // Whoever started it waits for this.
+                let made = factory(Ticks(0));
+                // The receiver is gone if another node has failed before.
                 let _ = results.send((id, made.as_ref().err().cloned()));
                 made.ok()
             }
         });
-        let cluster = Cluster::start_optional(makers.collect(), options)?;
+        let cluster = Cluster::start_optional(factories.collect(), options)?;
         drop(results);
         for _ in 0..count {
             match opened.recv() {
@@ -210,7 +128,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     }
 
     fn start_driven<N, F>(
-        makers: Vec<F>,
+        factories: Vec<F>,
         options: ClusterOptions,
     ) -> Result<Cluster<P>, ClusterError>
     where
@@ -218,12 +136,12 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce() -> N + Send + 'static,
         P::Message: 'static,
     {
-        let makers = makers.into_iter().map(|make| move || Some(make()));
-        Cluster::start_optional(makers.collect(), options)
+        let factories = factories.into_iter().map(|factory| move || Some(factory()));
+        Cluster::start_optional(factories.collect(), options)
     }
 
     fn start_optional<N, F>(
-        makers: Vec<F>,
+        factories: Vec<F>,
         options: ClusterOptions,
     ) -> Result<Cluster<P>, ClusterError>
     where
@@ -231,18 +149,20 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce() -> Option<N> + Send + 'static,
         P::Message: 'static,
     {
-        let inboxes: Arc<[Inbox<Envelope<P>>]> = makers.iter().map(|_| Inbox::default()).collect();
+        let inboxes: Arc<[Inbox<Envelope<P>>]> =
+            factories.iter().map(|_| Inbox::default()).collect();
         let clock = Clock {
             start: Instant::now(),
         };
         let health = Arc::new(Health::default());
-        let mut threads = Vec::with_capacity(makers.len());
+        let mut threads = Vec::with_capacity(factories.len());
         let probe = |profiled: bool| match profiled {
             true => ActivityProbe::enabled(),
             false => ActivityProbe::default(),
         };
-        let probes: Vec<ActivityProbe> = makers.iter().map(|_| probe(options.profiled)).collect();
-        for (number, make) in makers.into_iter().enumerate() {
+        let probes: Vec<ActivityProbe> =
+            factories.iter().map(|_| probe(options.profiled)).collect();
+        for (number, factory) in factories.into_iter().enumerate() {
             let id = NodeId(number as u16);
             let shared = Arc::clone(&inboxes);
             let probe = probes[number].clone();
@@ -254,7 +174,8 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .name(format!("node {id}"))
                 .spawn(move || {
                     let watch = watch;
-                    let ended = NodeThread::new(id, make()?, shared, clock, &options, probe).run();
+                    let ended =
+                        NodeThread::new(id, factory()?, shared, clock, &options, probe).run();
                     ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
             match spawned {
@@ -278,17 +199,17 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         })
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn nodes(&self) -> u16 {
         self.inboxes.len() as u16
     }
 
-    /// The clock by which nodes, and records of attempts, tell the time.
+    /// The clock of the nodes and of the records of attempts.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// A new client. Give each thread that makes calls its own.
+    /// Makes a new client. Each thread that makes calls needs its own.
     ///
     /// # Panics
     /// After a million clients.
@@ -315,7 +236,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         )
     }
 
-    /// Has each node look at itself between two steps, and gathers what it says.
+    /// Runs `look` at each node between two steps, and collects the results in the nodes' order.
     ///
     /// # Errors
     /// When a node's thread has panicked.
@@ -324,17 +245,17 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         T: Send + 'static,
         F: Fn(&Node<P>) -> T + Clone + Send + 'static,
     {
-        self.ask(|answer| {
+        self.request(|reply| {
             let look = look.clone();
             Envelope::Inspect(Box::new(move |node: &mut Node<P>| {
-                // Whoever asked may have gone.
-                let _ = answer.send(look(node));
+                // The receiver is gone if another node has failed.
+                let _ = reply.send(look(node));
             }))
         })
     }
 
-    /// Takes a sample of what each node is at every so often, until the profiler is stopped. All
-    /// samples are of an idle node unless the cluster was started as
+    /// Samples the activity of each node at this interval, until the profiler is stopped. Every sample
+    /// is [`Idle`](anabranch_types::Activity::Idle) unless the cluster was started as
     /// [`profiled`](ClusterOptions::profiled).
     ///
     /// # Errors
@@ -343,18 +264,19 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         Profiler::start(self.probes.clone(), every).map_err(ClusterError::Thread)
     }
 
-    fn ask<T: Send + 'static>(
+    /// Sends a request to each node and waits for all replies.
+    fn request<T: Send + 'static>(
         &self,
-        question: impl Fn(std::sync::mpsc::SyncSender<T>) -> Envelope<P>,
+        request: impl Fn(std::sync::mpsc::SyncSender<T>) -> Envelope<P>,
     ) -> Result<Vec<T>, ClusterError> {
         self.inboxes
             .iter()
             .map(|inbox| {
-                let (answer, answers) = sync_channel(1);
-                inbox.put(question(answer));
+                let (sender, receiver) = sync_channel(1);
+                inbox.put(request(sender));
                 loop {
-                    if let Ok(answer) = answers.recv_timeout(Duration::from_millis(100)) {
-                        return Ok(answer);
+                    if let Ok(reply) = receiver.recv_timeout(Duration::from_millis(100)) {
+                        return Ok(reply);
                     }
                     if let Some(reason) = self.health.failure() {
                         return Err(ClusterError::Failed(reason.to_owned()));
@@ -364,21 +286,21 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             .collect()
     }
 
-    /// Waits until no call is under way and no message travels, then ends the threads. Clients that
-    /// go on submitting keep it waiting.
+    /// Waits until no call and no message is in flight, then ends the threads. A client that goes on
+    /// submitting keeps it waiting.
     ///
     /// # Errors
     /// When a node's thread has panicked.
     pub fn stop(self) -> Result<Stopped<P>, ClusterError> {
         let mut before = None;
         loop {
-            let reports: Vec<Report> = self.ask(Envelope::Report)?;
+            let reports: Vec<Report> = self.request(Envelope::Report)?;
             let sum = reports.iter().fold(Report::default(), |sum, one| Report {
                 calls: sum.calls + one.calls,
                 sent: sum.sent + one.sent,
                 received: sum.received + one.received,
             });
-            // Twice the same, so that nothing was sent while the nodes were asked one by one.
+            // Two equal sums: nothing was sent while the nodes reported one by one.
             if sum.calls == 0 && sum.sent == sum.received && before == Some(sum) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! A data folder: one folder a node, and what cluster it belongs to.
+//! A data folder: a folder for each node, and a file that names the cluster it belongs to.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,11 @@ use anabranch_types::NodeId;
 
 use crate::files::FileDisk;
 
-/// The file that says what cluster the folder belongs to.
+/// The file that describes the cluster to which the folder belongs.
 const CLUSTER: &str = "cluster";
 
-/// The same file, until every node has its first checkpoint: what lies beside it may be removed.
+/// The same file until every node has its first checkpoint; until then the rest of the folder may be
+/// removed.
 const PARTIAL: &str = "cluster.partial";
 
 /// A data folder.
@@ -25,15 +26,15 @@ pub struct DataFolder {
 #[non_exhaustive]
 pub enum DataError {
     /// It holds another cluster's data.
-    Other {
+    OtherCluster {
         /// The folder.
         path: PathBuf,
-        /// What it holds.
-        holds: String,
-        /// What was asked for.
-        wanted: String,
+        /// The description that it holds.
+        found: String,
+        /// The description of the cluster that opens it.
+        expected: String,
     },
-    /// It holds files, and nothing says that they are a cluster's.
+    /// It holds files, but no description of a cluster.
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -44,7 +45,7 @@ pub enum DataError {
     Refused {
         /// The folder.
         path: PathBuf,
-        /// Its words.
+        /// Its error message.
         reason: String,
     },
 }
@@ -52,18 +53,18 @@ pub enum DataError {
 impl std::fmt::Display for DataError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            DataError::Other {
+            DataError::OtherCluster {
                 path,
-                holds,
-                wanted,
+                found,
+                expected,
             } => write!(
                 f,
-                "{} holds the data of another cluster: {holds}, not {wanted}",
+                "{} holds the data of another cluster: {found}, not {expected}",
                 path.display()
             ),
             DataError::Foreign { path, file } => write!(
                 f,
-                "{} holds {file} and no file \"{CLUSTER}\" that says whose data it is; \
+                "{} holds {file} but no file \"{CLUSTER}\" that describes a cluster: \
                  name an empty or a new folder",
                 path.display()
             ),
@@ -77,8 +78,8 @@ impl std::fmt::Display for DataError {
 impl std::error::Error for DataError {}
 
 impl DataFolder {
-    /// Opens a folder for the cluster that `description`, one line, describes: what must be the
-    /// same when it is opened again.
+    /// Opens a folder for a cluster. `description`, one line, lists what must be the same when the
+    /// folder is opened again.
     ///
     /// # Errors
     /// When it holds another cluster's data, or the operating system refuses.
@@ -90,12 +91,12 @@ impl DataFolder {
         std::fs::create_dir_all(path).map_err(refused)?;
         let file = path.join(CLUSTER);
         let is_new = match std::fs::read_to_string(&file) {
-            Ok(holds) if holds.trim_end() == description => false,
-            Ok(holds) => {
-                return Err(DataError::Other {
+            Ok(found) if found.trim_end() == description => false,
+            Ok(found) => {
+                return Err(DataError::OtherCluster {
                     path: path.to_owned(),
-                    holds: holds.trim_end().to_owned(),
-                    wanted: description.to_owned(),
+                    found: found.trim_end().to_owned(),
+                    expected: description.to_owned(),
                 });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
@@ -111,8 +112,8 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Marks an empty folder, or one that an unfinished start has left behind, as about to hold a
-    /// cluster's data.
+    /// Marks a folder that is empty, or left behind by an unfinished start, as about to hold a cluster's
+    /// data.
     fn begin(&self, description: &str) -> Result<(), DataError> {
         let refused = |error| self.refused(error);
         let partial = self.path.join(PARTIAL);
@@ -140,13 +141,13 @@ impl DataFolder {
         }
     }
 
-    /// Whether no cluster has been here, or none that came so far as to hold all its data.
+    /// Whether the folder does not hold a complete cluster yet.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Every node has its first checkpoint: from now on the folder holds this cluster's data, if
-    /// it did not before.
+    /// Marks the folder as holding this cluster's data. Called once every node has its first checkpoint;
+    /// does nothing if the folder is marked already.
     ///
     /// # Errors
     /// When the operating system refuses.
@@ -161,10 +162,11 @@ impl DataFolder {
         rename().map_err(|error| self.refused(error))
     }
 
-    /// A node's part. In a new folder, what an earlier start has left unfinished is removed.
+    /// Opens a node's folder. In a new data folder, files of an unfinished start are removed.
     ///
     /// # Errors
-    /// When the operating system refuses, another process has it, or it should be there and is not.
+    /// When the operating system refuses, another process has locked the folder, or a folder that held
+    /// a node's data is missing.
     pub fn disk(&self, node: NodeId) -> Result<FileDisk, MediaError> {
         use anabranch_storage::media::Media;
         let path = self.path.join(format!("node-{}", node.0));
@@ -172,7 +174,7 @@ impl DataFolder {
             return Err(MediaError::Failed {
                 operation: "find",
                 file: path.display().to_string(),
-                reason: "it held a node's data; put it back, or name a new folder".to_owned(),
+                reason: "it held a node's data: put it back, or name a new folder".to_owned(),
             });
         }
         let mut disk = FileDisk::open(&path)?;
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_lost_is_not_made_anew() {
+    fn a_missing_node_folder_is_not_created_anew() {
         let scratch = claimed("lost");
         let open = || DataFolder::open(&scratch.0, "a cluster").unwrap();
         assert!(!open().is_new());
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_nobody_knows_whom_are_left_alone() {
+    fn files_of_unknown_origin_are_left_alone() {
         let scratch = claimed("foreign");
         std::fs::remove_file(scratch.0.join(CLUSTER)).unwrap();
         let error = DataFolder::open(&scratch.0, "a cluster").unwrap_err();
@@ -238,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_was_cut_off_is_begun_again() {
+    fn an_interrupted_start_is_begun_again() {
         let scratch = Scratch::new("partial");
         let folder = DataFolder::open(&scratch.0, "a cluster").unwrap();
         folder.disk(NodeId(0)).unwrap();
         assert!(DataFolder::open(&scratch.0, "a cluster").unwrap().is_new());
         let other = claimed("other");
         let error = DataFolder::open(&other.0, "another cluster").unwrap_err();
-        assert!(matches!(error, DataError::Other { .. }), "{error}");
+        assert!(matches!(error, DataError::OtherCluster { .. }), "{error}");
     }
 }

@@ -1,11 +1,10 @@
 //! A folder of files as a log's disk.
 //!
-//! What [`Media`] promises is made of what file systems give: `fsync` of a file for its bytes,
-//! `fsync` of its folder for its name. An appended file stays open. One process has a folder at a
-//! time: another is refused by a lock that the operating system lets go of however the process ends.
+//! [`Media`] is implemented with `fsync`: of a file for its bytes, of its folder for its name. Files
+//! that are appended to stay open. A lock admits one process to a folder at a time; the operating system
+//! releases it however the process ends.
 //!
-//! Unlike the simulated disk this one can fail in ways that are not its own: an error of the
-//! operating system is passed on with its words, and stops the node.
+//! An error of the operating system is passed on with its message, and stops the node.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -14,25 +13,25 @@ use std::path::{Path, PathBuf};
 
 use anabranch_storage::media::{Media, MediaError};
 
-/// What keeps other processes out.
+/// The file whose lock keeps other processes out.
 const LOCK: &str = "lock";
 
-/// A folder. See the module.
+/// A folder of files that implements [`Media`].
 #[derive(Debug)]
 pub struct FileDisk {
     folder: PathBuf,
     /// Files that were appended to.
     open: BTreeMap<String, File>,
-    /// Names have changed since the folder was synced.
+    /// Whether names have changed since the folder was synced.
     names_changed: bool,
     _lock: File,
 }
 
 impl FileDisk {
-    /// Takes a folder, and makes it if there is none.
+    /// Opens and locks a folder; creates it if there is none.
     ///
     /// # Errors
-    /// When the operating system refuses, or another process has it.
+    /// When the operating system refuses, or another process has locked the folder.
     pub fn open(folder: &Path) -> Result<FileDisk, MediaError> {
         let failed = |error: std::io::Error| failed("open", &folder.display().to_string(), &error);
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -46,9 +45,9 @@ impl FileDisk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(MediaError::Failed {
-                    operation: "take",
+                    operation: "lock",
                     file: folder.display().to_string(),
-                    reason: "another process has it".to_owned(),
+                    reason: "another process has locked it".to_owned(),
                 });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),

@@ -1,14 +1,13 @@
-//! The queue that a thread sleeps on.
+//! The queue on which a thread sleeps.
 //!
-//! Many threads put things in, one takes everything out at once. Putting wakes the owner only if it
+//! Many threads put items in; one takes all of them out at once. An item wakes the owner only if it
 //! sleeps, so that a busy thread is never interrupted and takes its input in batches.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A queue with one reader. It holds what is put into it: what bounds it is that clients may have
-/// only so many calls under way (see [`crate::ClusterOptions::calls_max`]), and each call only so
-/// many messages.
+/// A queue with one reader and no limit of its own. The limits on calls in flight
+/// ([`crate::ClusterOptions::calls_max`]) and on messages of a call bound its length.
 #[derive(Debug)]
 pub struct Inbox<T> {
     state: Mutex<State<T>>,

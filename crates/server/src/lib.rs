@@ -1,24 +1,27 @@
-//! The only threads, clocks and sockets of the house.
+//! Drives nodes with real threads, clocks and files: the embedded cluster, whose nodes are threads of
+//! one process, connected by queues. Everything below this crate is deterministic and has none of these.
 //!
-//! So far it has the embedded cluster: nodes as threads of one process, joined by queues.
-//!
-//! * [`cluster`]: starts the threads, hands out clients, stops.
-//! * [`inbox`]: the queue that a thread sleeps on.
-//! * [`profile`]: where nodes spend their time.
-//! * `thread`: the loop of one node's thread.
-//! * [`files`], [`data`]: where durable nodes keep their logs.
+//! * [`cluster`]: starts the threads, makes clients, stops. [`options`]: its settings.
+//! * [`client`]: submits calls and takes outcomes.
+//! * `thread`: the loop of one node's thread. `health`: whether all threads are alive.
+//! * [`inbox`]: the queue on which a thread sleeps.
+//! * [`profile`]: samples of where nodes spend their time.
+//! * [`files`], [`data`]: folders in which durable nodes keep their logs.
 
 pub mod client;
 pub mod cluster;
 pub mod data;
 pub mod files;
+mod health;
 pub mod inbox;
+pub mod options;
 pub mod profile;
 mod thread;
 
 pub use client::{Client, SubmitError};
-pub use cluster::{Cluster, ClusterOptions, Stopped};
+pub use cluster::{Cluster, Stopped};
 pub use data::{DataError, DataFolder};
 pub use files::FileDisk;
+pub use options::ClusterOptions;
 pub use profile::{Profile, Profiler};
 pub use thread::{Clock, EndedAttempt};

@@ -1,4 +1,4 @@
-//! Where nodes spend their time: samples taken from outside, while they run at full speed.
+//! Where nodes spend their time, sampled from another thread while they run at full speed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_types::{Activity, ActivityProbe};
 
-/// How often nodes were seen at what.
+/// How often nodes were sampled in each activity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Samples by activity, those of all nodes together.
@@ -16,8 +16,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of the samples in which a node was not idle, the share (0 to 1) in which it was at this; 0
-    /// where there is none.
+    /// The share (0 to 1) of this activity in the samples that are not idle; 0 if there are none.
     pub fn share(&self, activity: Activity) -> f64 {
         let count = |of: &Activity| self.samples.get(of).copied().unwrap_or(0);
         let busy: u64 = Activity::ALL
@@ -37,10 +36,10 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Looks at these probes every so often, from a thread of its own.
+    /// Samples these probes at this interval, from a thread of its own.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When the operating system gives no thread.
     pub fn start(probes: Vec<ActivityProbe>, every: Duration) -> Result<Profiler, std::io::Error> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
@@ -59,7 +58,7 @@ impl Profiler {
         Ok(Profiler { stopping, thread })
     }
 
-    /// Ends it, and returns what it has seen.
+    /// Ends the thread and returns its samples.
     pub fn stop(self) -> Profile {
         self.stopping.store(true, Ordering::Relaxed);
         // It does nothing that could panic.
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profiler_sees_what_a_node_says() {
+    fn a_profiler_samples_what_a_probe_records() {
         let probe = ActivityProbe::enabled();
         probe.enter(Activity::Procedure);
         let profiler = Profiler::start(vec![probe], Duration::from_micros(50)).unwrap();

@@ -1,8 +1,8 @@
-//! The loop of one node's thread: take everything that has come, step the node through it, begin
-//! some of the calls that wait, send everything that follows, sleep.
+//! The loop of one node's thread: take all input, step the node through it, begin some of the waiting
+//! calls, send the output, sleep.
 //!
-//! Messages go before calls. They are of transactions that have begun, somewhere: to finish these
-//! first keeps few open at a time, and what they need in the processor's caches.
+//! Messages go before calls. A message belongs to a transaction that has begun: to finish these first
+//! keeps few transactions open, and their data in the processor's caches.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,14 +16,14 @@ use anabranch_protocol::{Durable, Protocol};
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
-use crate::cluster::ClusterOptions;
 use crate::files::FileDisk;
 use crate::inbox::Inbox;
+use crate::options::ClusterOptions;
 
 /// Something to do with a node, between two steps.
 pub(crate) type Look<P> = Box<dyn FnOnce(&mut Node<P>) + Send>;
 
-/// What a node's thread is sent.
+/// What a node's thread receives.
 pub(crate) enum Envelope<P: Protocol> {
     /// Messages from another node, not to be looked at before `due`.
     Messages {
@@ -40,14 +40,14 @@ pub(crate) enum Envelope<P: Protocol> {
     },
     /// Something to do with the node, between two steps.
     Inspect(Look<P>),
-    /// Tell how busy the node is.
+    /// A request to report how busy the node is.
     Report(SyncSender<Report>),
     /// End.
     Halt,
 }
 
-/// How busy a node is. A cluster stands still when no node has calls and every message that was
-/// sent has been received.
+/// How busy a node is. A cluster is idle when no node has calls and every message that was sent has
+/// been received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub calls: usize,
@@ -58,14 +58,13 @@ pub(crate) struct Report {
 /// An attempt that a node has recorded ([`anabranch_engine::NodeOptions::records`]).
 #[derive(Clone, Debug)]
 pub struct EndedAttempt {
-    /// What the node tells of it; times are the cluster's ([`crate::Cluster::clock`]), taken before
-    /// the step in question.
+    /// The node's record. Its times are of [`crate::Cluster::clock`], read before the step in question.
     pub record: AttemptRecord,
-    /// A time of the cluster's clock between its end and the moment when its client could know.
+    /// A time of that clock between the attempt's end and the moment when its client could learn of it.
     pub ended: Ticks,
 }
 
-/// What is left of a node's thread.
+/// What a node's thread returns.
 pub(crate) struct Ended<P> {
     pub protocol: P,
     /// In the order in which they ended.
@@ -94,50 +93,49 @@ impl Clock {
     }
 }
 
-/// Messages that travel: a heap by time of arrival, ties in order of sending.
-struct Travelling<M> {
+/// Messages in flight: a heap by time of arrival, ties in order of sending.
+struct InFlight<M> {
     due: Instant,
     order: u64,
     from: NodeId,
     messages: Vec<M>,
 }
 
-impl<M> PartialEq for Travelling<M> {
+impl<M> PartialEq for InFlight<M> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<M> Eq for Travelling<M> {}
+impl<M> Eq for InFlight<M> {}
 
-impl<M> PartialOrd for Travelling<M> {
+impl<M> PartialOrd for InFlight<M> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<M> Ord for Travelling<M> {
+impl<M> Ord for InFlight<M> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.due, self.order).cmp(&(other.due, other.order))
     }
 }
 
-/// What a thread drives: a node, with or without a log.
+/// A node, with or without a log, as its thread drives it.
 pub(crate) trait Driven<P: Protocol> {
-    /// What [`ClusterOptions::calls_a_turn_max`] is where it is not set; `None` for all that have
-    /// come.
+    /// The default of [`ClusterOptions::calls_a_turn_max`]; `None` for all that have arrived.
     const CALLS_A_TURN_MAX: Option<NonZeroUsize>;
 
-    /// Takes one input. What follows from it may be in `out` only after [`Driven::flush`].
+    /// Takes one input. Its output may be in `out` only after [`Driven::flush`].
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>);
 
-    /// Ends a batch: everything that may leave is in `out`.
+    /// Ends a batch: puts all output that may be sent into `out`.
     fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError>;
 
-    /// The node, to look at between two steps.
+    /// The node itself, between two steps.
     fn node(&mut self) -> &mut Node<P>;
 
-    /// Gives up the node for its protocol.
+    /// Turns the node into its protocol.
     fn into_protocol(self) -> P;
 }
 
@@ -162,8 +160,8 @@ impl<P: Protocol> Driven<P> for Node<P> {
     }
 }
 
-/// One sync makes durable what all inputs of a batch have come to; what arrives while it lasts is
-/// the next batch. A sync costs more than any number of open calls: all that have come are begun.
+/// One sync makes the records of a whole batch durable; what arrives meanwhile is the next batch. A
+/// sync costs more than any number of open calls: all calls that have arrived are begun.
 impl<P: Durable> Driven<P> for DurableNode<P, FileDisk> {
     const CALLS_A_TURN_MAX: Option<NonZeroUsize> = None;
 
@@ -196,20 +194,20 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     pub inboxes: Arc<[Inbox<Envelope<P>>]>,
     pub clock: Clock,
     pub delay: Duration,
-    /// The most calls that are begun in a turn; `None` for all that have come.
+    /// The most calls that are begun in a turn; `None` for all that have arrived.
     calls_a_turn_max: Option<NonZeroUsize>,
     outcomes_at_once: usize,
-    /// Outcomes for each client, by its number.
+    /// The clients, by number.
     clients: Vec<Option<ClientEnd>>,
-    /// How many of them are not handed over yet.
+    /// Outcomes that are not handed over to clients yet.
     outcomes: usize,
-    /// Calls that have come and are not begun, in order.
+    /// Calls that have arrived and are not begun, in order.
     calls: VecDeque<Call>,
-    travelling: BinaryHeap<Reverse<Travelling<P::Message>>>,
+    in_flight: BinaryHeap<Reverse<InFlight<P::Message>>>,
     order: u64,
     out: NodeOutbox<P::Message>,
     outgoing: Vec<Vec<P::Message>>,
-    /// Those that have ended, if the node records them.
+    /// Attempts that have ended, if the node records them.
     attempts: Vec<EndedAttempt>,
     sent: u64,
     received: u64,
@@ -245,7 +243,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             clients: Vec::new(),
             outcomes: 0,
             calls: VecDeque::new(),
-            travelling: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
             order: 0,
             out: NodeOutbox::default(),
             outgoing,
@@ -256,11 +254,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         }
     }
 
-    /// Runs until told to halt; gives up the node for its protocol, since a node cannot
-    /// leave its thread.
+    /// Runs until [`Envelope::Halt`]. Returns the node's protocol, since a node cannot leave its thread.
     ///
     /// # Errors
-    /// When its log has failed: nothing that it has not made durable has been said.
+    /// When the node's log has failed. No output was sent whose records are not durable.
     pub(crate) fn run(mut self) -> Result<Ended<P>, LogError> {
         let inboxes = Arc::clone(&self.inboxes);
         let inbox = &inboxes[self.id.index()];
@@ -277,7 +274,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     });
                 }
             }
-            self.arrive();
+            self.receive_due();
             self.begin_calls(self.received > received_before);
             let now = self.clock.now();
             if self.node.node().next_alarm().is_some_and(|at| at <= now) {
@@ -294,7 +291,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         }
     }
 
-    /// Handles one envelope; true when the thread has to end.
+    /// Handles one envelope; returns whether the thread has to end.
     fn open(&mut self, envelope: Envelope<P>) -> bool {
         match envelope {
             Envelope::Messages {
@@ -309,7 +306,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             } => {
                 self.order += 1;
                 let order = self.order;
-                self.travelling.push(Reverse(Travelling {
+                self.in_flight.push(Reverse(InFlight {
                     due,
                     order,
                     from,
@@ -336,7 +333,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             }
             Envelope::Inspect(look) => look(self.node.node()),
             Envelope::Report(report) => {
-                // Whoever asked may have gone.
+                // The receiver is gone if another node has failed.
                 let _ = report.send(Report {
                     calls: self.node.node().calls() + self.calls.len(),
                     sent: self.sent,
@@ -348,9 +345,9 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         false
     }
 
-    /// Begins calls that wait: some, or if messages have come and more may be on their way, one, so
-    /// that no stream of them keeps calls out. What is open at a time is then what covers the way
-    /// of messages, be it short or long.
+    /// Begins some of the waiting calls. If messages have arrived, more may follow: then it begins one
+    /// call, so that no stream of messages starves the calls. Enough transactions are then open to cover
+    /// the delay of messages, be it short or long.
     fn begin_calls(&mut self, has_received: bool) {
         let most = match self.calls_a_turn_max {
             None => self.calls.len(),
@@ -372,20 +369,20 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         }
     }
 
-    /// Receives what has arrived by now.
-    fn arrive(&mut self) {
-        if self.travelling.is_empty() {
+    /// Receives the messages whose delay is over.
+    fn receive_due(&mut self) {
+        if self.in_flight.is_empty() {
             return;
         }
         let now = Instant::now();
-        while self.travelling.peek().is_some_and(|next| next.0.due <= now) {
-            if let Some(Reverse(next)) = self.travelling.pop() {
+        while self.in_flight.peek().is_some_and(|next| next.0.due <= now) {
+            if let Some(Reverse(next)) = self.in_flight.pop() {
                 self.receive(next.from, next.messages);
             }
         }
     }
 
-    /// Sends everything that the steps of this batch have produced: one envelope a destination.
+    /// Sends all output of this batch, in one envelope for each destination.
     fn flush(&mut self) {
         for (to, message) in self.out.messages.drain(..) {
             self.outgoing[to.index()].push(message);
@@ -423,9 +420,9 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         }
     }
 
-    /// When there will be something to do even if nothing comes.
+    /// The time of the next arrival or alarm.
     fn next_due(&mut self) -> Option<Instant> {
-        let arrival = self.travelling.peek().map(|next| next.0.due);
+        let arrival = self.in_flight.peek().map(|next| next.0.due);
         let alarm = self
             .node
             .node()
@@ -449,11 +446,11 @@ mod tests {
 
     type Message = <RampNode as Protocol>::Message;
 
-    /// Counts the calls that are begun, and answers each at once.
+    /// Counts the calls that are begun, and completes each at once.
     struct Counting<const CALLS_A_TURN: usize>(usize);
 
-    /// A turn is dear.
-    const DEAR: usize = 0;
+    /// For a node whose turns are expensive.
+    const EXPENSIVE: usize = 0;
 
     impl<const CALLS_A_TURN: usize> Driven<RampNode> for Counting<CALLS_A_TURN> {
         const CALLS_A_TURN_MAX: Option<NonZeroUsize> = NonZeroUsize::new(CALLS_A_TURN);
@@ -475,17 +472,17 @@ mod tests {
         }
 
         fn node(&mut self) -> &mut Node<RampNode> {
-            unreachable!("nobody looks at it")
+            unreachable!("no test inspects it")
         }
 
         fn into_protocol(self) -> RampNode {
-            unreachable!("nobody stops it")
+            unreachable!("no test stops it")
         }
     }
 
     type Thread<const CALLS_A_TURN: usize> = NodeThread<RampNode, Counting<CALLS_A_TURN>>;
 
-    /// A thread to which so many calls of a client have come, and the client's inbox.
+    /// A thread with so many waiting calls of one client, and the client's inbox.
     fn with_calls<const CALLS_A_TURN: usize>(
         count: u64,
         options: &ClusterOptions,
@@ -521,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_wait_for_messages_and_none_for_ever() {
+    fn messages_go_before_calls_and_starve_none() {
         let (mut thread, _) = with_calls::<3>(10, &ClusterOptions::default());
         let begun = [true, true, false, false, false, false].map(|has_received| {
             thread.begin_calls(has_received);
@@ -532,26 +529,26 @@ mod tests {
 
     /// A durable node would sync for each turn.
     #[test]
-    fn where_turns_are_dear_all_calls_that_have_come_are_begun() {
-        let (mut thread, _) = with_calls::<DEAR>(10, &ClusterOptions::default());
+    fn where_turns_are_expensive_all_waiting_calls_are_begun() {
+        let (mut thread, _) = with_calls::<EXPENSIVE>(10, &ClusterOptions::default());
         thread.begin_calls(true);
         assert_eq!(thread.node.0, 10);
     }
 
     #[test]
-    fn what_is_set_holds_for_any_node() {
+    fn a_limit_that_is_set_holds_for_any_node() {
         fn begun<const CALLS_A_TURN: usize>() -> usize {
             let (mut thread, _) = with_calls::<CALLS_A_TURN>(10, &calls_a_turn(4));
             thread.begin_calls(false);
             thread.node.0
         }
-        assert_eq!([begun::<DEAR>(), begun::<3>(), begun::<9>()], [4; 3]);
+        assert_eq!([begun::<EXPENSIVE>(), begun::<3>(), begun::<9>()], [4; 3]);
     }
 
     #[test]
-    fn outcomes_wait_for_each_other_while_calls_wait() {
+    fn outcomes_are_collected_while_calls_wait() {
         let at_once = |options: &ClusterOptions| {
-            let (mut thread, inbox) = with_calls::<DEAR>(50, options);
+            let (mut thread, inbox) = with_calls::<EXPENSIVE>(50, options);
             [(); 5].map(|()| {
                 let mut taken = Vec::new();
                 thread.begin_calls(false);

@@ -85,7 +85,7 @@ fn ids<const N: usize>(ids: [i64; N]) -> Arc<[Value]> {
 /// Takes outcomes until no call is under way.
 fn drain(client: &mut Client<RampNode>) -> Vec<Outcome> {
     let (mut all, mut taken) = (Vec::new(), Vec::new());
-    while client.under_way() > 0 {
+    while client.in_flight() > 0 {
         let until = Instant::now() + Duration::from_secs(3_600);
         client.take(until, &mut taken).expect("no node panics");
         all.append(&mut taken);
@@ -285,7 +285,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
     let full = SubmitError::TooManyCalls { calls_max: 8 };
     assert_eq!(submit(&mut client, 8), Err(full.clone()));
     assert!(full.to_string().contains("8 calls under way"), "{full}");
-    assert_eq!(client.under_way(), 8, "a refused call is none");
+    assert_eq!(client.in_flight(), 8, "a refused call is none");
     assert_eq!(drain(&mut client).len(), 8);
     // However much there is to do, no more is ever queued at the nodes.
     let (mut done, mut taken, mut next) = (0, Vec::new(), 0);
@@ -299,7 +299,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
             .expect("no node panics")
             .into_iter()
             .sum();
-        assert!(queued <= 8 && client.under_way() <= 8, "{queued} calls");
+        assert!(queued <= 8 && client.in_flight() <= 8, "{queued} calls");
         let until = Instant::now() + Duration::from_secs(3_600);
         client.take(until, &mut taken).expect("no node panics");
         done += taken.len();

@@ -1,20 +1,23 @@
-//! What people would rather look at: charts as SVG and PNG, and a report of a paper's figures
-//! beside ours as one HTML page, a table for the terminal, and JSON.
+//! Reports that set a paper's figures beside ours: charts as SVG and PNG, one HTML page, a table for
+//! the terminal, and JSON.
 //!
 //! Every number on a page says where it comes from ([`Origin`]): measured on this machine,
 //! simulated with a named calibration, drawn from a distribution, computed from a formula, or published
 //! in a paper.
 //!
 //! * [`chart`]: lines over two axes.
-//! * [`report`]: sections of text, charts and comparisons, and how they are written to a folder.
+//! * [`report`]: sections of text, charts and comparisons.
+//! * [`output`]: the report as text, as JSON, and as a folder of files.
 //! * `page`: the report as HTML.
 
 pub mod chart;
+pub mod output;
 mod page;
 pub mod report;
 
 pub use chart::{Axis, Chart, ChartError, Level, Scale, Series, Tone};
-pub use report::{Comparison, Report, ReportError, RunLine, Section, Target};
+pub use output::ReportError;
+pub use report::{Comparison, Report, RunLine, Section, Target};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
