@@ -1,4 +1,4 @@
-//! SQL files to a planned application.
+//! Turns SQL files into a planned application.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,36 @@ use anabranch_sql::diagnostic::{self, Diagnostic};
 use anabranch_sql::script::{ClientTransaction, Script};
 use anabranch_sql::source::SourceFile;
 
-/// Why an application cannot be had from files.
+/// Why files do not give an application.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ApplicationError {
     /// A file cannot be read.
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// A file is not UTF-8; the byte at which that shows.
+    /// A file is not UTF-8.
     NotText {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The first byte that is not.
         offset: usize,
     },
     /// A file is longer than is permitted.
     TooLong {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
-        /// What is permitted.
+        /// The longest that is permitted, in bytes.
         bytes_max: u64,
     },
     /// A folder holds no `.sql` file.
     NoFiles(PathBuf),
-    /// The SQL is wrong, or is not supported: rendered for people, with file, line and caret.
+    /// The SQL is wrong or not supported: rendered diagnostics, with file, line and caret.
     Diagnostics(String),
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Display for ApplicationError {
 
 impl std::error::Error for ApplicationError {}
 
-/// The longest file that is read where nobody says otherwise, in bytes.
+/// The default of the longest file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 16_000_000;
 
 /// Reads files, and the `.sql` files of folders: `schema.sql` first, then the others by name.
@@ -88,7 +88,7 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationErr
     read_sources_up_to(paths, FILE_BYTES_MAX)
 }
 
-/// The same, up to so many bytes in each file.
+/// Like [`read_sources`], with a limit of `bytes_max` bytes for each file.
 ///
 /// # Errors
 /// When one cannot be read, is not text, or is longer.
@@ -98,7 +98,7 @@ pub fn read_sources_up_to(
 ) -> Result<Vec<SourceFile>, ApplicationError> {
     let mut files = Vec::new();
     let mut read: BTreeSet<PathBuf> = BTreeSet::new();
-    // A file that is given twice, or in a folder and by itself, is one.
+    // A file that is given twice, or by itself and in a folder, is read once.
     let mut is_new = |path: &Path| match path.canonicalize() {
         Ok(whole) => read.insert(whole),
         Err(_) => true,
@@ -121,8 +121,8 @@ pub fn read_sources_up_to(
     Ok(files)
 }
 
-/// What files of one folder are read by, the least first: `schema.sql`, then by their names, in which numbers are what
-/// they count, so that migrations follow one another (`2_users.sql` before `10_posts.sql`).
+/// The sort key by which files of one folder are read: `schema.sql` first, then by name. Numbers in names compare as
+/// numbers, so that migrations are in order (`2_users.sql` before `10_posts.sql`).
 pub fn reading_order(file: &Path) -> impl Ord + use<> {
     let parts = file.iter().map(|part| pieces(&part.to_string_lossy()));
     (
@@ -132,10 +132,10 @@ pub fn reading_order(file: &Path) -> impl Ord + use<> {
     )
 }
 
-/// A stretch of a name, as it is ordered.
+/// A part of a file name, as it is ordered.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Piece {
-    /// Digits without the zeros before them; the more there are the greater is the number.
+    /// The number of digits, and the digits, without leading zeros.
     Number(usize, String),
     Text(String),
 }
@@ -199,31 +199,31 @@ fn read_source(path: &Path, bytes_max: u64) -> Result<SourceFile, ApplicationErr
 /// Parses, binds and compiles files.
 ///
 /// # Errors
-/// Diagnostics, rendered.
+/// Rendered diagnostics.
 pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> {
     let failed = rendering(&files);
     let catalog = anabranch_sql::catalog::load(files).map_err(&failed)?;
     Application::compile(catalog).map_err(&failed)
 }
 
-/// What is wrong with files, rendered.
+/// Renders diagnostics of these files as an error.
 #[must_use]
 pub fn refused(files: &[SourceFile], problems: Vec<Diagnostic>) -> ApplicationError {
     rendering(files)(problems)
 }
 
-/// Reads files as clients keep them: what is not understood is left out and told.
+/// Reads files as applications keep them. Statements that are not supported are skipped and reported.
 ///
 /// # Errors
-/// Diagnostics, rendered, where nothing is left.
+/// Rendered diagnostics, when every statement is skipped.
 pub fn read_script(files: Vec<SourceFile>) -> Result<Script, ApplicationError> {
     read_script_with(files, Vec::new(), Vec::new())
 }
 
-/// The same with what programs run; see [`anabranch_sql::script::read_with`].
+/// Like [`read_script`], with the SQL that programs run; see [`anabranch_sql::script::read_with`].
 ///
 /// # Errors
-/// As [`read_script`].
+/// As for [`read_script`].
 pub fn read_script_with(
     files: Vec<SourceFile>,
     programs: Vec<SourceFile>,
@@ -234,7 +234,7 @@ pub fn read_script_with(
     anabranch_sql::script::read_with(files, programs, clients).map_err(failed)
 }
 
-/// How diagnostics in these files are told.
+/// Makes an error of diagnostics in these files.
 fn rendering(files: &[SourceFile]) -> impl Fn(Vec<Diagnostic>) -> ApplicationError + use<> {
     let kept = files.to_vec();
     move |mut found: Vec<Diagnostic>| {
@@ -245,8 +245,7 @@ fn rendering(files: &[SourceFile]) -> impl Fn(Vec<Diagnostic>) -> ApplicationErr
     }
 }
 
-/// Where one file alone was given and it uses a relation that is not there, another may declare it.
-/// That is said once.
+/// Adds a hint, once, if a single file uses a relation that it does not declare: another file may declare it.
 fn suggest_more_files(found: &mut [Diagnostic]) {
     let missing = |d: &&mut Diagnostic| d.code == "42P01" && d.message.starts_with("relation ");
     if let Some(diagnostic) = found.iter_mut().find(missing) {
@@ -266,10 +265,10 @@ pub fn analyze(application: &Application, guarantee: Guarantee) -> Plan {
     )
 }
 
-/// Files to a planned application for a cluster of `partitions`.
+/// Compiles and analyses files for a cluster of `partitions`.
 ///
 /// # Errors
-/// Diagnostics, rendered.
+/// Rendered diagnostics.
 pub fn plan(
     files: Vec<SourceFile>,
     partitions: u16,
@@ -284,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn migrations_follow_one_another_by_their_numbers() {
+    fn migrations_are_in_the_order_of_their_numbers() {
         let mut files: Vec<&str> = vec![
             "db/10_last.sql",
             "db/2_more.sql",

@@ -1,9 +1,9 @@
-//! How long the analyser takes: a made-up application of so many statements is read and analysed, and one
-//! more type is added to TPC-C.
+//! Measures how long the analyser takes for a generated application of so many statements, and for one more
+//! transaction type of TPC-C.
 //!
-//! A made-up application is no real one. It has what makes real ones long to analyse: a table for every
-//! forty statements, foreign keys, unique names, bounds, rows found by their key and by others' keys,
-//! types that share tables, and types that are free.
+//! A generated application has the parts of real ones that take time to analyse: a table for every forty
+//! statements, foreign keys, unique names, bounds, rows found by their own key and by other tables' keys,
+//! types that share tables, and types that conflict with no other.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use anabranch_sql::script;
 use anabranch_sql::source::SourceFile;
 use anabranch_types::SplitMix64;
 
-/// Statements of a procedure.
+/// Statements in a procedure.
 const STATEMENTS_EACH: usize = 3;
 /// Statements for each table.
 const STATEMENTS_A_TABLE: usize = 40;
-/// One of so many tables is a log: rows are only added.
+/// One of so many tables is a log, whose rows are only added.
 const LOG_EVERY: usize = 4;
-/// How often what takes milliseconds is measured; the median counts.
+/// How often measurements of milliseconds are repeated; the median counts.
 const REPEATS: usize = 21;
 
-/// One more type for TPC-C: a customer's balance is looked at and changed.
+/// One more type for TPC-C, which reads and changes a customer's balance.
 const ONE_MORE: &str = "
 CREATE PROCEDURE goodwill(w integer, d integer, c integer, amount numeric) LANGUAGE plpgsql AS $$
 DECLARE
@@ -38,37 +38,37 @@ BEGIN
 END; $$;
 ";
 
-/// What was measured.
+/// The measured times.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// How many statements there were: what was asked for, rounded up to whole procedures.
+    /// The number of statements: the requested number, rounded up to whole procedures.
     pub statements: usize,
-    /// Tables.
+    /// The number of tables.
     pub tables: usize,
-    /// Transaction types.
+    /// The number of transaction types.
     pub types: usize,
-    /// Bytes of SQL.
+    /// The length of the SQL in bytes.
     pub bytes: usize,
-    /// Parsing and compiling it.
+    /// Time to parse and compile it.
     pub read: Duration,
-    /// A plan under which invariants hold.
+    /// Time for a plan that keeps invariants.
     pub invariants: Duration,
-    /// A plan under which transactions are serializable.
+    /// Time for a plan that is serializable.
     pub serializable: Duration,
-    /// Looking for counterexamples to the first plan's verdicts, within the usual limits.
+    /// Time to look for counterexamples to the first plan's verdicts, within the default limits.
     pub counterexamples: Duration,
-    /// Types of the first plan that need coordination.
+    /// The number of types of the first plan that need coordination.
     pub ordered: usize,
-    /// Adding one type to TPC-C, which has been read: from its text to the plan of all.
+    /// Time to add one type to TPC-C, which has been read: from its text to the plan of all types.
     pub one_more: Duration,
-    /// The part of it that is analysis alone.
+    /// The part of that time which is analysis.
     pub one_more_analysis: Duration,
 }
 
-/// Makes up an application of so many statements, and measures.
+/// Generates an application of so many statements, and measures.
 ///
 /// # Errors
-/// What is wrong with its SQL; there should be nothing.
+/// Diagnostics of its SQL; there should be none.
 pub fn measure(
     seed: u64,
     statements: usize,
@@ -133,8 +133,8 @@ fn median(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
-/// An application, and how many tables and transaction types it has. Of four types one adds to counters, one
-/// reads, one appends to logs, and one does what rules look for.
+/// Generates an application; returns it with its numbers of tables and transaction types. Of four types one adds
+/// to counters, one reads, one appends to logs, and one has the patterns that rules look for.
 fn made_up(seed: u64, statements: usize) -> (String, usize, usize) {
     let mut random = SplitMix64::new(seed);
     let tables = (statements / STATEMENTS_A_TABLE).max(LOG_EVERY);
@@ -155,7 +155,7 @@ fn made_up(seed: u64, statements: usize) -> (String, usize, usize) {
     (text, tables, types)
 }
 
-/// A table; every fourth is a log.
+/// Declares a table; every fourth is a log.
 fn made_up_table(random: &mut SplitMix64, table: usize) -> String {
     if is_log(table) {
         return format!(
@@ -184,7 +184,7 @@ fn made_up_table(random: &mut SplitMix64, table: usize) -> String {
     )
 }
 
-/// What a type does.
+/// The kinds of transaction types.
 fn made_up_statements(
     random: &mut SplitMix64,
     number: usize,
@@ -229,7 +229,7 @@ fn is_log(table: usize) -> bool {
     table % LOG_EVERY == LOG_EVERY - 1
 }
 
-/// One of the first `tables` that is no log.
+/// Picks one of the first `tables` that is no log.
 fn row_table(random: &mut SplitMix64, tables: usize) -> usize {
     let table = random.below(tables as u64) as usize;
     table - usize::from(is_log(table))
@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// All of it is understood, so that all of it is analysed.
+    /// No statement is skipped, so that all are analysed.
     #[test]
     fn what_is_made_up_is_understood() {
         let (text, tables, types) = made_up(1, 240);

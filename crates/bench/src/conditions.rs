@@ -1,4 +1,4 @@
-//! The consistency conditions, checked when nothing is under way.
+//! The consistency conditions, checked when no transaction is in flight.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use anabranch_engine::view::StoresView;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::Store;
 
-/// Evaluates every assertion of the application on the latest committed state. The result names
-/// each by what follows the last underscore of its name, so `condition_7` becomes `7`.
+/// Evaluates every assertion of the application on the latest committed state. The result names each by
+/// the part of its name after the last underscore: `condition_7` becomes `7`.
 ///
 /// # Errors
 /// When an assertion cannot be evaluated: it is then neither true nor false.

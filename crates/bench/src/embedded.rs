@@ -1,4 +1,4 @@
-//! Experiments on the embedded cluster.
+//! Runs experiments on the embedded cluster.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -33,9 +33,9 @@ use crate::experiment::{BLOCKED_AFTER, Experiment, ProtocolChoice};
 use crate::fill::FillError;
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
-use crate::recorded::{Calls, Recorded};
+use crate::recorded::{Calls, RecordedRun};
 
-/// Why a run came to nothing.
+/// Why a run failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
@@ -45,18 +45,18 @@ pub enum RunError {
     Data(DataError),
     /// A call could not be made.
     Submit(SubmitError),
-    /// A call failed in a way that the workload does not ask for.
+    /// A call failed in a way that the workload does not permit.
     Call {
         /// The procedure.
         procedure: &'static str,
-        /// Why.
+        /// The error.
         error: CallError,
     },
-    /// The plan has guards, and the protocol takes none.
+    /// The plan has guards, and the protocol enforces none.
     Guards {
         /// The protocol's name.
         protocol: &'static str,
-        /// A procedure that has some.
+        /// A procedure with guards.
         procedure: String,
     },
     /// The application lacks a procedure.
@@ -79,7 +79,7 @@ impl std::fmt::Display for RunError {
                 procedure,
             } => write!(
                 f,
-                "error: --protocol: {protocol} takes no guards, and by its plan \"{procedure}\" has \
+                "error: --protocol: {protocol} takes no guards, and the plan of \"{procedure}\" has \
                  some: choose another protocol"
             ),
             RunError::NoProcedure(name) => {
@@ -95,7 +95,7 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// What must be the same when a data folder is opened again.
+/// Describes what must be the same when a data folder is opened again, in one line.
 pub fn description(
     planned: &PlannedApplication,
     experiment: &dyn Experiment,
@@ -113,17 +113,17 @@ pub fn description(
     )
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
-pub struct Ran {
-    /// What was measured.
+pub struct RunResult {
+    /// The measurements.
     pub run: Run,
-    /// What was recorded, if the experiment asks for it.
-    pub recorded: Option<Recorded>,
+    /// The history, if the experiment records one.
+    pub recorded: Option<RecordedRun>,
 }
 
-/// Refuses a protocol that takes no guards for a plan that has some. Without it [`run`] would say so
-/// too, but after its stores were filled.
+/// Refuses a protocol that enforces no guards for a plan that has some. [`run`] does the same; calling this
+/// first saves filling the stores.
 ///
 /// # Errors
 /// [`RunError::Guards`].
@@ -140,11 +140,11 @@ pub fn check_guards(
     }
 }
 
-/// Runs one protocol over filled stores, then checks the conditions. With a data folder, nodes keep
-/// their logs there; one that is not new has the rows, and `stores` are to be empty.
+/// Runs one protocol over filled stores, then checks the conditions. With a data folder, nodes keep their
+/// logs there; if it is not new it holds the rows, and `stores` have to be empty.
 ///
 /// # Errors
-/// When the cluster fails, or a transaction does in a way that its workload does not ask for.
+/// When the cluster fails, or a transaction fails in a way that its workload does not permit.
 pub fn run(
     planned: &Arc<PlannedApplication>,
     experiment: &dyn Experiment,
@@ -152,8 +152,8 @@ pub fn run(
     stores: Vec<Store>,
     data: Option<&DataFolder>,
     progress: &mut dyn FnMut(&str),
-) -> Result<Ran, RunError> {
-    let setting = Setting {
+) -> Result<RunResult, RunError> {
+    let context = RunContext {
         planned,
         experiment,
         choice: protocol,
@@ -165,20 +165,20 @@ pub fn run(
     match protocol {
         ProtocolChoice::RampFast | ProtocolChoice::RampSmall | ProtocolChoice::RampHybrid => {
             let settings = experiment.settings();
-            let usual = RampOptions::default();
+            let defaults = RampOptions::default();
             let options = RampOptions {
                 metadata: protocol.ramp(settings.filter).unwrap_or_default(),
                 lost_commits: settings.lost_commits,
                 one_phase: settings.one_phase,
                 causal: settings.causal,
                 terminate_after: match (settings.terminate_after, settings.lost_commits) {
-                    (None, 0) => usual.terminate_after,
+                    (None, 0) => defaults.terminate_after,
                     (after, _) => {
                         let after = after.unwrap_or(BLOCKED_AFTER).as_nanos();
                         Some(Ticks(u64::try_from(after).unwrap_or(u64::MAX)))
                     }
                 },
-                ..usual
+                ..defaults
             };
             let make = move |id, store| {
                 RampNode::new(
@@ -189,19 +189,19 @@ pub fn run(
                     options,
                 )
             };
-            run_with(&setting, stores, make, RampNode::into_store, progress)
+            run_with(&context, stores, make, RampNode::into_store, progress)
         }
         ProtocolChoice::Nwnr => {
             let make = move |id, store| {
                 NwnrNode::new(id, Arc::clone(&topology), store, Arc::clone(&programs))
             };
-            run_with(&setting, stores, make, NwnrNode::into_store, progress)
+            run_with(&context, stores, make, NwnrNode::into_store, progress)
         }
         ProtocolChoice::EPci => {
             let make = move |id, store| {
                 EPciNode::new(id, Arc::clone(&topology), store, Arc::clone(&programs))
             };
-            run_with(&setting, stores, make, EPciNode::into_store, progress)
+            run_with(&context, stores, make, EPciNode::into_store, progress)
         }
         ProtocolChoice::Locking | ProtocolChoice::LockingShort | ProtocolChoice::Lwnr => {
             let router = &planned.execution.router;
@@ -224,13 +224,13 @@ pub fn run(
                     options.clone(),
                 )
             };
-            run_with(&setting, stores, make, LockingNode::into_store, progress)
+            run_with(&context, stores, make, LockingNode::into_store, progress)
         }
     }
 }
 
-/// What is run, and where.
-struct Setting<'s> {
+/// What to run, and where.
+struct RunContext<'s> {
     planned: &'s Arc<PlannedApplication>,
     experiment: &'s dyn Experiment,
     choice: ProtocolChoice,
@@ -238,27 +238,27 @@ struct Setting<'s> {
 }
 
 fn run_with<P>(
-    setting: &Setting<'_>,
+    context: &RunContext<'_>,
     mut stores: Vec<Store>,
     make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
     into_store: impl Fn(P) -> Store,
     progress: &mut dyn FnMut(&str),
-) -> Result<Ran, RunError>
+) -> Result<RunResult, RunError>
 where
     P: Durable + Send + 'static,
     P::Message: 'static,
 {
-    let Setting {
+    let RunContext {
         planned,
         experiment,
         choice,
         ..
-    } = *setting;
+    } = *context;
     let settings = experiment.settings();
     if settings.recorded {
         stores.iter_mut().for_each(Store::record);
     }
-    let cluster = start(setting, stores, make, progress)?;
+    let cluster = start(context, stores, make, progress)?;
     progress("warming up");
     let mut driver = Driver::new(planned, experiment, cluster.client())?;
     driver.run_for(settings.warmup)?;
@@ -275,22 +275,22 @@ where
     driver.measurement.measured_for(elapsed);
     let measurement = std::mem::take(&mut driver.measurement);
     driver.drain()?;
-    let wrong = driver.wrong.take();
+    let wrong_answer = driver.wrong_answer.take();
     let clock = cluster.clock();
     let stopped = cluster.stop().map_err(RunError::Cluster)?;
     let protocols = stopped.protocols.into_iter();
     let mut stores: Vec<Store> = protocols.map(into_store).collect();
     let recorded = driver.calls_made.map(|calls| {
         let installed = stores.iter_mut().map(Store::take_installed).collect();
-        let header = header(setting);
-        Recorded::new(header, &calls, clock, stopped.attempts, installed)
+        let header = header(context);
+        RecordedRun::new(header, &calls, clock, stopped.attempts, installed)
     });
     progress("checking the conditions");
     let mut held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})
         .map_err(RunError::Condition)?;
-    match wrong {
+    match wrong_answer {
         Some(wrong) => _ = held.insert(format!("answers: {wrong}"), false),
-        // Where there is nothing else to look at, that answers were judged is told.
+        // Without other conditions, report that the answers were checked.
         None if held.is_empty() => _ = held.insert("answers".to_owned(), true),
         None => {}
     }
@@ -317,26 +317,26 @@ where
         conditions: held,
         code_path: profile.as_ref().map(code_path),
     };
-    Ok(Ran { run, recorded })
+    Ok(RunResult { run, recorded })
 }
 
-/// What a history's first line says.
-fn header(setting: &Setting<'_>) -> Header {
+/// The first line of a history.
+fn header(context: &RunContext<'_>) -> Header {
     Header {
-        protocol: setting.choice.name().to_owned(),
-        workload: setting.experiment.workload().name().to_owned(),
-        seed: setting.experiment.settings().seed,
-        nodes: setting.experiment.settings().partitions,
-        models: setting.choice.models().to_vec(),
+        protocol: context.choice.name().to_owned(),
+        workload: context.experiment.workload().name().to_owned(),
+        seed: context.experiment.settings().seed,
+        nodes: context.experiment.settings().partitions,
+        models: context.choice.models().to_vec(),
         assignments: ASSIGNMENTS,
         ..Header::default()
     }
 }
 
-/// How often a node is looked at to see what it is at.
+/// The interval at which the nodes' activity is sampled.
 const SAMPLE_EVERY: Duration = Duration::from_micros(500);
 
-/// The share of a busy node's time, by what it was at.
+/// The share of busy nodes' time in each activity.
 fn code_path(profile: &Profile) -> BTreeMap<String, f64> {
     Activity::ALL
         .into_iter()
@@ -347,7 +347,7 @@ fn code_path(profile: &Profile) -> BTreeMap<String, f64> {
 
 /// Starts a cluster, with logs in the data folder if there is one.
 fn start<P>(
-    setting: &Setting<'_>,
+    context: &RunContext<'_>,
     stores: Vec<Store>,
     make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
     progress: &mut dyn FnMut(&str),
@@ -356,12 +356,12 @@ where
     P: Durable + Send + 'static,
     P::Message: 'static,
 {
-    let Setting {
+    let RunContext {
         planned,
         experiment,
         choice,
         data,
-    } = *setting;
+    } = *context;
     let numbers = SequenceStarts::of(planned, &stores);
     let settings = experiment.settings();
     let options = ClusterOptions {
@@ -395,7 +395,7 @@ where
     progress(if data.is_new() {
         "writing the first checkpoint"
     } else {
-        "coming back"
+        "recovering"
     });
     let makers = ids.zip(stores).map(|(id, store)| {
         let (make, node, data) = (make.clone(), node(id), data.clone());
@@ -434,23 +434,23 @@ where
     }))
 }
 
-/// A closed loop: as many calls under way as there are clients, each followed by the next.
+/// A closed loop: as many calls in flight as there are clients, each followed by the next.
 struct Driver<'e, P: Protocol> {
     client: Client<P>,
     workload: &'e dyn Workload,
     calls: Box<dyn Caller>,
-    /// Where the application has the workload's procedures.
+    /// The index in the application of each of the workload's procedures.
     procedures: Vec<usize>,
     planned: Arc<PlannedApplication>,
     clients: usize,
-    under_way: FxHashMap<u64, (Operation, Instant, Session)>,
-    /// Of clients that have no call under way: what each has seen.
+    in_flight: FxHashMap<u64, (Operation, Instant, Session)>,
+    /// The sessions of clients without a call in flight.
     sessions: Vec<Session>,
     measurement: Measurement,
-    /// The first answer that cannot be.
-    wrong: Option<String>,
+    /// The first answer that the workload does not permit.
+    wrong_answer: Option<String>,
     taken: Vec<Outcome>,
-    /// In a run that is recorded.
+    /// The calls, in a run that is recorded.
     calls_made: Option<Calls>,
 }
 
@@ -474,10 +474,10 @@ impl<'e, P: Protocol> Driver<'e, P> {
             procedures: procedures.collect::<Result<_, RunError>>()?,
             planned: Arc::clone(planned),
             clients: settings.clients,
-            under_way: FxHashMap::default(),
+            in_flight: FxHashMap::default(),
             sessions: Vec::new(),
             measurement: Measurement::default(),
-            wrong: None,
+            wrong_answer: None,
             taken: Vec::new(),
             calls_made: settings.recorded.then(Calls::default),
         })
@@ -496,14 +496,14 @@ impl<'e, P: Protocol> Driver<'e, P> {
                 session.clone(),
             )
             .map_err(RunError::Submit)?;
-        self.under_way.insert(id.0, (call, now, session));
+        self.in_flight.insert(id.0, (call, now, session));
         if let Some(calls) = &mut self.calls_made {
             calls.made(id, now);
         }
         Ok(())
     }
 
-    /// Keeps the loop going for about `duration`; for how long exactly.
+    /// Runs the loop for about `duration`; returns how long exactly.
     fn run_for(&mut self, duration: Duration) -> Result<Duration, RunError> {
         let start = Instant::now();
         let end = start + duration;
@@ -518,7 +518,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
         Ok(start.elapsed())
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no call is in flight.
     fn drain(&mut self) -> Result<(), RunError> {
         while self.client.in_flight() > 0 {
             self.take(Instant::now() + Duration::from_secs(1))?;
@@ -540,7 +540,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
     }
 
     fn count(&mut self, outcome: &Outcome, now: Instant) -> Result<(), RunError> {
-        let Some((operation, started, before)) = self.under_way.remove(&outcome.id.0) else {
+        let Some((operation, started, before)) = self.in_flight.remove(&outcome.id.0) else {
             unreachable!("{:?} was never submitted", outcome.id)
         };
         if let Some(calls) = &mut self.calls_made {
@@ -568,8 +568,8 @@ impl<'e, P: Protocol> Driver<'e, P> {
         match &outcome.result {
             Ok(result) => {
                 self.measurement.commit(procedure, now - started);
-                if self.wrong.is_none() {
-                    self.wrong = self.workload.judge(&operation, &result.rows).err();
+                if self.wrong_answer.is_none() {
+                    self.wrong_answer = self.workload.judge(&operation, &result.rows).err();
                 }
             }
             Err(CallError::Failed(error)) if self.workload.refuses(error.code) => {
@@ -597,7 +597,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
     }
 }
 
-/// TPC-C's transaction whose rate is told by itself.
+/// TPC-C's transaction whose rate is reported separately.
 const NEW_ORDER: &str = "new_order";
 
 /// Whether the workload calls this procedure.

@@ -1,4 +1,4 @@
-//! What an experiment on the embedded cluster is, and what is refused before anything is loaded.
+//! Experiments on the embedded cluster: protocols, settings, and their checks before anything is loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,29 +13,29 @@ use anabranch_workload::{Caller, Workload};
 
 use crate::fill::FillError;
 
-/// How the embedded cluster coordinates.
+/// The protocols of the embedded cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtocolChoice {
-    /// RAMP-Fast with the plan's guards: coordination only where the plan asks for it.
+    /// RAMP-Fast with the plan's guards: coordinates only where the plan requires it.
     RampFast,
-    /// The same, whose metadata are names of transactions.
+    /// RAMP-Small: metadata are timestamps of transactions.
     RampSmall,
-    /// The same, whose metadata are Bloom filters.
+    /// RAMP-Hybrid: metadata are Bloom filters.
     RampHybrid,
     /// No concurrency control: the upper bound.
     Nwnr,
     /// Two-phase locking with long read locks and two-phase commit: serializable.
     Locking,
-    /// Two-phase locking whose read locks are short: read committed.
+    /// Two-phase locking with short read locks: read committed.
     LockingShort,
-    /// Locks for writes alone: read committed.
+    /// Write locks only: read committed.
     Lwnr,
     /// Commit checks at coordinators: read atomic, for plans without guards.
     EPci,
 }
 
 impl ProtocolChoice {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [ProtocolChoice; 8] = [
         ProtocolChoice::RampFast,
         ProtocolChoice::RampSmall,
@@ -47,7 +47,7 @@ impl ProtocolChoice {
         ProtocolChoice::EPci,
     ];
 
-    /// Its name on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             ProtocolChoice::RampFast => "ramp-fast",
@@ -61,7 +61,7 @@ impl ProtocolChoice {
         }
     }
 
-    /// Which RAMP it is, if it is one.
+    /// RAMP's metadata under this protocol; none if it is no RAMP.
     pub fn ramp(self, filter: FilterSize) -> Option<Metadata> {
         match self {
             ProtocolChoice::RampFast => Some(Metadata::Fast),
@@ -76,7 +76,7 @@ impl ProtocolChoice {
         self.ramp(FilterSize::default()).is_some()
     }
 
-    /// For how long reads are locked, if it is one of the three that lock writes.
+    /// How long read locks are held; none if the protocol takes no locks.
     pub fn read_locks(self) -> Option<ReadLocks> {
         match self {
             ProtocolChoice::Locking => Some(ReadLocks::Long),
@@ -86,23 +86,23 @@ impl ProtocolChoice {
         }
     }
 
-    /// Whether it takes locks, and so wants to know a transaction's accesses before it runs.
+    /// Whether it takes locks, and therefore needs a transaction's accesses before it runs.
     pub fn takes_locks(self) -> bool {
         self.read_locks().is_some()
     }
 
-    /// Whether its nodes keep records, and so can keep their data in a folder.
+    /// Whether its nodes write a log, and can therefore keep their data in a folder.
     pub fn is_durable(self) -> bool {
         !matches!(self, ProtocolChoice::Nwnr | ProtocolChoice::EPci)
     }
 
-    /// Whether it keeps guards, or needs none. One that does not is refused where a plan has some.
+    /// Whether it enforces guards, or needs none. If not, a plan with guards is refused.
     pub fn takes_guards(self) -> bool {
         self != ProtocolChoice::EPci
     }
 
-    /// What the history of a run is held against if nobody says otherwise. Of the session guarantees
-    /// none is promised: clients go from node to node.
+    /// The models against which the history of a run is checked by default. No session guarantee is among
+    /// them: clients switch between nodes.
     pub fn models(self) -> &'static [Model] {
         match self {
             ProtocolChoice::RampFast
@@ -115,7 +115,7 @@ impl ProtocolChoice {
         }
     }
 
-    /// The protocol with this name.
+    /// Finds the protocol of this name.
     pub fn by_name(name: &str) -> Option<ProtocolChoice> {
         ProtocolChoice::ALL
             .into_iter()
@@ -123,29 +123,29 @@ impl ProtocolChoice {
     }
 }
 
-/// An application with its data and its calls, and how it is run.
+/// An application, its initial database, its calls and its settings.
 pub trait Experiment {
-    /// The application, and which answers it permits.
+    /// The application, and the answers that it permits.
     fn workload(&self) -> &dyn Workload;
 
-    /// How it is run.
+    /// The settings of its run.
     fn settings(&self) -> &Settings;
 
-    /// Item operations of a transaction, if its throughput is told in them.
+    /// Item operations of a transaction, if throughput is counted in them.
     fn operations(&self) -> Option<usize> {
         None
     }
 
-    /// How large its database is, in words: the same for all that can go on with one data folder.
+    /// The size of its database in words. Experiments that can share a data folder have the same.
     fn size(&self) -> String;
 
-    /// How many rows its database has, about. For a progress bar.
+    /// About how many rows its database has, for a progress bar.
     fn rows(&self) -> u64;
 
-    /// Fills one store for each partition. `loaded` counts rows on the way.
+    /// Fills one store for each partition; adds to `loaded` as rows are loaded.
     ///
     /// # Errors
-    /// When the schema is another.
+    /// When the schema is not the experiment's.
     fn fill(
         &self,
         planned: &Arc<PlannedApplication>,
@@ -153,42 +153,43 @@ pub trait Experiment {
         loaded: &AtomicU64,
     ) -> Result<Vec<Store>, FillError>;
 
-    /// All calls that are made, in order: one driver makes them, for all clients.
+    /// The calls in order. One driver makes them, for all clients.
     ///
     /// # Errors
-    /// When the schema is another.
+    /// When the schema is not the experiment's.
     fn caller(&self, planned: &PlannedApplication) -> Result<Box<dyn Caller>, FillError>;
 }
 
-/// How an experiment is run.
+/// The settings of an experiment.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Nodes with one partition each.
+    /// The number of nodes; each has one partition.
     pub partitions: u16,
-    /// Calls under way at any time.
+    /// Calls in flight at any time.
     pub clients: usize,
-    /// For how long to measure.
+    /// How long to measure.
     pub duration: Duration,
-    /// For how long to run before measuring.
+    /// How long to run before measuring.
     pub warmup: Duration,
     /// One-way delay between partitions.
     pub delay: Duration,
     /// The seed of the database and of the calls.
     pub seed: u64,
-    /// Whether to take samples of what the nodes are at while they are measured.
+    /// Whether to sample the nodes' activity while measuring.
     pub code_path: bool,
-    /// Whether to record a history of all of the run, warm-up included.
+    /// Whether to record a history of the whole run, warm-up included.
     pub recorded: bool,
-    /// Memory that the process takes from the system before the first run, in bytes.
+    /// Memory that the process reserves before the first run, in bytes.
     pub reserved: u64,
-    /// How large RAMP-Hybrid's filters are.
+    /// The size of RAMP-Hybrid's filters.
     pub filter: FilterSize,
-    /// For the experiment with blocked writes (ramp.txt §5.3): of a million of RAMP's transactions over
-    /// several partitions, how many are decided without telling the participants; these have to ask.
+    /// For the experiment with blocked writes (ramp.txt §5.3): of a million RAMP transactions over several
+    /// partitions, the number whose commit messages are lost. Their participants run the termination
+    /// protocol.
     pub lost_commits: u32,
-    /// For how long a participant of RAMP's waits for the end of what it has prepared before it asks. Without it
-    /// [`BLOCKED_AFTER`] where commits are left unsent, and else what is usual
-    /// ([`anabranch_protocol::ramp::RampOptions::terminate_after`]).
+    /// How long a RAMP participant waits for the decision on a prepared transaction before it starts the
+    /// termination protocol. The default is [`BLOCKED_AFTER`] if commits are lost, and otherwise that of
+    /// [`anabranch_protocol::ramp::RampOptions::terminate_after`].
     pub terminate_after: Option<Duration>,
     /// One-phase writes, under RAMP: see [`anabranch_protocol::ramp::RampOptions::one_phase`].
     pub one_phase: bool,
@@ -196,10 +197,10 @@ pub struct Settings {
     pub causal: bool,
 }
 
-/// For how long a participant waits for the end of a blocked write, unless something else is asked for: several times
-/// as long as a transaction takes on the embedded cluster with as many clients as figures have (the median is a
-/// millisecond, and one of a hundred takes more than four), so that nobody asks for what is only slow. What waits
-/// costs room, which is what blocked writes cost there.
+/// How long a participant waits for the decision on a blocked write by default. This is several times the latency
+/// of a transaction on the embedded cluster with as many clients as figures have (the median is a millisecond, the
+/// 99th percentile above four), so that no slow transaction counts as blocked. Waiting transactions cost memory,
+/// which is what blocked writes cost there.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(10);
 
 /// Why an experiment cannot be run.
@@ -208,16 +209,16 @@ pub const BLOCKED_AFTER: Duration = Duration::from_millis(10);
 pub enum ExperimentError {
     /// A setting makes no sense.
     Setting {
-        /// Its name on the command line.
+        /// The option's name on the command line.
         name: &'static str,
         /// What is wrong and what to do.
         message: String,
     },
     /// The database does not fit into this machine's memory.
     Memory {
-        /// What was asked for.
+        /// The database.
         database: Database,
-        /// How much there is, in bytes.
+        /// The memory that is available, in bytes.
         available: u64,
     },
 }
@@ -231,8 +232,8 @@ impl std::fmt::Display for ExperimentError {
                 available,
             } => write!(
                 f,
-                "error: --{what}: {} {what} take about {:.1} GiB and this machine has {:.1} GiB to \
-                 give; ask for at most {}",
+                "error: --{what}: {} {what} take about {:.1} GiB, and {:.1} GiB of this machine's memory can \
+                 be used: set at most {}",
                 database.count,
                 gibibytes(database.bytes()),
                 gibibytes(*available),
@@ -249,17 +250,17 @@ fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / (1u64 << 30) as f64
 }
 
-/// The most partitions that one process is asked to run as threads.
+/// The most partitions that one process may run as threads.
 pub const PARTITIONS_MAX: u16 = 256;
 
-/// How much of something is in a database.
+/// The size of a database, in units that an option sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// What is counted, in the plural; the option that asks for it has the same name.
+    /// The unit in the plural; the option that sets it has the same name.
     pub what: &'static str,
-    /// How many there are.
+    /// The number of units.
     pub count: u64,
-    /// About how much memory each takes, in bytes.
+    /// About how much memory a unit takes, in bytes.
     pub bytes_each: u64,
 }
 
@@ -269,7 +270,7 @@ impl Database {
     }
 }
 
-/// A setting that makes no sense, by its name on the command line.
+/// Refuses a setting by its option's name on the command line.
 ///
 /// # Errors
 /// Always.
@@ -279,7 +280,7 @@ pub fn refuse<T>(name: &'static str, message: impl Into<String>) -> Result<T, Ex
 }
 
 impl Settings {
-    /// Refuses what cannot be run over such a database, before anything is loaded.
+    /// Checks the settings for a database of this size, before anything is loaded.
     ///
     /// # Errors
     /// The first setting that makes no sense.
@@ -307,7 +308,7 @@ impl Settings {
         database: Database,
         available: Option<u64>,
     ) -> Result<(), ExperimentError> {
-        // Half of it stays free for what the run adds, and for everybody else.
+        // Half of it stays free for rows that the run adds, and for other processes.
         let Some(available) = available.map(|bytes| bytes / 2) else {
             return Ok(());
         };
@@ -315,7 +316,7 @@ impl Settings {
             return refuse(
                 "--reserve-mb",
                 format!(
-                    "this machine has {} MiB to give, not {}",
+                    "{} MiB of this machine's memory can be used, not {}",
                     available >> 20,
                     self.reserved >> 20
                 ),
@@ -331,7 +332,7 @@ impl Settings {
     }
 }
 
-/// Memory that this machine can still give, in bytes, where the system tells.
+/// The machine's available memory in bytes, where the system reports it.
 fn available_memory() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info
@@ -375,7 +376,7 @@ mod tests {
     };
 
     #[test]
-    fn senseless_settings_are_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         let refused = |change: fn(&mut Settings)| {
             let mut settings = Settings::small();
             change(&mut settings);
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_memory_cannot_hold_is_refused_with_what_would_fit() {
+    fn a_database_that_memory_cannot_hold_is_refused_with_the_largest_that_fits() {
         let mut settings = Settings::small();
         let refused = |settings: &Settings, database| {
             let error = settings.check_memory(database, Some(8 << 30));
@@ -410,7 +411,7 @@ mod tests {
         };
         assert_eq!(
             refused(&settings, few),
-            "error: --reserve-mb: this machine has 4096 MiB to give, not 5120"
+            "error: --reserve-mb: 4096 MiB of this machine's memory can be used, not 5120"
         );
     }
 }

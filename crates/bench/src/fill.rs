@@ -12,9 +12,9 @@ use anabranch_types::{PartitionId, TableId, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FillError {
-    /// A table or column that the data has is not in the schema.
+    /// The schema lacks a table or column that the data needs.
     Missing(String),
-    /// A row did not load.
+    /// A row could not be loaded.
     Row(RowError),
 }
 
@@ -34,11 +34,10 @@ impl std::fmt::Display for FillError {
 
 impl std::error::Error for FillError {}
 
-/// Fills one store for each partition, each in a thread of its own. `loaded` counts rows on the
-/// way.
+/// Fills one store for each partition, each in a thread of its own; adds to `loaded` as rows are loaded.
 ///
 /// # Errors
-/// The first that `fill` meets.
+/// The first error of `fill`.
 pub fn each_partition(
     planned: &Arc<PlannedApplication>,
     settings: StoreSettings,
@@ -75,11 +74,11 @@ pub fn each_partition(
     })
 }
 
-/// Puts rows into the store of one partition.
+/// Loads rows into the store of one partition.
 pub struct Filler<'f> {
     planned: &'f PlannedApplication,
     loader: Loader,
-    /// Tables that rows have come for: where each of their columns goes in the schema's.
+    /// Tables seen so far: their ids, and the index in the schema of each of their columns.
     tables: Vec<(String, TableId, Vec<usize>)>,
     loaded: &'f AtomicU64,
     pending: u64,
@@ -87,11 +86,11 @@ pub struct Filler<'f> {
 }
 
 impl Filler<'_> {
-    /// Offers a row; one that belongs to another partition is passed over. The columns are every time
-    /// the same for a table.
+    /// Loads a row, unless it belongs to another partition. `columns` has to be the same for every row of
+    /// a table.
     ///
     /// # Errors
-    /// When the schema has no such table, other columns, or cannot take the row.
+    /// When the schema lacks the table, has other columns, or refuses the row.
     pub fn row(
         &mut self,
         table: &str,
@@ -102,16 +101,16 @@ impl Filler<'_> {
         let at = match known {
             Some(at) => at,
             None => {
-                let (id, places) = places(self.planned, table, columns)?;
-                self.tables.push((table.to_owned(), id, places));
+                let (id, indexes) = column_indexes(self.planned, table, columns)?;
+                self.tables.push((table.to_owned(), id, indexes));
                 self.tables.len() - 1
             }
         };
-        let (_, id, places) = &self.tables[at];
+        let (_, id, indexes) = &self.tables[at];
         self.values.clear();
         self.values.resize(values.len(), Value::Null);
-        for (place, value) in places.iter().zip(values) {
-            self.values[*place] = value.clone();
+        for (index, value) in indexes.iter().zip(values) {
+            self.values[*index] = value.clone();
         }
         if self.loader.row(*id, &self.values).map_err(FillError::Row)? {
             self.pending += 1;
@@ -128,24 +127,24 @@ impl Filler<'_> {
     }
 }
 
-/// The table's number, and the place of each column.
-fn places(
+/// The table's id, and the index in the schema of each column.
+fn column_indexes(
     planned: &PlannedApplication,
     table: &str,
     columns: &[&str],
 ) -> Result<(TableId, Vec<usize>), FillError> {
     let found = planned.schema().tables.iter().find(|t| t.name == table);
     let found = found.ok_or_else(|| FillError::Missing(format!("table \"{table}\"")))?;
-    let places = columns.iter().map(|column| {
+    let indexes = columns.iter().map(|column| {
         let mut all = found.columns.iter();
         let missing = || FillError::Missing(format!("column \"{column}\" of table \"{table}\""));
         all.position(|c| c.name == *column).ok_or_else(missing)
     });
-    let places = places.collect::<Result<Vec<usize>, FillError>>()?;
-    if places.len() != found.columns.len() {
+    let indexes = indexes.collect::<Result<Vec<usize>, FillError>>()?;
+    if indexes.len() != found.columns.len() {
         return Err(FillError::Missing(format!(
             "data for every column of table \"{table}\""
         )));
     }
-    Ok((found.id, places))
+    Ok((found.id, indexes))
 }

@@ -1,4 +1,4 @@
-//! How long the checkers take: a generated history is written to a file, read and judged.
+//! Measures how long the checkers take to judge a generated history.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use anabranch_history::generate::Generator;
 use anabranch_history::{History, HistoryError, HistoryWriter, Model, Unsuitable, check};
 
-/// What was measured.
+/// The measured times.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The file's length in bytes.
     pub bytes: u64,
-    /// Reading it: lines to a history that can be judged.
+    /// How long reading the file takes.
     pub read: Duration,
-    /// Each model: how long, and whether it was satisfied, as it has to be.
+    /// For each model how long checking takes, and whether it is satisfied, as it has to be.
     pub models: Vec<(Model, Duration, bool)>,
 }
 
-/// Why nothing was measured.
+/// Why the measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
     /// The file cannot be written or read.
@@ -28,15 +28,15 @@ pub enum MeasureError {
     /// The generated history is not valid.
     #[error("error: the generated history: {0}")]
     History(#[from] HistoryError),
-    /// It lacks what a model asks.
+    /// The history lacks data that a model needs.
     #[error("error: the generated history: {0}")]
     Unsuitable(#[from] Unsuitable),
 }
 
-/// Writes a history of so many transactions to the file, and measures.
+/// Writes a history of so many transactions to the file, reads it and checks every model.
 ///
 /// # Errors
-/// When the file cannot be written or read, or what was generated is refused.
+/// When the file cannot be written or read, or the generated history is refused.
 pub fn measure(path: &Path, seed: u64, transactions: u64) -> Result<Measured, MeasureError> {
     let file = BufWriter::new(File::create(path)?);
     let mut writer = HistoryWriter::new(file, &Generator::header(seed))?;

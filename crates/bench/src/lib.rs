@@ -1,17 +1,15 @@
 //! Experiments: workload, protocol and topology in; tables and JSON out.
 //!
-//! * [`application`]: SQL files to a planned application.
-//! * [`experiment`], [`embedded`]: what an experiment is, and how it is run on the embedded cluster.
-//! * [`fill`], [`conditions`], [`recorded`]: what comes before, what is looked at after, what is kept.
-//! * [`tpcc`]: TPC-C there, or on PostgreSQL.
-//! * [`ycsb`]: YCSB there.
-//! * [`postgres`]: a throw-away PostgreSQL server, oracle and rival.
-//! * [`histories`]: how long the checkers take.
-//! * [`outcome`]: what a run measured, and its JSON form.
-//! * [`table`]: the same for people.
-//! * [`calibrate`]: what the real code costs, for simulated servers.
+//! * [`application`]: turns SQL files into a planned application.
+//! * [`experiment`], [`embedded`]: what an experiment is, and how it runs on the embedded cluster.
+//! * [`fill`], [`conditions`], [`recorded`]: the initial database, the checks after a run, its history.
+//! * [`tpcc`], [`ycsb`]: the two workloads as experiments; TPC-C runs on PostgreSQL, too.
+//! * [`postgres`]: a throw-away PostgreSQL server, for comparison and as an oracle in tests.
+//! * [`histories`], [`applications`]: how long the checkers and the analyser take.
+//! * [`measure`], [`outcome`], [`table`]: what a run measures, as JSON and as a table.
+//! * [`calibrate`]: measures what the real code costs, for simulated servers.
 //! * [`figure`]: charts, and reports that set a paper's figures beside ours.
-//! * [`reproduce`]: the papers' figures, found again.
+//! * [`reproduce`]: reproduces the papers' figures.
 
 pub mod application;
 pub mod applications;

@@ -1,11 +1,11 @@
-//! Measuring a closed loop of clients.
+//! Counts and latencies of a closed loop of clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// What one run has counted while it was measured (the warm-up is not).
+/// Counts of one run, without its warm-up.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// Latencies of committed transactions, in microseconds, as their clients saw them.
@@ -14,7 +14,7 @@ pub struct Measurement {
     commits: BTreeMap<&'static str, u64>,
     /// Transactions or attempts that did not commit, by reason.
     aborts: BTreeMap<String, u64>,
-    /// How long was measured.
+    /// How long the run was measured.
     elapsed: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Measurement {
     /// Counts a committed transaction.
     pub fn commit(&mut self, procedure: &'static str, latency: Duration) {
         *self.commits.entry(procedure).or_default() += 1;
-        // The histogram grows with what it is given, so nothing is out of its range.
+        // The histogram grows, so every value is in its range.
         self.latencies
             .record(latency.as_micros() as u64)
             .expect("a growing histogram takes all");
@@ -46,14 +46,14 @@ impl Measurement {
         }
     }
 
-    /// Says how long was measured.
+    /// Sets how long the run was measured.
     pub fn measured_for(&mut self, elapsed: Duration) {
         self.elapsed = elapsed;
     }
 
     /// Adds what another thread measured at the same time.
     pub fn add(&mut self, other: &Measurement) {
-        // Both histograms resize themselves, so nothing can be out of their range.
+        // Both histograms grow, so every value is in their range.
         self.latencies
             .add(&other.latencies)
             .expect("histograms of one precision add up");
@@ -76,7 +76,7 @@ impl Measurement {
         self.commits.get(procedure).copied().unwrap_or(0)
     }
 
-    /// How long was measured.
+    /// How long the run was measured.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }

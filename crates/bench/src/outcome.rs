@@ -1,5 +1,4 @@
-//! What a run measured, in the form that other programs read
-//! (`docs/schemas/bench.schema.json`).
+//! The results of runs as JSON (`docs/schemas/bench.schema.json`).
 
 use std::collections::BTreeMap;
 
@@ -8,11 +7,11 @@ use serde::Serialize;
 /// All runs of one experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The version of this form.
+    /// The version of the format.
     pub version: u32,
-    /// What was asked for, the same for all runs.
+    /// The parameters, the same for all runs.
     pub experiment: serde_json::Value,
-    /// One run a protocol, in the order run.
+    /// One run for each protocol, in the order of the runs.
     pub runs: Vec<Run>,
 }
 
@@ -26,31 +25,30 @@ pub struct Run {
     /// Committed New-Orders a second; absent where the workload has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_orders_per_s: Option<f64>,
-    /// Item operations of committed transactions a second; absent where nobody counts in them.
+    /// Item operations of committed transactions a second; absent where the workload has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations_per_s: Option<f64>,
-    /// Latency of committed transactions as clients saw it.
+    /// Latency of committed transactions at their clients.
     pub latency_ms: Latency,
     /// Transactions rolled back and attempts retried, by reason.
     pub aborts: BTreeMap<String, u64>,
     /// Messages between nodes for each committed transaction; absent where they are not counted.
     pub messages_per_transaction: Option<f64>,
-    /// For how long requests waited for other transactions, for each committed transaction, in
-    /// milliseconds; absent where it is not counted.
+    /// How long requests waited for other transactions, for each committed transaction, in milliseconds;
+    /// absent where it is not counted.
     pub blocked_ms_per_transaction: Option<f64>,
-    /// Rounds of reads after the first, for each committed transaction: they repaired a fracture, or
-    /// asked whether there was one.
+    /// Rounds of reads after the first, for each committed transaction: they repaired a fractured read, or
+    /// checked for one.
     pub second_rounds_per_transaction: Option<f64>,
-    /// Times that a Bloom filter let a reader ask in vain, for each committed transaction.
+    /// False positives of Bloom filters, for each committed transaction: needless second-round requests.
     pub false_positives_per_transaction: Option<f64>,
-    /// For how long was measured, in seconds.
+    /// How long the run was measured, in seconds.
     pub seconds: f64,
-    /// Committed transactions while measured.
+    /// Transactions that committed while the run was measured.
     pub transactions: u64,
     /// Each consistency condition after the run: whether it held.
     pub conditions: BTreeMap<String, bool>,
-    /// The share (0 to 1) of busy nodes' time that went into each activity; absent unless asked
-    /// for.
+    /// The share (0 to 1) of busy nodes' time in each activity; present if the experiment samples it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code_path: Option<BTreeMap<String, f64>>,
 }
@@ -67,7 +65,7 @@ pub struct Latency {
 }
 
 impl Run {
-    /// By what runs are compared: New-Orders, item operations, or else transactions a second.
+    /// The rate by which runs are compared: New-Orders, item operations, or else transactions a second.
     pub fn rate(&self) -> f64 {
         self.new_orders_per_s
             .or(self.operations_per_s)

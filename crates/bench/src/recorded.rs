@@ -1,13 +1,13 @@
 //! The history of a run on an embedded cluster (docs/histories.md).
 //!
-//! The nodes tell what each attempt read, the stores what was installed; the driver adds who called
-//! and when. It is one client of the cluster with many calls under way, and stands for as many
-//! clients of the history: each call is made for one whose last call has been answered.
+//! Nodes record what each attempt reads, stores what is installed; the driver adds the client and the
+//! time of each call. The driver is one client of the cluster with many calls in flight. It stands for as
+//! many clients of the history: each call belongs to a client whose last call has returned.
 //!
-//! An attempt is *invoked* when its client called, a later one of the same call when it began. One
-//! that has committed is *completed* when its answer left its node, which is after everything that it
-//! has done: what was completed before something else was invoked was over before that began. One
-//! that was aborted is completed when it was given up, before the next one of its call.
+//! The first attempt of a call is *invoked* when the client calls, a later one when it begins. An attempt
+//! that commits is *completed* when its reply leaves its node, after all its effects; so an attempt that is
+//! completed before another is invoked has ended before the other begins. An aborted attempt is completed
+//! when it aborts, before the next attempt of its call.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -21,17 +21,17 @@ use anabranch_storage::Installed;
 use anabranch_types::PartitionId;
 use rustc_hash::FxHashMap;
 
-/// Who called, and when.
+/// The client and the time of each call.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Clients without a call under way.
+    /// Clients without a call in flight.
     free: Vec<u64>,
     clients: u64,
     made: FxHashMap<CallId, (u64, Instant)>,
 }
 
 impl Calls {
-    /// Some client has made a call.
+    /// Notes a call, of some client that has none in flight.
     pub(crate) fn made(&mut self, call: CallId, at: Instant) {
         let client = self.free.pop().unwrap_or_else(|| {
             self.clients += 1;
@@ -40,7 +40,7 @@ impl Calls {
         self.made.insert(call, (client, at));
     }
 
-    /// A call has been answered.
+    /// Notes that a call has returned.
     pub(crate) fn answered(&mut self, call: CallId) {
         if let Some((client, _)) = self.made.get(&call) {
             self.free.push(*client);
@@ -48,22 +48,22 @@ impl Calls {
     }
 }
 
-/// A run that was recorded.
+/// The history of a run.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedRun {
     recording: Recording,
     header: Header,
 }
 
-impl Recorded {
-    /// Gathers what driver, nodes and stores have recorded, by the cluster's clock.
+impl RecordedRun {
+    /// Merges the records of driver, nodes and stores by the cluster's clock.
     pub(crate) fn new(
         header: Header,
         calls: &Calls,
         clock: Clock,
         attempts: Vec<Vec<EndedAttempt>>,
         installed: Vec<Vec<Installed>>,
-    ) -> Recorded {
+    ) -> RecordedRun {
         let mut recording = Recording::default();
         for EndedAttempt { record, ended } in attempts.into_iter().flatten() {
             let (client, at) = calls.made[&record.call];
@@ -81,14 +81,14 @@ impl Recorded {
         for (partition, installed) in (0..).map(PartitionId).zip(installed) {
             recording.installed(partition, installed);
         }
-        Recorded { recording, header }
+        RecordedRun { recording, header }
     }
 
-    /// Writes the history. What cannot be, a transaction that has committed and was not installed
-    /// or the other way round, is returned.
+    /// Writes the history. Returns contradictions: transactions that committed and were not installed, or
+    /// the reverse.
     ///
     /// # Errors
-    /// What the sink says.
+    /// When the sink fails.
     pub fn write(self, planned: &PlannedApplication, sink: impl Write) -> io::Result<Vec<String>> {
         let mut writer = HistoryWriter::new(sink, &self.header)?;
         let mut written = Ok(());

@@ -1,4 +1,4 @@
-//! Tables for people: plain text, columns aligned, numbers to the right.
+//! Tables as plain text: aligned columns, numbers to the right.
 
 /// A table under construction.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// A count with thin groups of three: `60,112`.
+/// Formats a count with groups of three digits: `60,112`.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut grouped = String::new();
@@ -65,13 +65,13 @@ pub fn grouped(value: f64) -> String {
     }
 }
 
-/// So many of something: `1 node`, `60,112 events`.
+/// Formats a count with its noun: `1 node`, `60,112 events`.
 pub fn counted(count: u64, what: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {what}{ending}", grouped(count as f64))
 }
 
-/// A quantity for a reader: large ones grouped and without decimals, others with three figures.
+/// Formats a quantity: large ones grouped and without decimals, others with three significant digits.
 pub fn quantity(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 || value == value.round() && size >= 10.0 => grouped(value),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn one_takes_the_singular() {
         assert_eq!(counted(0, "node"), "0 nodes");
         assert_eq!(counted(1, "node"), "1 node");
         assert_eq!(counted(2_000, "node"), "2,000 nodes");

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anabranch_bench::calibrate::{Calibration, Effort, Name, Provenance};
+use anabranch_bench::calibrate::{Calibration, Effort, ExperimentName, Provenance};
 use clap::Args;
 
 use super::Verdict;
@@ -25,11 +25,11 @@ pub(crate) struct CalibrateArguments {
     /// Measure only one experiment: new-order, new-order-distributed, writes-1 to writes-8, or items. The built-in
     /// calibration has the rest
     #[arg(long, value_name = "NAME", value_parser = experiment)]
-    only: Option<Name>,
+    only: Option<ExperimentName>,
 }
 
 fn experiment(name: &str) -> Result<Name, String> {
-    Name::by_text(name).ok_or_else(|| {
+    ExperimentName::by_text(name).ok_or_else(|| {
         "unknown experiment; known are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
     })
 }
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Err
     });
     let calibration = measured.map_err(|error| format!("error: {error}"))?;
     write_file(&arguments.out, calibration.to_text())?;
-    let shown = arguments.only.unwrap_or(Name::NewOrder);
+    let shown = arguments.only.unwrap_or(ExperimentName::NewOrder);
     say!("{}\n", calibration.name_of(shown))?;
     let local = calibration.costs(shown, "ramp-fast")?;
     for step in &local.steps {

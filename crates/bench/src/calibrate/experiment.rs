@@ -1,4 +1,4 @@
-//! The experiments whose steps are measured.
+//! The experiments of a calibration, and the measurement of their steps.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use anabranch_workload::ycsb::{Parameters, Ycsb};
 use super::meter::{Clock, Times, lower_quartile, trimmed_mean};
 use super::{CalibrationError, Effort, Measured};
 
-/// An experiment.
+/// An experiment of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// TPC-C's New-Orders, one in ten of them distributed, as it specifies.
+pub enum ExperimentName {
+    /// TPC-C's New-Orders, one in ten distributed, as specified.
     NewOrder,
-    /// The same, half of them distributed: those that are push what local ones work on out of the
-    /// caches, and a local order costs more among them.
+    /// New-Orders, half of them distributed. Distributed orders evict the data of local ones from the caches, so
+    /// that a local order costs more.
     NewOrderDistributed,
     /// Writes to so many of eight registers on eight nodes.
     Writes(usize),
@@ -31,10 +31,10 @@ pub enum Name {
     Items,
 }
 
-/// Registers and nodes of [`Name::Writes`], as in coordination-avoidance.txt, Figure 1.
+/// Registers and nodes of [`ExperimentName::Writes`], as in coordination-avoidance.txt, Figure 1.
 const REGISTERS: u16 = 8;
 
-/// Nodes of [`Name::Items`], as in ramp.txt.
+/// Nodes of [`ExperimentName::Items`], as in ramp.txt.
 const ITEMS_NODES: u16 = 5;
 
 /// The protocols of most experiments.
@@ -45,11 +45,14 @@ const PROTOCOLS: [ProtocolName; 3] = [
 ];
 
 /// Every experiment under every protocol.
-pub(super) fn all() -> Vec<(Name, ProtocolName)> {
-    let writes = (1..=usize::from(REGISTERS)).map(Name::Writes);
-    let orders = [Name::NewOrder, Name::NewOrderDistributed];
+pub(super) fn all() -> Vec<(ExperimentName, ProtocolName)> {
+    let writes = (1..=usize::from(REGISTERS)).map(ExperimentName::Writes);
+    let orders = [
+        ExperimentName::NewOrder,
+        ExperimentName::NewOrderDistributed,
+    ];
     let names = orders.into_iter().chain(writes);
-    let names = names.chain([Name::Items]);
+    let names = names.chain([ExperimentName::Items]);
     let pairs = names.flat_map(|name| {
         let protocols = name.protocols().iter();
         protocols.map(move |protocol| (name, *protocol))
@@ -57,7 +60,7 @@ pub(super) fn all() -> Vec<(Name, ProtocolName)> {
     pairs.collect()
 }
 
-/// Those of [`Name::Items`].
+/// The protocols of [`ExperimentName::Items`].
 const ITEMS_PROTOCOLS: [ProtocolName; 6] = [
     ProtocolName::RampFast,
     ProtocolName::RampSmall,
@@ -67,33 +70,35 @@ const ITEMS_PROTOCOLS: [ProtocolName; 6] = [
     ProtocolName::LockingShort,
 ];
 
-impl Name {
-    /// Its name in a calibration.
+impl ExperimentName {
+    /// The name in a calibration.
     pub fn text(self) -> String {
         match self {
-            Name::NewOrder => "new-order".to_owned(),
-            Name::NewOrderDistributed => "new-order-distributed".to_owned(),
-            Name::Writes(span) => format!("writes-{span}"),
-            Name::Items => "items".to_owned(),
+            ExperimentName::NewOrder => "new-order".to_owned(),
+            ExperimentName::NewOrderDistributed => "new-order-distributed".to_owned(),
+            ExperimentName::Writes(span) => format!("writes-{span}"),
+            ExperimentName::Items => "items".to_owned(),
         }
     }
 
     /// The experiment of this name.
-    pub fn by_text(text: &str) -> Option<Name> {
+    pub fn by_text(text: &str) -> Option<ExperimentName> {
         let mut names = all().into_iter().map(|(name, _)| name);
         names.find(|name| name.text() == text)
     }
 
     fn protocols(self) -> &'static [ProtocolName] {
         match self {
-            Name::Items => &ITEMS_PROTOCOLS,
-            Name::NewOrder | Name::NewOrderDistributed | Name::Writes(_) => &PROTOCOLS,
+            ExperimentName::Items => &ITEMS_PROTOCOLS,
+            ExperimentName::NewOrder
+            | ExperimentName::NewOrderDistributed
+            | ExperimentName::Writes(_) => &PROTOCOLS,
         }
     }
 
     fn workload(self, effort: Effort) -> (u16, Arc<dyn Workload>) {
         match self {
-            Name::NewOrder | Name::NewOrderDistributed => {
+            ExperimentName::NewOrder | ExperimentName::NewOrderDistributed => {
                 let nodes = 2;
                 let scale = if effort.full_size {
                     Scale::specified(u32::from(nodes))
@@ -103,18 +108,18 @@ impl Name {
                 let tpcc = Tpcc {
                     scale,
                     distribution: match self {
-                        Name::NewOrder => Distribution::Specified,
+                        ExperimentName::NewOrder => Distribution::Specified,
                         _ => Distribution::Percent(50.0),
                     },
                     mix: Mix::NEW_ORDER,
                 };
                 (nodes, Arc::new(tpcc))
             }
-            Name::Writes(span) => {
+            ExperimentName::Writes(span) => {
                 let registers = i64::from(REGISTERS);
                 (REGISTERS, Arc::new(Writers { registers, span }))
             }
-            Name::Items => {
+            ExperimentName::Items => {
                 let parameters = Parameters {
                     items: if effort.full_size { 1_000_000 } else { 5_000 },
                     ..Parameters::RAMP
@@ -125,20 +130,21 @@ impl Name {
         }
     }
 
-    /// Clients a node: enough that locks are waited for now and then, and that several calls may wait
-    /// for one, as they will.
+    /// Clients for each node: enough that calls wait for locks now and then, and several for one lock.
     fn clients(self) -> u32 {
         match self {
-            Name::NewOrder | Name::NewOrderDistributed | Name::Items => 32,
-            Name::Writes(_) => 8,
+            ExperimentName::NewOrder
+            | ExperimentName::NewOrderDistributed
+            | ExperimentName::Items => 32,
+            ExperimentName::Writes(_) => 8,
         }
     }
 }
 
-/// Measures experiments, round by round, so that a disturbance hits all alike: one, or all. `between`
-/// measures what is to be spread over the same time.
+/// Measures one experiment or all, round by round, so that a disturbance affects all equally. `between` runs after
+/// each, for measurements that are spread over the same time.
 pub(super) fn measure(
-    only: Option<Name>,
+    only: Option<ExperimentName>,
     effort: Effort,
     between: &mut dyn FnMut() -> Result<(), CalibrationError>,
     progress: &mut dyn FnMut(&str),
@@ -147,7 +153,7 @@ pub(super) fn measure(
     all.retain(|(name, _)| only.is_none_or(|only| only == *name));
     let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); all.len()];
     progress("loading");
-    let mut filled: Vec<(Name, Filled)> = Vec::new();
+    let mut filled: Vec<(ExperimentName, Filled)> = Vec::new();
     for (name, _) in &all {
         if filled.last().is_none_or(|(last, _)| last != name) {
             filled.push((*name, Filled::new(*name, effort)?));
@@ -185,7 +191,7 @@ struct Filled {
 }
 
 impl Filled {
-    fn new(name: Name, effort: Effort) -> Result<Filled, CaseError> {
+    fn new(name: ExperimentName, effort: Effort) -> Result<Filled, CaseError> {
         let (nodes, workload) = name.workload(effort);
         let prepared = Prepared::from_workload(workload, nodes)?;
         let stores = prepared.stores(1, &Network::lan(), true)?;
@@ -194,7 +200,7 @@ impl Filled {
 
     fn run(
         &self,
-        name: Name,
+        name: ExperimentName,
         protocol: ProtocolName,
         effort: Effort,
         seed: u64,
@@ -209,8 +215,10 @@ impl Filled {
             network: Network::lan(),
             processor: None,
             warmup: Ticks::from_millis(match name {
-                Name::NewOrder | Name::NewOrderDistributed => effort.warmup_millis,
-                Name::Writes(_) | Name::Items => effort.millis / 5,
+                ExperimentName::NewOrder | ExperimentName::NewOrderDistributed => {
+                    effort.warmup_millis
+                }
+                ExperimentName::Writes(_) | ExperimentName::Items => effort.millis / 5,
             }),
             measured: Ticks::from_millis(effort.millis),
             transactions_max: u64::MAX,
@@ -221,7 +229,7 @@ impl Filled {
     }
 }
 
-/// The lower quartile of the rounds' mean of each kind of step.
+/// For each kind of step, the lower quartile of the rounds' means.
 fn sum(rounds: Vec<Times>) -> Vec<StepCost> {
     let mut means: BTreeMap<_, (Vec<f64>, u64)> = BTreeMap::new();
     for (kind, mut times) in rounds.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A clock around each step.
+//! A clock that measures each step.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,29 +7,28 @@ use std::rc::Rc;
 use anabranch_sim::cost::{Meter, StepKind};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long steps took, in nanoseconds, by kind.
+/// The times of steps in nanoseconds, by kind.
 pub(super) type Times = BTreeMap<StepKind, Vec<u32>>;
 
-/// At most so many steps of a kind are kept.
+/// The most times kept of a kind.
 const KEPT_MAX: usize = 400_000;
 
-/// The processor time that this thread has had, in nanoseconds: whatever else the machine does, it
-/// stands still while another thread has the core.
+/// The processor time of this thread in nanoseconds. It does not advance while another thread has the core.
 pub(super) fn now() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Takes the time of each step.
+/// Measures the time of each step.
 pub(super) struct Clock {
     began: u64,
-    /// What looking at the clock takes itself.
+    /// The time that reading the clock takes, in nanoseconds.
     own: u64,
     times: Rc<RefCell<Times>>,
 }
 
 impl Clock {
-    /// A clock whose times go to `times`.
+    /// Makes a clock that adds its times to `times`.
     pub(super) fn new(times: Rc<RefCell<Times>>) -> Clock {
         Clock {
             began: now(),
@@ -39,7 +38,7 @@ impl Clock {
     }
 }
 
-/// What it takes to look at the clock twice, in nanoseconds.
+/// The time between two readings of the clock, in nanoseconds.
 pub(super) fn own_nanos() -> u64 {
     let mut least = u64::MAX;
     for _ in 0..1_000 {
@@ -64,7 +63,7 @@ impl Meter for Clock {
     }
 }
 
-/// The mean without the slowest hundredth: the caches are cold where another had the core.
+/// The mean without the slowest hundredth, whose caches were cold after another thread had the core.
 pub(super) fn trimmed_mean(times: &mut [u32]) -> f64 {
     times.sort_unstable();
     let kept = (times.len() * 99).div_ceil(100);
@@ -72,7 +71,7 @@ pub(super) fn trimmed_mean(times: &mut [u32]) -> f64 {
     sum as f64 / kept.max(1) as f64
 }
 
-/// The lower quartile: what others do on the machine only adds.
+/// The lower quartile: load by others only adds to a time.
 pub(super) fn lower_quartile(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) / 4]

@@ -1,18 +1,16 @@
-//! What the real code costs on this machine, for the simulator's cost model.
+//! Measures what the real code costs on this machine, for the simulator's cost model.
 //!
-//! The engine's nodes run under the simulator, single-threaded and without a cost model, over the
-//! calls of each experiment; a clock is looked at around each of their steps. What a step costs on
-//! average, by its kind, is what [`anabranch_sim::cost`] charges later. Beside it: what it costs to
-//! put a message through a socket and a codec ([`transport`]), and how a New-Order's time divides
-//! over the code ([`paths`]).
+//! The engine's nodes run under the simulator, single-threaded and without a cost model, over the calls of
+//! each experiment. A clock measures each step; [`anabranch_sim::cost`] later charges the mean of its kind.
+//! Measured besides are the cost of a message in a socket and a codec ([`transport`]), and how a New-Order's
+//! time divides over the code ([`paths`]).
 //!
-//! A calibration says where it comes from: the machine, the date, the commit and the command. One is
-//! part of the program ([`Calibration::built_in`]), so that throughput can be simulated anywhere without
-//! measuring first.
+//! A calibration names its machine, date, commit and command. One is part of the program
+//! ([`Calibration::built_in`]), so that throughput can be simulated anywhere without measuring first.
 //!
-//! What is measured is the thread's processor time, by rounds; of each kind of step the slowest
-//! hundredth of a round is left out (another process had the core and the caches), and the lower
-//! quartile of the rounds is kept: what others do on the machine can only add.
+//! Times are the thread's processor time, in rounds. The slowest hundredth of each kind of step in a round is
+//! dropped (another process had the core and the caches), and the lower quartile of the rounds is kept: load by
+//! others can only add to a time.
 
 mod experiment;
 mod meter;
@@ -25,40 +23,40 @@ use anabranch_sim::CaseError;
 use anabranch_sim::cost::{Costs, StepCost};
 use serde::{Deserialize, Serialize};
 
-pub use experiment::Name;
+pub use experiment::ExperimentName;
 pub use paths::CodePaths;
 pub use transport::{Frame, Transport};
 
-/// The version of the form.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// Measured costs and where they come from.
+/// Measured costs, and where they come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The version of the form: 1.
+    /// The version of the format: 1.
     pub version: u32,
-    /// Where, when, from what and how it was measured.
+    /// The machine, date, commit and command of the measurement.
     pub provenance: Provenance,
-    /// What a message costs.
+    /// The costs of messages.
     pub transport: Transport,
-    /// How a New-Order's time divides.
+    /// How a New-Order's time divides over the code.
     pub paths: CodePaths,
-    /// What steps cost, by experiment and protocol.
+    /// The costs of steps, by experiment and protocol.
     pub experiments: Vec<Measured>,
 }
 
-/// Where, when, from what and how a calibration was measured.
+/// The machine, date, commit and command of a calibration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// The processor and how many of it the system has.
+    /// The processor, and how many the system has.
     pub machine: String,
     /// The day, as YYYY-MM-DD.
     pub date: String,
     /// The commit that the program was built from.
     pub commit: String,
-    /// The command that measured.
+    /// The command that made it.
     pub command: String,
 }
 
@@ -74,47 +72,47 @@ impl Provenance {
     }
 }
 
-/// What the steps of one experiment cost under one protocol.
+/// The costs of the steps of one experiment under one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// Which.
+    /// The experiment.
     pub experiment: String,
-    /// Under which protocol.
+    /// The protocol.
     pub protocol: String,
-    /// Where it comes from, if not from where the calibration does.
+    /// Its origin, if another than the calibration's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// What its steps cost.
+    /// The costs of its steps.
     pub steps: Vec<StepCost>,
 }
 
-/// Why there is no calibration.
+/// Why a calibration could not be made, read or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrationError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The experiment.
         path: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is no calibration.
-    #[error("{path} is no calibration of version {VERSION}: {reason}")]
+    /// A file is not a calibration.
+    #[error("{path} is not a calibration of version {VERSION}: {reason}")]
     Form {
-        /// Which.
+        /// The experiment.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A calibration lacks an experiment.
-    #[error("the calibration has no costs of {experiment} under {protocol}: measure again")]
+    #[error("the calibration has no costs of {experiment} under {protocol}: calibrate again")]
     Lacking {
-        /// Which.
+        /// The experiment.
         experiment: String,
-        /// Under which protocol.
+        /// The protocol.
         protocol: String,
     },
     /// An experiment could not be run.
@@ -123,10 +121,10 @@ pub enum CalibrationError {
     /// A socket of this machine could not be used.
     #[error("calibrating sockets: {0}")]
     Socket(std::io::Error),
-    /// There is no thread that takes samples.
+    /// The operating system gave no thread for sampling.
     #[error("calibrating code paths: {0}")]
     Sampler(std::io::Error),
-    /// What was encoded did not decode.
+    /// An encoded message did not decode.
     #[error("calibrating the codec: {0}")]
     Codec(String),
 }
@@ -138,8 +136,8 @@ pub struct Effort {
     pub rounds: usize,
     /// Virtual milliseconds of each round.
     pub millis: u64,
-    /// Virtual milliseconds before a round of New-Orders, in which they come to know their database:
-    /// a server that has run for a while has it in its caches as far as these go.
+    /// Virtual milliseconds before a round of New-Orders, which fill the caches: a server that has run for a while
+    /// has as much of its database in them as fits.
     pub warmup_millis: u64,
     /// Whether TPC-C's database has the specification's size, and not a thousand items.
     pub full_size: bool,
@@ -170,10 +168,10 @@ impl Calibration {
     pub fn built_in() -> Calibration {
         let text = include_str!("../../calibration.json");
         Calibration::from_text("the built-in calibration", text)
-            .expect("the built-in calibration is one")
+            .expect("the built-in calibration is valid")
     }
 
-    /// Measures; `progress` is told what comes next.
+    /// Measures a calibration, and reports to `progress`.
     ///
     /// # Errors
     /// When an experiment or a socket fails.
@@ -196,13 +194,13 @@ impl Calibration {
         })
     }
 
-    /// Measures one experiment anew, and keeps all else that it has.
+    /// Measures one experiment again, and keeps all other costs.
     ///
     /// # Errors
     /// When the experiment fails.
     pub fn measure_again(
         mut self,
-        only: Name,
+        only: ExperimentName,
         provenance: &Provenance,
         effort: Effort,
         progress: &mut dyn FnMut(&str),
@@ -217,10 +215,10 @@ impl Calibration {
         Ok(self)
     }
 
-    /// Reads one from its text; `path` names it in errors.
+    /// Parses a calibration; `path` names it in errors.
     ///
     /// # Errors
-    /// When it is none, or of another version.
+    /// When the text is not a calibration, or of another version.
     pub fn from_text(path: &str, text: &str) -> Result<Calibration, CalibrationError> {
         let form = |reason: String| CalibrationError::Form {
             path: path.to_owned(),
@@ -241,10 +239,10 @@ impl Calibration {
         Ok(found)
     }
 
-    /// Reads one from a file.
+    /// Reads a calibration from a file.
     ///
     /// # Errors
-    /// When it cannot be read or is none.
+    /// When the file cannot be read, or is not a calibration.
     pub fn read(path: &Path) -> Result<Calibration, CalibrationError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| CalibrationError::File {
@@ -254,7 +252,7 @@ impl Calibration {
         Calibration::from_text(&name, &text)
     }
 
-    /// Its text.
+    /// Renders it as text.
     ///
     /// # Panics
     /// Never: it is plain data.
@@ -263,13 +261,13 @@ impl Calibration {
         text + "\n"
     }
 
-    /// Its name in what is printed from it.
+    /// Its name in reports.
     pub fn name(&self) -> String {
         self.provenance.name()
     }
 
-    /// The name of what the costs of an experiment come from.
-    pub fn name_of(&self, experiment: Name) -> String {
+    /// The name in reports of the origin of an experiment's costs.
+    pub fn name_of(&self, experiment: ExperimentName) -> String {
         let text = experiment.text();
         let mut all = self.experiments.iter();
         let found = all.find(|found| found.experiment == text);
@@ -277,11 +275,15 @@ impl Calibration {
         own.unwrap_or(&self.provenance).name()
     }
 
-    /// What the steps of an experiment cost under a protocol.
+    /// The costs of the steps of an experiment under a protocol.
     ///
     /// # Errors
-    /// When that was not measured.
-    pub fn costs(&self, experiment: Name, protocol: &str) -> Result<Costs, CalibrationError> {
+    /// When they were not measured.
+    pub fn costs(
+        &self,
+        experiment: ExperimentName,
+        protocol: &str,
+    ) -> Result<Costs, CalibrationError> {
         let experiment = experiment.text();
         let mut all = self.experiments.iter();
         let found = all.find(|found| found.experiment == experiment && found.protocol == protocol);
@@ -309,7 +311,7 @@ mod tests {
         for (name, protocol) in experiment::all() {
             built_in.costs(name, protocol.name()).expect("it is there");
         }
-        let lacking = built_in.costs(Name::NewOrder, "paxos");
+        let lacking = built_in.costs(ExperimentName::NewOrder, "paxos");
         assert!(matches!(lacking, Err(CalibrationError::Lacking { .. })));
     }
 
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_measurement_comes_to_an_end() {
+    fn a_short_measurement_ends() {
         let provenance = Provenance {
             machine: "a machine".into(),
             date: "a day".into(),
@@ -347,7 +349,7 @@ mod tests {
         let found = Calibration::measure(provenance, Effort::QUICK, &mut |_| ());
         let found = found.expect("it can be measured");
         let costs = found
-            .costs(Name::NewOrder, "ramp-fast")
+            .costs(ExperimentName::NewOrder, "ramp-fast")
             .expect("it was measured");
         let local = costs.steps.iter();
         let mut local = local.filter(|cost| cost.step == "call new_order, answers");

@@ -1,8 +1,8 @@
-//! How the time of a New-Order divides over the code: the rows of coordination-avoidance.txt §6.2's
-//! table that can be told apart by measuring.
+//! Measures how the time of a New-Order divides over the code: the rows of coordination-avoidance.txt §6.2's
+//! table that can be measured.
 //!
-//! One node, one warehouse, no messages. The node says what it is at, and a thread beside it looks
-//! every so often, as `bench tpcc --code-path` does with the embedded cluster.
+//! One node, one warehouse, no messages. The node records its current activity, and a thread beside it samples
+//! that, as `bench tpcc --code-path` does with the embedded cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,32 +22,31 @@ use serde::{Deserialize, Serialize};
 use super::meter::{lower_quartile, now, own_nanos};
 use super::{CalibrationError, Effort};
 
-/// Nanoseconds of one New-Order, by what they are spent on.
+/// Nanoseconds of one New-Order, by activity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodePaths {
     /// In the store: reading, checking, installing and collecting versions.
     pub storage: f64,
-    /// In the protocol around it, guards included.
+    /// In the protocol, guards included.
     pub protocol: f64,
     /// In the engine and the procedure's statements.
     pub procedure: f64,
-    /// Of the store's time: incrementing the district's next order id, its guard. For so long another
-    /// transaction of the district would have to wait.
+    /// Of the store's time: incrementing the district's next order id, which is its guard. Another transaction of
+    /// the district would have to wait for so long.
     pub guard_nanos: f64,
 }
 
-/// Effects that are kept as samples.
+/// The most effects kept as samples.
 const SAMPLES: usize = 256;
 
-/// How often the node is looked at.
+/// The interval at which the node's activity is sampled.
 const SAMPLE_EVERY: Duration = Duration::from_micros(100);
 
-/// How often it is tried again at most: on a busy machine a short round may be over before whoever takes samples has
-/// come to its turn.
-const TURNS: usize = 100;
+/// The most attempts at a round: on a busy machine a short round may end before the sampling thread runs.
+const ATTEMPTS_MAX: usize = 100;
 
-/// What a New-Order is spent on, and effects of some on single rows.
+/// Measures a New-Order's time by activity; also returns effects of some New-Orders on single rows.
 pub(super) fn measure(effort: Effort) -> Result<(CodePaths, Vec<Effect>), CalibrationError> {
     let scale = if effort.full_size {
         Scale::specified(1)
@@ -66,7 +65,7 @@ pub(super) fn measure(effort: Effort) -> Result<(CodePaths, Vec<Effect>), Calibr
     let mut rounds: [Vec<f64>; 4] = Default::default();
     let mut samples = Vec::new();
     for round in 0..effort.rounds {
-        let found = once(&prepared, &store, scale, count, round as u64, &mut samples)?;
+        let found = self::round(&prepared, &store, scale, count, round as u64, &mut samples)?;
         for (all, one) in rounds.iter_mut().zip(found) {
             all.push(one);
         }
@@ -81,8 +80,8 @@ pub(super) fn measure(effort: Effort) -> Result<(CodePaths, Vec<Effect>), Calibr
     Ok((paths, samples))
 }
 
-/// One round: storage, protocol, procedure, guard.
-fn once(
+/// Measures one round: nanoseconds of storage, protocol, procedure and guard for each New-Order.
+fn round(
     prepared: &Prepared,
     store: &Store,
     scale: Scale,
@@ -126,13 +125,13 @@ fn once(
             session: Session::default(),
         })
     };
-    // The first orders warm up what comes after; the same again counts.
+    // The first run of the orders fills the caches; the second counts.
     let mut node = make(false);
     drive(&mut node, calls(), &mut |_| ());
     let probe = ActivityProbe::enabled();
     node.observe(probe.clone());
     let mut seen = None;
-    for _ in 0..TURNS {
+    for _ in 0..ATTEMPTS_MAX {
         let again: Vec<Call> = calls().collect();
         let probes = vec![probe.clone()];
         let profiler = Profiler::start(probes, SAMPLE_EVERY).map_err(CalibrationError::Sampler)?;
@@ -145,7 +144,7 @@ fn once(
             break;
         }
     }
-    let (total, profile) = seen.expect("there is a turn");
+    let (total, profile) = seen.expect("there is at least one attempt");
     let mut attempts: Vec<AttemptRecord> = Vec::new();
     drive(&mut make(true), calls(), &mut |attempt| {
         attempts.push(attempt)
@@ -154,7 +153,7 @@ fn once(
     let updates = parts.flat_map(|part| &part.effects);
     let updates = updates.filter(|effect| matches!(effect, Effect::Update { .. }));
     *samples = updates.take(SAMPLES).cloned().collect();
-    let guards = guarded_again(&mut store.clone(), &attempts, &*programs);
+    let guards = guarded_nanos(&mut store.clone(), &attempts, &*programs);
     let spent = |activities: &[Activity]| {
         let shares = activities.iter().map(|activity| profile.share(*activity));
         total * shares.sum::<f64>()
@@ -167,7 +166,7 @@ fn once(
     ])
 }
 
-/// Makes calls one after the other; what they leave goes to `taken`.
+/// Makes calls one after the other; passes the records of their attempts to `taken`.
 fn drive(
     node: &mut Node<RampNode>,
     calls: impl Iterator<Item = Call>,
@@ -187,8 +186,8 @@ fn drive(
     }
 }
 
-/// Nanoseconds of doing the guarded effects of attempts on a store alone.
-fn guarded_again(store: &mut Store, attempts: &[AttemptRecord], programs: &dyn RowPrograms) -> f64 {
+/// Nanoseconds of applying the guarded effects of attempts to a store.
+fn guarded_nanos(store: &mut Store, attempts: &[AttemptRecord], programs: &dyn RowPrograms) -> f64 {
     let mut nanos = 0;
     for attempt in attempts {
         let AttemptOutcome::Committed(timestamp) = attempt.outcome else {
@@ -198,14 +197,17 @@ fn guarded_again(store: &mut Store, attempts: &[AttemptRecord], programs: &dyn R
             let effects = part.effects.iter().zip(0..);
             effects.filter(|(_, at)| part.guards.contains(at))
         });
-        // Fresh, as the procedure hands them over.
+        // Cloned first, as the procedure passes them.
         let effects: Vec<Effect> = parts.map(|(effect, _)| effect.clone()).collect();
         let commit = Commit { timestamp, effects };
         let mut slots = SlotValues::default();
         let began = now();
         let done = store.apply(attempt.began, commit, &mut slots, programs);
         nanos += now() - began;
-        assert!(done.is_ok(), "what was done once can be done again");
+        assert!(
+            done.is_ok(),
+            "effects that were applied once can be applied again"
+        );
     }
     (nanos as f64 - own_nanos() as f64 * attempts.len() as f64).max(1.0)
 }

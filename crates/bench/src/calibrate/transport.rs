@@ -1,10 +1,9 @@
-//! What a message costs between two processes: a socket and a codec.
+//! Measures what a message costs between two processes: a socket and a codec.
 //!
-//! The house has no wire yet: nodes are threads that hand each other messages in memory. So that
-//! simulated servers do not talk for nothing, this measures what a plain wire would take: a client's
-//! New-Order, and one effect of it as nodes tell it each other, encoded by `postcard`, through a TCP
-//! connection of this machine, several with each call of the system, as a server under load sends and
-//! receives them.
+//! The embedded cluster passes messages between threads in memory. So that messages of simulated servers have a
+//! cost, this measures a plain network transport: a client's New-Order, and one effect of it as nodes send it,
+//! encoded by `postcard`, over a TCP connection of this machine. Each system call takes several messages, as
+//! those of a server under load do.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::meter::{lower_quartile, now};
 use super::{CalibrationError, Effort};
 
-/// What sending or receiving a message costs.
+/// The costs of sending or receiving a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transport {
@@ -25,7 +24,7 @@ pub struct Transport {
     pub message: Frame,
     /// Between a client and a node.
     pub client: Frame,
-    /// Messages that one call of the system writes or reads.
+    /// Messages that one system call writes or reads.
     pub batch: u64,
 }
 
@@ -33,15 +32,15 @@ pub struct Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Frame {
-    /// Nanoseconds to write one to a socket, or to read it from there.
+    /// Nanoseconds to write one to a socket, or to read one from it.
     pub socket_nanos: f64,
-    /// Nanoseconds to encode one, or to decode it.
+    /// Nanoseconds to encode one, or to decode one.
     pub codec_nanos: f64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Messages a call of the system.
+/// Messages for each system call.
 const BATCH: usize = 8;
 
 impl Frame {
@@ -51,15 +50,14 @@ impl Frame {
     }
 }
 
-/// Measures transport, a little at a time: as the machine's speed changes, each round should see
-/// another moment of it.
+/// Measures transport in rounds that are spread over time, as the machine's speed changes.
 pub(super) struct Rounds {
-    /// What New-Orders do to single rows.
+    /// Effects of New-Orders on single rows.
     effects: Vec<Effect>,
     calls: Vec<Vec<Value>>,
     message: Samples,
     client: Samples,
-    /// How often a round goes over all messages.
+    /// How often a round repeats all messages.
     times: usize,
 }
 
@@ -81,13 +79,13 @@ impl Rounds {
         }
     }
 
-    /// One round.
+    /// Measures one round.
     pub(super) fn measure(&mut self) -> Result<(), CalibrationError> {
         self.message.add(&self.effects, self.times)?;
         self.client.add(&self.calls, self.times)
     }
 
-    /// What all rounds together say.
+    /// The result of all rounds.
     pub(super) fn sum(self) -> Transport {
         Transport {
             message: self.message.sum(),
@@ -122,7 +120,7 @@ impl Samples {
     }
 }
 
-/// The arguments of New-Orders: what a client sends.
+/// The arguments of New-Orders, which a client sends.
 fn calls() -> Vec<Vec<Value>> {
     let scale = Scale::specified(2);
     let mut calls = CallGenerator::new(
@@ -136,7 +134,7 @@ fn calls() -> Vec<Vec<Value>> {
     calls.collect()
 }
 
-/// Nanoseconds of encoding or decoding a message, and all of them encoded, in batches.
+/// Nanoseconds of encoding or decoding a message, and the encoded messages in batches.
 fn codec<M: Serialize + DeserializeOwned>(
     messages: &[M],
     times: usize,
@@ -146,7 +144,7 @@ fn codec<M: Serialize + DeserializeOwned>(
     let began = now();
     for _ in 0..times {
         for (batch, messages) in batches.iter_mut().zip(messages.chunks(BATCH)) {
-            // As a connection does: into a buffer that stays, and from it.
+            // As a connection does: into a buffer that is kept, and from it.
             batch.clear();
             for message in messages {
                 *batch = postcard::to_extend(message, std::mem::take(batch)).map_err(wrong)?;
@@ -163,7 +161,7 @@ fn codec<M: Serialize + DeserializeOwned>(
     Ok((both / 2.0, batches))
 }
 
-/// Nanoseconds of writing a batch to a socket, or of reading it.
+/// Nanoseconds of writing a batch to a socket, or of reading one from it.
 fn socket(batches: &[Vec<u8>], times: usize) -> std::io::Result<f64> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;

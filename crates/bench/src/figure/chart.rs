@@ -1,8 +1,8 @@
 //! A chart: series of points over two axes, drawn as SVG and as PNG.
 //!
-//! The drawing is `kuva`'s; what is here is the look that all of our charts share, so that a colour
-//! means the same thing on each: one tone for each way of running transactions; lines with dots for
-//! our numbers, diamonds for those of a paper and dotted lines for formulas.
+//! `kuva` draws; this module holds the style that all our charts share. A colour stands for one way of
+//! running transactions, on every chart. Our numbers are lines with dots, those of a paper are diamonds,
+//! formulas are dotted lines.
 
 use kuva::backend::png::PngBackend;
 use kuva::backend::svg::SvgBackend;
@@ -16,19 +16,19 @@ use kuva::render::theme::Theme;
 
 use super::Origin;
 
-/// How wide a chart is, in pixels; PNGs have twice as many.
+/// The width of a chart in pixels; PNGs have twice as many.
 const WIDTH: f64 = 560.0;
-/// How high, without its legend.
+/// The height of a chart in pixels, without its legend.
 const HEIGHT: f64 = 360.0;
-/// How high a line of the legend is, about.
+/// About the height of a line of the legend, in pixels.
 const LEGEND_LINE: f64 = 20.0;
 
 /// A chart that can be drawn.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Names its files: letters, digits and dashes.
+    /// The name of its files: letters, digits and dashes.
     pub name: String,
-    /// What it shows, in a line.
+    /// Its subject in one line.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -36,29 +36,29 @@ pub struct Chart {
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
-    /// Heights to compare with, all the way across.
+    /// Horizontal lines across the chart, for comparison.
     pub levels: Vec<Level>,
 }
 
-/// A height to compare with, such as a published peak.
+/// A horizontal line for comparison, such as a published peak.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Its name in the legend; where its number comes from is put behind it.
+    /// Its name in the legend, which appends the origin.
     pub name: String,
     /// Where its number comes from.
     pub origin: Origin,
     /// Its colour.
     pub tone: Tone,
-    /// Where it lies.
+    /// Its value on the vertical axis.
     pub y: f64,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is on it, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
-    /// How its numbers lie.
+    /// Its scale.
     pub scale: Scale,
 }
 
@@ -71,7 +71,7 @@ impl Axis {
         }
     }
 
-    /// An axis with equal factors; only positive numbers have a place on it.
+    /// An axis with equal factors; it shows positive numbers only.
     pub fn logarithmic(label: impl Into<String>) -> Axis {
         Axis {
             label: label.into(),
@@ -80,7 +80,7 @@ impl Axis {
     }
 }
 
-/// How an axis's numbers lie.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps.
@@ -92,7 +92,7 @@ pub enum Scale {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name in the legend; where its numbers come from is put behind it.
+    /// Its name in the legend, which appends the origin.
     pub name: String,
     /// Where its numbers come from.
     pub origin: Origin,
@@ -102,21 +102,21 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A colour with a meaning. The values keep apart for people who see no difference between red and
-/// green, and in print.
+/// A colour with a meaning. The colours can be distinguished in print, and by people who do not distinguish
+/// red from green.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Transactions that coordinate only where they must.
+    /// Coordination-avoiding transactions: RAMP-Fast.
     Avoiding,
-    /// The same with less metadata: Bloom filters.
+    /// RAMP-Hybrid, whose metadata are Bloom filters.
     AvoidingHybrid,
-    /// The same with names of transactions alone.
+    /// RAMP-Small, whose metadata are timestamps of transactions.
     AvoidingSmall,
     /// Two-phase locking.
     Locking,
-    /// The same with short read locks.
+    /// Two-phase locking with short read locks.
     LockingShort,
-    /// The same without read locks.
+    /// Write locks only.
     LockingWrites,
     /// Commit checks at coordinators.
     Checking,
@@ -146,32 +146,32 @@ impl Tone {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChartError {
-    /// There is nothing on it.
+    /// No point is on it.
     #[error("chart {0}: no series has a point that its axes can show")]
     Empty(String),
-    /// The PNG could not be made.
+    /// The PNG could not be encoded.
     #[error("chart {chart}: {reason}")]
     Raster {
-        /// Which chart.
+        /// The chart's name.
         chart: String,
-        /// What went wrong.
+        /// The encoder's message.
         reason: String,
     },
 }
 
 impl Chart {
-    /// The chart as SVG.
+    /// Draws the chart as SVG.
     ///
     /// # Errors
-    /// If there is nothing to draw.
+    /// When no point can be drawn.
     pub fn svg(&self) -> Result<String, ChartError> {
         Ok(SvgBackend::new().render_scene(&self.scene()?))
     }
 
-    /// The chart as PNG, two pixels for each of the SVG's.
+    /// Draws the chart as PNG, with two pixels for each of the SVG's.
     ///
     /// # Errors
-    /// If there is nothing to draw, or the picture cannot be encoded.
+    /// When no point can be drawn, or the picture cannot be encoded.
     pub fn png(&self) -> Result<Vec<u8>, ChartError> {
         let scene = self.scene()?;
         let drawn = PngBackend::new().with_scale(2.0).render_scene(&scene);
@@ -181,7 +181,7 @@ impl Chart {
         })
     }
 
-    /// Its points that the axes can show, series by series.
+    /// The points that the axes can show, series by series.
     fn visible(&self) -> Vec<(&Series, Vec<(f64, f64)>)> {
         let shows =
             |scale: Scale, value: f64| value.is_finite() && (scale == Scale::Linear || value > 0.0);
@@ -305,7 +305,7 @@ fn theme() -> Theme {
     theme
 }
 
-/// A tick's number, short: `0.5`, `40k`, `12.7M`.
+/// Formats a tick's number: `0.5`, `40k`, `12.7M`.
 fn tick(value: f64) -> String {
     let size = value.abs();
     let (scaled, suffix) = match size {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_axis_can_show_is_an_error_and_not_an_empty_picture() {
+    fn a_chart_without_points_is_an_error() {
         let nothing = chart(vec![(1.0, 0.0), (2.0, f64::NAN)], Axis::logarithmic("x"));
         assert!(matches!(nothing.svg(), Err(ChartError::Empty(_))));
     }

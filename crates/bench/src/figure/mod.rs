@@ -1,9 +1,8 @@
 //! Reports that set a paper's figures beside ours: charts as SVG and PNG, one HTML page, a table for
 //! the terminal, and JSON.
 //!
-//! Every number on a page says where it comes from ([`Origin`]): measured on this machine,
-//! simulated with a named calibration, drawn from a distribution, computed from a formula, or published
-//! in a paper.
+//! Every number has an [`Origin`]: measured on this machine, simulated with a named calibration, drawn
+//! from a distribution, computed from a formula, or published in a paper.
 //!
 //! * [`chart`]: lines over two axes.
 //! * [`report`]: sections of text, charts and comparisons.
@@ -23,20 +22,20 @@ pub use report::{Comparison, Report, RunLine, Section, Target};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Printed in the paper that is compared with, or read off its figure.
+    /// Printed in the paper, or read off its figure.
     Published,
-    /// Measured on this machine, by a clock.
+    /// Measured on this machine.
     Measured,
-    /// Of a run in virtual time, with costs from a calibration.
+    /// From a run in virtual time, with costs from a calibration.
     Simulated,
-    /// Of many draws from a distribution.
+    /// From many draws from a distribution.
     Drawn,
     /// From a formula.
     Computed,
 }
 
 impl Origin {
-    /// Its name in tables and legends.
+    /// The name in tables and legends.
     pub fn name(self) -> &'static str {
         match self {
             Origin::Published => "published",

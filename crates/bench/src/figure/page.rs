@@ -5,7 +5,7 @@ use anabranch_types::markup::{escaped, page};
 use super::chart::ChartError;
 use super::report::{Comparison, HEADS, Report, RunLine, Section};
 
-/// Numbers stand under each other, charts beside each other.
+/// Aligns numbers in columns, and puts charts side by side.
 const STYLE: &str = "
 .charts { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 th, td { text-align: right; white-space: nowrap; }
@@ -14,7 +14,7 @@ th:first-child, td:first-child { text-align: left; white-space: normal; min-widt
 .met { color: #00704f; } .missed { color: #b3261e; font-weight: 600; }
 ";
 
-/// The page.
+/// Renders the page.
 pub(super) fn render(report: &Report) -> Result<String, ChartError> {
     let mut header = String::new();
     paragraphs(&mut header, &report.preface);
@@ -77,7 +77,7 @@ fn put_table(page: &mut String, comparisons: &[Comparison]) {
     page.push_str("</table></div>\n");
 }
 
-/// What the numbers were found with, and the runs behind them.
+/// Appends the parameters and the runs of a section.
 fn put_details(page: &mut String, section: &Section) {
     if !section.parameters.is_empty() {
         page.push_str("<details><summary>Parameters</summary><table class=\"parameters\">\n");
@@ -113,7 +113,7 @@ fn paragraphs(page: &mut String, paragraphs: &[String]) {
     }
 }
 
-/// An SVG document as an element of a page: without its XML declaration.
+/// Removes the XML declaration, so that the SVG document can be an element of a page.
 fn scalable(svg: &str) -> &str {
     svg.find("<svg").map_or(svg, |start| &svg[start..])
 }

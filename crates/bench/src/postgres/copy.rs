@@ -1,4 +1,4 @@
-//! Rows into PostgreSQL's tables, by COPY in its binary form.
+//! Loads rows into PostgreSQL's tables, by COPY in its binary format.
 
 use std::error::Error;
 use std::io::Write;
@@ -8,13 +8,13 @@ use bytes::{BufMut, BytesMut};
 use postgres::Client;
 use postgres::types::Type;
 
-/// Rows are sent when this many bytes of them are waiting.
+/// Rows are sent once they have this many bytes.
 const PENDING_MAX: usize = 4 << 20;
 
-/// Gathers rows of one table at a time and sends them in large pieces.
+/// Collects rows of one table at a time and sends them in large batches.
 ///
-/// Foreign keys are not checked while a connection has one: what is copied is trusted, as it is by
-/// the loader of our own store.
+/// Foreign keys are not checked on the connection meanwhile: rows are trusted, as by the loader of our own
+/// store.
 pub struct Copier<'c> {
     client: &'c mut Client,
     table: Option<Table>,
@@ -34,13 +34,13 @@ struct Table {
 pub enum CopyError {
     /// PostgreSQL refused them.
     Refused(postgres::Error),
-    /// The connection broke while they were sent.
+    /// The connection failed.
     Broken(std::io::Error),
     /// A value is not of its column's type.
     Value {
         /// The table.
         table: String,
-        /// What is wrong.
+        /// The error.
         error: Box<dyn Error + Sync + Send>,
     },
 }
@@ -72,7 +72,7 @@ impl<'c> Copier<'c> {
     /// Begins to copy over this connection.
     ///
     /// # Errors
-    /// When it is not a superuser's.
+    /// When the connection's user is no superuser.
     pub fn new(client: &'c mut Client) -> Result<Copier<'c>, CopyError> {
         client
             .batch_execute("SET session_replication_role = replica")
@@ -87,7 +87,7 @@ impl<'c> Copier<'c> {
     /// Adds a row.
     ///
     /// # Errors
-    /// When it, or one before it, is refused.
+    /// When this row, or one before it, is refused.
     pub fn row(
         &mut self,
         table: &str,
@@ -157,7 +157,7 @@ impl<'c> Copier<'c> {
         Ok(())
     }
 
-    /// Sends what is left, and lets foreign keys be checked again.
+    /// Sends the remaining rows, and turns the checks of foreign keys on again.
     ///
     /// # Errors
     /// When a row is refused.

@@ -1,20 +1,20 @@
-//! Where PostgreSQL's server programs are.
+//! Finds PostgreSQL's server programs.
 //!
-//! Looked for in the folder that the environment names, then in PATH, then where distributions keep
-//! them (Debian and its kin do not put them into PATH). What is not found is never installed here:
-//! the error says what to type.
+//! It looks in the folder that [`FOLDER_VARIABLE`] names, or else in PATH, then where distributions keep the
+//! programs (Debian and its derivatives do not put them into PATH). It never installs them: the error says
+//! which command does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the folder with the programs; set, it is the only one looked at.
+/// The environment variable that names the folder with the programs. If it is set, no other folder is searched.
 pub const FOLDER_VARIABLE: &str = "ANABRANCH_POSTGRES_BIN";
 
-/// The oldest major version whose answers ours are held against.
+/// The oldest major version whose answers ours are compared with.
 pub const VERSION_MIN: u32 = 15;
 
-/// Folders with a folder for each version, and what is below that.
+/// Folders with a folder for each version, and the path below that.
 const VERSIONED: [(&str, &str); 5] = [
     ("/usr/lib/postgresql", "bin"),
     ("/usr/libexec", ""),
@@ -28,14 +28,14 @@ const VERSIONED: [(&str, &str); 5] = [
 pub struct Installation {
     /// The folder that holds them.
     pub folder: PathBuf,
-    /// What `postgres --version` says.
+    /// The output of `postgres --version`.
     pub version: String,
 }
 
-/// No PostgreSQL server that will do was found.
+/// No usable PostgreSQL server was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotInstalled {
-    /// The folder that the environment named, where it did.
+    /// The folder that [`FOLDER_VARIABLE`] names, if it is set.
     named: Option<PathBuf>,
 }
 
@@ -65,10 +65,10 @@ impl std::fmt::Display for NotInstalled {
 impl std::error::Error for NotInstalled {}
 
 impl Installation {
-    /// The installation that the environment names, or else the first one found.
+    /// Finds the installation that the environment names, or else the first usable one.
     ///
     /// # Errors
-    /// When there is none that will do.
+    /// When there is no usable one.
     pub fn find() -> Result<Installation, NotInstalled> {
         if let Some(named) = std::env::var_os(FOLDER_VARIABLE).filter(|name| !name.is_empty()) {
             let named = PathBuf::from(named);
@@ -106,15 +106,15 @@ fn places(path: &OsStr) -> Vec<PathBuf> {
                 Some((version, entry.path().join(below)))
             })
             .collect();
-        // The version that answers are held against first, then newer ones, then what is too old.
+        // First the version that answers are compared with, then newer ones, then older ones.
         versions.sort_by_key(|(version, _)| (*version < VERSION_MIN, *version));
         places.extend(versions.into_iter().map(|(_, folder)| folder));
     }
     places
 }
 
-/// The installation in this folder, if it is whole and new enough. Links are followed: the folder
-/// is the one that holds the other programs as well.
+/// The installation in this folder, if it is complete and new enough. Links are followed to the folder that
+/// holds the other programs.
 fn inspect(folder: &Path) -> Option<Installation> {
     let postgres = folder.join("postgres").canonicalize().ok()?;
     let folder = postgres.parent()?.to_path_buf();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_the_line_to_type() {
+    fn a_missing_installation_is_reported_with_the_command_that_installs_it() {
         assert_eq!(inspect(Path::new("/nowhere")), None);
         let text = NotInstalled { named: None }.to_string();
         assert!(text.contains("type: sudo apt-get install"), "{text}");

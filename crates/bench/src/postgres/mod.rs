@@ -1,11 +1,11 @@
 //! A throw-away PostgreSQL server: the oracle of tests, and the rival of experiments.
 //!
-//! * [`installation`]: where its programs are, and the line to type where they are missing.
-//! * [`server`]: one server in a folder of its own, gone when dropped.
-//! * [`value`]: our values in PostgreSQL's binary form, for parameters and for COPY.
-//! * [`copy`]: rows into its tables, in bulk.
+//! * [`installation`]: finds its programs, or says how to install them.
+//! * [`server`]: one server in a folder of its own, removed when dropped.
+//! * [`value`]: our values in PostgreSQL's binary format, for parameters and for COPY.
+//! * [`copy`]: bulk loading of its tables.
 //!
-//! Nothing here is on the way of a transaction of our own; no protocol and no store is in sight.
+//! Nothing here uses our own stores or protocols.
 
 pub mod copy;
 pub mod installation;

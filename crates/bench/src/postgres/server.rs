@@ -1,12 +1,12 @@
 //! One PostgreSQL server in a folder of its own.
 //!
-//! It listens on a socket in that folder (and at a port of 127.0.0.1, where told so), trusts whoever can reach it, and goes, folder and
-//! all, when its [`Server`] is dropped: at the end, on an error, and on a panic. PostgreSQL refuses
-//! to run as root; where we are root it runs as the user `postgres`, or `nobody`.
+//! It listens on a socket in that folder, and on a port of 127.0.0.1 if set so, and trusts every client. When its
+//! [`Server`] is dropped, server and folder are removed: at the end, on an error, and on a panic. PostgreSQL
+//! refuses to run as root; if this process is root's, the server runs as the user `postgres`, or `nobody`.
 //!
-//! Settings are PostgreSQL's defaults but for these: `synchronous_commit = off` (our store is in
-//! memory; so it does not wait for its disk either), `shared_buffers` as the caller sizes it, the
-//! "C" collation, UTF-8 and the time zone UTC.
+//! Settings are PostgreSQL's defaults except for these: `synchronous_commit = off` (our store is in memory, so
+//! neither of the two waits for a disk), `shared_buffers` as the caller sizes it, the "C" collation, UTF-8 and
+//! the time zone UTC.
 
 use std::fs::File;
 use std::io;
@@ -24,30 +24,29 @@ use super::installation::{Installation, NotInstalled};
 /// How long a server may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// The superuser that `initdb` makes.
+/// The superuser that `initdb` creates.
 const SUPERUSER: &str = "anabranch";
 
-/// The number in the name of its socket, where it listens at no port.
+/// The port number in the name of its socket, if it listens on no port.
 const PORT_OF_SOCKET: u16 = 5432;
 
-/// Text is ordered by its bytes, as our store orders it; what is upper and what is lower case is
-/// Unicode's matter.
+/// Text is ordered by its bytes, as in our store; upper and lower case are Unicode's.
 const CTYPE: &str = if cfg!(target_os = "macos") {
     "en_US.UTF-8"
 } else {
     "C.UTF-8"
 };
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `shared_buffers`, in MiB.
     pub shared_buffers_mib: u32,
-    /// Connections that it accepts.
+    /// The most connections that it accepts.
     pub connections_max: u32,
     /// `shared_preload_libraries`.
     pub preloaded: &'static str,
-    /// Whether it listens at a port of 127.0.0.1, too, not at its socket alone.
+    /// Whether it listens on a port of 127.0.0.1 besides its socket.
     pub has_port: bool,
 }
 
@@ -63,29 +62,29 @@ impl Default for Settings {
     }
 }
 
-/// Why there is no server.
+/// Why a server did not start, or refused a connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Its programs are not there.
+    /// PostgreSQL is not installed.
     NotInstalled(NotInstalled),
-    /// A folder or a process could not be made.
+    /// A call of the operating system failed.
     System {
-        /// What was being done.
+        /// The attempted action.
         what: &'static str,
-        /// Why it failed.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// One of its programs failed.
+    /// One of PostgreSQL's programs failed.
     Program {
-        /// Which.
+        /// The program.
         name: &'static str,
-        /// How it ended, if it did.
+        /// Its exit status, if it has ended.
         status: Option<ExitStatus>,
-        /// The end of what it wrote.
+        /// The last lines of its output.
         output: String,
     },
-    /// It does not let us in.
+    /// The server refused a connection.
     Connection(postgres::Error),
 }
 
@@ -133,7 +132,7 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> ServerError {
     move |error| ServerError::System { what, error }
 }
 
-/// An error of the driver with PostgreSQL's message, place and SQLSTATE, where it sent them, or else with its causes.
+/// Describes an error of the driver by PostgreSQL's message, context and SQLSTATE, or else by its causes.
 pub fn explain(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => {
@@ -152,7 +151,7 @@ pub fn explain(error: &postgres::Error) -> String {
             let mut cause = std::error::Error::source(error);
             while let Some(error) = cause {
                 let words = error.to_string();
-                // Some wrap a cause, and say only what it says.
+                // Some errors only repeat their cause's message.
                 if !text.ends_with(&words) {
                     text += &format!(": {words}");
                 }
@@ -163,7 +162,7 @@ pub fn explain(error: &postgres::Error) -> String {
     }
 }
 
-/// A port that nobody listens at just now.
+/// A port that no process listens on at the moment.
 fn free_port() -> io::Result<u16> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     Ok(listener.local_addr()?.port())
@@ -179,7 +178,7 @@ pub struct Server {
     port: u16,
 }
 
-/// Whom the server runs as, where it is not us.
+/// The user that the server runs as, if another than this process's.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     user: u32,
@@ -187,14 +186,14 @@ struct Owner {
 }
 
 impl Server {
-    /// Makes a database cluster and starts a server on it; returns once it accepts connections.
+    /// Creates a database cluster and starts a server on it; returns once it accepts connections.
     ///
     /// # Errors
     /// When PostgreSQL is not installed, or does not start.
     pub fn start(settings: Settings) -> Result<Server, ServerError> {
         let installation = Installation::find()?;
         let folder = make_folder()?;
-        // From here on dropping it removes what was made.
+        // From here on, dropping it removes all that was created.
         let mut server = Server {
             installation,
             folder,
@@ -212,23 +211,23 @@ impl Server {
         Ok(server)
     }
 
-    /// What `postgres --version` says.
+    /// The output of `postgres --version`.
     pub fn version(&self) -> &str {
         &self.installation.version
     }
 
-    /// A new connection to the database `postgres`, as superuser.
+    /// Opens a connection to the database `postgres`, as superuser.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// When the server refuses the connection.
     pub fn connect(&self) -> Result<Client, ServerError> {
         self.connect_to("postgres")
     }
 
-    /// A new connection to the named database, as superuser.
+    /// Opens a connection to the named database, as superuser.
     ///
     /// # Errors
-    /// When the server refuses it.
+    /// When the server refuses the connection.
     pub fn connect_to(&self, database: &str) -> Result<Client, ServerError> {
         postgres::Config::new()
             .host_path(&self.folder)
@@ -249,12 +248,12 @@ impl Server {
         format!("postgresql://{SUPERUSER}@{folder}{port}/{database}")
     }
 
-    /// The port of 127.0.0.1 that it listens at, where it was told to.
+    /// The port of 127.0.0.1 that it listens on, if its settings ask for one.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Puts a file into its data folder that nobody else can read: a certificate, a key, a `pg_hba.conf`.
+    /// Writes a file into its data folder, readable by the server only: a certificate, a key, a `pg_hba.conf`.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -279,9 +278,9 @@ impl Server {
         self.folder.join("log")
     }
 
-    /// Gives the folder to a user that PostgreSQL accepts, where we are root.
+    /// Gives the folder to a user that PostgreSQL accepts, if this process is root's.
     fn give_away(&self) -> Result<Option<Owner>, ServerError> {
-        // A folder that we have just made belongs to whom we run as.
+        // The new folder belongs to the user of this process.
         let us = std::fs::metadata(&self.folder)
             .map_err(system("look at its folder"))?
             .uid();
@@ -358,7 +357,7 @@ impl Server {
         ] {
             command.arg("-c").arg(setting);
         }
-        // In a process group of its own: an interrupt from the keyboard is ours to pass on.
+        // In a process group of its own, so that an interrupt from the keyboard does not reach it directly.
         command.process_group(0);
         command
             .stdout(log)
@@ -393,7 +392,7 @@ impl Server {
         let Some(mut process) = self.process.take() else {
             return;
         };
-        // At once, without writing anything down: nobody will start it again.
+        // Without a checkpoint: this server is not started again.
         let asked = self
             .command("pg_ctl")
             .args(["stop", "--mode=immediate", "--silent", "--pgdata"])
@@ -402,7 +401,7 @@ impl Server {
             .stderr(Stdio::null())
             .status();
         if !asked.is_ok_and(|status| status.success()) {
-            // Its children see that it is gone and go too. That it is gone already is no error.
+            // Its children end when they see that it has ended. An error means that it has ended already.
             let _ = process.kill();
         }
         let _ = process.wait();
@@ -412,12 +411,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // What cannot be removed stays in the system's folder for temporary files.
+        // A folder that cannot be removed stays in the system's folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A new folder for temporary files, ours alone.
+/// Creates a folder for temporary files, accessible to this user only.
 fn make_folder() -> Result<PathBuf, ServerError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let parent = std::env::temp_dir();
@@ -431,14 +430,14 @@ fn make_folder() -> Result<PathBuf, ServerError> {
                 std::fs::set_permissions(&folder, mode).map_err(system("close its folder"))?;
                 return Ok(folder);
             }
-            // Left behind by a process with our number.
+            // Left behind by an earlier process of the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(system("make a folder for it")(error)),
         }
     }
 }
 
-/// A user's number and its group's, from the text of the password file.
+/// A user's id and group id, from the text of the password file.
 fn user(users: &str, name: &str) -> Option<Owner> {
     let line = users
         .lines()

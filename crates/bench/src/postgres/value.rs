@@ -1,7 +1,6 @@
-//! Our values in PostgreSQL's binary form.
+//! Our values in PostgreSQL's binary format.
 //!
-//! The form of each type is what its `…_recv` function reads: see `src/backend/utils/adt` in
-//! PostgreSQL's source.
+//! The format of each type is that of its `…_recv` function: see `src/backend/utils/adt` in PostgreSQL's source.
 
 use std::error::Error;
 
@@ -82,8 +81,7 @@ fn unfit(value: &Value, ty: &Type) -> Box<dyn Error + Sync + Send> {
     format!("{value:?} is no value of PostgreSQL's type {ty}").into()
 }
 
-/// Writes a value with its length before it, NULL as the length -1: the form of COPY's fields and
-/// of arrays' elements.
+/// Writes a value after its length, NULL as the length -1: the format of COPY's fields and of arrays' elements.
 ///
 /// # Errors
 /// When PostgreSQL's type does not hold such a value.
@@ -121,7 +119,7 @@ fn write_array(
         .try_for_each(|value| write_field(value, element, out))
 }
 
-/// Digits in base 10,000, the weight of the first, the sign, the digits shown after the point.
+/// Digits in base 10,000, the weight of the first, the sign, the number of digits after the point.
 fn write_numeric(decimal: Decimal, out: &mut BytesMut) {
     let scale = decimal.scale();
     // Whole groups of four decimal digits on both sides of the point.

@@ -1,27 +1,26 @@
 //! Atomic commitment bounds the throughput of transactions that conflict
 //! (coordination-avoidance.txt §2, Figure 2).
 //!
-//! Transactions that conflict on an item follow each other, and each holds the item until its
-//! servers have agreed to commit. So whatever the protocol around it does, they commit at most
-//! `1 / E[delay of atomic commitment]` times a second.
+//! Transactions that conflict on an item follow each other, and each holds the item until its servers have
+//! agreed to commit. So under any protocol they commit at most `1 / E[delay of atomic commitment]` times a
+//! second.
 //!
-//! * **Classic two-phase commit** (C-2PC): the coordinator asks each server to prepare, then to
-//!   commit; two exchanges with each server, side by side over the servers. The delay is the
-//!   largest, over the N servers, of the sum of two exchanges.
-//! * **Decentralized two-phase commit** (D-2PC): every server tells every other one. One exchange
-//!   each, and the delay is the largest of N (N − 1) of them.
+//! * **Classic two-phase commit** (C-2PC): the coordinator sends prepare to each server, then commit; two
+//!   exchanges with each server, with all servers in parallel. The delay is the largest, over the N servers,
+//!   of the sum of two exchanges.
+//! * **Decentralized two-phase commit** (D-2PC): every server sends its vote to every other one, one exchange
+//!   each. The delay is the largest of N (N − 1) of them.
 //!
 //! Both readings follow from the paper's printed numbers: 83 ms a commit for D-2PC between Virginia
 //! and Oregon is one round trip; and one lognormal ([`LAN`]) fitted to the two D-2PC bounds of
 //! Figure 2a predicts its two C-2PC bounds within 12%.
 //!
-//! Each bound is found twice, by ways that share nothing but the distributions: from the closed
-//! form, `E[max] = ∫ 1 − Π Fᵢ(t) dt`, integrated numerically; and by drawing every message of many
-//! commits in turn.
+//! Each bound is computed in two ways that share only the distributions: from the closed form,
+//! `E[max] = ∫ 1 − Π Fᵢ(t) dt`, integrated numerically; and by drawing every message of many commits.
 
 use fastrand::Rng;
 
-/// How long one exchange between two servers takes: a lognormal, in milliseconds.
+/// The time of one exchange between two servers: a lognormal distribution, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exchange {
     /// The median, in milliseconds.
@@ -30,29 +29,28 @@ pub struct Exchange {
     pub sigma: f64,
 }
 
-/// The exchange between two servers of one datacenter that explains Figure 2a. The trace behind
-/// that figure is not printed; this is the one lognormal whose D-2PC bounds are 1,125/s for two
-/// servers and 173/s for eight. Its tail is as long as clouds' were then.
+/// The exchange between two servers of one datacenter that explains Figure 2a. The paper does not print the
+/// trace behind that figure; this is the one lognormal whose D-2PC bounds are 1,125/s for two servers and
+/// 173/s for eight. Its tail is as long as that of clouds of the time.
 pub const LAN: Exchange = Exchange {
     median: 0.2237,
     sigma: 1.3257,
 };
 
-/// By how much exchanges over a wide-area network vary around their median. The paper gives means
-/// alone; 5% is what such links commonly show.
+/// The spread of exchanges over a wide-area network. The paper gives means only; 5% is common for such links.
 pub const WAN_SIGMA: f64 = 0.05;
 
-/// How the servers agree.
+/// A protocol of atomic commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commitment {
-    /// By way of a coordinator.
+    /// Over a coordinator.
     Classic,
-    /// Each with each.
+    /// Every server with every other one.
     Decentralized,
 }
 
 impl Exchange {
-    /// The chance that an exchange takes at most `millis`.
+    /// The probability that an exchange takes at most `millis`.
     fn distribution(&self, millis: f64) -> f64 {
         if millis <= 0.0 {
             return 0.0;
@@ -60,9 +58,9 @@ impl Exchange {
         standard_normal((millis / self.median).ln() / self.sigma)
     }
 
-    /// The chance that two exchanges in a row take at most `millis`.
+    /// The probability that two exchanges in a row take at most `millis`.
     fn distribution_twice(&self, millis: f64) -> f64 {
-        // Over the first one's place in units of sigma: the density is negligible beyond ±6.
+        // Integrates over the first exchange in units of sigma: the density is negligible beyond ±6.
         const STEPS: i32 = 120;
         let width = 12.0 / f64::from(STEPS);
         let term = |step: i32| {
@@ -75,25 +73,24 @@ impl Exchange {
     }
 
     fn draw(&self, random: &mut Rng) -> f64 {
-        // Box and Muller's way from two uniform numbers to a normal one.
+        // Box and Muller: two uniform numbers give a normal one.
         let (u, v) = (1.0 - random.f64(), random.f64());
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
         self.median * (self.sigma * normal).exp()
     }
 }
 
-/// The exchanges that one commit waits for: `exchanges` side by side (for C-2PC each twice in a
-/// row).
+/// The exchanges that one commit waits for: `exchanges` in parallel (for C-2PC each twice in a row).
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// How they agree.
+    /// The protocol.
     pub commitment: Commitment,
-    /// The exchanges between them: for C-2PC one a server, for D-2PC one for each ordered pair.
+    /// The exchanges: for C-2PC one for each server, for D-2PC one for each ordered pair.
     pub exchanges: Vec<Exchange>,
 }
 
 impl Commit {
-    /// A commit among `servers` servers that are all alike.
+    /// A commit among `servers` servers with equal exchanges.
     pub fn among(commitment: Commitment, servers: usize, exchange: Exchange) -> Commit {
         let count = match commitment {
             Commitment::Classic => servers,
@@ -135,9 +132,9 @@ impl Commit {
         }
     }
 
-    /// Commits a second, at most, of transactions that conflict: the closed form.
+    /// The most commits a second of transactions that conflict, by the closed form.
     pub fn bound(&self) -> f64 {
-        // Beyond `end` nothing is left of any distribution; in equal factors, since the tail is long.
+        // Beyond `end` every distribution is negligible. Steps are equal factors, since the tail is long.
         const STEPS: u32 = 4_000;
         let longest = self.exchanges.iter().map(|e| e.median);
         let longest = longest.fold(0.0, f64::max);
@@ -154,13 +151,13 @@ impl Commit {
         1_000.0 / expected
     }
 
-    /// The chance that the commit takes at most `millis`.
+    /// The probability that the commit takes at most `millis`.
     fn distribution(&self, millis: f64) -> f64 {
         let each = |exchange: &Exchange| match self.commitment {
             Commitment::Classic => exchange.distribution_twice(millis),
             Commitment::Decentralized => exchange.distribution(millis),
         };
-        // Servers of one datacenter are alike: one is enough, to the power of their number.
+        // Servers of one datacenter have equal exchanges: one factor, to the power of their number.
         let first = self.exchanges[0];
         if self.exchanges.iter().all(|exchange| *exchange == first) {
             return each(&first).powi(self.exchanges.len() as i32);
@@ -168,7 +165,7 @@ impl Commit {
         self.exchanges.iter().map(each).product()
     }
 
-    /// The same by drawing each exchange of `commits` commits, one after the other.
+    /// The same bound by drawing each exchange of `commits` commits.
     pub fn simulated(&self, commits: u32, seed: u64) -> f64 {
         let mut random = Rng::with_seed(seed);
         let mut millis = 0.0;
@@ -207,7 +204,7 @@ mod tests {
         (value / expected - 1.0).abs() <= share
     }
 
-    /// Figure 2a's printed numbers: the fit to two of them, and what it predicts of the others.
+    /// Figure 2a's printed numbers: the fit to two of them, and its predictions of the others.
     #[test]
     fn one_distribution_explains_the_local_bounds() {
         use Commitment::{Classic, Decentralized};
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn drawing_each_message_comes_to_the_closed_form() {
+    fn drawing_each_message_gives_the_closed_form() {
         for commitment in [Commitment::Classic, Commitment::Decentralized] {
             for servers in [2, 5, 8] {
                 let commit = Commit::among(commitment, servers, LAN);

@@ -1,11 +1,10 @@
-//! The papers' figures, found again and set beside the published ones.
+//! Reproduces the papers' figures beside the published ones.
 //!
 //! * [`coordination_avoidance`]: Figures 1, 2, 5 and 6 of coordination-avoidance.txt, and the table of
 //!   its code paths.
 //! * [`atomic_commit`]: the bound that atomic commitment sets (its Figure 2).
 //! * [`ramp`]: Figures 4, 5 and 6 of ramp.txt, the table of blocked writes and §6.2.
-//! * `simulation`: simulated runs as they are described, shared and run on all cores, by a `pool` of
-//!   threads.
+//! * `simulation`: simulated runs, described by values and run on all cores by a `pool` of threads.
 
 pub mod atomic_commit;
 pub mod coordination_avoidance;

@@ -1,42 +1,43 @@
-//! Runs on several threads, where many of them begin with a copy of the same.
+//! Runs jobs on several threads, where many jobs begin with a copy of the same data.
 //!
-//! What a [`Group`] begins with (a filled database) takes time to prepare and much memory. So a thread
-//! takes a run of what is prepared already, if there is one, and prepares the next group only
-//! otherwise: never are more groups prepared at a time than threads. Which thread has run what, and
-//! when, does not matter to a run that is deterministic by itself.
+//! The data of a [`Group`] (a filled database) take time to prepare and much memory. So a thread runs a job of
+//! a prepared group if there is one, and prepares the next group only otherwise: no more groups are prepared
+//! at a time than there are threads. Jobs are deterministic by themselves, so their results depend neither on
+//! the thread nor on the order.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-/// Runs that begin with a copy of the same.
+/// Jobs that begin with a copy of the same data.
 pub(super) struct Group<B, J> {
-    /// What says with what they begin.
-    pub(super) beginning: B,
-    /// The runs.
+    /// Describes the data.
+    pub(super) data: B,
+    /// The jobs.
     pub(super) jobs: Vec<J>,
 }
 
-/// What the caller is told, on its own thread.
-pub(super) enum News<B, J, R> {
-    /// This is being prepared.
-    Prepares(B),
-    /// This has been run, and this has come of it.
+/// Progress, reported on the caller's thread.
+pub(super) enum Event<B, J, R> {
+    /// A group's data are being prepared.
+    Preparing(B),
+    /// A job has run, with this result.
     Done(J, R),
 }
 
-/// Runs every job of every group once, groups and jobs begun in their order; `told` what happens.
+/// Runs every job of every group once, and reports progress to `on_event`. Groups and jobs begin in their
+/// order.
 ///
 /// # Errors
-/// One that preparing or a run has met; what has not begun then is not run.
+/// An error of `prepare` or `run`. Jobs that have not begun by then do not run.
 ///
 /// # Panics
-/// When a run does.
+/// When a job panics.
 pub(super) fn run<B, J, S, R, E>(
     groups: &[Group<B, J>],
     threads: NonZeroUsize,
     prepare: impl Fn(&B) -> Result<S, E> + Sync,
     run: impl Fn(&J, S) -> Result<R, E> + Sync,
-    mut told: impl FnMut(News<&B, &J, R>),
+    mut on_event: impl FnMut(Event<&B, &J, R>),
 ) -> Result<(), E>
 where
     B: Sync,
@@ -56,26 +57,26 @@ where
         changed: Condvar::new(),
     };
     let runs: usize = groups.iter().map(|group| group.jobs.len()).sum();
-    let (sender, news) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..threads.get().min(runs) {
             let (pool, prepare, run, sender) = (&pool, &prepare, &run, sender.clone());
             scope.spawn(move || {
-                // Others must not wait for what a thread that panics was to prepare.
+                // If this thread panics, others must not wait for the data that it was to prepare.
                 let _ended = EndsOnPanic(pool);
                 while let Some(task) = pool.next() {
                     let found = match task {
                         Task::Prepare(group) => {
-                            let beginning = &pool.groups[group].beginning;
-                            let _ = sender.send(Ok(News::Prepares(beginning)));
-                            prepare(beginning).map(|prepared| {
-                                pool.is_prepared(group, prepared);
+                            let data = &pool.groups[group].data;
+                            let _ = sender.send(Ok(Event::Preparing(data)));
+                            prepare(data).map(|prepared| {
+                                pool.add_prepared(group, prepared);
                                 None
                             })
                         }
-                        Task::Run(job, beginning) => {
-                            let copied = Arc::unwrap_or_clone(beginning);
-                            run(job, copied).map(|found| Some(News::Done(job, found)))
+                        Task::Run(job, data) => {
+                            let copied = Arc::unwrap_or_clone(data);
+                            run(job, copied).map(|found| Some(Event::Done(job, found)))
                         }
                     };
                     if found.is_err() {
@@ -89,9 +90,9 @@ where
         }
         drop(sender);
         let mut result = Ok(());
-        for item in news {
-            match item {
-                Ok(item) => told(item),
+        for event in events {
+            match event {
+                Ok(event) => on_event(event),
                 Err(error) if result.is_ok() => result = Err(error),
                 Err(_) => {}
             }
@@ -113,13 +114,13 @@ struct Pool<'g, B, J, S> {
 }
 
 struct State<S> {
-    /// Groups that have runs left, with the number of the next of them.
+    /// Prepared groups with jobs left: the group, the index of its next job, the data.
     prepared: Vec<(usize, usize, Arc<S>)>,
-    /// The next group that nobody prepares yet.
+    /// The first group whose preparation has not begun.
     next: usize,
-    /// How many are being prepared.
+    /// The number of groups that are being prepared.
     preparing: usize,
-    /// Nothing more is begun.
+    /// Whether an error or a panic has ended the run.
     ended: bool,
 }
 
@@ -128,21 +129,21 @@ impl<'g, B, J, S> Pool<'g, B, J, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do next; waits where it depends on what others prepare.
+    /// The next task; waits if every job left belongs to a group that another thread prepares.
     fn next(&self) -> Option<Task<'g, J, S>> {
         let mut state = self.state();
         loop {
             if state.ended {
                 return None;
             }
-            if let Some((group, job, beginning)) = state.prepared.first_mut() {
+            if let Some((group, job, data)) = state.prepared.first_mut() {
                 let jobs = &self.groups[*group].jobs;
-                let (task, beginning) = (&jobs[*job], Arc::clone(beginning));
+                let (task, data) = (&jobs[*job], Arc::clone(data));
                 *job += 1;
                 if *job == jobs.len() {
                     state.prepared.remove(0);
                 }
-                return Some(Task::Run(task, beginning));
+                return Some(Task::Run(task, data));
             }
             if state.next < self.groups.len() {
                 state.next += 1;
@@ -157,7 +158,7 @@ impl<'g, B, J, S> Pool<'g, B, J, S> {
         }
     }
 
-    fn is_prepared(&self, group: usize, prepared: S) {
+    fn add_prepared(&self, group: usize, prepared: S) {
         let mut state = self.state();
         state.preparing -= 1;
         if !self.groups[group].jobs.is_empty() {
@@ -196,27 +197,27 @@ mod tests {
 
     fn groups(sizes: &[u64]) -> Vec<Group<u64, u64>> {
         let group = |(number, size): (u64, &u64)| Group {
-            beginning: number,
+            data: number,
             jobs: (0..*size).map(|job| 100 * number + job).collect(),
         };
         (0..).zip(sizes).map(group).collect()
     }
 
     #[test]
-    fn every_run_is_made_once_over_its_own_beginning() {
+    fn every_job_runs_once_over_its_own_data() {
         for count in [1, 2, 3, 8] {
             let prepared = AtomicUsize::new(0);
             let mut found = BTreeMap::new();
             let done = run(
                 &groups(&[3, 0, 1, 5]),
                 threads(count),
-                |beginning| {
+                |data| {
                     prepared.fetch_add(1, Ordering::Relaxed);
-                    Ok::<_, ()>(*beginning)
+                    Ok::<_, ()>(*data)
                 },
-                |job, beginning| Ok((*job, beginning)),
+                |job, data| Ok((*job, data)),
                 |news| {
-                    if let News::Done(job, found_of) = news {
+                    if let Event::Done(job, found_of) = news {
                         assert_eq!(found.insert(*job, found_of), None);
                     }
                 },
@@ -229,9 +230,9 @@ mod tests {
         }
     }
 
-    /// Each run waits for another: with one thread they would wait for ever.
+    /// Each job waits for another: one thread would wait for ever.
     #[test]
-    fn runs_of_one_group_and_of_several_are_made_at_the_same_time() {
+    fn jobs_of_one_group_and_of_several_run_at_the_same_time() {
         for sizes in [&[2][..], &[1, 1]] {
             let both = Barrier::new(2);
             let wait = |_: &u64, _| {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_it() {
+    fn an_error_ends_the_run() {
         let runs = AtomicUsize::new(0);
         let done = run(
             &groups(&[5, 5]),
@@ -269,8 +270,8 @@ mod tests {
 
     #[test]
     #[should_panic = "a scoped thread panicked"]
-    fn a_run_that_panics_is_not_waited_for() {
-        let prepare = |beginning: &u64| match beginning {
+    fn a_job_that_panics_is_not_waited_for() {
+        let prepare = |data: &u64| match data {
             0 => panic!("on purpose"),
             _ => Ok::<_, ()>(()),
         };

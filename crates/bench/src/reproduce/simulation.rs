@@ -1,8 +1,8 @@
-//! Simulated runs: described by values, so that figures can share one, and run on all cores.
+//! Simulated runs, described by values so that figures can share one, and run on all cores.
 //!
-//! A [`Job`] says everything that decides a run but its seed and its costs. Jobs over the same
-//! database share it: it is filled once, and each of them begins with a copy of it. Each is
-//! deterministic by itself, so that it does not matter which core has run it, and when ([`pool`]).
+//! A [`Job`] holds everything that decides a run except its seed and its costs. Jobs over the same database
+//! share it: it is filled once, and each job begins with a copy. Each job is deterministic by itself, so its
+//! result depends neither on the core nor on the order ([`pool`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,54 +18,53 @@ use anabranch_workload::register::Writers;
 use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
 use anabranch_workload::ycsb::{self, Form, Parameters, Ycsb};
 
-use super::pool::{self, Group, News};
-use crate::calibrate::{Calibration, CalibrationError, Name};
+use super::pool::{self, Event, Group};
+use crate::calibrate::{Calibration, CalibrationError, ExperimentName};
 use crate::experiment::BLOCKED_AFTER;
 use crate::figure::{Origin, RunLine};
 
-/// The median round trip, in microseconds, whose mean is that of an exchange in the trace behind
-/// coordination-avoidance.txt's Figure 2a ([`super::atomic_commit::LAN`]), given how the simulator spreads
-/// latencies. A test holds it.
+/// The median round trip in microseconds. With the simulator's spread of latencies, its mean is that of the
+/// trace behind coordination-avoidance.txt's Figure 2a ([`super::atomic_commit::LAN`]), as a test checks.
 pub(super) const MEDIAN_ROUND_TRIP_MICROS: u32 = 489;
 
-/// For how long what is sent on one wire takes equally long.
+/// How long a link keeps its latency.
 const LATENCY_PERIOD: Ticks = Ticks::from_millis(1);
 
-/// What is in the stores.
+/// The initial database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Database {
-    /// TPC-C's, with so many warehouses a server, each with so many items.
+    /// TPC-C's.
     Warehouses {
-        /// A server.
+        /// Warehouses for each server.
         each: u16,
-        /// Items, and so rows of stock a warehouse.
+        /// Items, which is also the rows of stock for each warehouse.
         items: u32,
     },
-    /// One register a server.
+    /// One register for each server.
     Registers,
     /// YCSB's items, of a byte each.
     Items {
-        /// A server.
+        /// Items for each server.
         each: u32,
     },
 }
 
-/// What clients call.
+/// The calls of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Calls {
     /// New-Orders, one in ten of them distributed, as TPC-C specifies.
     OrdersAsSpecified,
-    /// New-Orders, of which so many of 100 are distributed.
+    /// New-Orders, of which this percentage is distributed.
     OrdersDistributed(u8),
-    /// Writes to so many registers, one of them at home.
+    /// Writes to so many registers, one of them at the transaction's own server.
     Writes(usize),
     /// Transactions over several items (ramp.txt §5.1).
     Items {
-        /// So many items.
+        /// Items of a transaction.
         length: u16,
-        /// So many of 100 read; the others write.
+        /// Percentage that reads; the others write.
         reads_percent: u8,
-        /// Whether items are drawn alike, and not by Zipf's law.
+        /// Whether items are drawn uniformly instead of by Zipf's law.
         uniform: bool,
     },
 }
@@ -73,30 +72,30 @@ pub(super) enum Calls {
 /// One simulated run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Job {
-    /// How many servers.
+    /// The number of servers.
     pub(super) servers: u16,
-    /// Cores of each, which share its store.
+    /// Cores of each server, which share its store.
     pub(super) cores: u16,
-    /// What they hold.
+    /// The initial database.
     pub(super) database: Database,
-    /// What clients call.
+    /// The calls of clients.
     pub(super) calls: Calls,
-    /// Under which protocol.
+    /// The protocol.
     pub(super) protocol: ProtocolName,
-    /// Clients a server, each with one call under way.
+    /// Clients for each server, each with one call in flight.
     pub(super) clients: u32,
-    /// Of a million of RAMP's transactions over several servers, so many are decided without telling the
-    /// participants, which ask after [`BLOCKED_AFTER`] (ramp.txt §5.3).
+    /// Of a million RAMP transactions over several servers, the number whose commit messages are lost. Their
+    /// participants start the termination protocol after [`BLOCKED_AFTER`] (ramp.txt §5.3).
     pub(super) blocked: u32,
-    /// The median time from server to server and back, and from a server to a client and back.
+    /// The median round trip between two servers, and between a server and a client.
     pub(super) round_trip_micros: u32,
-    /// Transactions that are counted, after half as many that are not.
+    /// Transactions to count, after half as many that are not.
     pub(super) transactions: u64,
-    /// Virtual milliseconds that are counted at most, after a quarter as many that are not.
+    /// The most virtual milliseconds to count, after a quarter as many that are not.
     pub(super) millis_max: u64,
 }
 
-/// How many customers a district has. New-Order only reads one of them.
+/// Customers of a district. New-Order reads one of them.
 const CUSTOMERS: u32 = 30;
 
 impl Job {
@@ -147,20 +146,20 @@ impl Job {
             },
             ..Parameters::RAMP
         };
-        Arc::new(Ycsb::with(parameters).expect("figures ask for what can be"))
+        Arc::new(Ycsb::with(parameters).expect("figures have valid parameters"))
     }
 
-    /// The experiment of a calibration that has its costs.
-    fn experiment(&self) -> Name {
+    /// The experiment of a calibration that has the costs of this job.
+    fn experiment(&self) -> ExperimentName {
         match self.calls {
-            Calls::Writes(span) => Name::Writes(span),
-            Calls::Items { .. } => Name::Items,
-            Calls::OrdersAsSpecified => Name::NewOrder,
-            Calls::OrdersDistributed(_) => Name::NewOrderDistributed,
+            Calls::Writes(span) => ExperimentName::Writes(span),
+            Calls::Items { .. } => ExperimentName::Items,
+            Calls::OrdersAsSpecified => ExperimentName::NewOrder,
+            Calls::OrdersDistributed(_) => ExperimentName::NewOrderDistributed,
         }
     }
 
-    /// The network between its servers. What is slow on it is slow for a millisecond.
+    /// The network between its servers, whose links keep their latency for a millisecond.
     pub(super) fn network(&self) -> Network {
         let millis = f64::from(self.round_trip_micros) / 1_000.0;
         let matrix = format!("sites lan\nlan {millis}\n");
@@ -169,8 +168,7 @@ impl Job {
         network.with_latency_periods(LATENCY_PERIOD)
     }
 
-    /// About how long it takes, in any unit: what distributed transactions cost under locks is what
-    /// others wait for.
+    /// About how long the job takes, in any unit. Under locks, waiting takes as long again.
     fn effort(&self) -> u64 {
         let waits = u64::from(self.protocol == ProtocolName::Locking);
         self.transactions * (1 + waits)
@@ -180,7 +178,7 @@ impl Job {
         Prepared::from_workload(self.workload(), self.servers)
     }
 
-    /// Runs it over a filled database.
+    /// Runs the job over a filled database.
     fn run(
         &self,
         stores: Vec<Store>,
@@ -216,15 +214,15 @@ impl Job {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// The simulator refused it, or found a wrong answer.
+    /// The simulator refused the run, or found a wrong answer.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// The calibration has no costs for it.
+    /// The calibration has no costs for the run.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
 }
 
-/// A run for a report's appendix.
+/// Lists a run in a report's table of runs.
 pub(super) fn run_line(what: String, job: &Job, found: &Throughput) -> RunLine {
     let committed = found.committed.max(1) as f64;
     RunLine {
@@ -245,34 +243,34 @@ pub(super) fn run_line(what: String, job: &Job, found: &Throughput) -> RunLine {
     }
 }
 
-/// What came of jobs.
+/// The results of jobs.
 #[derive(Debug, Default)]
 pub(super) struct Results(BTreeMap<Job, Throughput>);
 
 impl Results {
-    /// What came of this one.
+    /// The result of a job.
     ///
     /// # Panics
-    /// When it was never asked for.
+    /// When the job has not run.
     pub(super) fn of(&self, job: &Job) -> &Throughput {
-        self.0.get(job).expect("a figure asks for its own jobs")
+        self.0.get(job).expect("a figure requests its own jobs")
     }
 
-    /// The job that did most a second, and what came of it.
+    /// The job with the highest throughput, and its result.
     ///
     /// # Panics
-    /// When there is none, or one was never asked for.
+    /// When `jobs` is empty, or one has not run.
     pub(super) fn best<'j>(&self, jobs: &'j [Job]) -> (&'j Job, &Throughput) {
         let all = jobs.iter().map(|job| (job, self.of(job)));
         let best = all.max_by(|(_, a), (_, b)| a.per_second.total_cmp(&b.per_second));
-        best.expect("a figure offers some")
+        best.expect("a figure has at least one job")
     }
 
-    /// Runs all of them once, on so many threads, those that take longest first; `progress` is told how
-    /// far it is. What comes of them is the same however many threads there are.
+    /// Runs each job once on so many threads, the longest first, and reports to `progress`. The results do not
+    /// depend on the number of threads.
     ///
     /// # Errors
-    /// One that a job meets.
+    /// The error of a job.
     pub(super) fn run(
         jobs: impl IntoIterator<Item = Job>,
         calibration: &Calibration,
@@ -288,10 +286,10 @@ impl Results {
             threads,
             |first| Ok(first.prepared()?.stores(seed, &first.network(), true)?),
             |job, stores| job.run(stores, calibration, seed),
-            |news| {
-                let (what, servers) = match news {
-                    News::Prepares(first) => (", filling", first.servers),
-                    News::Done(job, found) => {
+            |event| {
+                let (what, servers) = match event {
+                    Event::Preparing(first) => (", filling", first.servers),
+                    Event::Done(job, found) => {
                         results.0.insert(job.clone(), found);
                         (",", job.servers)
                     }
@@ -304,8 +302,8 @@ impl Results {
     }
 }
 
-/// Jobs by what they begin with, of which each group's first is an example. What takes longest comes
-/// first, so that no thread is left alone with it in the end.
+/// Groups jobs by their database; the first job of a group stands for it. The longest come first, so that no
+/// thread is left alone with them in the end.
 fn grouped(jobs: BTreeSet<Job>) -> Vec<Group<Job, Job>> {
     let mut groups: BTreeMap<(u16, Database), Vec<Job>> = BTreeMap::new();
     for job in jobs {
@@ -317,12 +315,12 @@ fn grouped(jobs: BTreeSet<Job>) -> Vec<Group<Job, Job>> {
         .map(|mut jobs| {
             jobs.sort_by_key(|job| Reverse(job.effort()));
             Group {
-                beginning: jobs[0].clone(),
+                data: jobs[0].clone(),
                 jobs,
             }
         })
         .collect();
-    groups.sort_by_key(|group| Reverse(group.beginning.effort()));
+    groups.sort_by_key(|group| Reverse(group.data.effort()));
     groups
 }
 
@@ -356,9 +354,9 @@ mod tests {
         jobs.iter().map(|job| results.of(job).clone()).collect()
     }
 
-    /// Together or alone, on whichever core: the seed gives the run.
+    /// The seed decides the run, alone or beside others, on any core.
     #[test]
-    fn a_job_gives_the_same_whoever_runs_beside_it() {
+    fn a_job_has_the_same_result_beside_any_others() {
         let jobs = [
             job(ProtocolName::RampFast, Calls::OrdersAsSpecified),
             job(ProtocolName::Locking, Calls::OrdersDistributed(100)),
@@ -373,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_jobs_ask_for_is_run() {
+    fn jobs_run_as_described() {
         let [none, all] = [0, 100].map(|percent| {
             let calls = Calls::OrdersDistributed(percent);
             run(&[job(ProtocolName::RampFast, calls)], 1).remove(0)
@@ -392,7 +390,7 @@ mod tests {
         assert!(found[0].mean_ms + 2.0 < found[1].mean_ms, "{found:?}");
     }
 
-    /// A network is no slower for what it carries: only servers get full.
+    /// The network is no slower under load: only servers saturate.
     #[test]
     fn more_clients_wait_no_longer_for_the_network() {
         let reads = |clients| Job {
@@ -416,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_drawn_and_written_as_asked_for() {
+    fn items_are_drawn_and_written_as_described() {
         let items = |reads_percent, uniform| Job {
             database: Database::Items { each: 2_000 },
             transactions: 2_000,
@@ -465,13 +463,13 @@ mod tests {
     fn calls_go_where_their_items_are() {
         let found = run(&[over_items(0, 50, 1), over_items(0, 50, 2)], 1);
         assert_eq!(found[0].messages, 0.0);
-        // The other item is on another server two times of three: a question and an answer, or two of each.
+        // The other item is on another server two times of three: a request and a reply, or two of each.
         assert!((1.3..2.7).contains(&found[1].messages), "{found:?}");
     }
 
-    /// Nobody is told to commit, and the participants ask each other instead.
+    /// Commit messages are lost, and the participants run the termination protocol instead.
     #[test]
-    fn what_is_blocked_is_asked_about() {
+    fn blocked_writes_are_terminated() {
         let [none, all] = [0, 1_000_000].map(|blocked| over_items(blocked, 0, 4));
         let found = run(&[none, all], 1);
         let [none, all] = &found[..] else {

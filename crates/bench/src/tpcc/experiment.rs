@@ -1,4 +1,4 @@
-//! TPC-C as an experiment, and what is refused of it before anything is loaded.
+//! TPC-C as an experiment, and the checks of its settings before anything is loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,17 +12,17 @@ use super::fill;
 use crate::experiment::{self, Database, ExperimentError, Settings, refuse};
 use crate::fill::FillError;
 
-/// One experiment.
+/// An experiment with TPC-C.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its database and its transactions.
+    /// The database and the transactions.
     pub tpcc: Tpcc,
-    /// How it is run.
+    /// The settings of its run.
     pub settings: Settings,
 }
 
 impl Experiment {
-    /// Refuses what cannot be run, before anything is loaded.
+    /// Checks the settings before anything is loaded.
     ///
     /// # Errors
     /// The first setting that makes no sense.
@@ -54,7 +54,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// All calls, drawn from the experiment's seed.
+    /// The calls, drawn from the experiment's seed.
     ///
     /// # Errors
     /// When the schema is not TPC-C's.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_settings_are_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         assert_eq!(experiment().check(), Ok(()));
         assert!(refused(|e| e.tpcc.scale.warehouses = 0).contains("--warehouses"));
         assert!(

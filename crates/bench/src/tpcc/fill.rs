@@ -12,8 +12,7 @@ use anabranch_workload::tpcc::{self, DISTRICTS, Scale};
 
 use crate::fill::{FillError, Filler, each_partition};
 
-/// How many rows the whole database has, about: order lines are random in number. For a progress
-/// bar.
+/// About how many rows the whole database has, for a progress bar; the number of order lines is random.
 pub fn rows(scale: &Scale, partitions: u16) -> u64 {
     let customers = u64::from(scale.customers);
     let district = customers * 3 + customers * 10 + customers * 3 / 10;
@@ -21,7 +20,7 @@ pub fn rows(scale: &Scale, partitions: u16) -> u64 {
     u64::from(scale.items) * u64::from(partitions) + u64::from(scale.warehouses) * warehouse
 }
 
-/// Fills one store for each partition. `loaded` counts rows on the way.
+/// Fills one store for each partition; adds to `loaded` as rows are loaded.
 ///
 /// # Errors
 /// When the schema is not TPC-C's.
@@ -36,7 +35,7 @@ pub fn fill(
         let mut sink = Filling(filler);
         load::items(scale, seed, &mut sink)?;
         for warehouse in 1..=scale.warehouses {
-            // Rows of others are passed over; this only saves making them.
+            // Rows of other partitions are skipped; this saves generating them.
             if has_rows_of(planned, warehouse, partition) {
                 load::warehouse(scale, seed, warehouse, &mut sink)?;
             }
@@ -45,7 +44,7 @@ pub fn fill(
     })
 }
 
-/// The partition of each warehouse, the first one's first.
+/// The partition of each warehouse, in order.
 ///
 /// # Errors
 /// When the schema is not TPC-C's.
@@ -55,7 +54,7 @@ pub fn homes(planned: &PlannedApplication, scale: &Scale) -> Result<Vec<u16>, Fi
 
 /// Whether the plan puts generated rows of a warehouse on a partition.
 fn has_rows_of(planned: &PlannedApplication, warehouse: u32, partition: PartitionId) -> bool {
-    // The catalogue belongs to no warehouse.
+    // The items belong to no warehouse.
     let of_warehouses = Table::ALL.into_iter().filter(|table| *table != Table::Item);
     let mut found = of_warehouses.filter_map(|table| {
         let mut tables = planned.schema().tables.iter();

@@ -1,4 +1,4 @@
-//! TPC-C: one experiment is a database, a load and one run for each protocol.
+//! TPC-C as an experiment: its settings, its initial database, and its run on PostgreSQL.
 
 pub mod experiment;
 pub mod fill;

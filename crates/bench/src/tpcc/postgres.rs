@@ -1,9 +1,9 @@
 //! TPC-C on PostgreSQL, from the same files, rows and calls.
 //!
-//! The schema and the procedures load as they are; a file with assertions, which PostgreSQL has
-//! not, is left out, and its conditions are evaluated afterwards as queries. The rows come from the
-//! generator that fills our own stores. [`CONNECTIONS`] connections, a thread each, call prepared
-//! statements with binary parameters, so that neither parsing nor conversion stands in the way.
+//! Schema and procedures load unchanged. PostgreSQL has no assertions: files with assertions are skipped, and
+//! their conditions are evaluated as queries after the run. The rows come from the generator that fills our own
+//! stores. [`CONNECTIONS`] connections, each with its own thread, call prepared statements with binary parameters,
+//! so that neither parsing nor conversion is measured.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -28,34 +28,34 @@ use crate::postgres::server::explain;
 use crate::postgres::value::Parameter;
 use crate::postgres::{Server, ServerError, Settings};
 
-/// Connections that call at the same time.
+/// The number of connections, which make calls concurrently.
 pub const CONNECTIONS: usize = 8;
 
 /// The SQLSTATE by which New-Order rolls back an order for an unused item (2.4.2.3).
 const ROLLBACK: &str = "TPCC1";
 
-/// Why a run on PostgreSQL came to nothing.
+/// Why a run on PostgreSQL failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
     /// The schema is not TPC-C's.
     Schema(FillError),
-    /// There is no server.
+    /// The server could not be started or reached.
     Server(ServerError),
     /// The database was not filled.
     Copy(CopyError),
-    /// A file did not load.
+    /// PostgreSQL refused a file.
     File {
         /// Its name.
         name: String,
-        /// What PostgreSQL says.
+        /// PostgreSQL's error.
         error: postgres::Error,
     },
-    /// A statement failed in a way that the workload does not ask for.
+    /// A statement failed in a way that the workload does not permit.
     Statement {
         /// The procedure, condition or command.
         name: String,
-        /// What PostgreSQL says.
+        /// PostgreSQL's error.
         error: postgres::Error,
     },
 }
@@ -103,12 +103,11 @@ fn failed(name: impl Into<String>) -> impl FnOnce(postgres::Error) -> RunError {
 
 /// Starts a server, loads the application, measures, and checks the conditions.
 ///
-/// Where the plan puts warehouses chooses which orders are distributed and nothing else; the
-/// experiment's clients and delay choose nothing at all: there is one server, and [`CONNECTIONS`]
-/// connections.
+/// The plan's placement of warehouses decides which orders are distributed, and nothing else. The experiment's
+/// clients and delay have no effect: there is one server with [`CONNECTIONS`] connections.
 ///
 /// # Errors
-/// When there is no PostgreSQL, or the application does not run on it.
+/// When PostgreSQL is not installed, or the application does not run on it.
 pub fn run(
     planned: &PlannedApplication,
     experiment: &Experiment,
@@ -151,8 +150,8 @@ pub fn run(
     })
 }
 
-/// Enough shared buffers for the whole database and what a run adds to it: nothing is read from
-/// disk, as nothing is here.
+/// Enough shared buffers for the whole database and the rows that a run adds, so that nothing is read from disk, as
+/// in our own stores.
 fn settings(scale: &Scale) -> Settings {
     let bytes = u64::from(scale.warehouses).saturating_mul(scale.warehouse_bytes());
     let mebibytes = 256 + (bytes >> 20);
@@ -162,10 +161,10 @@ fn settings(scale: &Scale) -> Settings {
     }
 }
 
-/// Loads every file of the application that PostgreSQL can load: all without assertions.
+/// Loads every file of the application without assertions.
 ///
 /// # Errors
-/// When one does not load.
+/// When PostgreSQL refuses one.
 pub fn declare(client: &mut Client, catalog: &Catalog) -> Result<(), RunError> {
     for (number, file) in catalog.files.iter().enumerate() {
         let asserts = |span: anabranch_sql::source::Span| usize::from(span.file) == number;
@@ -312,7 +311,7 @@ impl Driver {
         Ok(start.elapsed())
     }
 
-    /// Makes a call until it commits or rolls back as it is meant to.
+    /// Makes a call, and retries until it commits or rolls back as specified.
     fn call(&mut self, call: &Invocation) -> Result<(), RunError> {
         let procedure = call.transaction.procedure();
         let parameters: Vec<Parameter<'_>> = call.arguments.iter().map(Parameter).collect();
@@ -350,8 +349,7 @@ fn is_rollback(transaction: TransactionType, code: &SqlState) -> bool {
     transaction == TransactionType::NewOrder && code.code() == ROLLBACK
 }
 
-/// Evaluates every assertion of the application, named as
-/// [`crate::conditions::check`] names them.
+/// Evaluates every assertion of the application; names are those of [`crate::conditions::check`].
 ///
 /// # Errors
 /// When PostgreSQL cannot evaluate one.

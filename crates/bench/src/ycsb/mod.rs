@@ -11,18 +11,18 @@ use anabranch_workload::{Caller, ClientPlacement, Workload};
 use crate::experiment::{self, Database, ExperimentError, Settings};
 use crate::fill::{FillError, each_partition};
 
-/// One experiment.
+/// An experiment with YCSB.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     ycsb: Ycsb,
     settings: Settings,
 }
 
-/// What an item takes in memory beside its value, about, in bytes: measured.
+/// About the memory of an item beside its value, in bytes; measured.
 const ITEM_BYTES: u64 = 150;
 
 impl Experiment {
-    /// An experiment that can be run.
+    /// Makes an experiment, and checks its settings.
     ///
     /// # Errors
     /// The first setting or parameter that makes no sense.
@@ -39,13 +39,13 @@ impl Experiment {
         Ok(Experiment { ycsb, settings })
     }
 
-    /// Its items and its operations.
+    /// The database and the operations.
     pub fn parameters(&self) -> &Parameters {
         self.ycsb.parameters()
     }
 }
 
-/// The option by which a parameter is given.
+/// The option that sets a parameter.
 fn option(parameter: &str) -> &'static str {
     match parameter {
         "items" => "--items",

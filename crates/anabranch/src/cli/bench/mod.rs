@@ -16,10 +16,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anabranch_bench::application;
-use anabranch_bench::embedded::{self, Ran};
+use anabranch_bench::embedded::{self, RunResult};
 use anabranch_bench::experiment::{Experiment, ProtocolChoice, Settings};
 use anabranch_bench::outcome::{Outcome, Run};
-use anabranch_bench::recorded::Recorded;
+use anabranch_bench::recorded::RecordedRun;
 use anabranch_engine::PlannedApplication;
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_server::DataFolder;
@@ -328,7 +328,7 @@ pub(crate) fn run_all(
         };
         for (runs, choice) in rounds.iter_mut().zip(&arguments.protocol) {
             let data = arguments.data.as_deref();
-            let Ran { mut run, recorded } = run_one(planned, experiment, *choice, &of, data)?;
+            let RunResult { mut run, recorded } = run_one(planned, experiment, *choice, &of, data)?;
             if let (Some(path), Some(recorded)) = (&arguments.history, recorded)
                 && let Some(wrong) = write_history(planned, path, recorded)?
             {
@@ -350,7 +350,7 @@ fn run_one(
     choice: ProtocolChoice,
     of: &str,
     data: Option<&Path>,
-) -> Result<Ran, Box<dyn Error>> {
+) -> Result<RunResult, Box<dyn Error>> {
     let data = data
         .map(|path| DataFolder::open(path, &embedded::description(planned, experiment, choice)))
         .transpose()
@@ -377,7 +377,7 @@ fn run_one(
 fn write_history(
     planned: &PlannedApplication,
     path: &Path,
-    recorded: Recorded,
+    recorded: RecordedRun,
 ) -> Result<Option<String>, String> {
     let written = File::create(path).and_then(|file| recorded.write(planned, BufWriter::new(file)));
     let violations = written.map_err(|error| cannot_write(path, &error))?;

@@ -1,8 +1,7 @@
-//! The table of §6.2: on what a server's cycles are spent under coordination-avoiding New-Orders.
+//! The table of §6.2: how a server spends its cycles on coordination-avoiding New-Orders.
 //!
-//! The simulated run says how many of them go into messages, and how many into spinning for a
-//! district's guard; the calibration, how a message's divide into its way through the system and its
-//! encoding, and how the rest divides over the code.
+//! The simulated run gives the cycles of messages and of spinning for a district's guard. The calibration gives
+//! how a message's cycles divide into socket and encoding, and how the rest divides over the code.
 
 use anabranch_sim::{ProtocolName, Throughput};
 
@@ -16,11 +15,11 @@ pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
     new_order::loaded(effort, ProtocolName::RampFast)
 }
 
-/// Percent of the busy cycles, in the order of [`published::CODE_PATHS`].
+/// Percentages of the busy cycles, in the order of [`published::CODE_PATHS`].
 fn shares(calibration: &Calibration, found: &Throughput) -> [f64; 6] {
     let usage = &found.usage;
     let transport = &calibration.transport;
-    // A message is paid for twice, and so is a client's call and its answer.
+    // A message costs both its ends, as do a client's call and its reply.
     let (messages, calls) = (found.messages, 1.0);
     let socket = messages * transport.message.socket_nanos + calls * transport.client.socket_nanos;
     let codec = messages * transport.message.codec_nanos + calls * transport.client.codec_nanos;
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_all_that_cores_did() {
+    fn shares_are_of_all_busy_cycles() {
         let mut calibration = Calibration::built_in();
         calibration.transport.message.socket_nanos = 300.0;
         calibration.transport.message.codec_nanos = 100.0;

@@ -20,13 +20,13 @@ const REGIONS: [&str; 8] = [
     "sydney",
 ];
 
-/// Both ways to agree, and how they are drawn.
+/// Both protocols, their names and their colours.
 const WAYS: [(Commitment, &str, Tone); 2] = [
     (Commitment::Decentralized, "D-2PC", Tone::Avoiding),
     (Commitment::Classic, "C-2PC", Tone::Locking),
 ];
 
-/// A bound, found in both ways.
+/// A bound, from the closed form and from draws.
 struct Bound {
     servers: usize,
     computed: f64,
@@ -48,7 +48,7 @@ fn bounds(effort: &Effort, seed: u64, commit: impl Fn(usize) -> Commit) -> Vec<B
 /// The figure.
 pub(super) fn section(effort: &Effort, seed: u64) -> Section {
     let text = include_str!("../../../../../examples/networks/ec2-regions.txt");
-    let regions = Network::matrix("ec2-regions", text).expect("a test of its reads it");
+    let regions = Network::matrix("ec2-regions", text).expect("a test of it reads it");
     let sites: Vec<usize> = REGIONS
         .iter()
         .map(|name| {
@@ -106,14 +106,14 @@ pub(super) fn section(effort: &Effort, seed: u64) -> Section {
              agreed: at most 1 / E[delay] commit a second. Classic two-phase commit (C-2PC) waits for two \
              round trips to the slowest server, the decentralized one (D-2PC) for the slowest of all pairs."
                 .into(),
-            "The trace behind Figure 2a is not printed. One lognormal explains its two D-2PC bounds, and is \
-             then asked for the C-2PC ones. Figure 2b has its round trips from examples/networks/\
+            "The paper does not print the trace behind Figure 2a. One lognormal explains its two D-2PC bounds, \
+             and predicts the C-2PC ones. Figure 2b has its round trips from examples/networks/\
              ec2-regions.txt. Lines are the closed form, E[max] integrated; points are commits drawn message \
              by message."
                 .into(),
         ],
         parameters: vec![
-            ("commits drawn a bound".into(), effort.commits.to_string()),
+            ("commits drawn for each bound".into(), effort.commits.to_string()),
             (
                 "exchange in one datacenter".into(),
                 format!("lognormal, median {} ms, sigma {}", LAN.median, LAN.sigma),
@@ -163,7 +163,7 @@ fn chart(
         let each = bounds.iter().map(|b| (b.servers as f64, value(b)));
         each.collect()
     };
-    // The legend has two columns: one a way.
+    // The legend has two columns: one for each protocol.
     let mut series = Vec::new();
     for origin in [Origin::Computed, Origin::Drawn, Origin::Published] {
         for ((_, way, tone), (bounds, published)) in WAYS.iter().zip(found.iter().zip(&published)) {

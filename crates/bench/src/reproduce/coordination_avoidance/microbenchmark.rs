@@ -1,17 +1,17 @@
 //! Figure 1: transactions that write one to eight of eight registers, each on a server of its own.
 //!
-//! The paper fills its servers with 2,048 clients each. That many transactions over several servers are
-//! too many events, so there are fewer. Without locks nobody waits for anybody: there, what servers do
-//! that are busy for a part of the time is divided by that part. Under locking the registers are the
-//! limit, and they are taken all the time.
+//! The paper fills its servers with 2,048 clients each. That many transactions over several servers are too
+//! many events to simulate, so there are fewer clients. Without locks no transaction waits for another:
+//! there the throughput is divided by the share of the time that servers are busy. Under locking the
+//! registers are the limit, and they are locked all the time.
 
 use anabranch_sim::{ProtocolName, Throughput};
 
 use super::super::simulation::{Calls, Database, Job, Results};
-use super::{Effort, MEDIAN_ROUND_TRIP_MICROS, called, published, run_line, tone};
+use super::{Effort, MEDIAN_ROUND_TRIP_MICROS, label, published, run_line, tone};
 use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series};
 
-/// Locks over eight servers let a few hundred transactions pass a second: so long they are counted.
+/// The most virtual milliseconds to count: locks over eight servers admit a few hundred transactions a second.
 const MILLIS_MAX: u64 = 2_000;
 
 const PROTOCOLS: [ProtocolName; 3] = [
@@ -20,7 +20,7 @@ const PROTOCOLS: [ProtocolName; 3] = [
     ProtocolName::Locking,
 ];
 
-/// The runs of a point, of which the best counts.
+/// The runs of a point with several numbers of clients, of which the best counts.
 fn choices(effort: &Effort, protocol: ProtocolName, span: usize) -> Vec<Job> {
     let [free, locking] = effort.writers_distributed;
     let clients = match (span, protocol) {
@@ -53,8 +53,8 @@ pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
         .collect()
 }
 
-/// What the servers do a second when they are filled.
-fn filled(protocol: ProtocolName, found: &Throughput) -> f64 {
+/// The throughput of saturated servers.
+fn saturated(protocol: ProtocolName, found: &Throughput) -> f64 {
     match (protocol, found.utilization) {
         (ProtocolName::Locking, _) | (_, None) => found.per_second,
         (_, Some(busy)) => found.per_second / busy,
@@ -65,76 +65,8 @@ fn filled(protocol: ProtocolName, found: &Throughput) -> f64 {
 pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     let rate = |protocol, span| {
         let choices = choices(effort, protocol, span);
-        filled(protocol, results.best(&choices).1)
+        saturated(protocol, results.best(&choices).1)
     };
-    let last = effort.spans[effort.spans.len() - 1];
-    let drop = |protocol| rate(protocol, 1) / rate(protocol, last);
-    let comparisons = vec![
-        Comparison::simulated(
-            "one item, without coordination",
-            "/s",
-            rate(ProtocolName::RampFast, 1),
-        )
-        .beside(published::WRITES_FREE),
-        Comparison::simulated(
-            "one item, two-phase locking",
-            "/s",
-            rate(ProtocolName::Locking, 1),
-        )
-        .beside(published::WRITES_LOCKING),
-        Comparison::simulated(
-            "one item, the first over the second",
-            "x",
-            rate(ProtocolName::RampFast, 1) / rate(ProtocolName::Locking, 1),
-        )
-        .beside(published::WRITES_FREE / published::WRITES_LOCKING),
-        Comparison::simulated(
-            format!("from one item to {last}, without coordination: falls by"),
-            "x",
-            drop(ProtocolName::RampFast),
-        )
-        .beside(published::WRITES_FREE_DROP),
-        Comparison::simulated(
-            format!("from one item to {last}, two-phase locking: falls by"),
-            "x",
-            drop(ProtocolName::Locking),
-        )
-        .beside(published::WRITES_LOCKING_DROP),
-        Comparison::simulated(
-            format!("{last} items, the first over the second"),
-            "x",
-            rate(ProtocolName::RampFast, last) / rate(ProtocolName::Locking, last),
-        ),
-    ];
-    let mut series: Vec<Series> = PROTOCOLS
-        .iter()
-        .map(|protocol| Series {
-            name: called(*protocol).into(),
-            origin: Origin::Simulated,
-            tone: tone(*protocol),
-            points: effort
-                .spans
-                .iter()
-                .map(|span| (*span as f64, rate(*protocol, *span)))
-                .collect(),
-        })
-        .collect();
-    let drop = published::WRITES_LOCKING_DROP;
-    for (protocol, first, drop) in [
-        (
-            ProtocolName::RampFast,
-            published::WRITES_FREE,
-            published::WRITES_FREE_DROP,
-        ),
-        (ProtocolName::Locking, published::WRITES_LOCKING, drop),
-    ] {
-        series.push(Series {
-            name: called(protocol).into(),
-            origin: Origin::Published,
-            tone: tone(protocol),
-            points: vec![(1.0, first), (8.0, first / drop)],
-        });
-    }
     let runs = jobs(effort);
     Section {
         title: "Figure 1: what coordination costs transactions of growing size".into(),
@@ -143,18 +75,18 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
              random. Without coordination the processors are the limit; under locking every transaction holds \
              its registers over a round trip to each server, in order, and two for the commit."
                 .into(),
-            "Fewer clients than the paper's fill no server when a transaction spans several. Without locks \
-             nobody waits for another: what servers do that are busy for a part of the time is divided by \
-             that part (the runs' table has both)."
+            "Fewer clients than the paper's saturate no server when a transaction spans several. Without locks \
+             no transaction waits for another, so the throughput of partly busy servers is divided by the share \
+             of the time that they are busy (the table of runs has both)."
                 .into(),
-            "The paper's published points for eight items are its words: a linear decrease, and a drop by \
-             more than three orders of magnitude."
+            "The published points for eight items follow from the paper's text: a linear decrease, and a drop \
+             by more than three orders of magnitude."
                 .into(),
         ],
         parameters: vec![
             ("servers".into(), published::SERVERS.to_string()),
             (
-                "clients a server".into(),
+                "clients of each server".into(),
                 format!(
                     "{} for one item; for more {:?}, and the best of {:?} under locking",
                     effort.writers, effort.writers_distributed[0], effort.writers_distributed[1]
@@ -167,10 +99,10 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
             title: "Writes to one to eight servers (Figure 1)".into(),
             x: Axis::linear("items written, each on another server"),
             y: Axis::logarithmic("transactions a second"),
-            series,
+            series: series(effort, &rate),
             levels: Vec::new(),
         }],
-        comparisons,
+        comparisons: comparisons(effort, &rate),
         runs: runs
             .iter()
             .map(|job| {
@@ -184,12 +116,78 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     }
 }
 
+fn comparisons(effort: &Effort, rate: &dyn Fn(ProtocolName, usize) -> f64) -> Vec<Comparison> {
+    let (free, locking) = (ProtocolName::RampFast, ProtocolName::Locking);
+    let last = effort.spans[effort.spans.len() - 1];
+    let drop = |protocol| rate(protocol, 1) / rate(protocol, last);
+    vec![
+        Comparison::simulated("one item, without coordination", "/s", rate(free, 1))
+            .beside(published::WRITES_FREE),
+        Comparison::simulated("one item, two-phase locking", "/s", rate(locking, 1))
+            .beside(published::WRITES_LOCKING),
+        Comparison::simulated(
+            "one item, the first over the second",
+            "x",
+            rate(free, 1) / rate(locking, 1),
+        )
+        .beside(published::WRITES_FREE / published::WRITES_LOCKING),
+        Comparison::simulated(
+            format!("from one item to {last}, without coordination: falls by"),
+            "x",
+            drop(free),
+        )
+        .beside(published::WRITES_FREE_DROP),
+        Comparison::simulated(
+            format!("from one item to {last}, two-phase locking: falls by"),
+            "x",
+            drop(locking),
+        )
+        .beside(published::WRITES_LOCKING_DROP),
+        Comparison::simulated(
+            format!("{last} items, the first over the second"),
+            "x",
+            rate(free, last) / rate(locking, last),
+        ),
+    ]
+}
+
+fn series(effort: &Effort, rate: &dyn Fn(ProtocolName, usize) -> f64) -> Vec<Series> {
+    let line = |protocol: ProtocolName, origin, points| Series {
+        name: label(protocol).into(),
+        origin,
+        tone: tone(protocol),
+        points,
+    };
+    let simulated = PROTOCOLS.iter().map(|protocol| {
+        let spans = effort.spans.iter();
+        let points = spans.map(|span| (*span as f64, rate(*protocol, *span)));
+        line(*protocol, Origin::Simulated, points.collect())
+    });
+    let published = [
+        (
+            ProtocolName::RampFast,
+            published::WRITES_FREE,
+            published::WRITES_FREE_DROP,
+        ),
+        (
+            ProtocolName::Locking,
+            published::WRITES_LOCKING,
+            published::WRITES_LOCKING_DROP,
+        ),
+    ]
+    .map(|(protocol, first, drop)| {
+        let points = vec![(1.0, first), (8.0, first / drop)];
+        line(protocol, Origin::Published, points)
+    });
+    simulated.chain(published).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_wait_for_clients_alone_could_do_more() {
+    fn throughput_without_locks_is_scaled_to_busy_servers() {
         let found = Throughput {
             committed: 1,
             per_second: 100.0,
@@ -203,7 +201,7 @@ mod tests {
             events: 1,
             trace: 0,
         };
-        assert_eq!(filled(ProtocolName::RampFast, &found), 400.0);
-        assert_eq!(filled(ProtocolName::Locking, &found), 100.0);
+        assert_eq!(saturated(ProtocolName::RampFast, &found), 400.0);
+        assert_eq!(saturated(ProtocolName::Locking, &found), 100.0);
     }
 }

@@ -1,12 +1,11 @@
 //! Coordination Avoidance in Database Systems (Bailis et al., VLDB 2015): Figures 1, 2, 5 and 6 and
 //! the table of code paths, beside what the paper prints.
 //!
-//! What the paper measured on eight to two hundred servers of Amazon EC2 is *simulated* here: the
-//! engine's nodes run unchanged in virtual time, and each of their steps occupies one of the server's
-//! cores for as long as steps of its kind have taken the real code ([`crate::calibrate`],
-//! [`anabranch_sim::cost`]).
+//! The paper measured eight to two hundred servers of Amazon EC2. Here they are *simulated*: the engine's
+//! nodes run unchanged in virtual time, and each step occupies one of the server's cores for as long as
+//! steps of its kind took on a real one ([`crate::calibrate`], [`anabranch_sim::cost`]).
 //!
-//! * `published`: what the paper prints.
+//! * `published`: the paper's numbers.
 //! * `microbenchmark`: Figure 1, transactions of one to eight writes.
 //! * `commitment`: Figure 2, the bounds of atomic commitment (computed and drawn, not simulated).
 //! * `new_order`: Figure 5, New-Orders under load, contention and distribution.
@@ -17,13 +16,12 @@
 //! do; each core is as fast as the calibration's. Our embedded cluster gives each partition to one
 //! thread instead: it would run 16 nodes on such a server.
 //!
-//! **The network.** Two messages, there and back, take as long in the mean as an exchange between two
-//! servers took in the trace behind the paper's Figure 2a ([`super::atomic_commit::LAN`]): 0.54 ms. How
-//! much depends on it is shown beside Figure 5.
+//! **The network.** A round trip takes 0.54 ms in the mean, as in the trace behind the paper's Figure 2a
+//! ([`super::atomic_commit::LAN`]). A panel of Figure 5 varies it.
 //!
-//! **What is smaller than the paper's.** Runs are cut off after a number of transactions instead of two
-//! minutes; a district has 30 customers instead of 3,000; and where many warehouses would not fit into
-//! this machine's memory, they have fewer items. What steps cost was calibrated at full size.
+//! **What is smaller than in the paper.** Runs end after a number of transactions instead of two minutes. A
+//! district has 30 customers instead of 3,000. Where many warehouses would not fit into this machine's
+//! memory, they have fewer items. The costs of steps were calibrated at full size.
 
 mod code_paths;
 mod commitment;
@@ -56,7 +54,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them, as the paper has them.
+    /// All figures in the paper's order.
     pub const ALL: [Figure; 5] = [
         Figure::Microbenchmark,
         Figure::Commitment,
@@ -65,7 +63,7 @@ impl Figure {
         Figure::Scaling,
     ];
 
-    /// The runs that it needs.
+    /// The runs that the figure needs.
     fn jobs(self, effort: &Effort) -> Vec<Job> {
         match self {
             Figure::Microbenchmark => microbenchmark::jobs(effort),
@@ -93,45 +91,44 @@ impl Figure {
 pub struct Effort {
     /// Its name.
     pub name: &'static str,
-    /// Transactions that are counted in each run of TPC-C on eight servers, without locks and with. Half
-    /// as many come before them: enough that what is distributed has come to its end as often as what is
-    /// not.
+    /// Transactions to count in each run of TPC-C on eight servers, without locks and with. Half as many come
+    /// before them, so that distributed transactions complete as often as local ones.
     orders: [u64; 2],
-    /// Without locks, so many transactions of each client are counted at least: many clients that begin
-    /// together stay in step for their first few calls, and servers stand idle between their waves.
+    /// The fewest transactions to count of each client, without locks: many clients that begin together stay
+    /// in step for their first few calls, and servers idle between their waves.
     calls_each: u64,
-    /// Items, where there is a warehouse a server.
+    /// Items, with one warehouse for each server.
     items: u32,
-    /// Clients a server: the points of the load's axis.
+    /// Clients for each server: the points of the load's axis.
     loads: &'static [u32],
-    /// Clients a server, of which those count with whom it does most: without locks, with locks, and
+    /// Clients for each server; the number with the highest throughput counts. Without locks, with locks, and
     /// with locks on several warehouses.
     clients: [&'static [u32]; 3],
-    /// The same without locks where answers take long: much is distributed, or the network is slow.
+    /// The same without locks where replies take long: much is distributed, or the network is slow.
     clients_waiting: &'static [u32],
-    /// Warehouses a server and items: the points of the contention's axis.
+    /// Warehouses for each server, and items: the points of the contention's axis.
     warehouses: &'static [(u16, u32)],
-    /// Percent distributed.
+    /// Percentages of distributed orders.
     distributed: &'static [u8],
-    /// Microseconds from server to server and back.
+    /// Median round trips in microseconds.
     round_trips: &'static [u32],
-    /// Servers.
+    /// Numbers of servers in Figure 6.
     servers: &'static [u16],
-    /// Cores of each.
+    /// Cores of each server.
     cores: u16,
-    /// Cores of each while servers grow in number, and their clients.
+    /// Cores and clients of each server in Figure 6.
     cores_each: u16,
     clients_each: u32,
-    /// Transactions a server that are counted while servers grow in number.
+    /// Transactions to count for each server in Figure 6.
     orders_each: u64,
-    /// Items a warehouse while servers grow in number.
+    /// Items of a warehouse in Figure 6.
     items_each: u32,
-    /// Transactions that are counted in each run of the microbenchmark.
+    /// Transactions to count in each run of the microbenchmark.
     writes: u64,
-    /// Clients a server of the microbenchmark for transactions at home.
+    /// Clients for each server of the microbenchmark, for transactions on one server.
     writers: u32,
-    /// The same for distributed ones, of which those count with whom it does most: without locks, and
-    /// with.
+    /// The same for distributed transactions, without locks and with; the number with the highest throughput
+    /// counts.
     writers_distributed: [&'static [u32]; 2],
     /// Writes of a transaction.
     spans: &'static [usize],
@@ -140,7 +137,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// As published: some minutes on two cores.
+    /// All points: some minutes on two cores.
     pub const FULL: Effort = Effort {
         name: "full",
         orders: [64_000, 20_000],
@@ -189,22 +186,22 @@ impl Effort {
     };
 }
 
-/// What decides a reproduction.
+/// Settings of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which figures.
+    /// The figures to reproduce.
     pub figures: Vec<Figure>,
     /// How much is simulated.
     pub effort: Effort,
-    /// What it costs.
+    /// The costs of simulated steps.
     pub calibration: Calibration,
-    /// What chance begins with.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// How many runs are made at a time; they are the same however many.
+    /// How many runs are made at a time. Results do not depend on it.
     pub threads: NonZeroUsize,
 }
 
-/// Finds the figures again; `progress` is told how far it is.
+/// Reproduces the figures, and reports to `progress`.
 ///
 /// # Errors
 /// When a run cannot be simulated.
@@ -243,15 +240,13 @@ fn preface(settings: &Settings) -> Vec<String> {
     vec![
         "Figures 1, 2, 5 and 6 and the table of code paths of P. Bailis, A. Fekete, M. J. Franklin, \
          A. Ghodsi, J. M. Hellerstein, I. Stoica: Coordination Avoidance in Database Systems, PVLDB 8(3), \
-         2015. Published numbers are those that the paper's text prints; of its curves nothing is read \
-         off."
+         2015. Published numbers are those in the paper's text; none is read off its curves."
             .into(),
         format!(
             "Throughput is simulated: the real code runs in virtual time, and each of its steps occupies a \
              core for as long as it took on a real one, by the {}. A server is one node with {} cores that \
              share its store, the cores of the paper's cr1.8xlarge; caches and memory bandwidth are not \
-             shared. The network takes {} ms there and back in the mean, as in the trace behind the paper's \
-             Figure 2a.",
+             shared. A round trip takes {} ms in the mean, as in the trace behind the paper's Figure 2a.",
             calibration.name(),
             effort.cores,
             0.54
@@ -264,7 +259,7 @@ fn preface(settings: &Settings) -> Vec<String> {
     ]
 }
 
-/// Which colour runs of a protocol have.
+/// The colour of a protocol's runs.
 fn tone(protocol: ProtocolName) -> Tone {
     match protocol {
         protocol if protocol.read_locks().is_some() => Tone::Locking,
@@ -273,8 +268,8 @@ fn tone(protocol: ProtocolName) -> Tone {
     }
 }
 
-/// What people call a protocol.
-fn called(protocol: ProtocolName) -> &'static str {
+/// The name of a protocol in charts and tables.
+fn label(protocol: ProtocolName) -> &'static str {
     match protocol {
         protocol if protocol.read_locks().is_some() => "two-phase locking",
         ProtocolName::Nwnr => "no concurrency control",

@@ -1,14 +1,14 @@
-//! Figure 5: New-Orders on eight servers, under growing load, with fewer and fewer conflicts, and from
-//! none to all distributed; and how much of it is the network's doing.
+//! Figure 5: New-Orders on eight servers under growing load, with fewer and fewer conflicts, and from none to
+//! all distributed; a further panel varies the network.
 //!
-//! Locking does less when more clients wait than its hottest rows can serve: a distributed order that
-//! waits for a district keeps what it has locked on servers of lower number. So what is compared, but
-//! in the load's own panel, is each protocol with as many clients as suit it best.
+//! Locking does less when more clients wait than its hottest rows can serve: a distributed order that waits
+//! for a district keeps its locks on servers of lower number. So each protocol runs with as many clients as
+//! suit it best, except in the load's own panel.
 
 use anabranch_sim::ProtocolName;
 
 use super::super::simulation::{Calls, Database, Job, Results};
-use super::{Effort, MEDIAN_ROUND_TRIP_MICROS, called, published, run_line, tone};
+use super::{Effort, MEDIAN_ROUND_TRIP_MICROS, label, published, run_line, tone};
 use crate::figure::{Axis, Chart, Comparison, Level, Origin, Section, Series, Target};
 
 const PROTOCOLS: [ProtocolName; 2] = [ProtocolName::RampFast, ProtocolName::Locking];
@@ -32,7 +32,7 @@ pub(super) fn specified(effort: &Effort, protocol: ProtocolName, clients: u32) -
     }
 }
 
-/// How many orders are counted.
+/// The number of orders to count.
 fn orders(effort: &Effort, protocol: ProtocolName, clients: u32) -> u64 {
     let [free, locking] = effort.orders;
     let each = effort.calls_each * u64::from(published::SERVERS) * u64::from(clients);
@@ -40,11 +40,11 @@ fn orders(effort: &Effort, protocol: ProtocolName, clients: u32) -> u64 {
         ProtocolName::Locking => locking,
         _ => free.max(each),
     };
-    // Few clients need not be watched for as long.
+    // Few clients need fewer orders.
     orders.min(u64::from(clients) * 1_000)
 }
 
-/// The load's panel.
+/// The runs of the load's panel.
 pub(super) fn loaded(effort: &Effort, protocol: ProtocolName) -> Vec<Job> {
     let loads = effort.loads.iter();
     loads
@@ -52,10 +52,10 @@ pub(super) fn loaded(effort: &Effort, protocol: ProtocolName) -> Vec<Job> {
         .collect()
 }
 
-/// From so many of 100 on, distributed orders need more clients to fill the servers.
+/// From this percentage on, distributed orders need more clients to fill the servers.
 const DISTRIBUTED_MANY: u8 = 25;
 
-/// The same point with several numbers of clients, of which the best counts; more of them where
+/// The runs of a point with several numbers of clients, of which the best counts; more clients where
 /// `answers_take_long`.
 fn choices(
     effort: &Effort,
@@ -98,7 +98,7 @@ fn far(effort: &Effort, protocol: ProtocolName, micros: u32) -> Vec<Job> {
     jobs
 }
 
-/// A panel's runs: what each is, and the run.
+/// A panel's runs, each with its description.
 fn panel<T: Copy>(
     effort: &Effort,
     over: &[T],
@@ -144,7 +144,7 @@ fn lines<T: Copy>(
     y: impl Fn(ProtocolName, T) -> f64,
 ) -> Vec<Series> {
     let line = |protocol: ProtocolName| Series {
-        name: called(protocol).into(),
+        name: label(protocol).into(),
         origin: Origin::Simulated,
         tone: tone(protocol),
         points: over.iter().map(|at| (x(*at), y(protocol, *at))).collect(),
@@ -154,7 +154,7 @@ fn lines<T: Copy>(
 
 fn peaks() -> Vec<Level> {
     let peak = |protocol, y| Level {
-        name: format!("{}, peak", called(protocol)),
+        name: format!("{}, peak", label(protocol)),
         origin: Origin::Published,
         tone: tone(protocol),
         y,
@@ -172,24 +172,24 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
         title: "Figure 5: TPC-C New-Orders on eight servers".into(),
         text: vec![
             "New-Orders alone, without think time, as published. A coordination-avoiding order draws its id \
-             at the district's owner in the step that commits; under locking the district's lock is held for \
-             as long as the transaction runs, and over up to two round trips if it is distributed."
+             at the district's owner in the step that commits. Under locking the district's lock is held as long \
+             as the transaction runs, and over up to two round trips if it is distributed."
                 .into(),
-            "Too many clients harm locking: a distributed order that waits for a hot district keeps what it \
-             has locked on servers before it in the order. So everything but the first panel compares each \
-             protocol with as many clients as suit it best."
+            "Too many clients harm locking: a distributed order that waits for a hot district keeps its locks on \
+             the servers before it in the order. So all panels but the first compare each protocol with as \
+             many clients as suit it best."
                 .into(),
-            "The distribution panel shows shares of what is done with none \
-             distributed, since the paper prints no more than what is lost."
+            "The distribution panel shows throughput relative to none distributed, since the paper prints only \
+             the loss."
                 .into(),
         ],
         parameters: vec![
             ("servers".into(), published::SERVERS.to_string()),
             ("cores of each".into(), effort.cores.to_string()),
             (
-                "clients a server: the best of".into(),
+                "clients of each server: the best of".into(),
                 format!(
-                    "{:?}, {:?} where answers take long; {:?} under locking, {:?} with more than one \
+                    "{:?}, {:?} where replies take long; {:?} under locking, {:?} with more than one \
                      warehouse",
                     effort.clients[0],
                     effort.clients_waiting,
@@ -197,8 +197,8 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
                     effort.clients[2]
                 ),
             ),
-            ("warehouses a server, but where they vary".into(), "1".into()),
-            ("items, but where warehouses vary".into(), effort.items.to_string()),
+            ("warehouses of each server, unless varied".into(), "1".into()),
+            ("items, unless warehouses vary".into(), effort.items.to_string()),
             (
                 "transactions counted, without locks and with".into(),
                 format!("{:?}", effort.orders),
@@ -234,13 +234,13 @@ fn charts(effort: &Effort, rate: &dyn Fn(Vec<Job>) -> f64) -> Vec<Chart> {
         |protocol, at| rate(spread(effort, protocol, at)),
     );
     contention.push(Series {
-        name: called(ProtocolName::Locking).into(),
+        name: label(ProtocolName::Locking).into(),
         origin: Origin::Published,
         tone: tone(ProtocolName::Locking),
         points: vec![(1.0, published::ORDERS_LOCKING), (warehouses, spread_rate)],
     });
     contention.push(Series {
-        name: called(ProtocolName::RampFast).into(),
+        name: label(ProtocolName::RampFast).into(),
         origin: Origin::Published,
         tone: tone(ProtocolName::RampFast),
         points: vec![(1.0, published::ORDERS)],
@@ -263,7 +263,7 @@ fn charts(effort: &Effort, rate: &dyn Fn(Vec<Job>) -> f64) -> Vec<Chart> {
         (ProtocolName::Locking, published::LOST_LOCKING),
     ] {
         distribution.push(Series {
-            name: called(protocol).into(),
+            name: label(protocol).into(),
             origin: Origin::Published,
             tone: tone(protocol),
             points: vec![(100.0, 100.0 * (1.0 - lost))],
@@ -279,7 +279,7 @@ fn charts(effort: &Effort, rate: &dyn Fn(Vec<Job>) -> f64) -> Vec<Chart> {
     };
     let network = Chart {
         name: "figure-5-network".into(),
-        title: "The network's part (not in the paper)".into(),
+        title: "Network (not in the paper)".into(),
         x: Axis::logarithmic("median round trip, in milliseconds"),
         y: Axis::logarithmic("New-Orders a second"),
         series: lines(

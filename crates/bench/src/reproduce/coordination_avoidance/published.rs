@@ -1,5 +1,4 @@
-//! What the paper prints. Its text says these numbers; its figures' curves are not in the text, so
-//! nothing is read off them.
+//! The numbers in the paper's text. None is read off the curves of its figures.
 
 /// §2: transactions of one item a second, without coordination, on eight servers.
 pub(super) const WRITES_FREE: f64 = 12e6;

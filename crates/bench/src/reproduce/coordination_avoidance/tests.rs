@@ -1,4 +1,4 @@
-//! Every figure on a cluster that takes a moment.
+//! Every figure, on a cluster small enough for a test.
 
 use super::*;
 use crate::figure::Origin;
@@ -42,7 +42,7 @@ fn found(settings: &Settings) -> Report {
 
 /// On one thread or on several.
 #[test]
-fn the_seed_gives_the_report() {
+fn the_seed_decides_the_report() {
     let settings = tiny();
     let first = found(&settings);
     for threads in [2, 5] {
@@ -65,7 +65,7 @@ fn the_seed_gives_the_report() {
 }
 
 #[test]
-fn a_figure_alone_is_what_it_is_among_all() {
+fn a_figure_alone_is_the_same_as_among_all() {
     let settings = tiny();
     let all = found(&settings);
     let alone = found(&Settings {
@@ -76,7 +76,7 @@ fn a_figure_alone_is_what_it_is_among_all() {
 }
 
 #[test]
-fn all_that_is_simulated_says_so_and_names_its_costs() {
+fn simulated_numbers_are_marked_and_name_their_costs() {
     let settings = tiny();
     let report = found(&settings);
     assert!(
@@ -108,9 +108,9 @@ fn all_that_is_simulated_says_so_and_names_its_costs() {
     assert!(drawn.origin == Origin::Drawn && drawn.is_met() == Some(true));
 }
 
-/// The published numbers of Figure 2, each beside the bound that it belongs to.
+/// The published numbers of Figure 2, each beside its bound.
 #[test]
-fn bounds_are_near_what_the_paper_prints_of_them() {
+fn bounds_are_near_the_published_ones() {
     let report = found(&Settings {
         figures: vec![Figure::Commitment],
         ..tiny()
@@ -118,7 +118,7 @@ fn bounds_are_near_what_the_paper_prints_of_them() {
     let mut published = 0;
     for compared in &report.sections[0].comparisons {
         if let Some(ratio) = compared.ratio() {
-            // Of all regions the paper says for both ways that it is slightly over 2.
+            // The paper has slightly over 2 for all regions, with both protocols.
             let near = match compared.what.ends_with("eight regions") {
                 true => 1.0..1.5,
                 false => 0.8..1.25,
@@ -131,7 +131,7 @@ fn bounds_are_near_what_the_paper_prints_of_them() {
 }
 
 #[test]
-fn locking_waits_and_its_rival_does_not() {
+fn locking_waits_and_coordination_avoidance_does_not() {
     let report = found(&tiny());
     let runs = report.sections.iter().flat_map(|section| &section.runs);
     let (locking, avoiding): (Vec<_>, Vec<_>) = runs
@@ -141,9 +141,9 @@ fn locking_waits_and_its_rival_does_not() {
     assert!(avoiding.iter().all(|run| run.lock_wait_ms == 0.0));
 }
 
-/// The schema names what is written, and nothing else.
+/// The schema names exactly the fields that are written.
 #[test]
-fn the_schema_knows_each_field() {
+fn the_schema_has_each_field() {
     use std::collections::BTreeSet;
     let schema = include_str!("../../../../../docs/schemas/reproduce.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).expect("it is JSON");
@@ -164,9 +164,9 @@ fn the_schema_knows_each_field() {
     }
 }
 
-/// The network's median follows from the paper's trace and from how latencies are spread.
+/// The network's median follows from the paper's trace and from the spread of latencies.
 #[test]
-fn the_network_takes_as_long_as_the_papers_in_the_mean() {
+fn the_network_has_the_mean_round_trip_of_the_paper() {
     use anabranch_sim::latency;
     use anabranch_types::{SplitMix64, Ticks};
     let mean = LAN.median * (LAN.sigma * LAN.sigma / 2.0).exp();

@@ -3,7 +3,7 @@
 use anabranch_sim::ProtocolName;
 
 use super::super::simulation::{Calls, Database, Job, MEDIAN_ROUND_TRIP_MICROS, Results, run_line};
-use super::{Effort, SIMULATED, called, published, tone};
+use super::{Effort, SIMULATED, label, published, tone};
 use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Target};
 
 fn job(effort: &Effort, protocol: ProtocolName, clients: u32) -> Job {
@@ -22,13 +22,13 @@ fn job(effort: &Effort, protocol: ProtocolName, clients: u32) -> Job {
         clients: clients / u32::from(published::SERVERS),
         blocked: 0,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
-        // Few clients need not be watched for as long; and locks let little through.
+        // Few clients, and locks, need fewer transactions.
         transactions: effort.transactions.min(u64::from(clients) * 200),
         millis_max: effort.millis_max,
     }
 }
 
-/// Writes alone, and else as Figure 4 has it.
+/// A run of Figure 4 in which all transactions write.
 pub(super) fn writes(effort: &Effort, protocol: ProtocolName, clients: u32) -> Job {
     Job {
         calls: Calls::Items {
@@ -40,7 +40,7 @@ pub(super) fn writes(effort: &Effort, protocol: ProtocolName, clients: u32) -> J
     }
 }
 
-/// The runs that it needs.
+/// The runs that the section needs.
 pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
     let each = effort.clients.iter().flat_map(|clients| {
         SIMULATED
@@ -50,13 +50,13 @@ pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
     each.collect()
 }
 
-/// The section.
+/// The section of the report.
 pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     let of = |protocol, clients| results.of(&job(effort, protocol, clients));
     let rate = |protocol, clients| of(protocol, clients).per_second;
     let lines = |y: &dyn Fn(ProtocolName, u32) -> f64| {
         let line = |protocol: &ProtocolName| Series {
-            name: called(protocol.name()).into(),
+            name: label(protocol.name()).into(),
             origin: Origin::Simulated,
             tone: tone(protocol.name()),
             points: effort
@@ -85,10 +85,9 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
         title: "Figure 4: clients".into(),
         text: vec![
             "Five servers, transactions of four operations over a million items by Zipf's law, 95 of 100 \
-             reading, values of a byte; each client makes its next call when the last one has been answered. \
-             Our servers do more with a core than the paper's, so its ten thousand clients are fewer for \
-             them: the more clients, the more transactions are under way, and the more of them want the same \
-             lock."
+             reading, values of a byte; each client makes its next call when the last one has returned. Our \
+             servers do more with a core than the paper's, so that ten thousand clients load them less. More \
+             clients mean more transactions in flight, and more of them need the same lock."
                 .into(),
         ],
         parameters: vec![
@@ -134,7 +133,7 @@ fn comparisons(
             (ProtocolName::RampHybrid, published::FAST),
             (ProtocolName::RampSmall, published::SMALL),
         ] {
-            let what = format!("{} over NWNR, {usual} clients", called(protocol.name()));
+            let what = format!("{} over NWNR, {usual} clients", label(protocol.name()));
             let found_there = Comparison::simulated(what, "x", over_at(protocol, usual));
             found.push(found_there.aimed_at(Target::AtLeast(share)));
         }
@@ -144,7 +143,7 @@ fn comparisons(
         (ProtocolName::RampHybrid, published::FAST),
         (ProtocolName::RampSmall, published::SMALL),
     ] {
-        let what = format!("{} over NWNR, {most} clients", called(protocol.name()));
+        let what = format!("{} over NWNR, {most} clients", label(protocol.name()));
         found.push(
             Comparison::simulated(what, "x", over(protocol))
                 .beside(share)
@@ -189,7 +188,7 @@ fn comparisons(
             (ProtocolName::RampHybrid, fast),
             (ProtocolName::RampSmall, small),
         ] {
-            let what = format!("{}, mean latency, {half} clients", called(protocol.name()));
+            let what = format!("{}, mean latency, {half} clients", label(protocol.name()));
             found
                 .push(Comparison::simulated(what, "ms", mean_ms(protocol, half)).beside(published));
         }

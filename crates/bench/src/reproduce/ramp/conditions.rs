@@ -1,16 +1,15 @@
-//! Figure 5: what varies but the clients, on the embedded cluster: reads, the length of transactions,
-//! the size of values and of the database; and, since the paper's text says of one of its five panels
-//! nothing, how unlike items are drawn.
+//! Figure 5: reads, the length of transactions, the size of values and of the database vary, on the embedded
+//! cluster. The paper's text does not describe its fifth panel; ours varies the skew of items.
 //!
-//! There are no messages of a network here whose way takes time, so nobody waits for a lock over one: the
-//! paper's contention is simulated (Figure 4).
+//! The embedded cluster has no network, so no transaction waits for a lock over a round trip. The paper's
+//! contention is simulated in Figure 4.
 
-use super::measured::{Asked, Measured, Point};
-use super::{Effort, MEASURED, called, measured_run, published, tone};
+use super::measured::{Measured, Point, Request};
+use super::{Effort, MEASURED, label, measured_run, published, tone};
 use crate::experiment::ProtocolChoice;
 use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Target};
 
-/// A panel: what varies, and its points.
+/// A panel: its axis and its points.
 struct Panel {
     name: &'static str,
     title: &'static str,
@@ -18,7 +17,7 @@ struct Panel {
     points: Vec<(f64, Point)>,
 }
 
-/// The bytes that all values may take together.
+/// The most bytes of all values together.
 const VALUES_BYTES_MAX: u64 = 256 << 20;
 
 fn panels(effort: &Effort) -> Vec<Panel> {
@@ -85,27 +84,27 @@ fn panels(effort: &Effort) -> Vec<Panel> {
         Panel {
             name: "figure-5-skew",
             title: "Skew (of our choice)",
-            x: Axis::linear("Zipf's constant; 0: items drawn alike"),
+            x: Axis::linear("Zipf's constant; 0: uniform"),
             points: skews.collect(),
         },
     ]
 }
 
-/// What it needs.
-pub(super) fn points(effort: &Effort) -> Vec<Asked> {
+/// The points that the section needs.
+pub(super) fn points(effort: &Effort) -> Vec<Request> {
     let all = panels(effort).into_iter().flat_map(|panel| panel.points);
     all.map(|(_, point)| (point, effort.short, &MEASURED[..]))
         .collect()
 }
 
-/// The section.
+/// The section of the report.
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let panels = panels(effort);
     let over = |point, protocol| measured.over((point, protocol), (point, ProtocolChoice::Nwnr));
     let charts = panels.iter().flat_map(|panel| {
         let lines = |y: &dyn Fn(Point, ProtocolChoice) -> f64| {
             let line = |protocol: &ProtocolChoice| Series {
-                name: called(protocol.name()).into(),
+                name: label(protocol.name()).into(),
                 origin: Origin::Measured,
                 tone: tone(protocol.name()),
                 points: panel
@@ -154,9 +153,9 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     Section {
         title: "Figure 5: reads, transactions, values, items and skew".into(),
         text: vec![
-            "Each panel varies one thing of the default workload, on this machine. The paper's text \
-             describes the first four of its five panels; what the last one varies is our choice. Contention \
-             for locks over a network is not in them: the embedded cluster has none; Figure 4 simulates it."
+            "Each panel varies one parameter of the default workload, on this machine. The paper's text describes \
+             the first four of its five panels; the parameter of the last one is our choice. The embedded cluster \
+             has no network, so contention for locks over one is not measured; Figure 4 simulates it."
                 .into(),
         ],
         parameters: vec![
@@ -194,7 +193,7 @@ fn comparisons(
     ];
     let mut all = Vec::new();
     for protocol in ramps {
-        let name = called(protocol.name());
+        let name = label(protocol.name());
         let writes = over(first(reads), protocol);
         all.push(
             found(format!("{name} over NWNR, writes alone"), writes)
@@ -233,7 +232,7 @@ fn comparisons(
         )
         .beside((few == 1_000).then_some(published::FEW_ITEMS)),
     );
-    for (which, panel) in [("alike", first(skews)), ("most unlike", last(skews))] {
+    for (which, panel) in [("uniformly", first(skews)), ("with most skew", last(skews))] {
         all.push(found(
             format!("RAMP-F over NWNR, items drawn {which}"),
             over(panel, ramps[0]),
@@ -246,7 +245,7 @@ fn comparisons(
             .fold(f64::INFINITY, f64::min);
         all.push(
             found(
-                format!("{} over NWNR, at least", called(protocol.name())),
+                format!("{} over NWNR, at least", label(protocol.name())),
                 least,
             )
             .beside(published::LEAST)

@@ -1,17 +1,17 @@
 //! The paper's default workload on the embedded cluster: transactions of four operations, 95 of 100
 //! reading, items by Zipf's law over a million, values of a byte.
 
-use super::measured::{Asked, Measured, PARTITIONS, Point};
-use super::{Effort, MEASURED, called, measured_run, published};
+use super::measured::{Measured, PARTITIONS, Point, Request};
+use super::{Effort, MEASURED, label, measured_run, published};
 use crate::experiment::ProtocolChoice;
 use crate::figure::{Comparison, Origin, Section, Target};
 
-/// What it needs.
-pub(super) fn points(effort: &Effort) -> Vec<Asked> {
+/// The points that the section needs.
+pub(super) fn points(effort: &Effort) -> Vec<Request> {
     vec![(Point::DEFAULT, effort.long, &MEASURED)]
 }
 
-/// The section.
+/// The section of the report.
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let rate = |protocol| measured.rate(Point::DEFAULT, protocol);
     let found = |what: String, unit, value| Comparison::new(what, unit, value, Origin::Measured);
@@ -29,7 +29,7 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     ] {
         let mut prototype = published::PROTOTYPE.iter();
         let prototype = prototype.find(|(name, _)| *name == protocol.name());
-        let name = called(protocol.name());
+        let name = label(protocol.name());
         let what = match prototype {
             Some(_) => format!("{name}, item operations; beside the prototype's over loopback"),
             None => format!("{name}, item operations"),
@@ -53,7 +53,7 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
         (ProtocolChoice::RampHybrid, published::FAST),
         (ProtocolChoice::RampSmall, published::SMALL),
     ] {
-        let what = format!("{} over no concurrency control", called(protocol.name()));
+        let what = format!("{} over no concurrency control", label(protocol.name()));
         let ratio = measured.over((Point::DEFAULT, protocol), unprotected);
         comparisons.push(
             found(what, "x", ratio)
@@ -64,11 +64,11 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     Section {
         title: "The default workload, on this machine".into(),
         text: vec![format!(
-            "{PARTITIONS} partitions, a thread each, and the thread that plays all clients, on this machine's \
-             {} processors: transactions run from SQL, and no wire lies between client and server. Beside \
-             the rates stand those of the authors' own prototype (Java, two servers and their client \
-             beside each other over loopback, on two processors of a machine of this kind), which are not in the paper; \
-             beside the ratios, the paper's with 10,000 clients.",
+            "{PARTITIONS} partitions with a thread each, and one thread for all clients, on this machine's {} processors. \
+             Transactions run from SQL, and there is no network between client and server. The published rates are \
+             those of the authors' own prototype (Java, two servers and their client over loopback, on two \
+             processors of a machine of this kind), which are not in the paper; the published ratios are the \
+             paper's with 10,000 clients.",
             cores()
         )],
         parameters: vec![
@@ -95,7 +95,7 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     }
 }
 
-/// How many processors threads may run on.
+/// The number of processors on which threads may run.
 fn cores() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
 }

@@ -1,9 +1,8 @@
-//! Runs on the embedded cluster: described by values, so that figures can share one.
+//! Measured runs on the embedded cluster, described by values so that figures can share one.
 //!
-//! They run one after the other, since each wants all processors. Points over the same database and
-//! protocols take turns in each round, in another order each time, so that a machine whose speed drifts is
-//! as kind to one as to the other. Of several rounds the run with the median rate counts, and of two things
-//! that are compared the median of their ratios, each taken within one round.
+//! Runs follow one another, since each needs all processors. In each round, points over the same database and
+//! protocols take turns, in another order each time, so that a machine whose speed drifts favours none. Of
+//! several rounds the run with the median rate counts; a ratio is the median of the rounds' ratios.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,25 +23,25 @@ use crate::experiment::{BLOCKED_AFTER, Experiment as _, ProtocolChoice, Settings
 use crate::outcome::Run;
 use crate::ycsb::Experiment;
 
-/// One point: everything that decides a run but its protocol and its seed.
+/// One point: everything that decides a run except its protocol and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
-    /// Items. With the size of a value they decide the database.
+    /// The number of items. With the size of a value it decides the database.
     pub(super) items: u64,
-    /// The size of a value.
+    /// The size of a value in bytes.
     pub(super) value_bytes: usize,
     /// Operations of a transaction.
     pub(super) length: usize,
-    /// So many of 100 transactions read.
+    /// The percentage of transactions that read.
     pub(super) reads_percent: u8,
-    /// How steep Zipf's law is, in hundredths ([`Parameters::zipfian_constant`]); 0: items are drawn alike.
+    /// Zipf's constant in hundredths ([`Parameters::zipfian_constant`]); 0 for the uniform distribution.
     pub(super) skew: u8,
-    /// Calls under way.
+    /// Calls in flight.
     pub(super) clients: usize,
-    /// Of a million writes, so many are blocked ([`Settings::lost_commits`]).
+    /// Blocked writes of a million ([`Settings::lost_commits`]).
     pub(super) blocked: u32,
-    /// For how many milliseconds a participant waits for the end of one before it asks.
-    pub(super) patience: u64,
+    /// How many milliseconds a participant waits before it terminates a blocked write.
+    pub(super) terminate_after_millis: u64,
 }
 
 impl Point {
@@ -55,7 +54,7 @@ impl Point {
         skew: 99,
         clients: 256,
         blocked: 0,
-        patience: BLOCKED_AFTER.as_millis() as u64,
+        terminate_after_millis: BLOCKED_AFTER.as_millis() as u64,
     };
 
     fn parameters(&self) -> Parameters {
@@ -70,7 +69,7 @@ impl Point {
                 0 => Distribution::Uniform,
                 _ => Distribution::Zipfian,
             },
-            // It has to be one also where items are drawn alike.
+            // It has to be valid for the uniform distribution, too.
             zipfian_constant: f64::from(self.skew.max(1)) / 100.0,
         }
     }
@@ -80,38 +79,38 @@ impl Point {
     }
 }
 
-/// What a figure asks for: under which protocols. Of two figures that ask for the same point the one with
-/// more protocols asks for all that the other does.
-pub(super) type Asked = (Point, Pace, &'static [ProtocolChoice]);
+/// The runs that a figure requests. Of two figures that request the same point, the one with more protocols has
+/// all protocols of the other.
+pub(super) type Request = (Point, Pace, &'static [ProtocolChoice]);
 
-/// How points are run.
+/// The length and number of a point's runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// For how long each run is measured.
+    /// How long each run is measured.
     pub(super) millis: u64,
-    /// For how long it runs before.
+    /// How long it runs before it is measured.
     pub(super) warmup_millis: u64,
-    /// How often each is run.
+    /// How often each point is run.
     pub(super) rounds: usize,
 }
 
-/// Nodes, with one partition each.
+/// The number of nodes; each has one partition.
 pub(super) const PARTITIONS: u16 = 2;
 
-/// What came of points: of each a run a round, in order.
+/// The runs of points, one for each round, in order.
 #[derive(Debug, Default)]
 pub(super) struct Measured(BTreeMap<(Point, ProtocolChoice), Vec<Run>>);
 
 impl Measured {
     fn rounds(&self, point: Point, protocol: ProtocolChoice) -> &[Run] {
         let rounds = self.0.get(&(point, protocol));
-        rounds.expect("a figure asks for its own points")
+        rounds.expect("a figure requests its own points")
     }
 
     /// The run with the median rate.
     ///
     /// # Panics
-    /// When it was never asked for.
+    /// When the point has not run.
     pub(super) fn of(&self, point: Point, protocol: ProtocolChoice) -> &Run {
         let mut rounds: Vec<&Run> = self.rounds(point, protocol).iter().collect();
         rounds.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
@@ -123,10 +122,10 @@ impl Measured {
         self.of(point, protocol).rate()
     }
 
-    /// The median, over the rounds that both have, of the one's rate over the other's.
+    /// The ratio of two rates: the median of the rounds' ratios.
     ///
     /// # Panics
-    /// When one of them was never asked for.
+    /// When one of the points has not run.
     pub(super) fn over(&self, one: (Point, ProtocolChoice), other: (Point, ProtocolChoice)) -> f64 {
         let (one, other) = (self.rounds(one.0, one.1), self.rounds(other.0, other.1));
         let ratios = one.iter().zip(other).map(|(a, b)| a.rate() / b.rate());
@@ -135,18 +134,18 @@ impl Measured {
         ratios[ratios.len() / 2]
     }
 
-    /// Runs every point that was asked for under its protocols, as often as the one of those who ask that
-    /// wants it longest; `progress` is told how far it is.
+    /// Runs every requested point under its protocols, and reports to `progress`. Of several requests for a point
+    /// the longest counts.
     ///
     /// # Errors
-    /// The first that a run meets.
+    /// The first error of a run.
     pub(super) fn run(
-        asked: impl IntoIterator<Item = Asked>,
+        requests: impl IntoIterator<Item = Request>,
         seed: u64,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Measured, ReproduceError> {
         let mut points: BTreeMap<Point, (Pace, &'static [ProtocolChoice])> = BTreeMap::new();
-        for (point, pace, protocols) in asked {
+        for (point, pace, protocols) in requests {
             let (kept, under) = points.entry(point).or_insert((pace, protocols));
             if pace.rounds * pace.millis as usize > kept.rounds * kept.millis as usize {
                 *kept = pace;
@@ -161,7 +160,7 @@ impl Measured {
         let all: usize = runs.sum();
         let planned = planned()?;
         let (mut measured, mut done) = (Measured::default(), 0);
-        // Points are in the order of their databases; one database goes before the next comes.
+        // Points are ordered by their databases, so that one database is in memory at a time.
         let points: Vec<(Point, (Pace, &[ProtocolChoice]))> = points.into_iter().collect();
         for points in points.chunk_by(|(one, _), (other, _)| one.database() == other.database()) {
             progress(&format!("{done} of {all} measured runs, filling"));
@@ -171,8 +170,8 @@ impl Measured {
             let stores = experiment.fill(&planned, kept, &AtomicU64::new(0))?;
             let rounds = points.iter().map(|(_, (pace, _))| pace.rounds).max();
             for round in 0..rounds.unwrap_or_default() {
-                let wanted = points.iter().filter(|(_, (pace, _))| round < pace.rounds);
-                for (point, (pace, protocols)) in wanted {
+                let in_round = points.iter().filter(|(_, (pace, _))| round < pace.rounds);
+                for (point, (pace, protocols)) in in_round {
                     let settings = settings(point, pace, seed);
                     let experiment = Experiment::new(point.parameters(), settings)?;
                     for protocol in in_turn(protocols, round) {
@@ -188,8 +187,8 @@ impl Measured {
     }
 }
 
-/// The protocols in the order of a round, which is another in each, so that none gains by its place or by what
-/// always runs before it.
+/// The protocols in the order of a round. The order differs between rounds, so that no protocol gains by its
+/// position or by its predecessor.
 fn in_turn(protocols: &[ProtocolChoice], round: usize) -> Vec<ProtocolChoice> {
     let mut order = protocols.to_vec();
     order.rotate_left(round % protocols.len().max(1));
@@ -235,7 +234,8 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
         reserved: 0,
         filter: FilterSize::default(),
         lost_commits: point.blocked,
-        terminate_after: (point.blocked > 0).then(|| Duration::from_millis(point.patience)),
+        terminate_after: (point.blocked > 0)
+            .then(|| Duration::from_millis(point.terminate_after_millis)),
         one_phase: false,
         causal: false,
     }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_protocol_gains_by_its_place_in_a_round() {
+    fn no_protocol_gains_by_its_position_in_a_round() {
         let rounds: Vec<Vec<ProtocolChoice>> = (0..Effort::FULL.long.rounds)
             .map(|round| in_turn(&MEASURED, round))
             .collect();
@@ -288,14 +288,14 @@ mod tests {
         let protocols: &'static [ProtocolChoice; 2] =
             &[ProtocolChoice::RampFast, ProtocolChoice::Locking];
         let one = &protocols[..1];
-        let asked = [
+        let requests = [
             (point, pace, one),
             (writes, pace, &protocols[..]),
             (point, pace, protocols),
         ];
-        let mut said = Vec::new();
-        let mut say = |what: &str| said.push(what.to_owned());
-        let measured = Measured::run(asked, 1, &mut say).expect("they can be run");
+        let mut reported = Vec::new();
+        let mut report = |what: &str| reported.push(what.to_owned());
+        let measured = Measured::run(requests, 1, &mut report).expect("they can be run");
         assert_eq!(measured.0.len(), 4);
         for protocol in *protocols {
             assert!(measured.rate(point, protocol) > 100.0);
@@ -305,7 +305,9 @@ mod tests {
         let over = measured.over((point, fast), (point, locking));
         let [fast, locking] = [fast, locking].map(|of| measured.rate(point, of));
         assert_eq!(over, fast / locking, "of one round");
-        let asked = said.iter().filter(|what| *what == "3 of 4 measured runs");
-        assert_eq!(asked.count(), 1, "{said:?}");
+        let last = reported
+            .iter()
+            .filter(|what| *what == "3 of 4 measured runs");
+        assert_eq!(last.count(), 1, "{reported:?}");
     }
 }

@@ -1,23 +1,23 @@
-//! Scalable Atomic Visibility with RAMP Transactions (Bailis et al., TODS 41(3), 2016): Figures 4, 5 and
-//! 6, the table of blocked writes and §6.2's latencies, beside what the paper prints.
+//! Scalable Atomic Visibility with RAMP Transactions (Bailis et al., TODS 41(3), 2016): Figures 4, 5 and 6,
+//! the table of blocked writes and §6.2's latencies, beside the published numbers.
 //!
-//! What one machine can show is *measured*, on the embedded cluster: the default workload, and all that
-//! Figure 5 varies. What needs servers of the paper's size and number, or a network, is *simulated*, as
-//! for [`super::coordination_avoidance`]: the engine's nodes run unchanged in virtual time, and each of
-//! their steps occupies a core for as long as steps of its kind have taken the real code. §6.2 computes
-//! from distributions that others fit, and so do we.
+//! The default workload and all that Figure 5 varies are *measured*, on the embedded cluster. Figures that need
+//! servers of the paper's size and number, or a network, are *simulated*, as for
+//! [`super::coordination_avoidance`]: the engine's nodes run unchanged in virtual time, and each step occupies
+//! a core for as long as steps of its kind took on a real one. §6.2 is computed from published distributions,
+//! in the paper and here.
 //!
-//! * `published`: what the paper prints.
+//! * `published`: the paper's numbers.
 //! * `default`: its default workload.
 //! * `blocked`: §5.3, the table of blocked writes.
 //! * `clients`: Figure 4, more and more clients.
-//! * `conditions`: Figure 5, what else varies.
+//! * `conditions`: Figure 5, which varies all else.
 //! * `scaling`: Figure 6, up to two hundred servers.
 //! * `quorum`: §6.2.
 //!
-//! **The protocols.** RAMP-F, RAMP-S, RAMP-H and NWNR are ours of these names; LWLR is our two-phase
-//! locking, LWSR and LWNR the same with short read locks and with none. They differ from the paper's in that they take all the
-//! locks of a transaction on one server with one message. **The server and the network** are those of
+//! **The protocols.** RAMP-F, RAMP-S, RAMP-H and NWNR are ours of these names. LWLR is our two-phase locking;
+//! LWSR and LWNR are the same with short read locks and with none. Unlike the paper's, they take all locks of a
+//! transaction on one server with one message. **The server and the network** are those of
 //! [`super::coordination_avoidance`].
 
 mod blocked;
@@ -33,10 +33,10 @@ use std::num::NonZeroUsize;
 
 use anabranch_sim::ProtocolName;
 
-use self::measured::{Asked, Measured, Pace, Point};
+use self::measured::{Measured, Pace, Point, Request};
 use super::simulation::{Job, Results, SimulationError};
 use crate::application::ApplicationError;
-use crate::calibrate::{Calibration, Name};
+use crate::calibrate::{Calibration, ExperimentName};
 use crate::embedded::RunError;
 use crate::experiment::{ExperimentError, ProtocolChoice};
 use crate::figure::{Origin, Report, RunLine, Section, Tone};
@@ -61,7 +61,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them, as the paper has them.
+    /// All figures in the paper's order.
     pub const ALL: [Figure; 6] = [
         Figure::Default,
         Figure::Clients,
@@ -71,7 +71,7 @@ impl Figure {
         Figure::Quorum,
     ];
 
-    /// The simulated runs that it needs.
+    /// The simulated runs that the figure needs.
     fn jobs(self, effort: &Effort) -> Vec<Job> {
         match self {
             Figure::Clients => clients::jobs(effort),
@@ -81,8 +81,8 @@ impl Figure {
         }
     }
 
-    /// The points that it needs measured.
-    fn points(self, effort: &Effort) -> Vec<Asked> {
+    /// The measured points that the figure needs.
+    fn points(self, effort: &Effort) -> Vec<Request> {
         match self {
             Figure::Default => default::points(effort),
             Figure::Conditions => conditions::points(effort),
@@ -104,7 +104,7 @@ impl Figure {
     }
 }
 
-/// What is measured.
+/// The protocols that are measured.
 const MEASURED: [ProtocolChoice; 8] = [
     ProtocolChoice::RampFast,
     ProtocolChoice::RampHybrid,
@@ -116,7 +116,7 @@ const MEASURED: [ProtocolChoice; 8] = [
     ProtocolChoice::Locking,
 ];
 
-/// What is simulated: what the calibration has costs of.
+/// The protocols that are simulated: those with costs in the calibration.
 const SIMULATED: [ProtocolName; 6] = [
     ProtocolName::RampFast,
     ProtocolName::RampHybrid,
@@ -130,7 +130,7 @@ const SIMULATED: [ProtocolName; 6] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effort {
     name: &'static str,
-    /// How the default workload is measured, and how all else is.
+    /// The runs of the default workload and of blocked writes, and of Figure 5.
     long: Pace,
     short: Pace,
     /// The points of Figure 5's axes.
@@ -139,23 +139,23 @@ pub struct Effort {
     values: &'static [usize],
     items: &'static [u64],
     skews: &'static [u8],
-    /// Clients of Figure 4, in all.
+    /// Total numbers of clients in Figure 4.
     clients: &'static [u32],
-    /// Items of Figure 4, in all.
+    /// Total number of items in Figure 4.
     items_all: u32,
-    /// Transactions that are counted in each of its runs, and the virtual time that they may take.
+    /// Transactions to count in each run of Figure 4, and the most virtual milliseconds.
     transactions: u64,
     millis_max: u64,
-    /// Servers of Figure 6.
+    /// Numbers of servers in Figure 6.
     servers: &'static [u16],
-    /// Transactions that are counted there, a server.
+    /// Transactions to count for each server in Figure 6.
     transactions_each: u64,
     /// Draws from each distribution of §6.2.
     draws: u32,
 }
 
 impl Effort {
-    /// As published: some minutes on two cores.
+    /// All points: some minutes on two cores.
     pub const FULL: Effort = Effort {
         name: "full",
         long: Pace {
@@ -210,22 +210,22 @@ impl Effort {
     };
 }
 
-/// What decides a reproduction.
+/// Settings of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which figures.
+    /// The figures to reproduce.
     pub figures: Vec<Figure>,
     /// How much is measured and simulated.
     pub effort: Effort,
-    /// What simulated steps cost.
+    /// The costs of simulated steps.
     pub calibration: Calibration,
-    /// What chance begins with.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// On how many threads to simulate. What is found does not depend on it.
+    /// How many simulated runs are made at a time. Results do not depend on it.
     pub threads: NonZeroUsize,
 }
 
-/// Why the figures could not be found again.
+/// Why the figures could not be reproduced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReproduceError {
@@ -244,17 +244,17 @@ pub enum ReproduceError {
     /// A database was not filled.
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// An answer of a measured run cannot be.
-    #[error("error: a run under {protocol} went wrong: {wrong}")]
+    /// A measured run gave an answer that its workload does not permit.
+    #[error("error: a run under {protocol} gave a wrong answer: {wrong}")]
     Wrong {
-        /// Under which protocol.
+        /// The protocol.
         protocol: &'static str,
-        /// What was found.
+        /// The condition that does not hold.
         wrong: String,
     },
 }
 
-/// Finds the figures again; `progress` is told how far it is.
+/// Reproduces the figures, and reports to `progress`.
 ///
 /// # Errors
 /// When a run cannot be measured or simulated.
@@ -269,7 +269,7 @@ pub fn reproduce(
         seed,
         threads,
     } = settings;
-    // One after the other: what is measured wants the machine for itself.
+    // Measured before simulated: measured runs need the machine to themselves.
     let points = figures.iter().flat_map(|figure| figure.points(effort));
     let measured = Measured::run(points, *seed, progress)?;
     let jobs = figures.iter().flat_map(|figure| figure.jobs(effort));
@@ -296,29 +296,28 @@ fn preface(settings: &Settings) -> Vec<String> {
     vec![
         "Figures 4, 5 and 6, the table of §5.3 and §6.2's latencies of P. Bailis, A. Fekete, A. Ghodsi, J. M. Hellerstein, \
          I. Stoica: Scalable Atomic Visibility with RAMP Transactions, ACM TODS 41(3), 2016. Published \
-         numbers are those that the paper's text prints; of its curves nothing is read off. LWLR is our \
-         two-phase locking, LWSR and LWNR the same with short read locks and with none."
+         numbers are those in the paper's text; none is read off its curves. LWLR is our two-phase locking; \
+         LWSR and LWNR are the same with short read locks and with none."
             .into(),
         format!(
-            "What is said to be measured was measured on this machine, on the embedded cluster. What is said \
-             to be simulated ran in virtual time: the real code, each of whose steps occupies a core for as \
-             long as it took on a real one, by the {}. There a server of Figure 4 has {} cores that share its \
-             store, the cores of the paper's cr1.8xlarge; caches and memory bandwidth are not shared; the \
-             network takes 0.54 ms there and back in the mean.",
-            calibration.name_of(Name::Items),
+            "Measured numbers are of this machine's embedded cluster. Simulated ones are of the real code in \
+             virtual time: each step occupies a core for as long as it took on a real one, by the {}. A server \
+             of Figure 4 has {} cores that share its store, the cores of the paper's cr1.8xlarge; caches and \
+             memory bandwidth are not shared. A round trip takes 0.54 ms in the mean.",
+            calibration.name_of(ExperimentName::Items),
             published::CORES,
         ),
-        "E-PCI and LWNR are measured and not simulated: the calibration has no costs of them.".into(),
+        "E-PCI and LWNR are measured and not simulated: the calibration has no costs for them.".into(),
         format!(
             "Effort: {}. Seed: {seed}. Simulated and drawn numbers are the same for the same seed, effort \
-             and calibration; measured ones are this machine's of the moment.",
+             and calibration; measured ones differ with the machine and the moment.",
             effort.name
         ),
     ]
 }
 
-/// What the paper calls a protocol.
-fn called(protocol: &'static str) -> &'static str {
+/// The paper's name for a protocol.
+fn label(protocol: &'static str) -> &'static str {
     match protocol {
         "ramp-fast" => "RAMP-F",
         "ramp-hybrid" => "RAMP-H",
@@ -332,7 +331,7 @@ fn called(protocol: &'static str) -> &'static str {
     }
 }
 
-/// Which colour runs of a protocol have.
+/// The colour of a protocol's runs.
 fn tone(protocol: &str) -> Tone {
     match protocol {
         "ramp-fast" => Tone::Avoiding,
@@ -347,7 +346,7 @@ fn tone(protocol: &str) -> Tone {
     }
 }
 
-/// A measured run for the report's appendix.
+/// Lists a measured run in the report's table of runs.
 fn measured_run(what: String, point: Point, protocol: ProtocolChoice, run: &Run) -> RunLine {
     let retried: u64 = run.aborts.values().sum();
     RunLine {

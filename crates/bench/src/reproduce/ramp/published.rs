@@ -1,7 +1,6 @@
-//! What ramp.txt prints. Its text says these numbers; its figures' curves are not in the text, so
-//! nothing is read off them.
+//! The numbers in the text of ramp.txt. None is read off the curves of its figures.
 
-/// §5.1: clients, where they are not what varies.
+/// §5.1: the number of clients, unless it varies.
 pub(super) const CLIENTS: u32 = 5_000;
 
 /// §5.2, Figure 4, 10,000 clients: RAMP-F and RAMP-H over no concurrency control ("an overhead of 4.2%").
@@ -42,9 +41,8 @@ pub(super) const CORES: u16 = 16;
 /// Servers of all its experiments but the last.
 pub(super) const SERVERS: u16 = 5;
 
-/// What the authors' own prototype (Java) did on two processors of a machine of this kind, two servers and
-/// their client beside each other, over loopback: item operations a second under each protocol. Not in the
-/// paper.
+/// Item operations a second of the authors' own prototype (Java) under each protocol, on two processors of a
+/// machine of this kind, with two servers and their client over loopback. Not in the paper.
 pub(super) const PROTOTYPE: [(&str, f64); 5] = [
     ("ramp-fast", 78_000.0),
     ("ramp-hybrid", 66_000.0),

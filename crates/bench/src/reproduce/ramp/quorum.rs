@@ -1,25 +1,25 @@
-//! §6.2: what waiting for one replica of three, and not for two, is worth.
+//! §6.2: the gain of waiting for one replica of three instead of two.
 //!
-//! The paper computes it from a study of Dynamo-style databases, P. Bailis et al., *Probabilistically
-//! Bounded Staleness for Practical Partial Quorums* (VLDB 2012, extended in VLDB Journal 23, 2014), which
-//! fits distributions to the latencies of LinkedIn's and Yammer's (its Table 3): a request reaches a
-//! replica, which answers. It is drawn here from the same fits, with the same arithmetic. No replica of ours
-//! is in it: what it shows is what first-round reads and commits on any replica would save.
+//! The paper computes it from a study of Dynamo-style databases, P. Bailis et al., *Probabilistically Bounded
+//! Staleness for Practical Partial Quorums* (VLDB 2012, extended in VLDB Journal 23, 2014). That study fits
+//! distributions to the latencies of requests and replies at LinkedIn and Yammer (its Table 3). This module
+//! draws from the same fits, with the same arithmetic. No replica of ours is in it: it shows what first-round
+//! reads and commits on any replica would save.
 
 use fastrand::Rng;
 
 use super::published;
 use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Tone};
 
-/// One way of a message: mostly Pareto's, else exponential. Milliseconds.
+/// The one-way latency of a message in milliseconds: a mixture of a Pareto and an exponential distribution.
 #[derive(Clone, Copy)]
 struct Fit {
-    /// The share that is Pareto's.
+    /// The share (0 to 1) of the Pareto distribution.
     body: f64,
-    /// Its least value and its exponent.
+    /// The minimum and the exponent of the Pareto distribution.
     least: f64,
     exponent: f64,
-    /// The rate of the exponential rest.
+    /// The rate of the exponential distribution.
     rate: f64,
 }
 
@@ -36,28 +36,28 @@ impl Fit {
     }
 }
 
-/// LinkedIn's on flash disks, and all but its writes on spinning ones.
+/// LinkedIn on flash disks, and all messages but writes on spinning disks.
 const FLASH: Fit = Fit {
     body: 0.9122,
     least: 0.235,
     exponent: 10.0,
     rate: 1.66,
 };
-/// LinkedIn's writes to spinning disks.
+/// LinkedIn, writes to spinning disks.
 const DISK: Fit = Fit {
     body: 0.38,
     least: 1.05,
     exponent: 1.51,
     rate: 0.183,
 };
-/// Yammer's writes.
+/// Yammer, writes.
 const YAMMER_WRITES: Fit = Fit {
     body: 0.939,
     least: 3.0,
     exponent: 3.35,
     rate: 0.0028,
 };
-/// Yammer's other messages.
+/// Yammer, all other messages.
 const YAMMER: Fit = Fit {
     body: 0.982,
     least: 1.5,
@@ -65,23 +65,27 @@ const YAMMER: Fit = Fit {
     rate: 0.0217,
 };
 
-/// A request and its answer; `far` milliseconds are added to each way, but of one replica.
-struct Way {
+/// A request and its reply. `far` milliseconds are added each way, except for one replica.
+struct RoundTrip {
     there: Fit,
     back: Fit,
     far: f64,
 }
 
-/// Replicas.
+/// The number of replicas.
 const REPLICAS: usize = 3;
 
-/// The `quantile` of the time until `needed` of three replicas have answered.
-fn waited(way: &Way, needed: usize, quantile: f64, draws: u32, rng: &mut Rng) -> f64 {
+/// The quantile of the time until `needed` of three replicas have replied.
+fn waited(round_trip: &RoundTrip, needed: usize, quantile: f64, draws: u32, rng: &mut Rng) -> f64 {
     let mut times: Vec<f64> = (0..draws)
         .map(|_| {
             let mut answers: [f64; REPLICAS] = std::array::from_fn(|replica| {
-                let distance = if replica == 0 { 0.0 } else { 2.0 * way.far };
-                way.there.draw(rng) + way.back.draw(rng) + distance
+                let distance = if replica == 0 {
+                    0.0
+                } else {
+                    2.0 * round_trip.far
+                };
+                round_trip.there.draw(rng) + round_trip.back.draw(rng) + distance
             });
             answers.sort_by(f64::total_cmp);
             answers[needed - 1]
@@ -92,10 +96,10 @@ fn waited(way: &Way, needed: usize, quantile: f64, draws: u32, rng: &mut Rng) ->
     times[at.min(times.len() - 1)]
 }
 
-/// The section.
+/// The section of the report.
 pub(super) fn section(draws: u32, seed: u64) -> Section {
     let mut rng = Rng::with_seed(seed);
-    let near = |there, back| Way {
+    let near = |there, back| RoundTrip {
         there,
         back,
         far: 0.0,
@@ -114,10 +118,12 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
     ];
     let mut comparisons = Vec::new();
     let mut series = Vec::new();
-    for (name, ways, printed) in databases {
-        for ((way, (two, one)), what) in ways.iter().zip(printed).zip(["writes", "reads"]) {
+    for (name, round_trips, printed) in databases {
+        for ((round_trip, (two, one)), what) in
+            round_trips.iter().zip(printed).zip(["writes", "reads"])
+        {
             for (needed, published) in [(2, two), (1, one)] {
-                let found = waited(way, needed, 0.999, draws, &mut rng);
+                let found = waited(round_trip, needed, 0.999, draws, &mut rng);
                 let what = format!("{name}, {what}: waiting for {needed} of three, 99.9%");
                 comparisons
                     .push(Comparison::new(what, "ms", found, Origin::Drawn).beside(published));
@@ -131,7 +137,10 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
             let quantiles = [0.5, 0.9, 0.99, 0.999];
             let points = quantiles.map(|quantile| {
                 let tail = 1.0 / (1.0 - quantile);
-                (tail, waited(&ways[0], needed, quantile, draws, &mut rng))
+                (
+                    tail,
+                    waited(&round_trips[0], needed, quantile, draws, &mut rng),
+                )
             });
             series.push(Series {
                 name: format!("{name}, {needed} of three"),
@@ -141,7 +150,7 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
             });
         }
     }
-    let wide = Way {
+    let wide = RoundTrip {
         there: DISK,
         back: FLASH,
         far: 75.0,
@@ -153,7 +162,7 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
     let most = [0.5, 0.99].map(&mut gained).into_iter().fold(0.0, f64::max);
     comparisons.push(
         Comparison::new(
-            "75 ms one way: gained by waiting for the near one",
+            "75 ms one way: gain of waiting for the near replica only",
             "ms",
             most,
             Origin::Drawn,
@@ -163,7 +172,7 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
     Section {
         title: "§6.2: quorums".into(),
         text: vec![
-            "What first-round reads and commits on any one replica of three would gain over waiting for two, \
+            "The gain of first-round reads and commits on any one replica of three over waiting for two, \
              drawn from the distributions that Bailis et al. (Probabilistically Bounded Staleness, VLDB \
              2012) fit to latencies of LinkedIn's and Yammer's databases. The paper computes the same; no \
              replica of ours is in it."
@@ -187,9 +196,9 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
 mod tests {
     use super::*;
 
-    /// The fits are those behind the paper's numbers: within a twentieth, but for the heavy tails.
+    /// The fits are those behind the paper's numbers: within a twentieth, except for the heavy tails.
     #[test]
-    fn the_papers_latencies_come_out() {
+    fn the_papers_latencies_are_reproduced() {
         let found = section(400_000, 1);
         for comparison in &found.comparisons {
             let ratio = comparison.ratio().expect("all are published");

@@ -1,12 +1,12 @@
-//! Figure 6: more and more servers, items drawn alike. Simulated.
+//! Figure 6: more and more servers, items drawn uniformly. Simulated.
 //!
-//! Of each server two cores are simulated: a hundred servers of sixteen do more than can be followed for
-//! long enough. So what is compared is a server with another, and RAMP with no concurrency control.
+//! Two cores of each server are simulated: a hundred servers of sixteen make too many events to simulate for
+//! long enough. So servers are compared with each other, and RAMP with no concurrency control.
 
 use anabranch_sim::ProtocolName;
 
 use super::super::simulation::{Calls, Database, Job, MEDIAN_ROUND_TRIP_MICROS, Results, run_line};
-use super::{Effort, called, published, tone};
+use super::{Effort, label, published, tone};
 use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Target};
 
 const PROTOCOLS: [ProtocolName; 4] = [
@@ -18,13 +18,13 @@ const PROTOCOLS: [ProtocolName; 4] = [
 
 /// Cores of each server.
 const CORES: u16 = 2;
-/// From so many servers on nearly all four items of a transaction lie on servers of their own. It runs on one of
-/// them, so that 2.8 others have to do with it, and 2.9 on a hundred. On ten servers it is 2.4, so that a
-/// transaction is less work there, whatever the protocol.
+/// From so many servers on, nearly all four items of a transaction are on different servers. It runs on one of
+/// them, so that it involves 2.8 others; 2.9 with a hundred servers. With ten servers it involves 2.4, so that a
+/// transaction is less work there, under any protocol.
 const SPREAD: u16 = 25;
-/// Clients of each: as many as keep its cores busy.
+/// Clients of each server, enough to keep its cores busy.
 const CLIENTS: u32 = 384;
-/// Items of each: the paper's million on a hundred servers, and as many writers of each item everywhere.
+/// Items of each server: the paper's million on a hundred servers, and equally many writers of an item everywhere.
 const ITEMS: u32 = 10_000;
 
 fn job(effort: &Effort, protocol: ProtocolName, servers: u16) -> Job {
@@ -46,7 +46,7 @@ fn job(effort: &Effort, protocol: ProtocolName, servers: u16) -> Job {
     }
 }
 
-/// The runs that it needs.
+/// The runs that the section needs.
 pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
     let each = effort
         .servers
@@ -55,12 +55,12 @@ pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
     each.collect()
 }
 
-/// The section.
+/// The section of the report.
 pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     let of = |protocol, servers| results.of(&job(effort, protocol, servers));
     let each = |protocol, servers: u16| 4.0 * of(protocol, servers).per_second / f64::from(servers);
     let line = |protocol: &ProtocolName, y: &dyn Fn(ProtocolName, u16) -> f64| Series {
-        name: called(protocol.name()).into(),
+        name: label(protocol.name()).into(),
         origin: Origin::Simulated,
         tone: tone(protocol.name()),
         points: effort
@@ -89,19 +89,19 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     Section {
         title: "Figure 6: scaling out".into(),
         text: vec![format!(
-            "Items drawn alike, and as many clients and items a server however many servers there are: on a \
-                 hundred servers the paper's million items. Two cores of each are simulated. A transaction runs where \
-                 most of its items are. The more servers, the fewer of them share one, so that it sends more messages: \
-                 beside where it runs, four items lie on 2.4 servers of ten, on 2.8 of twenty-five, on 2.9 of a hundred; \
-                 beyond that hardly more can come. So what is to be linear is what a server does from {SPREAD} servers on; a transaction \
-                 on ten is less work without concurrency control, too."
+            "Items are drawn uniformly, and each server has the same number of clients and items; on a hundred \
+             servers there are the paper's million items. Two cores of each server are simulated. A transaction runs \
+             where most of its items are. The more servers, the fewer items share one, so that it sends more \
+             messages: beside its own server, four items are on 2.4 servers of ten, on 2.8 of twenty-five and on 2.9 \
+             of a hundred; more servers hardly change that. So throughput is to be linear from {SPREAD} servers on. \
+             On ten a transaction is less work, without concurrency control, too."
         )],
         parameters: vec![
             ("cores of a server".into(), CORES.to_string()),
-            ("clients a server".into(), CLIENTS.to_string()),
-            ("items a server".into(), ITEMS.to_string()),
+            ("clients of a server".into(), CLIENTS.to_string()),
+            ("items of a server".into(), ITEMS.to_string()),
             (
-                "transactions counted a server".into(),
+                "transactions counted for each server".into(),
                 effort.transactions_each.to_string(),
             ),
         ],
@@ -140,7 +140,7 @@ fn comparisons(effort: &Effort, each: &dyn Fn(ProtocolName, u16) -> f64) -> Vec<
         (ProtocolName::RampHybrid, hybrid),
         (ProtocolName::RampSmall, small),
     ] {
-        let what = format!("{} over NWNR, {most} servers", called(protocol.name()));
+        let what = format!("{} over NWNR, {most} servers", label(protocol.name()));
         let over = each(protocol, most) / each(ProtocolName::Nwnr, most);
         found.push(Comparison::simulated(what, "x", over).beside(share));
     }

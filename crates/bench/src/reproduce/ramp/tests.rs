@@ -1,4 +1,4 @@
-//! Every figure in a form that takes a moment.
+//! Every figure, small enough for a test.
 
 use super::*;
 
@@ -37,9 +37,8 @@ fn found(settings: &Settings) -> Report {
     reproduce(settings, &mut |_| ()).expect("it can be found")
 }
 
-/// Simulated and drawn figures are the seed's.
 #[test]
-fn the_seed_gives_what_is_not_measured() {
+fn the_seed_decides_simulated_and_drawn_figures() {
     let settings = tiny(&[Figure::Clients, Figure::Scaling, Figure::Quorum]);
     let first = found(&settings);
     assert_eq!(first.json(), found(&settings).json());
@@ -55,15 +54,15 @@ fn the_seed_gives_what_is_not_measured() {
 }
 
 #[test]
-fn every_number_says_how_it_was_found() {
+fn every_number_has_its_origin() {
     let settings = tiny(&Figure::ALL);
-    // A million items take their time to load in a test; nothing of the form depends on them.
+    // Measured figures load a million items, which takes too long for a test.
     let figures = [Figure::Clients, Figure::Scaling, Figure::Quorum];
     let report = found(&Settings {
         figures: figures.to_vec(),
         ..settings
     });
-    let name = Calibration::built_in().name_of(Name::Items);
+    let name = Calibration::built_in().name_of(ExperimentName::Items);
     assert!(report.preface.concat().contains(&name));
     for (figure, section) in figures.into_iter().zip(&report.sections) {
         let origin = match figure {
@@ -85,9 +84,9 @@ fn every_number_says_how_it_was_found() {
     }
 }
 
-/// What the simulation is made for: locks that are held over a network cost.
+/// Locks that are held over a network lose throughput.
 #[test]
-fn locks_fall_behind_when_many_want_them() {
+fn locking_falls_behind_under_contention() {
     let mut settings = tiny(&[Figure::Clients]);
     settings.effort = Effort {
         clients: &[20, 2_000],
