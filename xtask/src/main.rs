@@ -1,12 +1,12 @@
-//! The project's own chores, in Rust so that they need nothing but the toolchain.
+//! The project's development commands, in Rust so that they need only the toolchain.
 //!
-//! * `cargo xtask test` finds what the tests need, runs `tidy`, runs every test and closes with
-//!   one count. See [`mod@test`].
-//! * `cargo xtask tidy` holds the habits of CONTRIBUTING.md and the invariants of
-//!   ARCHITECTURE.md, one file a rule. See [`tidy`].
-//! * `cargo xtask mutants` plants the bugs under `tests/mutants`, one after the other, and holds
-//!   the tests to catching each. See [`mutants`].
-//! * `cargo xtask soak` runs the simulator for as long as it is told. See [`soak`].
+//! * `cargo xtask test` finds the programs that tests need, runs `tidy` and every test, and ends with one
+//!   count. See [`mod@test`].
+//! * `cargo xtask tidy` checks the rules of CONTRIBUTING.md and the invariants of ARCHITECTURE.md, each in a
+//!   file of its own. See [`tidy`].
+//! * `cargo xtask mutants` plants the bugs under `tests/mutants` one by one, and checks that the tests catch
+//!   each. See [`mutants`].
+//! * `cargo xtask soak` runs the simulator for a given time. See [`soak`].
 //!
 //! Exit codes are those of the `anabranch` binary: 0 for nothing to report, 1 for a finding or a
 //! failed test, 2 for misuse or a tool that could not run.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-The project's chores.
+The project's development commands.
 
 Usage: cargo xtask COMMAND
 
@@ -32,35 +32,36 @@ Commands:
   mutants [--list] [--only NAME] [--jobs N] [--seconds N]
                             Plants each bug under tests/mutants in a copy of the working tree;
                             the tests that it names must fail. --only takes a part of a name, and
-                            may be repeated; --seconds is each command's time limit (300).
+                            may be repeated; --seconds limits the time of each command (300).
   soak --minutes N [--fresh] [--plans]
-                            The simulator over every workload, protocol and level of faults, from
-                            where the last soak of this commit has ended; a summary in target/soak.
-                            --plans attacks the analyser's plans of made-up applications instead.
+                            Runs the simulator over every workload, protocol and level of faults,
+                            and continues where the last soak of this commit ended; the summary is in
+                            target/soak. --plans attacks the analyser's plans of generated
+                            applications instead; --fresh begins anew.
   help                      This text.
 
 Options:
-  --quick  Leaves out the rules that compile (clippy, rustdoc), and sets ANABRANCH_QUICK=1, by
-           which tests with long random runs shorten them.
+  --quick  Skips the rules that compile (clippy, rustdoc), and sets ANABRANCH_QUICK=1, which
+           shortens long random runs of tests.
 
-Exit codes: 0 nothing to report, 1 a finding or a failed test, 2 misuse or a tool that failed.
+Exit codes: 0 nothing to report, 1 a finding or a failed test, 2 misuse or a failed tool.
 ";
 
-/// What a command found, when it could do its work at all.
+/// The result of a command that could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Nothing to report.
     Clean,
-    /// A rule or a test has something to say.
+    /// A rule has findings, or a test fails.
     Findings,
 }
 
-/// Why a command could not do its work.
+/// Why a command could not run.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
-    /// The command line made no sense.
+    /// The command line is not valid.
     Misuse(String),
-    /// A program or a file that is needed was not there, or failed.
+    /// A program or file that is needed is missing, or failed.
     Tool(String),
 }
 
@@ -112,7 +113,7 @@ fn root() -> Result<PathBuf, Trouble> {
         .ok_or_else(|| Trouble::Tool("not inside the anabranch workspace".into()))
 }
 
-/// The cargo that runs us, so that `cargo +version xtask` stays with its version.
+/// The cargo that runs this program, so that `cargo +version xtask` keeps its version.
 fn cargo() -> std::process::Command {
     std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn misuse_is_told_apart_from_findings() {
+    fn misuse_is_distinct_from_findings() {
         for line in ["", "tests", "tidy --fast", "test -p anabranch-sql"] {
             let outcome = run(&words(line));
             assert!(

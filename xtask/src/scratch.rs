@@ -43,7 +43,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left behind lies in the temporary folder; no test depends on its going.
+        // A folder that stays behind is in the temporary folder; no test depends on its removal.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,9 +1,8 @@
-//! `cargo xtask mutants`: whether the tests see what they are there for.
+//! `cargo xtask mutants`: checks that the tests catch planted bugs.
 //!
-//! Each patch under `tests/mutants` is a small, plausible mistake and names the commands that must
-//! fail because of it. The working tree is copied, the commands are run once as it is (a test that
-//! fails anyway catches nothing), and then once with each patch. A mutant whose commands do not
-//! all fail has survived: a test is missing.
+//! Each patch under `tests/mutants` is a small, plausible bug, and names the commands that must fail because of
+//! it. The working tree is copied. The commands run once without a patch (a test that fails anyway catches
+//! nothing), then once with each patch. A mutant survives if one of its commands passes: a test is missing.
 
 mod patch;
 mod workshop;
@@ -18,14 +17,14 @@ use self::patch::{Catcher, FOLDER, Mutant};
 use self::workshop::{Ending, Workshop};
 use crate::{Outcome, Trouble};
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// The mutants whose names contain one of these; all if there is none.
     only: Vec<String>,
     list: bool,
     jobs: usize,
-    /// For each command, without its build.
+    /// The time limit of each command, without its build.
     limit: Duration,
 }
 
@@ -68,22 +67,21 @@ fn number(name: &str, text: &str) -> Result<u64, Trouble> {
     }
 }
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// All its commands failed; the first failed tests.
+    /// All its commands failed; these are the first failed tests.
     Caught(Vec<String>),
     /// These commands passed.
     Survived(Vec<String>),
-    /// It could not be judged, and why: the patch does not apply or build, or a command takes too
-    /// long.
+    /// It could not be judged, with the reason: the patch does not apply or build, or a command takes too long.
     Unjudged(String),
 }
 
 /// Judges the mutants of the workspace at `root`.
 ///
 /// # Errors
-/// When there is no mutant of a name, a header is not proper, or a tool cannot run.
+/// When there is no mutant of a name, a header is not valid, or a tool cannot run.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let all = patch::read_all(root)?;
     let is_meant = |mutant: &Mutant| {
@@ -140,7 +138,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     Ok(report(&mutants, &verdicts))
 }
 
-/// The commands that fail without any mutant. Builds what all mutants need, on the way.
+/// The commands that fail without any mutant. Builds what all mutants need.
 fn check_originals(
     root: &Path,
     mutants: &[Mutant],
@@ -216,7 +214,7 @@ fn line(name: &str, verdict: &Verdict, seconds: u64) -> String {
     format!("{word:<9} {name:<40} {seconds:>4} s  {why}")
 }
 
-/// Counts, and names what has to be done.
+/// Prints the counts, and the mutants that need work.
 fn report(mutants: &[Mutant], verdicts: &[Option<Verdict>]) -> Outcome {
     let mut caught = 0;
     for (mutant, verdict) in mutants.iter().zip(verdicts) {

@@ -1,7 +1,7 @@
-//! A patch under `tests/mutants`: what it plants, and what must catch it.
+//! A patch under `tests/mutants`: the bug that it plants, and the commands that must catch it.
 //!
 //! ```text
-//! RAMP: a reader does not look for the siblings of what it has read.
+//! RAMP: a reader does not fetch missing siblings of what it has read.
 //!
 //! Caught-By: cargo test -p anabranch-models ramp_shows
 //!
@@ -21,11 +21,11 @@ pub(super) const FOLDER: &str = "tests/mutants";
 pub(super) struct Mutant {
     /// The file's name without `.patch`.
     pub(super) name: String,
-    /// What is wrong, in a line.
+    /// One line that describes the bug.
     pub(super) about: String,
-    /// Each of these must fail.
+    /// The commands that must fail.
     pub(super) caught_by: Vec<Catcher>,
-    /// The file.
+    /// The file's path.
     pub(super) path: PathBuf,
 }
 
@@ -49,7 +49,7 @@ impl Catcher {
         &self.0
     }
 
-    /// The arguments by which cargo builds what [`Catcher::run`] runs.
+    /// The arguments with which cargo builds what [`Catcher::run`] runs.
     pub(super) fn build(&self) -> Vec<String> {
         let ours = self.0.iter().take_while(|word| *word != "--");
         let mut words: Vec<String> = ours.cloned().collect();
@@ -70,7 +70,7 @@ impl std::fmt::Display for Catcher {
 /// Every patch under the workspace at `root`, sorted by name.
 ///
 /// # Errors
-/// When the folder cannot be read or a patch has no proper header.
+/// When the folder cannot be read, or a patch has no valid header.
 pub(super) fn read_all(root: &Path) -> Result<Vec<Mutant>, Trouble> {
     let folder = root.join(FOLDER);
     let failed = |error: std::io::Error| Trouble::Tool(format!("reading {FOLDER}: {error}"));
@@ -97,7 +97,7 @@ fn parse(name: &str, text: &str, path: &Path) -> Result<Mutant, String> {
         .take_while(|line| !line.starts_with("diff --git "))
         .collect();
     let about = header.first().filter(|line| !line.trim().is_empty());
-    let about = about.ok_or("the first line does not say what is wrong")?;
+    let about = about.ok_or("the first line does not describe the bug")?;
     let mut caught_by = Vec::new();
     for line in &header {
         if let Some(command) = line.strip_prefix("Caught-By: ") {
@@ -109,7 +109,7 @@ fn parse(name: &str, text: &str, path: &Path) -> Result<Mutant, String> {
         return Err("no `Caught-By:` line names a command that must fail".into());
     }
     if header.len() == text.lines().count() {
-        return Err("there is no `diff --git` in it".into());
+        return Err("it has no `diff --git`".into());
     }
     Ok(Mutant {
         name: name.into(),
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "\
-RAMP: nobody looks twice.
+RAMP: no second round.
 
 Caught-By: cargo test -p anabranch-protocol --test ramp every -- --nocapture
 Caught-By: cargo run -p anabranch-models -- ramp
@@ -139,7 +139,7 @@ diff --git a/x b/x
     #[test]
     fn a_header_says_what_is_wrong_and_what_catches_it() {
         let mutant = parsed(TEXT).unwrap();
-        assert_eq!(mutant.about, "RAMP: nobody looks twice.");
+        assert_eq!(mutant.about, "RAMP: no second round.");
         let [test, run] = &mutant.caught_by[..] else {
             panic!("two commands");
         };
@@ -157,7 +157,7 @@ diff --git a/x b/x
     #[test]
     fn a_header_without_its_parts_is_refused() {
         let without = |part: &str| parsed(&TEXT.replace(part, "")).is_err();
-        assert!(without("RAMP: nobody looks twice."));
+        assert!(without("RAMP: no second round."));
         assert!(without("Caught-By: "));
         assert!(without("diff --git a/x b/x\n"));
         assert!(without("cargo run"));

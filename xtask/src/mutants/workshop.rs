@@ -1,9 +1,9 @@
 //! A copy of the working tree in which bugs are planted, built and run.
 //!
-//! The copies of several jobs share one target folder: what they depend on is built once, and their
-//! own crates are told apart by their paths. A file is written only where it differs, so that
-//! cargo builds again only what has changed; what was patched is written anew with the time of the
-//! writing, so that cargo never takes a patched build for the original's.
+//! The copies of several jobs share one target folder: dependencies are built once, and the workspace's own
+//! crates are distinguished by their paths. Only files that differ are written, so that cargo rebuilds only what
+//! changed. A patched file is written back with the current time, so that cargo never takes a patched build for
+//! the original's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use super::patch::Catcher;
 use crate::{Trouble, cargo};
 
-/// The working tree as it was when it was copied.
+/// The original copy of the working tree.
 const ORIGINAL: &str = "target/mutants/original";
 
-/// One job's copy.
+/// The copy of one job.
 pub(super) struct Workshop {
     original: PathBuf,
     tree: PathBuf,
@@ -29,16 +29,15 @@ pub(super) struct Workshop {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It said that all is well.
+    /// It passed.
     Passed,
-    /// It failed; the first test that did, if it was one.
+    /// It failed; this is the first test that did, if there is one.
     Failed(Option<String>),
-    /// It was still running when its time was up.
+    /// It was still running at its time limit.
     OutOfTime,
 }
 
-/// Copies the working tree at `root` to where all jobs take it from: what is edited while they run
-/// does not get mixed into it.
+/// Copies the working tree at `root`. All jobs copy from there, so that edits while they run have no effect.
 ///
 /// # Errors
 /// When git cannot list the files, or they cannot be copied.
@@ -56,8 +55,8 @@ impl Workshop {
         let workshop = Workshop {
             original: root.join(ORIGINAL),
             tree: folder.join(format!("tree-{job}")),
-            // Cargo tells packages apart by their place in the workspace: in one folder it would take what one job has
-            // built for the other's.
+            // Cargo identifies packages by their place in the workspace: in one folder it would take the build of one
+            // job for that of another.
             build: folder.join(format!("build-{job}")),
         };
         workshop.restore()?;
@@ -78,13 +77,13 @@ impl Workshop {
     /// Plants a bug.
     ///
     /// # Errors
-    /// What git says when the patch does not apply.
+    /// Git's message when the patch does not apply.
     pub(super) fn apply(&self, patch: &Path) -> Result<(), String> {
         let output = Command::new("git")
             .args(["apply", "--recount", "-C1"])
             .arg(patch)
             .current_dir(&self.tree)
-            // The copy is no repository; the one around it is none of its business.
+            // The copy is no repository, and git must not use the one around it.
             .env(
                 "GIT_CEILING_DIRECTORIES",
                 self.build.parent().unwrap_or(&self.build),
@@ -101,7 +100,7 @@ impl Workshop {
     /// Builds what a command runs.
     ///
     /// # Errors
-    /// The end of what cargo says when it does not build.
+    /// The end of cargo's output when it does not build.
     pub(super) fn build(&self, catcher: &Catcher) -> Result<(), String> {
         let output = self
             .cargo(&catcher.build())

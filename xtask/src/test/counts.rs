@@ -1,19 +1,19 @@
-//! Reads what test programs print and adds it up.
+//! Reads the output of test programs and sums their counts.
 
 use std::fmt;
 
-/// How many tests did what, over all test programs.
+/// The numbers of passed, failed and skipped tests, over all test programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,
     pub(super) failed: u64,
     skipped: u64,
-    /// The names of the ignored ones, with the reason where they give one.
+    /// The names of skipped tests, with the reason where there is one.
     pub(super) ignored: Vec<String>,
 }
 
 impl Counts {
-    /// Takes note of one line of output.
+    /// Reads one line of output.
     pub(super) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += number_before(result, " passed");
@@ -28,7 +28,7 @@ impl Counts {
 }
 
 impl Counts {
-    /// Takes note of something that was left out, and says so by no test program.
+    /// Counts something that was skipped and that no test program reports.
     pub(super) fn skip(&mut self, what: String) {
         self.skipped += 1;
         self.ignored.push(what);
@@ -47,7 +47,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The number that stands before `word`, or 0.
+/// The number before `word`, or 0.
 fn number_before(text: &str, word: &str) -> u64 {
     text.split_once(word)
         .and_then(|(before, _)| before.rsplit([' ', ';', '.']).next()?.parse().ok())

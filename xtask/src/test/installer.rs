@@ -1,9 +1,9 @@
-//! Package managers, asked for what tests need: as root, or by a `sudo` that needs no password.
+//! Installs programs that tests need by a package manager: as root, or by a `sudo` that needs no password.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
-/// A package manager, and what it is told. Homebrew runs as its user; the others as root.
+/// A package manager and its commands. Homebrew runs as its user; the others as root.
 pub(super) struct Manager {
     pub(super) program: &'static str,
     pub(super) as_root: bool,
@@ -11,7 +11,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// The line that a person would type.
+    /// The command line that a person would type.
     pub(super) fn line(&self) -> String {
         let prefix = if self.as_root { "sudo " } else { "" };
         let each: Vec<String> = self
@@ -22,7 +22,7 @@ impl Manager {
         each.join(" && ")
     }
 
-    /// Runs its commands behind `prefix`. Whether that helped is seen by what is there afterwards.
+    /// Runs its commands behind `prefix`. The caller checks afterwards whether the program is there.
     pub(super) fn run(&self, prefix: &[&str]) {
         for command in self.commands {
             let words: Vec<&str> = prefix.iter().chain(command.iter()).copied().collect();
@@ -35,14 +35,14 @@ impl Manager {
     }
 }
 
-/// The first of these that is in PATH.
+/// The first of these package managers that is in PATH.
 pub(super) fn manager_on<'m>(path: &OsStr, managers: &'m [Manager]) -> Option<&'m Manager> {
     managers
         .iter()
         .find(|manager| on_path(path, manager.program))
 }
 
-/// What goes before the manager's commands so that they may do their work, if anything helps.
+/// The prefix with which the manager's commands have the rights that they need; none if there is no way.
 pub(super) fn privilege(manager: &Manager) -> Option<&'static [&'static str]> {
     let succeeds = |program: &str, arguments: &[&str]| {
         let output = Command::new(program)

@@ -1,10 +1,8 @@
-//! `cargo xtask test`: what the tests need, then tidy, then every test, then one count.
+//! `cargo xtask test`: finds the programs that tests need, runs tidy and every test, and prints one count.
 //!
-//! The count sums what the test programs report of themselves, so it is only as good as their
-//! output: what prints `test result:` lines is counted. Two things are added to it that would
-//! otherwise end with a friendly number and an exit code that contradicts it: tidy counts as one
-//! test, and a build that fails before it could report anything as one failure. Nothing is
-//! skipped in silence: ignored tests are counted and named, and what `--quick` leaves out is said.
+//! The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
+//! before it reports anything as one failure, so that count and exit code agree. Nothing is skipped in silence:
+//! ignored tests are counted and named, and the output says what `--quick` skips.
 
 mod counts;
 mod installer;
@@ -25,14 +23,14 @@ const POSTGRES_BIN: &str = "ANABRANCH_POSTGRES_BIN";
 /// Z3, for the tests that compare with it.
 const Z3: &str = "ANABRANCH_Z3";
 
-/// Set to 1 when shorter random runs will do.
+/// Set to 1 to shorten random runs.
 const QUICK: &str = "ANABRANCH_QUICK";
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     depth: Depth,
-    /// For `cargo test`.
+    /// Arguments of `cargo test`.
     arguments: Vec<String>,
 }
 
@@ -81,7 +79,7 @@ impl Options {
 /// Runs everything in the workspace at `root`; the last line printed is the count.
 ///
 /// # Errors
-/// When PostgreSQL is not there and cannot be installed, or cargo cannot be started.
+/// When PostgreSQL is missing and cannot be installed, or cargo cannot be started.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let postgres = postgres::find_or_install()?;
     println!(
@@ -93,7 +91,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let z3 = z3::find_or_install();
     match &z3 {
         Ok(program) => println!("Z3: {}", program.display()),
-        Err(reason) => println!("Z3: not here ({reason}): the comparisons with it are left out"),
+        Err(reason) => println!("Z3: not found ({reason}): skipping the comparisons with it"),
     }
 
     let tidied = tidy::run(root, options.depth)?;
@@ -133,7 +131,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     }
 
     if options.depth == Depth::Quick {
-        println!("--quick: random runs were shortened, and tidy's rules that compile left out");
+        println!("--quick: shortened random runs, and skipped tidy's rules that compile");
     }
     if let Err(reason) = z3 {
         counts.skip(format!("comparisons with Z3: {reason}"));

@@ -1,10 +1,10 @@
-//! Finds PostgreSQL's server programs, and installs them where it may.
+//! Finds PostgreSQL's server programs, and installs them if it may.
 //!
-//! Tests compare this project's answers with PostgreSQL's, from servers that they start in folders
-//! of their own; so what is needed is programs, not a running server. They are looked for in PATH,
-//! then where distributions keep them (Debian and its kin do not put them into PATH), newest
-//! first. If there are none, the system's package manager is asked, as root or by a `sudo` that
-//! needs no password. If that may not be, the line to type is the error.
+//! Tests compare this project's answers with PostgreSQL's, and start servers in folders of their own; so they
+//! need the programs, not a running server. The programs are searched in PATH, then where distributions keep
+//! them (Debian and its derivatives do not put them into PATH), newest first. If there are none, the system's
+//! package manager installs them, as root or by a `sudo` that needs no password. Otherwise the error gives the
+//! command to type.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +12,13 @@ use std::process::Command;
 use super::installer::{Manager, manager_on, privilege};
 use crate::Trouble;
 
-/// The oldest major version whose answers ours are held against.
+/// The oldest major version whose answers ours are compared with.
 const VERSION_MIN: u32 = 15;
 
-/// What a server needs.
+/// The programs of a server.
 const PROGRAMS: &[&str] = &["initdb", "postgres", "pg_ctl"];
 
-/// Where distributions keep them; `*` is one name with a version in it.
+/// Where distributions keep the programs; `*` stands for one name with a version in it.
 const USUAL: &[&str] = &[
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -28,7 +28,7 @@ const USUAL: &[&str] = &[
     "/usr/local/pgsql*/bin",
 ];
 
-/// Package managers, and what each is told. Homebrew runs as its user; the others as root.
+/// Package managers and their commands. Homebrew runs as its user; the others as root.
 const MANAGERS: &[Manager] = &[
     Manager {
         program: "apt-get",
@@ -69,16 +69,16 @@ const MANAGERS: &[Manager] = &[
 /// An installation of PostgreSQL's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Postgres {
-    /// Where its programs are.
+    /// The folder of its programs.
     pub(super) folder: PathBuf,
-    /// What `postgres --version` says.
+    /// The output of `postgres --version`.
     pub(super) version: String,
 }
 
-/// An installation that will do, installed first if need be.
+/// Finds a usable installation; installs one if there is none.
 ///
 /// # Errors
-/// When there is none and none may be installed, with the line to type.
+/// When there is none and none can be installed; the message has the command to type.
 pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = || {
@@ -107,7 +107,7 @@ pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
         "PostgreSQL: not found; installing it with {}",
         manager.program
     );
-    // Whether it helped is asked below: a failed update may still leave a good package list.
+    // The search below shows whether it helped: a failed update may still leave a usable package list.
     manager.run(prefix);
     places()
         .iter()
@@ -120,8 +120,8 @@ pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
         })
 }
 
-/// The installation in this folder, if it is whole and new enough. Links are followed, so that
-/// the folder is the one that holds the other programs as well.
+/// The installation in this folder, if it is complete and new enough. Links are followed to the folder that holds
+/// the other programs.
 fn inspect(folder: &Path) -> Option<Postgres> {
     let initdb = folder.join("initdb").canonicalize().ok()?;
     let folder = initdb.parent()?.to_path_buf();

@@ -1,13 +1,13 @@
-//! Finds Z3, against which the analyser's proofs are held, and installs it where it may.
+//! Finds Z3, with which the analyser's proofs are compared, and installs it if it may.
 //!
-//! Unlike PostgreSQL it is no condition: the built-in solver is tested without it, and that the comparison was
-//! left out is said and counted.
+//! Unlike PostgreSQL it is optional: the built-in solver is tested without it, and the skipped comparison is
+//! reported and counted.
 
 use std::path::PathBuf;
 
 use super::installer::{Manager, manager_on, on_path, privilege};
 
-/// Package managers, and what each is told.
+/// Package managers and their commands.
 const MANAGERS: &[Manager] = &[
     Manager {
         program: "apt-get",
@@ -39,7 +39,7 @@ const MANAGERS: &[Manager] = &[
     },
 ];
 
-/// The program, installed first if need be; none where that cannot be, with why.
+/// Finds the program; installs it if needed. An error is the reason why it is not there.
 pub(super) fn find_or_install() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(super::Z3) {
         return Ok(PathBuf::from(named));

@@ -1,11 +1,10 @@
 //! No clock, thread, socket, file or unseeded randomness below `server`.
 //!
-//! The same code runs in one process, across machines and in the simulator, where a seed must give
-//! the same run twice; so time, chance and messages come in through the contract's inputs. What is
-//! looked for is how such a thing is named: imports are unfolded (`use std::{time::Instant}`), full
-//! paths are read where they stand, and an import that opens the way to a banned name
-//! (`use std::time;`, `use std::*;`) counts as naming it. Tests in `src` are held to it as well: a
-//! test that needs a clock cannot be repeated. Those under `tests/` may do what they like.
+//! The same code runs in one process, across machines and in the simulator, where a seed must give the same run
+//! twice; so time, random numbers and messages come in through the contract's inputs. The rule reads paths:
+//! imports are unfolded (`use std::{time::Instant}`), and an import that brings a banned name into reach
+//! (`use std::time;`, `use std::*;`) counts as naming it. Tests in `src` are checked as well: a test that needs a
+//! clock cannot be repeated. Tests under `tests/` are not.
 
 use super::Finding;
 use super::paths::{NamedPath, paths};
@@ -14,7 +13,7 @@ use crate::Trouble;
 
 pub(super) const NAME: &str = "banned-symbols";
 
-/// A path, all that lies under it, and what it would bring in.
+/// A path, with all paths under it, and what it would bring in.
 const BANNED: &[(&str, &str)] = &[
     ("std::time::Instant", CLOCK),
     ("std::time::SystemTime", CLOCK),
@@ -76,7 +75,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     Ok(findings)
 }
 
-/// What is wrong with naming this path, if anything.
+/// What this path would bring in, if it is banned.
 fn verdict(path: &NamedPath) -> Option<&'static str> {
     let segments: Vec<&str> = path.segments.iter().map(String::as_str).collect();
     let word = BANNED_WORDS

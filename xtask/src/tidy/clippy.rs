@@ -1,7 +1,7 @@
-//! Clippy and the compiler have nothing to say, in any target.
+//! No warning of clippy or the compiler, in any target.
 //!
-//! The workspace's lints are warnings while one works and errors here: `missing_docs` and
-//! `unreachable_pub` among them. A warning that stays teaches everybody to overlook warnings.
+//! The workspace's lints, `missing_docs` and `unreachable_pub` among them, are warnings in ordinary builds and
+//! errors here. A warning that stays teaches developers to overlook warnings.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         "short",
     ]);
     command.args(["--", "-D", "warnings"]);
-    let reason = "a warning that stays teaches everybody to overlook warnings";
+    let reason = "a warning that stays teaches developers to overlook warnings";
     toolchain::findings(&tree.root, NAME, reason, &mut command)
 }
 

@@ -75,7 +75,7 @@ const DRIVERS: &[&str] = &[
     "indicatif",
 ];
 
-/// Holds every `crates/*/Cargo.toml` against the table.
+/// Compares every `crates/*/Cargo.toml` with the table.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -169,7 +169,7 @@ fn page_differences(tree: &Tree) -> Vec<Finding> {
             .collect();
         if listed != *uses {
             let message = format!(
-                "`{name}` uses {} here and {} in the rule that holds it",
+                "`{name}` uses {} here, and {} in the rule's table",
                 listed.join(", "),
                 uses.join(", ")
             );
@@ -286,8 +286,8 @@ mod tests {
         assert_eq!(
             found(check, &[("ARCHITECTURE.md", &other)]),
             [
-                "ARCHITECTURE.md:6: `protocol` uses types, sql, storage here and types, storage \
-                 in the rule that holds it"
+                "ARCHITECTURE.md:6: `protocol` uses types, sql, storage here, and types, storage \
+                 in the rule's table"
             ]
         );
         let lacking = page.replace("[`sql`]", "sql");

@@ -1,8 +1,7 @@
-//! Nothing half done in the crates.
+//! No stub, note to oneself or unexplained ignored test in the crates.
 //!
-//! What is unsupported is a typed error that names the construct; a stub that panics, or a note to
-//! oneself, is neither an answer nor a refusal. Notes belong into an issue, where somebody owns
-//! them. A test that is ignored without a reason is one that nobody runs.
+//! An unsupported construct gives a typed error that names it; a stub that panics does not. Notes belong into an
+//! issue, which has an owner. A test that is ignored without a reason is never run.
 
 use super::Finding;
 use super::tree::Tree;
@@ -40,7 +39,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     Ok(findings)
 }
 
-/// Whether `word` stands in `text` with no letter, digit or underscore on either side.
+/// Whether `word` occurs in `text` with no letter, digit or underscore on either side.
 fn has_word(text: &str, word: &str) -> bool {
     let is_inside = |c: char| c == '_' || c.is_alphanumeric();
     text.match_indices(word).any(|(start, _)| {

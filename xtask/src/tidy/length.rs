@@ -1,8 +1,7 @@
-//! Files that one can read in a sitting, held by a ratchet.
+//! No Rust file above 1,500 lines, and none above 1,000 that is not listed.
 //!
-//! No Rust file may pass 1,500 lines. One above 1,000 has to be listed in `xtask/tidy/length.txt` with
-//! its exact length, so that growth shows as a changed number in review; a listed file may only
-//! shrink, and this rule compares with the version control's last word where it can be had.
+//! `xtask/tidy/length.txt` lists files above 1,000 lines with their exact length, so that growth shows in review.
+//! A listed file may only shrink: the rule compares the list with the last commit's, if there is one.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -17,7 +16,7 @@ const LINES_MAX: usize = 1_500;
 const LINES_LISTED: usize = 1_000;
 const RATCHET: &str = "xtask/tidy/length.txt";
 
-/// Holds every Rust file against the limits and the ratchet.
+/// Compares every Rust file with the limits and the list.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let text = tree.file(RATCHET).map_or("", |file| file.text.as_str());
     let (listed, mut findings) = read(text);
@@ -137,7 +136,7 @@ fn grown<'a>(
         .collect()
 }
 
-/// The ratchet as of the commit before, or nothing: an export of the sources has no history.
+/// The list as of the commit before, or nothing: an export of the sources has no history.
 fn committed(tree: &Tree) -> String {
     let show = |revision: &str| {
         let output = Command::new("git")
@@ -150,7 +149,7 @@ fn committed(tree: &Tree) -> String {
             .success()
             .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // A ratchet that is not committed yet is held against HEAD, a committed one against what was.
+    // A list that is not committed yet is compared with HEAD, a committed one with the commit before.
     let head = show("HEAD").unwrap_or_default();
     let now = tree.file(RATCHET).map_or("", |file| file.text.as_str());
     if head == now {

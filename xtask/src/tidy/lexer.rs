@@ -1,11 +1,10 @@
-//! Just enough of Rust's lexical grammar to read code without being fooled.
+//! A lexer for Rust, as far as the rules need one.
 //!
-//! [`strip`] takes comments and literals out and cuts the rest into [`Token`]s. It follows the
-//! Rust reference on what matters here: nested block comments, raw strings with any number of
-//! hashes, byte and C strings, escapes, and the difference between a character and a lifetime.
-//! It does not check that its input is valid Rust; the compiler does.
+//! [`strip`] removes comments and literals, and splits the rest into [`Token`]s. It follows the Rust reference for
+//! nested block comments, raw strings with any number of hashes, byte and C strings, escapes, and the difference
+//! between a character and a lifetime. It does not check that its input is valid Rust; the compiler does.
 
-/// Rust text without what the compiler ignores or takes literally.
+/// The tokens and comments of Rust text.
 pub(super) struct Code {
     pub(super) tokens: Vec<Token>,
     pub(super) comments: Vec<Comment>,
@@ -51,7 +50,7 @@ impl Code {
     }
 }
 
-/// Takes comments and literals out of Rust text.
+/// Splits Rust text into tokens and comments.
 pub(super) fn strip(text: &str) -> Code {
     let mut reader = Reader {
         chars: text.chars().collect(),

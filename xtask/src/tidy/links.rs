@@ -1,8 +1,7 @@
-//! A link in a page leads to a file that is there.
+//! Every link in a page leads to an existing file.
 //!
-//! Pages are how a newcomer finds the way, and files move. Looked at are links of the form
-//! `[text](target)` whose target is a path; addresses on the web are not visited, and whether a
-//! heading exists within a page is not asked.
+//! The rule checks links of the form `[text](target)` whose target is a path. It does not visit addresses on the
+//! web, nor check headings within a page.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
                 continue;
             }
             for target in targets(line).filter(|target| !leads_somewhere(folder, target)) {
-                let message = format!("`{target}` is not there, and whoever follows it is lost");
+                let message = format!("`{target}` does not exist: the link leads nowhere");
                 findings.push(file.finding(NAME, index + 1, message));
             }
         }
@@ -56,7 +55,7 @@ mod tests {
         let text = "# A\n\nSee [b](b.md) and [c](../c.md#d).\n";
         let findings = found(check, &[("docs/a.md", text), ("docs/b.md", "")]);
         assert_eq!(findings.len(), 1, "{findings:?}");
-        assert!(findings[0].starts_with("docs/a.md:3: `../c.md#d` is not there"));
+        assert!(findings[0].starts_with("docs/a.md:3: `../c.md#d` does not exist"));
     }
 
     #[test]

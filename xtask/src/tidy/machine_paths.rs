@@ -1,7 +1,6 @@
-//! The repository speaks of the project, not of the machine that it was written on.
+//! No absolute path of one machine, in any text file.
 //!
-//! An absolute path into somebody's home works for that person alone, and a text file of any kind
-//! can hold one.
+//! An absolute path into a person's home works for that person only.
 
 use super::Finding;
 use super::tree::Tree;
@@ -24,7 +23,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         for (index, line) in file.text.lines().enumerate() {
             if let Some(folder) = FOLDERS.iter().find(|folder| has_path(line, folder)) {
                 let message = format!(
-                    "an absolute path (`{folder}…`) of one machine: say it relative to the \
+                    "an absolute path (`{folder}…`) of one machine: write it relative to the \
                      repository, or by an environment variable"
                 );
                 findings.push(file.finding(NAME, index + 1, message));
@@ -34,7 +33,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     Ok(findings)
 }
 
-/// Whether an absolute path into `folder` begins in the line; within a longer path it does not.
+/// Whether an absolute path into `folder` begins in the line, other than within a longer path.
 fn has_path(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(start, _)| {
         let before = line[..start].chars().next_back();

@@ -1,9 +1,8 @@
-//! Each crate's `Cargo.toml` takes from the workspace what all crates share.
+//! Each crate's `Cargo.toml` inherits from the workspace what all crates share.
 //!
-//! A crate that does not inherit the lints is not held by them; one that names its own version of
-//! a dependency brings a second copy into the build. Also the small reader of manifests that
-//! [`super::dependencies`] uses: it knows the lines that Cargo manifests have in this workspace,
-//! not all of TOML.
+//! A crate that does not inherit the lints is not checked by them; one that names its own version of a dependency
+//! brings a second copy into the build. This module also has the small reader of manifests that
+//! [`super::dependencies`] uses: it reads the lines that manifests of this workspace have, not all of TOML.
 
 use super::Finding;
 use super::tree::Tree;
@@ -11,7 +10,7 @@ use crate::Trouble;
 
 pub(super) const NAME: &str = "manifests";
 
-/// What every crate's `[package]` takes from the workspace.
+/// The keys that every crate's `[package]` inherits.
 const INHERITED: &[&str] = &[
     "version",
     "edition",
@@ -20,7 +19,7 @@ const INHERITED: &[&str] = &[
     "rust-version",
 ];
 
-/// The part of a manifest that rules ask about.
+/// The parts of a manifest that rules need.
 pub(super) struct Manifest {
     pub(super) dependencies: Vec<Dependency>,
     /// Every other `key = value`, with its section.
@@ -29,7 +28,7 @@ pub(super) struct Manifest {
 
 /// One dependency.
 pub(super) struct Dependency {
-    /// The package, whatever it is called in this crate.
+    /// The package's own name, which may differ from its name in this crate.
     pub(super) package: String,
     pub(super) section: Section,
     /// Whether the version is the workspace's.
@@ -38,7 +37,7 @@ pub(super) struct Dependency {
     pub(super) line: usize,
 }
 
-/// What a dependency is for.
+/// The kind of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Normal,
@@ -118,7 +117,8 @@ impl Manifest {
     }
 }
 
-/// What a table of this name lists, if it lists dependencies; `[target.….dependencies]` included.
+/// The kind of dependencies that a table of this name lists, `[target.….dependencies]` included; none if it lists
+/// none.
 fn section(header: &str) -> Option<Section> {
     let last = header.rsplit('.').next().unwrap_or_default();
     if header != last && !header.starts_with("target.") {
@@ -132,7 +132,7 @@ fn section(header: &str) -> Option<Section> {
     }
 }
 
-/// Holds every crate's manifest, and this crate's own.
+/// Checks every crate's manifest, and this crate's own.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     for file in &tree.files {
@@ -146,7 +146,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         if !manifest.has("lints", "workspace", "true") {
             say(
                 1,
-                "`[lints] workspace = true` is missing: no lint holds this crate".into(),
+                "`[lints] workspace = true` is missing: no lint checks this crate".into(),
             );
         }
         for key in INHERITED {
@@ -164,7 +164,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         {
             say(
                 1,
-                "a `description` is missing: one line that says what the room is for".into(),
+                "a `description` is missing: one line that says what the crate is for".into(),
             );
         }
         for dependency in manifest.dependencies.iter().filter(|d| !d.is_inherited) {

@@ -1,12 +1,11 @@
 //! The rules of the project, one file each.
 //!
-//! A rule looks at a [`Tree`] (the workspace's text files, read once) or runs one of the
-//! toolchain's own checks, and returns [`Finding`]s. Every message says what is wrong and why it
-//! matters, because a rule without its reason is obeyed without thought or not at all. Every rule
-//! has a test that plants what it forbids and one that shows it content.
+//! A rule reads a [`Tree`] (the workspace's text files, read once) or runs one of the toolchain's own checks, and
+//! returns [`Finding`]s. Every message says what is wrong and why it matters. Every rule has a test that plants
+//! what it forbids, and one that passes. Rules with lists read them from text files under `xtask/tidy`.
 //!
-//! What the compiler can hold, it holds: this is for what it cannot see. Where a rule reads Rust,
-//! it reads tokens (see [`lexer`]), never raw lines, so neither a comment nor a string fools it.
+//! Rules are for what the compiler cannot check. A rule about Rust code reads tokens (see [`lexer`]), not raw
+//! lines, so that comments and strings do not mislead it.
 
 mod banned_symbols;
 mod clippy;
@@ -39,7 +38,7 @@ use std::path::Path;
 use crate::{Outcome, Trouble};
 use tree::Tree;
 
-/// How much of the work is asked for.
+/// Which rules to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Every rule.
@@ -65,7 +64,7 @@ impl Depth {
     }
 }
 
-/// One thing that a rule objects to.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     /// Path from the workspace's folder, with `/` between its parts.
@@ -86,7 +85,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A rule: its name as findings show it, and what it does.
+/// A rule: its name in findings, and its check.
 struct Rule {
     name: &'static str,
     depth: Depth,
@@ -184,14 +183,14 @@ const RULES: &[Rule] = &[
 /// Runs the rules over the workspace at `root`, prints each finding and then the counts.
 ///
 /// # Errors
-/// When a file cannot be read or a tool of the toolchain cannot be had.
+/// When a file cannot be read, or a tool of the toolchain is missing and cannot be added.
 pub(crate) fn run(root: &Path, depth: Depth) -> Result<Outcome, Trouble> {
     let tree = Tree::read(root)?;
     let mut findings = Vec::new();
-    let mut left_out = Vec::new();
+    let mut skipped = Vec::new();
     for rule in RULES {
         if rule.depth == Depth::Full && depth == Depth::Quick {
-            left_out.push(rule.name);
+            skipped.push(rule.name);
         } else {
             findings.append(&mut (rule.check)(&tree)?);
         }
@@ -203,10 +202,10 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<Outcome, Trouble> {
     }
     println!(
         "{}",
-        summary(&findings, RULES.len() - left_out.len(), tree.files.len())
+        summary(&findings, RULES.len() - skipped.len(), tree.files.len())
     );
-    if !left_out.is_empty() {
-        println!("tidy: left out by --quick: {}", left_out.join(", "));
+    if !skipped.is_empty() {
+        println!("tidy: skipped by --quick: {}", skipped.join(", "));
     }
     Ok(if findings.is_empty() {
         Outcome::Clean
@@ -215,7 +214,7 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<Outcome, Trouble> {
     })
 }
 
-/// One line of counts: per rule where there are findings, of what was looked at where not.
+/// One line of counts: findings by rule, or else the numbers of rules and files.
 fn summary(findings: &[Finding], rules: usize, files: usize) -> String {
     if findings.is_empty() {
         return format!("tidy: no findings ({rules} rules, {files} files)");
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// What `check` says of a folder with these files, as `path:line: message` without the rule.
+    /// The findings of `check` in a folder with these files, as `path:line: message` without the rule.
     pub(super) fn found(
         check: fn(&Tree) -> Result<Vec<Finding>, Trouble>,
         files: &[(&str, &str)],

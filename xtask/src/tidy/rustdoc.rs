@@ -1,7 +1,7 @@
-//! The documentation builds without a warning: no link in it leads nowhere.
+//! The documentation builds without a warning: every link in it leads somewhere.
 //!
-//! It is built with private items, because those who work on a room read it most: a chapter may
-//! point to any module of its crate.
+//! Private items are documented, too, since developers read the documentation most: a module's head may link to
+//! any module of its crate.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chapter_may_point_to_a_private_module() {
+    fn a_module_may_link_to_a_private_module() {
         let package = package("//! See [`inner`].\n\nmod inner {\n    //! Here.\n}\n");
         assert_eq!(check(&Tree::read(package.path()).unwrap()).unwrap(), []);
     }

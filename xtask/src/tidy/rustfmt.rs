@@ -1,4 +1,4 @@
-//! One layout, so that a change shows what changed.
+//! All code is formatted by rustfmt, so that a diff shows what changed.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{Trouble, cargo};
 
 pub(super) const NAME: &str = "rustfmt";
 
-/// Asks rustfmt whether it would change anything.
+/// Runs rustfmt, which lists what it would change.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     require("rustfmt", "fmt")?;
     let output = cargo()
@@ -23,7 +23,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         .filter_map(|line| difference(&tree.root, line))
         .collect();
     if findings.is_empty() && !output.status.success() {
-        // It could not read something; asking again the general way tells what.
+        // It could not read a file; the ordinary output says which.
         let mut again = cargo();
         again.args(["fmt", "--all", "--", "--check"]);
         return toolchain::findings(&tree.root, NAME, "", &mut again);
@@ -39,7 +39,7 @@ fn difference(root: &Path, line: &str) -> Option<Finding> {
         path: relative(root, path),
         line: line.parse().ok()?,
         rule: NAME,
-        message: "not as rustfmt lays it out; run `cargo fmt`".into(),
+        message: "not formatted; run `cargo fmt`".into(),
     })
 }
 

@@ -1,9 +1,9 @@
-//! What comes from outside may be used by everybody and needs no C toolchain.
+//! Dependencies have permissive licences and need no C toolchain.
 //!
-//! Every package that is built for this machine, tests included, has a licence that asks for no
-//! more than a notice, and none that the build without default features needs compiles C, but for one room:
-//! `source`, which reads programs by grammars that are written in C, and which nothing but the command
-//! uses. Read from `cargo tree`, so that features that are off do not count.
+//! Every package that is built for this machine, tests included, has a licence that requires no more than a
+//! notice. None that a build without default features needs compiles C, except those of one crate: `source`,
+//! which reads programs by grammars that are written in C, and which only the command uses. The rule reads
+//! `cargo tree`, so features that are off do not count.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -11,7 +11,7 @@ use crate::{Trouble, cargo};
 
 pub(super) const NAME: &str = "third-party";
 
-/// Licences that ask for no more than a notice (SPDX identifiers).
+/// Licences that require no more than a notice (SPDX identifiers).
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -31,10 +31,10 @@ const PERMISSIVE: &[&str] = &[
 /// Packages that build scripts use to compile or find C.
 const C_TOOLCHAIN: &[&str] = &["cc", "cmake", "bindgen", "pkg-config", "vcpkg"];
 
-/// The room whose packages may compile C.
+/// The crate whose packages may compile C.
 const GRAMMARS: &str = "anabranch-source";
 
-/// Asks cargo for every package that is built, with its licence.
+/// Reads every package that is built, with its licence, from cargo.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = objections(tree, &[], |_, licence| foreign_licence(licence))?;
     // Tests may need more: those of TLS make certificates.
@@ -48,7 +48,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     Ok(findings)
 }
 
-/// What is wrong with the packages that `cargo tree` lists with these arguments.
+/// The findings about packages that `cargo tree` lists with these arguments.
 fn objections(
     tree: &Tree,
     arguments: &[&str],
@@ -91,7 +91,7 @@ fn objections(
     Ok(findings)
 }
 
-/// What is wrong with a package that is built without default features, if anything.
+/// The objection to a package that is built without default features, if any.
 fn c_toolchain(name: &str) -> Option<String> {
     C_TOOLCHAIN.contains(&name).then(|| {
         "compiles or finds C: without default features a Rust toolchain is all that a build may need"
@@ -99,7 +99,7 @@ fn c_toolchain(name: &str) -> Option<String> {
     })
 }
 
-/// What is wrong with a licence, if anything.
+/// The objection to a licence, if any.
 fn foreign_licence(licence: &str) -> Option<String> {
     let named = match licence {
         "" => "no licence",
@@ -109,7 +109,7 @@ fn foreign_licence(licence: &str) -> Option<String> {
         .then(|| format!("comes under {named}, which is not on this rule's list"))
 }
 
-/// Whether a licence expression can be met with permissive licences alone.
+/// Whether permissive licences alone satisfy a licence expression.
 ///
 /// An expression is alternatives (`OR`, in old manifests `/`) of combinations (`AND`) of licences
 /// and expressions in parentheses.
@@ -130,7 +130,7 @@ fn is_permissive(expression: &str) -> bool {
         })
 }
 
-/// Cuts an expression at separators that stand outside parentheses.
+/// Splits an expression at separators outside parentheses.
 fn alternatives<'a>(expression: &'a str, separators: &[&str]) -> Vec<&'a str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0);
     for (at, c) in expression.char_indices() {

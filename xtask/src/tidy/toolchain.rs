@@ -1,4 +1,4 @@
-//! Runs the toolchain's own checks and turns what they print into findings.
+//! Runs the toolchain's own checks, and turns their output into findings.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 use super::Finding;
 use crate::{Trouble, cargo};
 
-/// Makes sure that a component of the toolchain (`clippy`, `rustfmt`) is there: a minimal
-/// toolchain comes without, and rustup can add it.
+/// Makes sure that a component of the toolchain (`clippy`, `rustfmt`) is there: a minimal toolchain lacks it, and
+/// rustup can add it.
 ///
 /// # Errors
-/// When it is not there and cannot be added, with the line to type.
+/// When it is missing and cannot be added; the message has the command to type.
 pub(super) fn require(component: &str, command: &str) -> Result<(), Trouble> {
     let works = || {
         cargo()
@@ -22,7 +22,7 @@ pub(super) fn require(component: &str, command: &str) -> Result<(), Trouble> {
         return Ok(());
     }
     eprintln!("tidy: adding {component} to the toolchain");
-    // Whether it helped is asked of cargo next, not of rustup.
+    // The next call of cargo shows whether it helped.
     let _ = Command::new("rustup")
         .args(["component", "add", component])
         .status();
@@ -34,7 +34,7 @@ pub(super) fn require(component: &str, command: &str) -> Result<(), Trouble> {
     )))
 }
 
-/// Runs cargo in `root` and reads `path:line:column: level: message` lines off what it prints.
+/// Runs cargo in `root` and reads the `path:line:column: level: message` lines of its output.
 ///
 /// # Errors
 /// When cargo cannot be started.
@@ -45,7 +45,7 @@ pub(super) fn findings(
     command: &mut Command,
 ) -> Result<Vec<Finding>, Trouble> {
     if cfg!(test) {
-        // Planted packages come and go; what they build must not pile up in a shared folder.
+        // Planted packages are temporary; their builds must not pile up in a shared folder.
         command.env("CARGO_TARGET_DIR", root.join("target"));
     }
     let output = command
@@ -59,9 +59,9 @@ pub(super) fn findings(
         .filter_map(|line| short_message(root, rule, reason, line))
         .collect();
     if output.status.success() {
-        findings.clear(); // warnings that nobody denied, of a dependency say
+        findings.clear(); // warnings that are not denied, of a dependency for example
     } else if findings.is_empty() {
-        // Something else went wrong: a manifest, a build script. The whole of it is the finding.
+        // Another failure, of a manifest or a build script: the whole output is the finding.
         findings.push(Finding {
             path: "Cargo.toml".into(),
             line: 1,
@@ -76,7 +76,7 @@ pub(super) fn findings(
 fn short_message(root: &Path, rule: &'static str, reason: &str, line: &str) -> Option<Finding> {
     let (place, message) = line.split_once(": ")?;
     if !message.starts_with("error") {
-        return None; // what is denied comes as an error; other warnings are another rule's
+        return None; // denied warnings are errors; other warnings belong to another rule
     }
     let mut parts = place.rsplitn(3, ':');
     let (_column, line, path) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! The workspace as the rules see it: its text files, read once, Rust also as tokens.
+//! The workspace's text files, read once; Rust files also as tokens.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use super::Finding;
 use super::lexer::{self, Code};
 use crate::Trouble;
 
-/// The crates below `server`: what runs the same in a process, across machines and in the
-/// simulator. The rules about determinism hold here.
+/// The crates below `server`, which run the same in a process, across machines and in the simulator. The rules
+/// about determinism apply to them.
 pub(super) const BELOW_SERVER: &[&str] = &[
     "types", "sql", "analysis", "storage", "protocol", "engine", "history", "sim",
 ];
@@ -25,12 +25,12 @@ pub(super) struct File {
     /// Path from the workspace's folder, with `/` between its parts.
     pub(super) path: String,
     pub(super) text: String,
-    /// Comments and literals taken out, for `.rs` files.
+    /// The tokens of a `.rs` file, without comments and literals.
     pub(super) code: Option<Code>,
 }
 
 impl Tree {
-    /// Reads every text file under `root`, build folders and version control left out.
+    /// Reads every text file under `root`, except build folders and version control.
     ///
     /// # Errors
     /// When a folder or a file cannot be read.
@@ -81,7 +81,7 @@ impl File {
         }
     }
 
-    /// Whether the file belongs to a crate of the product, rather than to these chores.
+    /// Whether the file belongs to a crate of the product.
     pub(super) fn is_in_crates(&self) -> bool {
         self.path.starts_with("crates/")
     }
@@ -97,12 +97,12 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> std::io::R
         }
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            // Cargo marks its build folders, whatever they are called, with a CACHEDIR.TAG.
+            // Cargo marks its build folders, of any name, with a CACHEDIR.TAG.
             if !entry.path().join("CACHEDIR.TAG").exists() {
                 read_folder(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file() {
-            // What is not UTF-8 is not text, and no rule speaks of it.
+            // A file that is not UTF-8 is not text, and no rule applies to it.
             let Ok(text) = String::from_utf8(fs::read(entry.path())?) else {
                 continue;
             };

@@ -1,7 +1,7 @@
 //! No `unsafe`, anywhere.
 //!
-//! The workspace's lints deny it already; this catches the `allow` that would lift them and the
-//! crate that forgets to inherit them.
+//! The workspace's lints deny it already; this rule catches an `allow` that would lift them, and a crate that does
+//! not inherit them.
 
 use super::Finding;
 use super::tree::Tree;

@@ -28,7 +28,7 @@ pub(crate) struct CalibrateArguments {
     only: Option<ExperimentName>,
 }
 
-fn experiment(name: &str) -> Result<Name, String> {
+fn experiment(name: &str) -> Result<ExperimentName, String> {
     ExperimentName::by_text(name).ok_or_else(|| {
         "unknown experiment; known are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
     })

@@ -1,17 +1,15 @@
 //! No iteration in hash order below `server`.
 //!
-//! A hash map's order depends on its hasher, its capacity and its history: a message sent in that
-//! order makes two runs of one seed differ, and two replicas as well. Lookups are fine. So a hash
-//! map or set may be declared, and what is flagged is walking it: `.iter()`, `.keys()`,
-//! `.values()`, `.drain(` and their kin, and `for … in &map`. `retain` is permitted: its predicate
-//! has no business with order.
+//! A hash map's order depends on its hasher, its capacity and its history: a message sent in that order makes two
+//! runs of one seed differ, and two replicas as well. Hash maps and sets may be declared and looked up. The rule
+//! flags iteration: `.iter()`, `.keys()`, `.values()`, `.drain(` and the like, and `for … in &map`. `retain` is
+//! permitted: its predicate does not depend on order.
 //!
-//! This is done by name within a file, without types; [`names`] says how. What crosses files,
-//! hides behind a function or is built by a macro is not seen; the simulator's double runs will be
-//! the second net.
+//! The rule works by name within a file, without types; [`names`] says how. It does not see maps that cross files,
+//! hide behind a function or are built by a macro; the simulator's double runs catch those.
 //!
-//! Where the order truly cannot matter (a sum, a sort that follows), a comment in the statement or
-//! on the line above it says so: `// tidy: order-free because …`.
+//! Where the order cannot matter (a sum, a sort that follows), a comment in the statement or on the line above says
+//! so: `// tidy: order-free because …`.
 
 mod names;
 
@@ -40,7 +38,7 @@ const WALKS: &[&str] = &[
     "symmetric_difference",
 ];
 
-/// Calls that hand on the same map.
+/// Calls that return the same map.
 const PASSES: &[&str] = &[
     "clone",
     "borrow",
@@ -54,7 +52,7 @@ const PASSES: &[&str] = &[
 /// The comment that explains an exception; a reason must follow it.
 const ESCAPE: &str = "tidy: order-free because";
 
-/// Looks for walks over what each file declares as a hash map or set.
+/// Looks for iteration over names that a file declares as hash maps or sets.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     for (file, code) in tree.rust_below_server() {
@@ -65,8 +63,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
                     NAME,
                     *lines.end(),
                     format!(
-                        "`{name}` is walked in hash order, which differs from run to run; use an \
-                         ordered map, sort, or say `// {ESCAPE} …`"
+                        "`{name}` is iterated in hash order, which differs from run to run; use an \
+                         ordered map, sort, or write `// {ESCAPE} …`"
                     ),
                 ));
             }

@@ -1,9 +1,8 @@
 //! Which names in a file stand for hash maps and sets.
 //!
-//! A field is known by its struct and met as `.name`: after `self` in an `impl` of a struct of this
-//! file it is exactly that struct's, elsewhere it is taken for a hash map if a struct here has a
-//! field of this name that is one, and none has one that is not. A local or a parameter is met as
-//! `name`, until its block ends or the name is bound again.
+//! A field is `.name`. After `self` in an `impl` of a struct of this file it is that struct's field. Elsewhere it
+//! counts as a hash map if a struct of this file has a hash map of this name, and none has another field of this
+//! name. A local or a parameter is `name`, until its block ends or the name is bound again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,7 +11,7 @@ use super::super::lexer::Code;
 
 const HASH_TYPES: &[&str] = &["HashMap", "HashSet", "FxHashMap", "FxHashSet"];
 
-/// What may stand around a hash type without changing what iterating it means.
+/// Wrappers of a hash type that iterate as it does.
 const WRAPPERS: &[&str] = &["Box", "Rc", "Arc", "RefCell", "Option"];
 
 /// The names that stand for hash maps and sets in one file.
@@ -117,7 +116,7 @@ fn is_bound_here(code: &Code, at: usize) -> bool {
     before(1) == "let" || (before(1) == "mut" && before(2) == "let")
 }
 
-/// The hash types' names in this file: the usual ones, and what it calls them besides.
+/// The hash types' names in this file: the usual ones, and its aliases.
 fn hash_types(code: &Code) -> BTreeSet<String> {
     let mut types: BTreeSet<String> = HASH_TYPES.iter().map(|name| name.to_string()).collect();
     for at in 0..code.tokens.len() {
