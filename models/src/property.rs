@@ -126,7 +126,7 @@ impl<P: Subject> Property<P> for ConsistentCopies {
         let count = registers.len();
         registers.dedup();
         if count != usize::from(2 * self.copies) || registers.len() != 1 {
-            return Err(format!("in the end the {count} copies show {registers:?}"));
+            return Err(format!("at the end the {count} copies have {registers:?}"));
         }
         let mut all = runs(state, scenario);
         let wrote = all

@@ -17,7 +17,7 @@ use crate::report::{Checked, RETRIED, RunStatistics};
 use crate::rows::rows_of;
 
 /// The checks that were made during the run.
-pub(crate) fn on_the_way<P: Simulated>(cluster: &Cluster<P>, watch: Watch) -> Checked {
+pub(crate) fn during_run<P: Simulated>(cluster: &Cluster<P>, watch: Watch) -> Checked {
     let mut checked = Checked::default();
     if let Some(every) = NonZero::new(watch.invariants_every) {
         let checks = cluster.hosts.iter().map(|host| host.steps / every);
@@ -57,7 +57,7 @@ pub(crate) fn at_rest<P: Simulated>(
     if cluster.node_builder.is_durable() {
         found.extend(cluster.missing_commits());
         let acknowledged = cluster.acknowledged.len() as u64;
-        checked.add("acknowledged commits last_checked for", acknowledged);
+        checked.add("acknowledged commits looked for", acknowledged);
         checked.add("stores that were recovered", cluster.compared);
     }
     checked.add("nodes with nothing left prepared or locked", nodes);

@@ -136,7 +136,7 @@ impl Case {
         let mut cluster: Cluster<P> = self.cluster(prepared, placement)?;
         cluster.recorder = recorder;
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive(&mut cluster)));
-        let mut checked = check::on_the_way(&cluster, self.watch);
+        let mut checked = check::during_run(&cluster, self.watch);
         let ended = ended.and_then(|stuck| match stuck {
             Some(why) => Ok(Some(why)),
             None => catch_unwind(AssertUnwindSafe(|| {

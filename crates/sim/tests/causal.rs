@@ -26,7 +26,7 @@ fn case(protocol: ProtocolName, level: FaultProfile, seed: u64, transactions: u6
 }
 
 /// Whether a run's history violates causal consistency.
-fn is_found_out(run: &Run) -> bool {
+fn violates_causality(run: &Run) -> bool {
     let history = run.history.as_ref().expect("it is recorded").history();
     let history = history.expect("it does not contradict itself");
     let verdict = check(&history, Model::Causal).expect("the model can be checked");
@@ -61,12 +61,12 @@ fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64)
                 case.extensions.causal = false;
                 let plain = case.run_recorded(&prepared, None).unwrap();
                 assert_eq!(plain.report.verdict, Verdict::Fine, "{what}, not causal");
-                found_out += u32::from(is_found_out(&plain));
+                found_out += u32::from(violates_causality(&plain));
             }
         }
     }
     eprintln!(
-        "{workload} {}: {found_out} of {} found out without",
+        "{workload} {}: {found_out} of {} violate causality without",
         protocol.name(),
         seeds * 8
     );

@@ -29,10 +29,10 @@ fn attempts_are_counted_as_they_are_recorded() {
                 let committed = of(|attempt| attempt.outcome == Outcome::Committed);
                 assert_eq!(statistics.committed, committed, "{what}");
                 let aborted = of(|attempt| matches!(attempt.outcome, Outcome::Aborted(_)));
-                let told: u64 = statistics.aborts.values().sum();
-                assert_eq!(told, aborted, "{what}: {:?}", statistics.aborts);
+                let counted: u64 = statistics.aborts.values().sum();
+                assert_eq!(counted, aborted, "{what}: {:?}", statistics.aborts);
                 assert_eq!(committed + aborted, attempts.len() as u64, "{what}");
-                again += told;
+                again += counted;
                 // Runs without faults use no packets.
                 assert!(statistics.messages > 0, "{what}");
                 assert_eq!((statistics.packets, statistics.resent), (0, 0), "{what}");
@@ -62,14 +62,14 @@ fn with(faults: &[(u64, u64, FaultKind)]) -> Report {
 fn faults_are_counted_by_kind_and_packets_as_they_are_sent() {
     let pause = |node| FaultKind::Pause { node };
     let quiet = with(&[(500, 200, pause(0)), (900, 300, pause(1))]);
-    let told: Vec<_> = quiet.statistics.faults.into_iter().collect();
-    assert_eq!(told, [("pause", 2)]);
+    let counted: Vec<_> = quiet.statistics.faults.into_iter().collect();
+    assert_eq!(counted, [("pause", 2)]);
     // A packet carries several messages and acknowledgements.
     assert!(quiet.statistics.packets > 0);
     let loss = FaultKind::Loss { percent: 60 };
     let noisy = with(&[(0, 5_000, loss), (500, 200, pause(0))]);
-    let told: Vec<_> = noisy.statistics.faults.into_iter().collect();
-    assert_eq!(told, [("loss", 1), ("pause", 1)]);
+    let counted: Vec<_> = noisy.statistics.faults.into_iter().collect();
+    assert_eq!(counted, [("loss", 1), ("pause", 1)]);
     assert!(
         noisy.statistics.resent > quiet.statistics.resent,
         "{} of {}",

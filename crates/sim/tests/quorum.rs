@@ -95,13 +95,13 @@ fn ycsb_by_quorums() {
 #[test]
 fn no_client_waits_for_a_copy_that_is_down() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let away = |node| Fault {
+    let down_for_a_second = |node| Fault {
         at_us: 2_000,
         for_us: 1_000_000,
         kind: FaultKind::Crash { node, clock_us: 0 },
     };
     // The near copies of node 4's clients are 1 and 4.
-    for (dead, of, goes_on) in [
+    for (down, of, continues) in [
         (vec![0, 3], vec![1, 2, 4, 5], true),
         (vec![1], vec![4], true),
         (vec![0, 1, 3, 4], vec![2, 5], false),
@@ -109,21 +109,21 @@ fn no_client_waits_for_a_copy_that_is_down() {
         let mut case = quorum(ProtocolName::RampFast, FaultProfile::None, 5, 3);
         case.transactions = 400;
         case.plan = FaultPlan {
-            faults: dead.iter().copied().map(away).collect(),
+            faults: down.iter().copied().map(down_for_a_second).collect(),
         };
         let run = case.run_recorded(&prepared, None).unwrap();
-        assert_eq!(run.report.verdict, Verdict::Fine, "{dead:?}");
+        assert_eq!(run.report.verdict, Verdict::Fine, "{down:?}");
         let (wrote, read) = during(&run, &of);
         eprintln!(
-            "{dead:?}: {wrote} wrote and {read} read; {:?}",
+            "{down:?}: {wrote} wrote and {read} read; {:?}",
             run.report.statistics.sometimes
         );
         // If its nearest copy is down a client reads another copy.
         let other = run.report.statistics.sometimes.contains_key(OTHER_COPY);
-        assert!(other || dead != [1], "{dead:?}");
-        match goes_on {
-            true => assert!(wrote > 10 && read > 10, "{dead:?}: {wrote} and {read}"),
-            false => assert_eq!(wrote, 0, "{dead:?}: {wrote} and {read}"),
+        assert!(other || down != [1], "{down:?}");
+        match continues {
+            true => assert!(wrote > 10 && read > 10, "{down:?}: {wrote} and {read}"),
+            false => assert_eq!(wrote, 0, "{down:?}: {wrote} and {read}"),
         }
     }
 }

@@ -84,17 +84,17 @@ fn a_retry_begins_when_the_attempt_before_it_ends() {
     recording.ended(attempt(1, aborted, &[]), Ticks(20));
     recording.ended(attempt(2, AttemptOutcome::Committed(at(5)), &[]), Ticks(30));
     let times = |of: &Transaction| (of.session.clone(), of.invoked, of.completed);
-    let told: Vec<_> = finish(recording).transactions.iter().map(times).collect();
+    let recorded: Vec<_> = finish(recording).transactions.iter().map(times).collect();
     let c3 = || Some("c3".to_owned());
     assert_eq!(
-        told,
+        recorded,
         [(c3(), Some(10), Some(20)), (c3(), Some(20), Some(30)),]
     );
 }
 
 #[test]
 fn a_committed_transaction_is_installed_at_all_its_partitions() {
-    let told = |partitions: &[PartitionId]| {
+    let violations = |partitions: &[PartitionId]| {
         let mut recording = Recording::default();
         recording.ended(
             attempt(1, AttemptOutcome::Committed(at(5)), &[P0, P1]),
@@ -105,14 +105,14 @@ fn a_committed_transaction_is_installed_at_all_its_partitions() {
         }
         finish(recording).violations
     };
-    assert_eq!(told(&[P0, P1]), [""; 0]);
-    let lacking = told(&[P0]);
-    assert_eq!(lacking.len(), 1, "{lacking:?}");
+    assert_eq!(violations(&[P0, P1]), [""; 0]);
+    let missing = violations(&[P0]);
+    assert_eq!(missing.len(), 1, "{missing:?}");
     assert!(
-        lacking[0].ends_with("p1 has never installed it"),
-        "{lacking:?}"
+        missing[0].ends_with("p1 has never installed it"),
+        "{missing:?}"
     );
-    assert_eq!(told(&[]).len(), 2);
+    assert_eq!(violations(&[]).len(), 2);
 }
 
 #[test]

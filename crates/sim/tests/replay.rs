@@ -46,15 +46,20 @@ fn replayer(files: &[SourceFile]) -> Replayer {
 
 /// Replays a counterexample, `interleavings` times with the plan.
 #[track_caller]
-fn replayed(replayer: &Replayer, shown: &Counterexample, interleavings: u32) -> Replayed {
-    let came = replayer.replay(shown, interleavings);
-    came.unwrap_or_else(|error| panic!("{}: {error}", shown.id()))
+fn replayed(replayer: &Replayer, counterexample: &Counterexample, interleavings: u32) -> Replayed {
+    let replayed_run = replayer.replay(counterexample, interleavings);
+    replayed_run.unwrap_or_else(|error| panic!("{}: {error}", counterexample.id()))
 }
 
 #[track_caller]
-fn of<'c>(shown: &'c [Counterexample], id: &str) -> &'c Counterexample {
-    let found = shown.iter().find(|one| one.id() == id);
-    let known = || shown.iter().map(Counterexample::id).collect::<Vec<_>>();
+fn of<'c>(counterexample: &'c [Counterexample], id: &str) -> &'c Counterexample {
+    let found = counterexample.iter().find(|one| one.id() == id);
+    let known = || {
+        counterexample
+            .iter()
+            .map(Counterexample::id)
+            .collect::<Vec<_>>()
+    };
     found.unwrap_or_else(|| panic!("{id} is none of {:?}", known()))
 }
 
@@ -72,9 +77,12 @@ fn each_counterexample_breaks_without_coordination_and_holds_with_the_plan() {
         "wikipedia",
     ] {
         let replayer = replayer(&example(folder));
-        for shown in &replayer.counterexamples(1, EFFORT) {
-            let came = replayed(&replayer, shown, 8);
-            assert!(came.confirms_analysis(), "{folder}: {shown:#?} {came:#?}");
+        for counterexample in &replayer.counterexamples(1, EFFORT) {
+            let replayed_run = replayed(&replayer, counterexample, 8);
+            assert!(
+                replayed_run.confirms_analysis(),
+                "{folder}: {counterexample:#?} {replayed_run:#?}"
+            );
             ran += 1;
         }
     }
@@ -88,15 +96,18 @@ fn without_guards_some_interleaving_breaks_the_invariant() {
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
     let replayer = replayer(&files).with_plan(application, unguarded);
-    let shown = replayer.counterexamples(1, EFFORT);
+    let counterexample = replayer.counterexamples(1, EFFORT);
     for id in [
         "somebody_is_employed/dismiss",
         "employees_department_id_fkey/close_department+hire",
     ] {
-        let came = replayed(&replayer, of(&shown, id), 32);
-        assert!(came.without.is_broken, "{id}: {came:#?}");
-        assert!(came.with.broken.is_some(), "{id}: {came:#?}");
-        assert!(!came.confirms_analysis());
+        let replayed_run = replayed(&replayer, of(&counterexample, id), 32);
+        assert!(replayed_run.without.is_broken, "{id}: {replayed_run:#?}");
+        assert!(
+            replayed_run.with.broken.is_some(),
+            "{id}: {replayed_run:#?}"
+        );
+        assert!(!replayed_run.confirms_analysis());
     }
 }
 
@@ -104,18 +115,22 @@ fn without_guards_some_interleaving_breaks_the_invariant() {
 #[test]
 fn what_does_not_break_is_not_reported_as_broken() {
     let replayer = replayer(&example("payroll"));
-    let shown = replayer.counterexamples(1, EFFORT);
-    let mut dismissed = of(&shown, "somebody_is_employed/dismiss").clone();
+    let counterexample = replayer.counterexamples(1, EFFORT);
+    let mut dismissed = of(&counterexample, "somebody_is_employed/dismiss").clone();
     // Both dismiss the same employee: the other stays.
     dismissed.calls[1].arguments = dismissed.calls[0].arguments.clone();
-    let came = replayed(&replayer, &dismissed, 4);
+    let replayed_run = replayed(&replayer, &dismissed, 4);
     assert!(
-        !came.without.is_broken && !came.confirms_analysis(),
-        "{came:#?}"
+        !replayed_run.without.is_broken && !replayed_run.confirms_analysis(),
+        "{replayed_run:#?}"
     );
-    assert!(came.with.broken.is_none(), "{came:#?}");
+    assert!(replayed_run.with.broken.is_none(), "{replayed_run:#?}");
     // The same without one of its calls.
-    let mut alone = of(&shown, "employees_department_id_fkey/close_department+hire").clone();
+    let mut alone = of(
+        &counterexample,
+        "employees_department_id_fkey/close_department+hire",
+    )
+    .clone();
     alone.calls.pop();
     assert!(!replayed(&replayer, &alone, 1).without.is_broken);
 }
@@ -134,10 +149,13 @@ fn an_update_is_lost_without_coordination_and_kept_with_the_plan() {
          END; $$;",
     )];
     let replayer = replayer(&files);
-    let shown = replayer.counterexamples(1, EFFORT);
-    let lost = of(&shown, "isolation(stock)/take");
-    let came = replayed(&replayer, lost, 32);
-    assert!(came.confirms_analysis(), "{lost:#?} {came:#?}");
+    let counterexample = replayer.counterexamples(1, EFFORT);
+    let lost = of(&counterexample, "isolation(stock)/take");
+    let replayed_run = replayed(&replayer, lost, 32);
+    assert!(
+        replayed_run.confirms_analysis(),
+        "{lost:#?} {replayed_run:#?}"
+    );
     // Without coordination one of the two withdrawals has no effect.
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
@@ -148,14 +166,17 @@ fn an_update_is_lost_without_coordination_and_kept_with_the_plan() {
 #[test]
 fn a_replay_can_be_repeated() {
     let replayer = replayer(&example("payroll"));
-    let shown = replayer.counterexamples(1, EFFORT);
-    let told = |_: u32| -> Vec<String> {
-        let each = shown.iter().map(|one| replayed(&replayer, one, 16));
-        each.map(|came| format!("{came:?}")).collect()
+    let counterexample = replayer.counterexamples(1, EFFORT);
+    let results = |_: u32| -> Vec<String> {
+        let each = counterexample
+            .iter()
+            .map(|one| replayed(&replayer, one, 16));
+        each.map(|replayed_run| format!("{replayed_run:?}"))
+            .collect()
     };
-    assert_eq!(told(1), told(2));
-    let refused = |told: &[String]| told.iter().filter(|t| t.contains("SQLSTATE")).count();
-    assert!(refused(&told(1)) > 0, "{:#?}", told(1));
+    assert_eq!(results(1), results(2));
+    let refused = |results: &[String]| results.iter().filter(|t| t.contains("SQLSTATE")).count();
+    assert!(refused(&results(1)) > 0, "{:#?}", results(1));
 }
 
 /// Without coordination each replica generates the numbers that an owner assigns at commit: they occur twice.
@@ -186,11 +207,14 @@ fn numbers_are_generated_twice_without_coordination() {
     let replayer = replayer(&files);
     let deferred = |plan: &Plan| plan.entries[0].deferred.len();
     assert_eq!(deferred(replayer.plan()), 1);
-    let shown = replayer.counterexamples(1, EFFORT);
-    let twice = of(&shown, "no_gap/place");
-    let came = replayed(&replayer, twice, 32);
-    assert!(came.confirms_analysis(), "{twice:#?} {came:#?}");
-    let refused = came.with.refused.iter().map(|calls| calls.len());
+    let counterexample = replayer.counterexamples(1, EFFORT);
+    let twice = of(&counterexample, "no_gap/place");
+    let replayed_run = replayed(&replayer, twice, 32);
+    assert!(
+        replayed_run.confirms_analysis(),
+        "{twice:#?} {replayed_run:#?}"
+    );
+    let refused = replayed_run.with.refused.iter().map(|calls| calls.len());
     assert_eq!(refused.sum::<usize>(), 0, "both get a number of their own");
 }
 
@@ -203,14 +227,14 @@ fn needed(folder: &str) -> usize {
         for guard in 0..of.guards.len() {
             let id = plan.guard_id(entry, guard);
             let purpose = replayer.purpose(entry, guard, 1, Effort::FOR_GUARDS);
-            let Purpose::Keeps(shown) = purpose else {
+            let Purpose::Keeps(counterexample) = purpose else {
                 continue;
             };
             replayer = replayer.without_guard(entry, guard);
-            let came = replayed(&replayer, &shown, 8);
+            let replayed_run = replayed(&replayer, &counterexample, 8);
             assert!(
-                came.confirms_analysis(),
-                "{folder}: {id}: {shown:#?} {came:#?}"
+                replayed_run.confirms_analysis(),
+                "{folder}: {id}: {counterexample:#?} {replayed_run:#?}"
             );
             needed += 1;
         }
@@ -239,15 +263,15 @@ fn what_breaks_nothing_does_not_break_without_a_guard() {
     let plan = replayer.plan().clone();
     let dismiss = plan.entries.iter().position(|of| of.name == "dismiss");
     let dismiss = dismiss.expect("there is one");
-    let Purpose::Keeps(shown) = replayer.purpose(dismiss, 0, 1, Effort::FOR_GUARDS) else {
+    let Purpose::Keeps(counterexample) = replayer.purpose(dismiss, 0, 1, Effort::FOR_GUARDS) else {
         panic!("it is needed");
     };
-    let mut alone = (*shown).clone();
+    let mut alone = (*counterexample).clone();
     alone.calls.pop();
     let replayer = replayer.without_guard(dismiss, 0);
-    let came = replayed(&replayer, &alone, 4);
+    let replayed_run = replayed(&replayer, &alone, 4);
     assert!(
-        !came.without.is_broken && !came.confirms_analysis(),
-        "{came:#?}"
+        !replayed_run.without.is_broken && !replayed_run.confirms_analysis(),
+        "{replayed_run:#?}"
     );
 }

@@ -244,9 +244,9 @@ mod tests {
     fn seeds_that_were_not_run_are_run_next() {
         let mut state = State::new("abc");
         state.combinations[4].next = 40;
-        let says = "seeds 3, of which 1 failed and 2 were weak\nseed 41 violated: it\n";
+        let report = "seeds 3, of which 1 failed and 2 were weak\nseed 41 violated: it\n";
         let case = Path::new("a/case.jsonl");
-        note(&mut state, 4, Some(1), says, case).expect("it has run");
+        note(&mut state, 4, Some(1), report, case).expect("it has run");
         let nexts = [3, 4, 5].map(|number: usize| state.combinations[number].next);
         assert_eq!(nexts, [0, 43, 0]);
         let arguments = state.combinations[4].arguments().join(" ");
@@ -269,11 +269,11 @@ mod tests {
             (sum, Some(101)),
             (sum, None),
         ];
-        for (says, code) in cases {
+        for (report, code) in cases {
             let mut state = State::new("abc");
-            let noted = note(&mut state, 0, code, says, Path::new("case.jsonl"));
-            assert!(noted.is_err(), "{code:?}: {says}");
-            assert_eq!(state, State::new("abc"), "{code:?}: {says}");
+            let noted = note(&mut state, 0, code, report, Path::new("case.jsonl"));
+            assert!(noted.is_err(), "{code:?}: {report}");
+            assert_eq!(state, State::new("abc"), "{code:?}: {report}");
         }
     }
 

@@ -157,11 +157,11 @@ impl<P: Simulated> Host<P> {
 
     /// The node, if it is up. On a replica's host: if the replica believes to be the primary.
     pub(crate) fn node(&self) -> Option<&Node<P>> {
-        self.alive().map(|(node, _)| node)
+        self.node_and_incarnation().map(|(node, _)| node)
     }
 
     /// The node and its incarnation, if it is up.
-    fn alive(&self) -> Option<(&Node<P>, Incarnation)> {
+    fn node_and_incarnation(&self) -> Option<(&Node<P>, Incarnation)> {
         match &self.state {
             NodeState::Volatile(node) => Some((node, Incarnation::FIRST)),
             NodeState::Durable(durable) => Some((durable.node(), durable.incarnation())),
@@ -197,8 +197,8 @@ impl<P: Simulated> Host<P> {
 
     /// The node's incarnation, and the number of steps that it has taken; `None` if no node runs here.
     pub(crate) fn progress(&self) -> Option<(Incarnation, u64)> {
-        self.alive()
-            .map(|(node, incarnation)| (incarnation, node.steps()))
+        let (node, incarnation) = self.node_and_incarnation()?;
+        Some((incarnation, node.steps()))
     }
 
     pub(crate) fn is_down(&self) -> bool {

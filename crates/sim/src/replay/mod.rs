@@ -272,7 +272,7 @@ impl Replayer {
             let numbers = judge.numbers(&self.uncoordinated, replica)?;
             let start = Start {
                 numbers: &numbers,
-                life: Incarnation(replica as u64 + 1),
+                incarnation: Incarnation(replica as u64 + 1),
                 ..judge.start(&self.uncoordinated, 0)
             };
             let mine = |place: &usize| calls[*place].replica == replica;
@@ -431,7 +431,7 @@ impl<'c> Judge<'c> {
             planned,
             rows: &self.counterexample.rows,
             numbers: &self.none,
-            life: Incarnation::FIRST,
+            incarnation: Incarnation::FIRST,
             seed,
         }
     }

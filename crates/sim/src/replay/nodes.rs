@@ -43,7 +43,7 @@ pub(super) struct Start<'s> {
     /// The starts of generated numbers.
     pub(super) numbers: &'s SequenceStarts,
     /// The nodes' incarnation: different incarnations generate different keys.
-    pub(super) life: Incarnation,
+    pub(super) incarnation: Incarnation,
     /// The seed of the delays.
     pub(super) seed: u64,
 }
@@ -141,7 +141,7 @@ impl Nodes {
             let (programs, options) = (planned.application.programs(), RampOptions::default());
             let protocol = RampNode::new(id, topology, store, programs, options);
             let options = NodeOptions {
-                incarnation: start.life,
+                incarnation: start.incarnation,
                 records: true,
                 ..NodeOptions::default()
             };
