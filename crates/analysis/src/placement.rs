@@ -361,15 +361,14 @@ fn place(
             let name = &schema.columns[column.index()].name;
             let reason = match score {
                 (0, 0) => {
-                    format!("no transaction type is routed to its rows; {name} spreads them evenly")
+                    format!("no transaction type is routed to its rows; {name} spreads them")
                 }
                 (0, _) => {
                     format!("most transactions find its rows by {name} where they are routed")
                 }
                 (_, _) => {
-                    format!(
-                        "by {name}, guards on it are on the partition where their transactions are routed"
-                    )
+                    "guards on it are then on the partition where their transactions are routed"
+                        .to_owned()
                 }
             };
             (Placement::Columns(vec![column]), reason)

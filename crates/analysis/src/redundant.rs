@@ -3,7 +3,7 @@
 //! Guards on one item, for one invariant, order pairs of calls that name the item by the same key. Suppose that
 //! both types of each such pair hold another item, too, and that naming the first alike implies naming the second
 //! alike. Then the second orders every pair that the first does, and all guards on the first item leave the plan
-//! conflict_groups.
+//! together.
 //!
 //! A guard is more than an order: what was read for it is validated, and what is written for it is a write intent.
 //! So its statements and its invariants move to the guard that covers it, and nodes do what they did before. That
