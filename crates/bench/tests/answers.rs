@@ -1,4 +1,4 @@
-//! Runs on the embedded cluster look at each answer, and tell of one that cannot be.
+//! Runs on the embedded cluster check each answer, and report one that the workload does not permit.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -35,7 +35,7 @@ fn settings() -> Settings {
     }
 }
 
-/// YCSB without its last item: who asks for that gets one row less than there are keys.
+/// YCSB without its last item: a read of that item returns one row less than it has keys.
 struct Lacking {
     ycsb: ycsb::Experiment,
     lacks: Option<i64>,
@@ -135,7 +135,7 @@ fn an_answer_that_cannot_be_is_a_condition_that_does_not_hold() {
             Some(_) => assert_eq!(told, [("answers: 3 items were found, not 4", false)]),
         }
         assert!(ran.run.transactions > 100);
-        // Nobody counts this workload's operations.
+        // This workload does not count item operations.
         assert_eq!(ran.run.operations_per_s, None);
         assert_eq!(ran.run.rate(), ran.run.transactions_per_s);
     }

@@ -1,10 +1,8 @@
-//! kill -9, start again: nothing that was acknowledged as durable is gone, under each protocol that
-//! keeps records.
+//! `kill -9` and restart: no acknowledged entry is lost, under each protocol that writes a log.
 //!
-//! The test runs itself as another process, which writes entries through an embedded cluster with a
-//! data folder and notes in a file which of them were acknowledged. That process is killed without
-//! warning, several times over, and comes back each time; in the end the test opens the folder
-//! itself and looks for every entry that was acknowledged, on both of its partitions.
+//! The test runs itself as another process, which writes entries through an embedded cluster with a data folder
+//! and lists acknowledged entries in a file. That process is killed several times and restarted each time. In the
+//! end the test opens the folder itself, and looks for every acknowledged entry on both of its partitions.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -29,9 +27,9 @@ use anabranch_types::{Fetched, NodeId, PartitionId, TableId, Value};
 
 const NODES: u16 = 2;
 const SITES: i64 = 4;
-/// Where the other process finds its folder.
+/// The environment variable with the other process's folder.
 const FOLDER: &str = "ANABRANCH_KILL_TEST_FOLDER";
-/// Where it finds its protocol's name.
+/// The environment variable with its protocol's name.
 const PROTOCOL: &str = "ANABRANCH_KILL_TEST_PROTOCOL";
 
 const SQL: &str = "
@@ -52,7 +50,7 @@ fn planned() -> Arc<PlannedApplication> {
     application::plan(vec![SourceFile::new("entries.sql", SQL)], NODES).unwrap()
 }
 
-/// A protocol that is killed.
+/// A protocol under test.
 trait Killed: Durable<Message: 'static> + Send + 'static {
     const NAME: &'static str;
 
@@ -60,7 +58,7 @@ trait Killed: Durable<Message: 'static> + Send + 'static {
 
     fn store(&self) -> &Store;
 
-    /// Whether nothing of any transaction is under way.
+    /// Whether no transaction is in progress.
     fn is_idle(&self) -> bool;
 }
 
@@ -116,7 +114,7 @@ fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster
         move |now| {
             let disk = data.disk(id).map_err(LogError::Media)?;
             let protocol = |_: NodeStart| P::make(id, Arc::clone(&topology), &planned);
-            // Small, so that checkpoints and new segments come often.
+            // Small, so that checkpoints and new segments are frequent.
             let options = DurableOptions {
                 log: LogOptions {
                     segment_bytes: 32 << 10,
@@ -176,7 +174,7 @@ fn write<P: Killed>(folder: &Path) {
     let mut client = cluster.client();
     let mut file = OpenOptions::new();
     let mut file = file.create(true).append(true).open(acknowledged).unwrap();
-    // Entries of this process begin where no earlier one can have come.
+    // Entries of this process begin above those of all earlier ones.
     let life = std::fs::metadata(folder.join("acknowledged"))
         .unwrap()
         .len() as i64;
@@ -252,7 +250,7 @@ fn kill<P: Killed>() {
     let soon = Instant::now() + Duration::from_secs(60);
     client.take(soon, &mut taken).unwrap();
     assert!(taken[0].result.is_ok(), "it does not go on: {taken:?}");
-    // What was prepared has ended, or ends.
+    // Prepared transactions have ended, or end.
     let idle = || cluster.inspect(|node: &Node<P>| node.protocol().is_idle());
     while !idle().unwrap().into_iter().all(|idle| idle) {
         assert!(Instant::now() < soon, "something stays prepared or locked");

@@ -1,8 +1,8 @@
-//! Random PL/pgSQL functions and procedures, on PostgreSQL and on us: the same rows, errors and tables.
+//! Random PL/pgSQL functions and procedures, on PostgreSQL and on ours: the same rows, errors and tables.
 //!
-//! `ANABRANCH_PROCEDURE_SEED` and `ANABRANCH_PROCEDURES` choose another run. What we refuse as not
-//! supported (SQLSTATE 0A000) is counted and named, and has to stay below [`REFUSED_PERCENT_MAX`];
-//! what of PL/pgSQL is refused, and where the refusal points, has a test of its own.
+//! `ANABRANCH_PROCEDURE_SEED` and `ANABRANCH_PROCEDURES` choose another run. Constructs that are not supported
+//! (SQLSTATE 0A000) are counted and named, and have to stay below [`REFUSED_PERCENT_MAX`]; another test has the
+//! constructs of PL/pgSQL that are refused, and the positions in their messages.
 
 mod oracle;
 mod statements;
@@ -18,18 +18,18 @@ use oracle::{Answer, Postgres, difference, setting};
 use statements::procedure::{Arguments, DrawnProcedure};
 use statements::{Generator, SCHEMA, TABLES};
 
-/// Of 100 procedures and calls, at most so many may be refused as not supported.
+/// The most procedures and calls of 100 that may be refused as not supported.
 const REFUSED_PERCENT_MAX: usize = 5;
 
 /// Procedures that are loaded together.
 const BATCH: usize = 20;
 
-/// Calls of each.
+/// Calls of each procedure.
 const CALLS: usize = 4;
 
 const NOT_SUPPORTED: &str = "0A000";
 
-/// Ours have 38 digits, PostgreSQL's 131,072 before the point and 16,383 behind it.
+/// Our numerics have 38 digits, PostgreSQL's 131,072 before the point and 16,383 after it.
 const TOO_MANY_DIGITS: &str = "value overflows numeric format";
 
 #[test]
@@ -47,8 +47,8 @@ fn procedures_do_what_they_do_on_postgresql() {
     comparison.report();
 }
 
-/// Differences that a seed has found, or that were found by reading, each reduced to the least that
-/// shows it. Every function takes an array, as those that are drawn do.
+/// Former differences, found by a seed or by reading, each reduced to the smallest function that has it. Every
+/// function takes an array, as generated ones do.
 const STORIES: &str = "
 CREATE FUNCTION loop_without_rows(parr integer[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE v integer := 7; BEGIN
@@ -162,7 +162,7 @@ fn differences_found_before_do_not_come_back() {
     comparison.report();
 }
 
-/// What PL/pgSQL has and we have not: PostgreSQL takes it, and we say what it is and where.
+/// Constructs of PL/pgSQL that PostgreSQL accepts and we refuse, with their names and positions.
 #[test]
 fn what_is_not_supported_is_refused_by_name_and_place() {
     let mut theirs = Postgres::start();
@@ -236,7 +236,7 @@ fn what_is_not_supported_is_refused_by_name_and_place() {
     }
 }
 
-/// Of what procedures raise themselves, the message is theirs too.
+/// An exception that a procedure raises has the procedure's message.
 fn is_raised_alike(ours: &Answer, theirs: &Answer) -> bool {
     match (ours, theirs) {
         (
@@ -250,7 +250,7 @@ fn is_raised_alike(ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// Both databases, and what has come of comparing them.
+/// Both databases, and the results of comparing them.
 struct Comparison {
     theirs: Postgres,
     generator: Generator,
@@ -259,7 +259,7 @@ struct Comparison {
     rows: usize,
     /// Constructs that we do not support, with a procedure each.
     refused: BTreeMap<String, (usize, String)>,
-    /// How often each SQLSTATE came; empty where a call was carried out.
+    /// How often each SQLSTATE occurred; the empty one counts calls that succeeded.
     codes: BTreeMap<String, usize>,
     differences: Vec<String>,
 }
@@ -278,7 +278,7 @@ fn ours(procedures: &[DrawnProcedure]) -> Ours {
     Ours::new(files).unwrap_or_else(|error| panic!("each was accepted alone: {error}"))
 }
 
-/// What we say against it.
+/// Our objection to a procedure.
 fn refusals(text: &str) -> Vec<Diagnostic> {
     let files = vec![
         schema(),
@@ -299,7 +299,7 @@ impl Comparison {
             .expect("the schema is PostgreSQL's");
         let mut generator = Generator::new(seed);
         for row in generator.fill() {
-            // Some rows do not fit: those are not there.
+            // Some rows violate constraints and are not inserted.
             theirs.ask(&row.text);
         }
         Comparison {
@@ -314,7 +314,7 @@ impl Comparison {
         }
     }
 
-    /// Draws procedures, those that both accept, and calls them.
+    /// Draws procedures, and calls those that both accept.
     fn batch(&mut self, first: usize, count: usize) {
         let mut accepted = Vec::new();
         for number in first..first + count {
@@ -332,7 +332,7 @@ impl Comparison {
                 if let Some(found) = self.call(&mut ours, procedure, &arguments) {
                     self.differences
                         .push(format!("{}\n  {}\n{found}", procedure.text, arguments.text));
-                    // One difference does not bring about others.
+                    // Start again from equal tables, so that one difference causes no others.
                     ours.load(&mut self.theirs);
                     break;
                 }
@@ -340,8 +340,7 @@ impl Comparison {
         }
     }
 
-    /// Whether both accept it. Where one alone does, that is a difference, unless we say that we do
-    /// not support it.
+    /// Whether both accept it. If only one does, that is a difference, unless we refuse it as not supported.
     fn accept(&mut self, procedure: &DrawnProcedure) -> bool {
         let refusals = refusals(&procedure.text);
         if let Some(refusal) = refusals.iter().find(|r| r.code == NOT_SUPPORTED) {
@@ -367,7 +366,7 @@ impl Comparison {
         false
     }
 
-    /// Calls a procedure on both sides: what differs.
+    /// Calls a procedure on both sides; returns the difference.
     fn call(
         &mut self,
         ours: &mut Ours,
@@ -396,7 +395,7 @@ impl Comparison {
                     rows: their_rows, ..
                 },
             ) => rows == their_rows,
-            // What is unique is known to us at commit alone: another error may come before.
+            // We check uniqueness at commit: another error may come before it.
             _ => {
                 (answer.is_same_failure(&theirs) && is_raised_alike(&answer, &theirs))
                     || (theirs.is_violation()
@@ -416,7 +415,7 @@ impl Comparison {
         })
     }
 
-    /// Loads hand-written functions, one text, and compares calls of them.
+    /// Loads hand-written functions from one text, and compares calls of them.
     fn stories(&mut self, functions: &str, calls: &[&str]) {
         let files = vec![schema(), SourceFile::new("stories.sql", functions)];
         let mut ours = Ours::new(files).unwrap_or_else(|error| panic!("{error}"));
@@ -460,7 +459,7 @@ impl Comparison {
             self.drawn,
             self.calls
         );
-        // A run in which something never happens proves nothing about it.
+        // A run proves nothing about events that it does not have.
         for code in ["", "22003", "23505", "23514", "AB123", "P0001", "P0002"] {
             assert!(
                 self.drawn < 400 || self.codes.contains_key(code),

@@ -1,12 +1,12 @@
-//! Random single statements, on PostgreSQL and on us: the same rows, counts, errors and tables.
+//! Random single statements, on PostgreSQL and on ours: the same rows, counts, errors and tables.
 //!
-//! A statement that violates several constraints may name any of them: what is unique is known to
-//! us at commit alone, after the foreign keys, and to PostgreSQL before them. So a violation that
-//! only we name has to be one that PostgreSQL names as well, once it has forgotten the others.
+//! A statement that violates several constraints may report any of them: we check uniqueness at commit, after
+//! foreign keys, and PostgreSQL checks it before them. So a violation that only we report has to be one that
+//! PostgreSQL reports as well, once its other constraints are dropped.
 //!
-//! `ANABRANCH_STATEMENT_SEED` and `ANABRANCH_STATEMENTS` choose another run. What we refuse as not
-//! supported (SQLSTATE 0A000), or because a numeric would need more digits than ours have, is not
-//! sent to PostgreSQL; it is counted and named, and has to stay below [`REFUSED_PERCENT_MAX`].
+//! `ANABRANCH_STATEMENT_SEED` and `ANABRANCH_STATEMENTS` choose another run. Statements that we refuse as not
+//! supported (SQLSTATE 0A000), or because a numeric needs more digits than ours have, are not sent to PostgreSQL.
+//! They are counted and named, and have to stay below [`REFUSED_PERCENT_MAX`].
 
 mod oracle;
 mod statements;
@@ -18,15 +18,15 @@ use oracle::ours::Ours;
 use oracle::{Answer, Postgres, TextRow, difference, setting};
 use statements::{Drawn, Generator, SCHEMA, TABLES};
 
-/// Of 100 statements, at most so many may be refused as not supported.
+/// The most statements of 100 that may be refused as not supported.
 const REFUSED_PERCENT_MAX: usize = 3;
 
-/// A run ends when it has found this many differences.
+/// A run ends after this many differences.
 const DIFFERENCES_MAX: usize = 25;
 
 const NOT_SUPPORTED: &str = "0A000";
 
-/// Ours have 38 digits, PostgreSQL's 131,072 before the point and 16,383 behind it.
+/// Our numerics have 38 digits, PostgreSQL's 131,072 before the point and 16,383 after it.
 const TOO_MANY_DIGITS: &str = "value overflows numeric format";
 
 #[test]
@@ -58,18 +58,18 @@ fn statements_are_answered_as_by_postgresql() {
     comparison.report();
 }
 
-/// Differences that a seed has found, each reduced to the least that shows it.
+/// Former differences that a seed found, each reduced to the smallest statement that has it.
 #[test]
 fn differences_found_before_do_not_come_back() {
     let mut comparison = Comparison::new();
     let place = "INSERT INTO place (id, name, area) VALUES (1, 'North', 12.5), (2, 'South', 0)";
     let stories = [
-        // A digit that is none has its own SQLSTATE; so has a time of day that is none.
+        // An invalid digit has its own SQLSTATE, and so has an invalid time of day.
         "SELECT '\\xzz'::bytea",
         "SELECT '\\xabc'::bytea",
         "SELECT '25:00'::timestamp",
         "SELECT '12:00'::timestamp",
-        // SET DEFAULT to the very row that goes: its children would be left without it.
+        // SET DEFAULT to the deleted row itself: its children would lose their parent.
         place,
         "INSERT INTO person (id, place_id) VALUES (1, 1), (2, 2)",
         "INSERT INTO visit (place_id, number, guide_id, day) VALUES (1, 1, 1, '2026-01-01')",
@@ -77,7 +77,7 @@ fn differences_found_before_do_not_come_back() {
         "INSERT INTO visit (place_id, number, guide_id, day) VALUES (1, 2, 2, '2026-01-01')",
         "DELETE FROM person WHERE id = 2",
         "SELECT guide_id FROM visit ORDER BY number",
-        // A key that moves onto another, and leaves children that may not follow.
+        // A key changes to another one, and its children may not follow.
         "UPDATE place SET id = 2 WHERE id = 1",
     ];
     for text in stories {
@@ -91,14 +91,14 @@ fn differences_found_before_do_not_come_back() {
     comparison.report();
 }
 
-/// Both databases, in the same state, and what has come of comparing them.
+/// Both databases, in the same state, and the results of comparing them.
 struct Comparison {
     ours: Ours,
     theirs: Postgres,
     asked: usize,
     /// Constructs that we do not support, with a statement each.
     refused: BTreeMap<String, (usize, String)>,
-    /// How often each SQLSTATE came; empty where a statement was carried out.
+    /// How often each SQLSTATE occurred; the empty one counts statements that succeeded.
     codes: BTreeMap<String, usize>,
     rows: usize,
     differences: Vec<String>,
@@ -146,7 +146,7 @@ impl Comparison {
         }
         let is_query = drawn.text.starts_with("SELECT") || drawn.text.starts_with("WITH");
         let mut found = Vec::new();
-        // Of several violated constraints, either may be named.
+        // Of several violated constraints, any may be reported.
         let alike = same(drawn, &ours, &theirs)
             || (ours.is_violation() && self.theirs.also_violates(&drawn.text, &ours));
         if !alike {
@@ -201,7 +201,7 @@ impl Comparison {
             "{refused} of {} statements are refused as not supported",
             self.asked
         );
-        // A stream in which something never happens proves nothing about it.
+        // A run proves nothing about events that it does not have.
         for code in ["", "22012", "22003", "23502", "23503", "23505", "23514"] {
             assert!(
                 self.asked < 5_000 || self.codes.contains_key(code),
@@ -211,7 +211,7 @@ impl Comparison {
     }
 }
 
-/// Whether two answers are the same, as far as the statement settles them.
+/// Whether two answers are the same, as far as the statement determines them.
 fn same(drawn: &Drawn, ours: &Answer, theirs: &Answer) -> bool {
     let (
         Answer::Done {

@@ -1,5 +1,5 @@
-//! TPC-C's five procedures, on PostgreSQL and on us: from the same files and rows, the same calls
-//! give the same results, and leave the same tables.
+//! TPC-C's five procedures, on PostgreSQL and on ours: with the same files, rows and calls, results and tables are
+//! the same.
 //!
 //! `ANABRANCH_TPCC_SEED` and `ANABRANCH_TPCC_CALLS` choose another run.
 
@@ -135,7 +135,7 @@ fn compare<P: Protocol>(
         ours.len() == 12 && ours.values().all(|held| *held),
         "{ours:?}"
     );
-    // A run in which something never happens proves nothing about it.
+    // A run proves nothing about events that it does not have.
     for transaction in TransactionType::ALL {
         assert!(
             seen.contains_key(&(transaction.procedure(), None)),
@@ -174,7 +174,7 @@ fn same(ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// How the tables differ; empty if they do not.
+/// The differences between the tables; empty if there are none.
 fn compare_tables(planned: &PlannedApplication, store: &Store, theirs: &mut Postgres) -> String {
     let mut found = String::new();
     for table in &planned.schema().tables {

@@ -1,4 +1,4 @@
-//! Histories of real runs: threads, queues and clocks of an embedded cluster, judged by the checkers.
+//! Histories of real runs of an embedded cluster, judged by the checkers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -70,7 +70,7 @@ fn items(seed: u64) -> ycsb::Experiment {
     ycsb::Experiment::new(parameters, settings).unwrap()
 }
 
-/// The history of a run, as a file has it.
+/// The history of a run, as written to a file.
 fn recorded(
     planned: &Arc<PlannedApplication>,
     experiment: &dyn Experiment,
@@ -86,7 +86,7 @@ fn recorded(
     file
 }
 
-/// What the file's history violates of what its protocol promises.
+/// The models of its protocol that the history violates.
 fn violations(file: &[u8], protocol: ProtocolChoice) -> Vec<String> {
     let history = History::read(file).unwrap();
     let committed = history.committed();
@@ -117,7 +117,7 @@ fn what_a_protocol_promises_holds_on_an_embedded_cluster() {
     }
 }
 
-/// What promises nothing is found out: the records tell enough.
+/// Violations of a protocol without guarantees are found: the records suffice.
 #[test]
 fn no_concurrency_control_is_found_out_on_an_embedded_cluster() {
     let planned = planned(&orders(1));

@@ -1,6 +1,6 @@
-//! The embedded cluster as its users drive it: threads, queues, an injected delay, and an end.
+//! The embedded cluster through its public interface: threads, queues, an injected delay, and stopping.
 //!
-//! Times are compared with lower bounds alone: a slow machine fails no test.
+//! Times are compared with lower bounds only, so that a slow machine fails no test.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -70,7 +70,7 @@ fn start(planned: &Arc<PlannedApplication>, options: ClusterOptions) -> Cluster<
     Cluster::start(makers, options).expect("threads can be had")
 }
 
-/// Stops a cluster; no run leaves anything prepared behind.
+/// Stops a cluster, and checks that no transaction is left prepared.
 fn stop(cluster: Cluster<RampNode>) -> Stopped<RampNode> {
     let stopped = cluster.stop().expect("every thread ends");
     let prepared: Vec<usize> = stopped.protocols.iter().map(RampNode::prepared).collect();
@@ -82,7 +82,7 @@ fn ids<const N: usize>(ids: [i64; N]) -> Arc<[Value]> {
     ids.map(Value::Int).into()
 }
 
-/// Takes outcomes until no call is under way.
+/// Takes outcomes until no call is in flight.
 fn drain(client: &mut Client<RampNode>) -> Vec<Outcome> {
     let (mut all, mut taken) = (Vec::new(), Vec::new());
     while client.in_flight() > 0 {
@@ -114,7 +114,7 @@ fn total(store: &Store, planned: &PlannedApplication) -> i64 {
     sum
 }
 
-/// Two ids that live on different nodes, and the node of the first.
+/// Two ids that belong to different nodes, and the node of the first.
 fn apart(planned: &PlannedApplication) -> (i64, i64, NodeId) {
     let home = |id| {
         planned
@@ -130,8 +130,7 @@ fn apart(planned: &PlannedApplication) -> (i64, i64, NodeId) {
     )
 }
 
-/// One constraint of each kind, and a procedure that has written to both partitions before, and will
-/// after, it comes to any of them.
+/// One constraint of each kind, and a procedure that writes to both partitions before and after it violates one.
 const TRANSFERS: &str = "
 CREATE TABLE accounts (
     id integer PRIMARY KEY,
@@ -162,7 +161,7 @@ $$;
 ";
 
 #[test]
-fn a_violated_constraint_is_named_and_leaves_nothing_of_its_transaction() {
+fn a_violated_constraint_is_named_and_its_transaction_has_no_effect() {
     let planned = planned_from(TRANSFERS, 2);
     let cluster = start(&planned, ClusterOptions::default());
     let mut client = cluster.client();
@@ -201,7 +200,7 @@ fn a_violated_constraint_is_named_and_leaves_nothing_of_its_transaction() {
         );
         assert_eq!(left, first, "after {failed}");
     }
-    // What was refused stands in nobody's way.
+    // A refused transaction blocks no other.
     let (failed, last) = transfer(2, one, "food", 10);
     assert_eq!(failed, None);
     assert_eq!(last, ids::<2>([3_982, 2])[..]);
@@ -209,7 +208,7 @@ fn a_violated_constraint_is_named_and_leaves_nothing_of_its_transaction() {
 }
 
 #[test]
-fn three_nodes_answer_and_stop_gives_back_what_they_hold() {
+fn three_nodes_answer_and_stop_returns_their_stores() {
     let planned = planned(3);
     let cluster = start(&planned, ClusterOptions::default());
     assert_eq!(cluster.nodes(), 3);
@@ -239,7 +238,7 @@ fn three_nodes_answer_and_stop_gives_back_what_they_hold() {
     assert_eq!(totals.iter().sum::<i64>(), counted);
 }
 
-/// A call at the wrong node travels there and back; one over two nodes is prepared before that.
+/// A call at another node than its rows' takes a round trip; one over two nodes is prepared, too.
 #[test]
 fn an_injected_delay_is_waited_for() {
     let delay = Duration::from_millis(20);
@@ -255,7 +254,7 @@ fn an_injected_delay_is_waited_for() {
         let begin = Instant::now();
         let outcome = client
             .call(node, procedure, arguments)
-            .expect("nobody panics");
+            .expect("no thread panics");
         assert!(outcome.result.is_ok());
         begin.elapsed()
     };
@@ -268,7 +267,7 @@ fn an_injected_delay_is_waited_for() {
 }
 
 #[test]
-fn a_client_has_so_many_calls_under_way_and_no_more() {
+fn a_client_has_a_limit_of_calls_in_flight() {
     let options = ClusterOptions {
         calls_max: 8,
         ..ClusterOptions::default()
@@ -287,7 +286,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
     assert!(full.to_string().contains("8 calls under way"), "{full}");
     assert_eq!(client.in_flight(), 8, "a refused call is none");
     assert_eq!(drain(&mut client).len(), 8);
-    // However much there is to do, no more is ever queued at the nodes.
+    // The number of calls queued at the nodes stays below the limit.
     let (mut done, mut taken, mut next) = (0, Vec::new(), 0);
     while done < 1_000 {
         while next < 1_000 && submit(&mut client, next).is_ok() {
@@ -313,7 +312,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
     assert_eq!(totals.sum::<i64>(), 1_008);
 }
 
-/// What a node does between its steps is its transport, also after it has slept.
+/// The activity of a node between its steps is transport, also after it has slept.
 #[test]
 fn a_node_that_was_woken_is_not_idle() {
     let options = ClusterOptions {
@@ -327,7 +326,7 @@ fn a_node_that_was_woken_is_not_idle() {
         let profiler = profiler.expect("threads can be had");
         std::thread::sleep(Duration::from_millis(1));
         let seen: BTreeSet<Activity> = profiler.stop().samples.into_keys().collect();
-        // A slow machine may come too late for a look: then again.
+        // On a slow machine a sample may come too late; repeat then.
         if !seen.is_empty() {
             return seen;
         }
@@ -342,7 +341,7 @@ fn a_node_that_was_woken_is_not_idle() {
                 at_the_node.wait();
             })
         });
-        // It is held between two steps.
+        // The node is held between two steps.
         gate.wait();
         let seen = look();
         gate.wait();
@@ -352,7 +351,7 @@ fn a_node_that_was_woken_is_not_idle() {
 }
 
 #[test]
-fn a_node_that_panics_is_reported_to_everybody() {
+fn a_node_that_panics_is_reported_to_all_clients() {
     let planned = planned(3);
     let cluster = start(&planned, ClusterOptions::default());
     let mut client = cluster.client();
@@ -363,7 +362,7 @@ fn a_node_that_panics_is_reported_to_everybody() {
         Err(ClusterError::Failed(reason)) => says_so(&reason),
         other => panic!("{:?}", other.map_err(|error| error.to_string())),
     }
-    // What needs the lost node gets no outcome, and its client is told why.
+    // A call that needs the failed node gets no outcome, and its client gets the reason.
     match client.call(NodeId(0), COUNT, ids([far])) {
         Err(SubmitError::ClusterFailed(reason)) => says_so(&reason),
         other => panic!("{other:?}"),

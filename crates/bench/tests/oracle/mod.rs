@@ -1,7 +1,7 @@
-//! Two databases, the same questions: PostgreSQL, and one node of ours.
+//! Two databases with the same statements: PostgreSQL, and one node of ours.
 //!
-//! Answers are compared as text, the form in which a person meets them. Ours run through
-//! [`Node::step`], one call after the other: one partition, one node, no thread, no clock.
+//! Answers are compared as text, as a person reads them. Our node runs one call after the other through
+//! [`Node::step`]: one partition, no thread, no clock.
 
 // Each test uses its part of it.
 #![allow(dead_code)]
@@ -24,29 +24,29 @@ use postgres::{Client, SimpleQueryMessage};
 /// A row as text; NULL is `None`.
 pub(crate) type TextRow = Vec<Option<String>>;
 
-/// What a database says to a statement.
+/// The answer of a database to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was carried out.
+    /// It succeeded.
     Done {
         /// The rows of a result; none where there is no result.
         rows: Vec<TextRow>,
-        /// Rows returned or changed, where it is said.
+        /// The number of rows returned or changed, if reported.
         count: Option<u64>,
     },
-    /// It was refused, and left no trace.
+    /// It failed, without effect.
     Failed {
         /// The SQLSTATE.
         code: String,
         /// The message.
         message: String,
-        /// How PostgreSQL is made to forget the constraint that was violated: ways to try.
+        /// Statements to try that drop the violated constraint in PostgreSQL.
         relief: Vec<String>,
     },
 }
 
 impl Answer {
-    /// The SQLSTATE; `None` if it was carried out.
+    /// The SQLSTATE; `None` if it succeeded.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Answer::Done { .. } => None,
@@ -61,7 +61,7 @@ impl Answer {
         self.code().is_some_and(|code| code.starts_with("23"))
     }
 
-    /// Whether both failed alike: with one SQLSTATE, and for violations at one constraint.
+    /// Whether both failed with the same SQLSTATE and, for violations, at the same constraint.
     pub(crate) fn is_same_failure(&self, other: &Answer) -> bool {
         match (self, other) {
             (
@@ -88,7 +88,7 @@ fn violated(message: &str) -> &str {
     named.map_or(message, |(name, _)| name)
 }
 
-/// What makes PostgreSQL forget the constraint that was violated: ways to try.
+/// Statements to try that drop the violated constraint in PostgreSQL.
 fn relief(error: &postgres::error::DbError) -> Vec<String> {
     let Some(table) = error.table() else {
         return Vec::new();
@@ -139,7 +139,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A row for people.
+/// A row in a message.
 pub(crate) fn show(row: &TextRow) -> String {
     let cells: Vec<&str> = row
         .iter()
@@ -159,7 +159,7 @@ impl Postgres {
     /// Starts it.
     ///
     /// # Panics
-    /// When it is not installed, with the line to type.
+    /// When PostgreSQL is not installed; the message has the command to type.
     pub(crate) fn start() -> Postgres {
         let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
         let client = server.connect().unwrap_or_else(|error| panic!("{error}"));
@@ -201,9 +201,9 @@ impl Postgres {
         }
     }
 
-    /// Of a statement that violates a constraint: whether it violates the one that `claim` names
-    /// as well. The others are dropped one by one as they show, or the rows that hold their keys
-    /// are taken away, in a transaction that is rolled back.
+    /// Whether a statement that violates a constraint violates that of `claim` as well. Other constraints are
+    /// dropped one by one as they are reported, or the rows with their keys are deleted, in a transaction that is
+    /// rolled back.
     pub(crate) fn also_violates(&mut self, statement: &str, claim: &Answer) -> bool {
         (0..2).any(|way| {
             let mut answer = self.ask(statement);
@@ -250,7 +250,10 @@ pub(crate) fn run<P: Protocol>(node: &mut Node<P>, now: &mut Ticks, call: Call) 
     let mut out = NodeOutbox::default();
     node.step(*now, NodeInput::Call(call), &mut out);
     loop {
-        assert!(out.messages.is_empty(), "one node has nobody to talk to");
+        assert!(
+            out.messages.is_empty(),
+            "a cluster of one node sends no message"
+        );
         if let Some(outcome) = out.outcomes.pop() {
             return outcome;
         }
@@ -260,7 +263,7 @@ pub(crate) fn run<P: Protocol>(node: &mut Node<P>, now: &mut Ticks, call: Call) 
     }
 }
 
-/// A call of the procedure at this place.
+/// A call of the procedure with this index.
 pub(crate) fn call(procedure: usize, arguments: &[Value]) -> Call {
     Call {
         id: CallId(1),
@@ -270,7 +273,7 @@ pub(crate) fn call(procedure: usize, arguments: &[Value]) -> Call {
     }
 }
 
-/// What a call came to, in the form of PostgreSQL's answer.
+/// The outcome of a call, in the form of PostgreSQL's answer.
 pub(crate) fn answer(outcome: &Outcome) -> Answer {
     match &outcome.result {
         Ok(result) => Answer::Done {
@@ -285,7 +288,7 @@ pub(crate) fn answer(outcome: &Outcome) -> Answer {
                 relief: Vec::new(),
             }
         }
-        Err(error) => panic!("nobody disturbs a call that is alone: {error}"),
+        Err(error) => panic!("a call that runs alone cannot conflict: {error}"),
     }
 }
 
@@ -329,7 +332,7 @@ pub(crate) fn contents(store: &Store, table: TableId) -> Vec<TextRow> {
     rows
 }
 
-/// The first rows that one table has and the other has not; `None` when they are the same.
+/// The first rows that only one of the tables has; `None` if they are equal.
 pub(crate) fn difference(ours: &[TextRow], theirs: &[TextRow]) -> Option<String> {
     if ours == theirs {
         return None;

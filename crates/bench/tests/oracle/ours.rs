@@ -1,4 +1,4 @@
-//! Our half: one node with all tables.
+//! Our database: one node with all tables.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Empty tables, and the procedures, of these files.
+    /// A node with the empty tables and the procedures of these files.
     pub(crate) fn new(files: Vec<SourceFile>) -> Result<Ours, ApplicationError> {
         let compiled = application::compile(files)?;
         let mut plan = application::analyze(&compiled, Guarantee::Invariants);
-        // Statements write all tables, whatever the transaction types write.
+        // Statements write all tables, also those that no transaction type writes.
         plan.placements.fill(Placement::Whole);
         let planned = PlannedApplication::new(compiled, plan, 1);
         let store = Store::new(planned.schema(), StoreSettings::default());
@@ -42,7 +42,7 @@ impl Ours {
     /// Calls a procedure.
     ///
     /// # Panics
-    /// When there is none of this name.
+    /// When there is no procedure of this name.
     pub(crate) fn call(&mut self, name: &str, arguments: &[Value]) -> Answer {
         let procedures = &self.planned.application.procedures;
         let place = procedures.iter().position(|p| p.name() == name);
@@ -83,7 +83,7 @@ impl Ours {
         contents(self.node.protocol().store(), table.id)
     }
 
-    /// Begins again with PostgreSQL's rows, so that one difference does not bring about others.
+    /// Begins again with PostgreSQL's rows, so that one difference causes no others.
     pub(crate) fn load(&mut self, theirs: &mut Postgres) {
         let planned = &self.planned;
         let mut loader = Loader::new(

@@ -19,7 +19,7 @@ impl Generator {
     fn rows(&mut self, table: &TableInfo, count: u32) -> (String, String) {
         let mut places: Vec<usize> = (0..table.columns.len()).collect();
         if self.one_in(3) {
-            // What has no default is rarely left out.
+            // Columns without a default are rarely omitted.
             let dropped = self.rng.usize(0..places.len());
             let column = &table.columns[dropped];
             if column.nullable || ["is_open", "credit", "fee"].contains(&column.name) {
@@ -103,8 +103,8 @@ impl Generator {
 
     /// `INSERT … ON CONFLICT`.
     fn upsert(&mut self, table: &TableInfo) -> String {
-        // Two rows that collide with each other fail for that, or for a parent that is missing,
-        // whichever is seen first: so they are drawn where there are no parents.
+        // Two rows with the same key fail for that, or for a missing parent, whichever is checked first. So they
+        // are drawn for tables without parents.
         let count = match table.name {
             "place" => self.rng.u32(1..=2),
             _ => 1,
@@ -198,7 +198,7 @@ impl Generator {
             return self.update_from();
         }
         if self.one_in(8) && !table.key.is_empty() {
-            // A key, of one row alone: what several rows do to each other depends on their order.
+            // A key of one row only: the effects of several rows on each other depend on their order.
             let column = table.key[table.key.len() - 1];
             let place = table
                 .columns
@@ -238,7 +238,7 @@ impl Generator {
         )
     }
 
-    /// The whole key held against constants; any row, where there is no key.
+    /// The whole key compared with constants; any row, if there is no key.
     fn one_row(&mut self, table: &TableInfo) -> String {
         if table.key.is_empty() {
             return format!("level = {}", self.literal(Ty::Small));
@@ -257,7 +257,7 @@ impl Generator {
         parts.join(" AND ")
     }
 
-    /// An UPDATE that takes values from one row of another table each.
+    /// An UPDATE that takes values from another table, one row of it for each row.
     fn update_from(&mut self) -> String {
         match self.rng.u32(0..3) {
             0 => {
@@ -311,7 +311,7 @@ impl Generator {
         format!("DELETE FROM {} WHERE {condition}{returning}", table.name)
     }
 
-    /// A statement that fails, or nearly: each has one reason to.
+    /// A statement that fails or nearly fails, for one reason.
     pub(super) fn risk(&mut self) -> String {
         let id = self.rng.u32(1..=50);
         let by_key = |expression: &str| format!("SELECT {expression} FROM person WHERE id = {id}");
@@ -420,7 +420,7 @@ impl Generator {
     }
 }
 
-/// Places of the columns that an UPDATE of several rows may set.
+/// Indexes of the columns that an UPDATE of several rows may set.
 fn settable(table: &TableInfo) -> Vec<usize> {
     let places = table.columns.iter().enumerate();
     places
@@ -429,7 +429,7 @@ fn settable(table: &TableInfo) -> Vec<usize> {
         .collect()
 }
 
-/// A query with its rows in one order.
+/// A query whose order of rows is determined.
 fn ordered(query: String) -> String {
     format!("{query} ORDER BY 1, 2")
 }

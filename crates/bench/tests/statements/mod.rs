@@ -1,8 +1,8 @@
 //! Random statements from a seed, nearly all of them valid.
 //!
-//! Each is drawn so that the dialect alone decides what it does: where PostgreSQL leaves something
-//! open (the order of rows, which of several equal values is shown, which of several errors comes
-//! first), it is not drawn, or [`Drawn`] says how the answers are to be compared.
+//! The dialect determines the answer of each statement. Statements whose answer PostgreSQL leaves open (the order
+//! of rows, which of several equal values is returned, which of several errors comes first) are not drawn, or
+//! [`Drawn`] says how to compare the answers.
 
 // Each test uses its part of it.
 #![allow(dead_code)]
@@ -17,14 +17,14 @@ use fastrand::Rng;
 
 pub(crate) use schema::{SCHEMA, TABLES};
 
-/// One statement, and how its answers are to be compared.
+/// One statement, and how to compare its answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     /// The statement, without a semicolon.
     pub(crate) text: String,
-    /// Its rows come in one order alone.
+    /// Whether the order of its rows is determined.
     pub(crate) ordered: bool,
-    /// Which of several equal values is shown is left open: `1.5` and `1.50` count as one.
+    /// Whether any of several equal values may be returned: `1.5` and `1.50` count as equal.
     pub(crate) scale_open: bool,
 }
 

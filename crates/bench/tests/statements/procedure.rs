@@ -1,8 +1,7 @@
 //! PL/pgSQL functions and procedures, drawn statement by statement.
 //!
-//! Variables stand in the scope of expressions beside columns; so does FOUND. Rows are looped over in
-//! an order that is theirs alone, and every loop ends. A variable that is numeric has a scale, so that
-//! it is settled which of several equal values is in it.
+//! Variables and FOUND are in the scope of expressions, beside columns. Loops over rows have a determined order,
+//! and every loop ends. A numeric variable has a scale, so that its value is determined among equal ones.
 
 use anabranch_sql::expression::text::{format_text, parse_text};
 use anabranch_types::{DataType, Value};
@@ -11,14 +10,14 @@ use super::Generator;
 use super::expression::{Column, Scope};
 use super::schema::{Domain, TABLES, TableInfo, Ty};
 
-/// A function or procedure, and what it is called with.
+/// A function or procedure, and its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct DrawnProcedure {
     /// Its name.
     pub(crate) name: String,
     /// `CREATE …`, without a semicolon.
     pub(crate) text: String,
-    /// Whether it is called by CALL.
+    /// Whether CALL runs it.
     is_procedure: bool,
     parameters: Vec<Ty>,
 }
@@ -32,7 +31,7 @@ pub(crate) struct Arguments {
     pub(crate) text: String,
 }
 
-/// What a body has to do with its results.
+/// How a body returns its results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Results {
     /// RETURN with a value of this type.
@@ -67,7 +66,7 @@ const DECLARED: [(Ty, &str); 12] = [
 const PASSED: [Ty; 6] = [Ty::Int, Ty::Int, Ty::Big, Ty::Text, Ty::Bool, Ty::Date];
 
 impl DrawnProcedure {
-    /// A function that was written elsewhere, and takes an array of integers alone.
+    /// A hand-written function, which takes only an array of integers.
     pub(crate) fn named(name: &str) -> DrawnProcedure {
         DrawnProcedure {
             name: name.to_owned(),
@@ -214,7 +213,7 @@ struct Author<'g> {
     indent: usize,
     names: u32,
     loops: u32,
-    /// Statements that may still be written.
+    /// The number of statements left to draw.
     left: u32,
 }
 
@@ -293,7 +292,7 @@ impl<'g> Author<'g> {
             let name = self.name("v");
             let value = match self.g.one_in(3) {
                 true => String::new(),
-                // A value that fits: what does not is for assignments.
+                // A value that fits; assignments have those that do not.
                 false => format!(" := {}", self.g.literal(ty)),
             };
             let value = match ty {
@@ -373,7 +372,7 @@ impl<'g> Author<'g> {
         self.line(format!("{target} {sign} {value};"));
     }
 
-    /// A type of values that a variable takes, which are brought to its own type.
+    /// A type whose values a variable accepts and converts to its own type.
     fn brought_to(&mut self, ty: Ty) -> Ty {
         match ty {
             Ty::Int | Ty::Small | Ty::Numeric => {
@@ -444,7 +443,7 @@ impl<'g> Author<'g> {
         self.line("END LOOP;");
     }
 
-    /// Columns of a table, rows of it in one order, at most so many.
+    /// A query of columns of a table, with a determined order and a limit.
     fn rows(&mut self, columns: &[Ty], most: u32) -> String {
         let tables: Vec<&TableInfo> = TABLES.iter().filter(|t| !t.key.is_empty()).collect();
         let table = tables[self.g.rng.usize(0..tables.len())];
@@ -492,7 +491,7 @@ impl<'g> Author<'g> {
     fn query_loop(&mut self, depth: u32) {
         let known = self.scope.columns.len();
         if self.g.one_in(3) {
-            // Into variables: none is left as it was, even where there is no row.
+            // Into variables: every variable is assigned, even if there is no row.
             let Some((target, ty)) = self.target(|_| true) else {
                 return self.line("NULL;");
             };
@@ -511,7 +510,7 @@ impl<'g> Author<'g> {
         }
         self.looped(depth);
         if self.indent > 1 || !self.g.one_in(4) {
-            // Otherwise its last row stays in sight after the loop.
+            // Otherwise its last row is visible after the loop.
             self.scope.columns.truncate(known);
         }
         self.line("END LOOP;");
@@ -553,7 +552,7 @@ impl<'g> Author<'g> {
     fn select_into(&mut self) {
         let strict = if self.g.one_in(5) { "STRICT " } else { "" };
         let most = match self.g.one_in(2) {
-            // Which row it takes is settled, and whether there is another.
+            // The row is determined, and so is whether there is another.
             true => 0,
             false => 1,
         };

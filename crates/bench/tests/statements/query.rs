@@ -1,19 +1,19 @@
-//! Queries: their parts are drawn one by one, and put together at the end.
+//! Queries, drawn part by part and assembled at the end.
 
 use super::Generator;
 use super::expression::{Column, Scope};
 use super::schema::{Domain, TABLES, TableInfo, Ty, VIEWS};
 
-/// Where rows come from, and what may be said about them.
+/// A source of rows: its FROM item and the columns in scope.
 struct Source {
     from: String,
     scope: Scope,
-    /// Conditions that belong to it.
+    /// Its join conditions.
     conditions: Vec<String>,
 }
 
 impl Generator {
-    /// A query, and whether its rows come in one order alone.
+    /// A query, and whether the order of its rows is determined.
     pub(super) fn query(&mut self) -> (String, bool) {
         match self.rng.u32(0..20) {
             0 => {
@@ -52,7 +52,7 @@ impl Generator {
         }
     }
 
-    /// A query without grouping, perhaps ordered and cut.
+    /// A query without grouping, perhaps with ORDER BY and LIMIT.
     fn listed(&mut self) -> (String, bool) {
         let source = self.source();
         let mut items = Vec::new();
@@ -88,7 +88,7 @@ impl Generator {
         (text, ordered)
     }
 
-    /// An order by every column, so that there is one alone.
+    /// ORDER BY every column, so that the order is determined.
     fn order(&mut self, columns: usize) -> String {
         let mut places: Vec<usize> = (1..=columns).collect();
         self.rng.shuffle(&mut places);
@@ -112,7 +112,7 @@ impl Generator {
         for _ in 0..self.rng.usize(0..=2) {
             let place = self.rng.usize(0..source.scope.columns.len());
             let column = source.scope.columns[place].clone();
-            // A constant among the keys would be taken for a place in the list.
+            // A constant among the keys would count as a position in the select list.
             keys.push(match column.ty {
                 Ty::Int if self.one_in(2) => format!("({} % 3)", column.name),
                 Ty::Date if self.one_in(2) => format!("extract(year FROM {})", column.name),
@@ -249,7 +249,7 @@ impl Generator {
         )
     }
 
-    /// What ties a subquery to the query around it, or to a constant.
+    /// A condition that correlates a subquery with the query around it, or compares with a constant.
     fn link(&mut self, inner: &Scope, outer: &Scope) -> String {
         let keys = |scope: &Scope, domain: Domain| -> Vec<Column> {
             scope
@@ -462,7 +462,7 @@ impl Generator {
             false => String::new(),
         };
         let mut from = match self.one_in(6) {
-            // The old way to write it.
+            // The implicit join.
             true => {
                 return Source {
                     from: format!("{one} {a}, {two} {b}"),

@@ -1,9 +1,9 @@
-//! What the generator knows of the schema.
+//! The schema as the generator of statements needs it.
 
 /// The tables and views.
 pub(crate) const SCHEMA: &str = include_str!("schema.sql");
 
-/// The type of an expression, as far as it decides what can be done with it.
+/// The type of an expression, as far as operations depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ty {
     Small,
@@ -24,7 +24,7 @@ pub(super) enum Ty {
 }
 
 impl Ty {
-    /// Types that expressions are drawn of, the frequent ones more than once.
+    /// Types of drawn expressions; frequent ones are listed more than once.
     pub(super) const DRAWN: [&'static Ty; 13] = [
         &Ty::Int,
         &Ty::Int,
@@ -41,7 +41,7 @@ impl Ty {
         &Ty::Timestamp,
     ];
 
-    /// How it is written in a cast.
+    /// Its name in a cast.
     pub(super) fn name(self) -> &'static str {
         match self {
             Ty::Small => "smallint",
@@ -60,7 +60,7 @@ impl Ty {
         }
     }
 
-    /// Whether a column of type `other` may stand where this type is wanted.
+    /// Whether a column of type `other` may be used where this type is required.
     pub(super) fn takes(self, other: Ty) -> bool {
         self == other
             || matches!(
@@ -72,7 +72,7 @@ impl Ty {
     }
 }
 
-/// What the values of a column are drawn from.
+/// The domain from which the values of a column are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Domain {
     /// Keys of `place`.
@@ -81,7 +81,7 @@ pub(super) enum Domain {
     Person,
     /// The second part of `visit`'s key.
     Number,
-    /// Whatever the type has.
+    /// Any value of the type.
     Any,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct TableInfo {
     /// Its name.
     pub(crate) name: &'static str,
     pub(super) columns: &'static [ColumnInfo],
-    /// Columns that no two rows agree on.
+    /// Columns of a unique key.
     pub(super) key: &'static [&'static str],
 }
 
