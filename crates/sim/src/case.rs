@@ -57,13 +57,13 @@ impl Case {
         clients: u32,
         transactions: u64,
         network: Network,
-        level: FaultProfile,
+        profile: FaultProfile,
     ) -> Case {
         // About as long as the calls take: each needs a few message latencies.
         let latency = network.longest(nodes).0;
         let calls = transactions / u64::from(clients.max(1)) + 1;
         let horizon = Ticks(calls.saturating_mul(latency * 4));
-        let plan = match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
+        let plan = match FaultPlan::draw(profile, seed, nodes, clients.max(1), horizon) {
             plan if protocol.is_durable() => plan,
             plan => plan.without_crashes(),
         };

@@ -145,7 +145,7 @@ fn check_stores(
     );
     let (differ, copied) = copies_that_differ(planned, stores);
     found.extend(differ);
-    checked.add("replicated tables that agree on all nodes", copied);
+    checked.add("copied tables that agree on all nodes", copied);
     found
 }
 

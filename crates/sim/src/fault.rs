@@ -495,14 +495,14 @@ impl std::error::Error for FaultError {}
 impl FaultPlan {
     /// Draws a plan for a cluster of `nodes` and `clients`. Its faults begin within `horizon`.
     pub fn draw(
-        level: FaultProfile,
+        profile: FaultProfile,
         seed: u64,
         nodes: u16,
         clients: u32,
         horizon: Ticks,
     ) -> FaultPlan {
         let mut random = SplitMix64::stream(seed, "faults", 0);
-        let count = match level {
+        let count = match profile {
             FaultProfile::None => 0,
             FaultProfile::Mild => random.between(1, 3),
             FaultProfile::Storm | FaultProfile::LongOutage | FaultProfile::PermanentLoss => {
@@ -511,7 +511,7 @@ impl FaultPlan {
         };
         let horizon_us = horizon.as_micros().max(10);
         // A fault lasts at most this fraction of the horizon.
-        let share = match level {
+        let share = match profile {
             FaultProfile::Storm | FaultProfile::LongOutage | FaultProfile::PermanentLoss => 3,
             _ => 8,
         };
@@ -523,7 +523,7 @@ impl FaultPlan {
         let mut plan = FaultPlan {
             faults: faults.collect(),
         };
-        if level == FaultProfile::LongOutage {
+        if profile == FaultProfile::LongOutage {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
                 for_us: horizon_us.saturating_mul(LONG_OUTAGE_FACTOR),
@@ -533,7 +533,7 @@ impl FaultPlan {
                 },
             });
         }
-        if level == FaultProfile::PermanentLoss {
+        if profile == FaultProfile::PermanentLoss {
             plan.faults.push(Fault {
                 at_us: random.below(horizon_us),
                 for_us: 0,

@@ -17,12 +17,12 @@ const NODES: u16 = 4;
 /// learns of it.
 const FAR: &str = "sites a b c d\na 0.5 1 1 60\nb 1 0.5 1 60\nc 1 1 0.5 60\nd 60 60 60 0.5\n";
 
-fn case(protocol: ProtocolName, level: FaultProfile, seed: u64, transactions: u64) -> Case {
+fn case(protocol: ProtocolName, profile: FaultProfile, seed: u64, transactions: u64) -> Case {
     let network = match seed % 2 {
         0 => Network::matrix("three near, one far", FAR).unwrap(),
         _ => Network::lan(),
     };
-    Case::new(protocol, seed, NODES, 12, transactions, network, level)
+    Case::new(protocol, seed, NODES, 12, transactions, network, profile)
 }
 
 /// Whether a run's history violates causal consistency.
@@ -38,17 +38,17 @@ fn violates_causality(run: &Run) -> bool {
 fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64) -> u32 {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut found_out = 0;
-    for level in FaultProfile::ONE_REPLICA {
+    for profile in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             for (clients_switch_nodes, one_phase) in [(false, false), (true, false), (true, true)] {
-                let mut case = case(protocol, level, seed, transactions);
+                let mut case = case(protocol, profile, seed, transactions);
                 (case.clients_switch_nodes, case.extensions.one_phase) =
                     (clients_switch_nodes, one_phase);
                 case.extensions.causal = true;
                 let what = format!(
                     "{workload} {} {} {seed}, clients_switch_nodes {clients_switch_nodes}, one phase {one_phase}",
                     protocol.name(),
-                    level.name()
+                    profile.name()
                 );
                 let first = case.run(&prepared).unwrap();
                 assert_eq!(first.verdict, Verdict::Fine, "{what}");

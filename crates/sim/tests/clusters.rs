@@ -17,13 +17,21 @@ const TRANSACTIONS: u64 = 120;
 /// A case with Prepare-F over so many clusters of two nodes.
 fn prepare_f(
     protocol: ProtocolName,
-    level: FaultProfile,
+    profile: FaultProfile,
     seed: u64,
     clusters: u16,
     failures: u16,
 ) -> Case {
     let (network, nodes) = (Network::lan(), NODES * clusters);
-    let mut case = Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level);
+    let mut case = Case::new(
+        protocol,
+        seed,
+        nodes,
+        CLIENTS,
+        TRANSACTIONS,
+        network,
+        profile,
+    );
     case.clusters = clusters;
     case.extensions.prepare_f = Some(failures);
     case
@@ -38,8 +46,8 @@ fn violates(run: &Run, model: Model) -> bool {
 }
 
 /// A case with so many sticky clusters of two nodes.
-fn sticky(protocol: ProtocolName, level: FaultProfile, seed: u64, clusters: u16) -> Case {
-    let mut case = prepare_f(protocol, level, seed, clusters, 0);
+fn sticky(protocol: ProtocolName, profile: FaultProfile, seed: u64, clusters: u16) -> Case {
+    let mut case = prepare_f(protocol, profile, seed, clusters, 0);
     case.extensions.prepare_f = None;
     case
 }
@@ -48,17 +56,17 @@ fn sticky(protocol: ProtocolName, level: FaultProfile, seed: u64, clusters: u16)
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64, is_sticky: bool) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for level in FaultProfile::ONE_REPLICA {
+    for profile in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             let clusters = 2 + (seed % 2) as u16;
             let failures = (seed / 2 % u64::from(clusters)) as u16;
-            let mut case = prepare_f(protocol, level, seed, clusters, failures);
+            let mut case = prepare_f(protocol, profile, seed, clusters, failures);
             if is_sticky {
-                case = sticky(protocol, level, seed, clusters);
+                case = sticky(protocol, profile, seed, clusters);
             }
             case.clients_switch_nodes = seed % 3 == 0;
             let first = case.run(&prepared).unwrap();
-            let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+            let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let compared = "partitions with the same rows in other clusters";
             assert!(first.checked.iter().any(|(name, _)| name == compared));
@@ -248,17 +256,17 @@ fn during(run: &Run) -> (u64, u64) {
 #[test]
 fn clients_do_not_read_their_writes_under_prepare_f() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let missed = |failures, level| {
+    let missed = |failures, profile| {
         let runs = (0..12).filter(|seed| {
-            let case = prepare_f(ProtocolName::RampFast, level, *seed, 2, failures);
+            let case = prepare_f(ProtocolName::RampFast, profile, *seed, 2, failures);
             let run = case.run_recorded(&prepared, None).unwrap();
             assert_eq!(run.report.verdict, Verdict::Fine, "{failures} {seed}");
             violates(&run, Model::ReadYourWrites)
         });
         runs.count()
     };
-    for level in [FaultProfile::None, FaultProfile::Storm] {
-        assert!(missed(0, level) > 0, "{}", level.name());
+    for profile in [FaultProfile::None, FaultProfile::Storm] {
+        assert!(missed(0, profile) > 0, "{}", profile.name());
     }
 }
 

@@ -7,8 +7,8 @@ use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Report,
 const NODES: u16 = 3;
 
 fn case(protocol: ProtocolName, seed: u64) -> Case {
-    let (network, level) = (Network::lan(), FaultProfile::None);
-    Case::new(protocol, seed, NODES, 6, 120, network, level)
+    let (network, profile) = (Network::lan(), FaultProfile::None);
+    Case::new(protocol, seed, NODES, 6, 120, network, profile)
 }
 
 /// Without faults every attempt is answered, so the history and the report agree.

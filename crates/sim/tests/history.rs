@@ -7,8 +7,8 @@ use anabranch_sim::{Case, FaultProfile, Network, Prepared, ProtocolName, Verdict
 const NODES: u16 = 3;
 const WORKLOADS: [&str; 5] = ["register", "counter", "bank", "smallbank", "payroll"];
 
-fn run(prepared: &Prepared, protocol: ProtocolName, level: FaultProfile, seed: u64) -> Run {
-    let case = Case::new(protocol, seed, NODES, 6, 120, Network::lan(), level);
+fn run(prepared: &Prepared, protocol: ProtocolName, profile: FaultProfile, seed: u64) -> Run {
+    let case = Case::new(protocol, seed, NODES, 6, 120, Network::lan(), profile);
     case.run_recorded(prepared, None)
         .expect("the case can be run")
 }
@@ -184,9 +184,9 @@ fn each_baseline_has_the_guarantees_and_anomalies_of_its_page() {
 #[test]
 fn readers_of_what_is_written_together_are_serializable_under_ramp() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let runs = |protocol, level, model| {
+    let runs = |protocol, profile, model| {
         let violates = |seed: &u64| {
-            let run = run(&prepared, protocol, level, *seed);
+            let run = run(&prepared, protocol, profile, *seed);
             let history = run.history.as_ref().expect("it was recorded");
             let history = history.history().expect("it fits together");
             let subset = Rsiw::of(&history);
@@ -235,8 +235,16 @@ fn e_pci_passes_storms() {
 fn e_pci_refuses_a_plan_with_guards() {
     for workload in ["counter", "bank", "smallbank", "payroll", "tpcc"] {
         let prepared = Prepared::new(workload, NODES).unwrap();
-        let level = FaultProfile::None;
-        let case = Case::new(ProtocolName::EPci, 1, NODES, 6, 120, Network::lan(), level);
+        let profile = FaultProfile::None;
+        let case = Case::new(
+            ProtocolName::EPci,
+            1,
+            NODES,
+            6,
+            120,
+            Network::lan(),
+            profile,
+        );
         let refused = case.run(&prepared).expect_err(workload).to_string();
         assert!(refused.contains("e-pci supports no guards"), "{refused}");
         assert!(refused.contains("another protocol"), "{refused}");

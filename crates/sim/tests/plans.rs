@@ -83,8 +83,8 @@ fn drawn_plans_are_valid() {
     for nodes in [1, 2, 3, 8] {
         for seed in 0..300 {
             let horizon = Ticks::from_millis(20);
-            for level in FaultProfile::ALL {
-                let plan = FaultPlan::draw(level, seed, nodes, 6, horizon).stretched(6);
+            for profile in FaultProfile::ALL {
+                let plan = FaultPlan::draw(profile, seed, nodes, 6, horizon).stretched(6);
                 let read = FaultPlan::from_lines(&plan.to_lines()).unwrap();
                 assert_eq!(read, plan);
                 plan.check(nodes, 6).unwrap();

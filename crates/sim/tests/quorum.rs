@@ -20,9 +20,17 @@ const OTHER_COPY: &str = "a read used another copy than the nearest";
 const VISIBLE_EARLY: &str = "a client was answered before every copy had installed its commit";
 
 /// A case with so many copies of two partitions.
-fn quorum(protocol: ProtocolName, level: FaultProfile, seed: u64, copies: u16) -> Case {
+fn quorum(protocol: ProtocolName, profile: FaultProfile, seed: u64, copies: u16) -> Case {
     let (network, nodes, clients) = (Network::lan(), NODES * copies, 6);
-    let mut case = Case::new(protocol, seed, nodes, clients, TRANSACTIONS, network, level);
+    let mut case = Case::new(
+        protocol,
+        seed,
+        nodes,
+        clients,
+        TRANSACTIONS,
+        network,
+        profile,
+    );
     case.clusters = copies;
     case.extensions.quorum = Some(5_000);
     case
@@ -32,13 +40,13 @@ fn quorum(protocol: ProtocolName, level: FaultProfile, seed: u64, copies: u16) -
 fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for level in FaultProfile::ONE_REPLICA {
+    for profile in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             let copies = [3, 2, 5][(seed % 3) as usize];
-            let mut case = quorum(protocol, level, seed, copies);
+            let mut case = quorum(protocol, profile, seed, copies);
             case.clients_switch_nodes = seed % 4 == 0;
             let first = case.run(&prepared).unwrap();
-            let what = format!("{} {workload} {} {seed}", protocol.name(), level.name());
+            let what = format!("{} {workload} {} {seed}", protocol.name(), profile.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let compared = "partitions with the same rows in other clusters";
             assert!(first.checked.iter().any(|(name, _)| name == compared));

@@ -11,25 +11,40 @@ use anabranch_sim::{
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 120;
 
-fn case(protocol: ProtocolName, level: FaultProfile, seed: u64, nodes: u16, replicas: u16) -> Case {
+fn case(
+    protocol: ProtocolName,
+    profile: FaultProfile,
+    seed: u64,
+    nodes: u16,
+    replicas: u16,
+) -> Case {
     let network = Network::lan();
-    Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level).replicated(replicas)
+    Case::new(
+        protocol,
+        seed,
+        nodes,
+        CLIENTS,
+        TRANSACTIONS,
+        network,
+        profile,
+    )
+    .replicated(replicas)
 }
 
 /// Runs seeds under a fault profile; returns the situations that they reached.
 fn sweep(
     workload: &str,
     protocol: ProtocolName,
-    level: FaultProfile,
+    profile: FaultProfile,
     seeds: u64,
 ) -> BTreeMap<&'static str, u64> {
     let nodes = 3;
     let prepared = Prepared::new(workload, nodes).unwrap();
     let mut sometimes = BTreeMap::new();
     for seed in 0..seeds {
-        let case = case(protocol, level, seed, nodes, 3);
+        let case = case(protocol, profile, seed, nodes, 3);
         let first = case.run(&prepared).unwrap();
-        let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+        let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
         assert_eq!(first.verdict, Verdict::Fine, "{what}");
         if seed % 4 == 0 {
             let second = case.run(&prepared).unwrap();
@@ -42,15 +57,15 @@ fn sweep(
     eprintln!(
         "{workload} {} {}: {sometimes:#?}",
         protocol.name(),
-        level.name()
+        profile.name()
     );
     sometimes
 }
 
 fn outlives(workload: &str, protocol: ProtocolName, seeds: u64) {
     let mut sometimes = BTreeMap::new();
-    for level in FaultProfile::ALL {
-        for (name, count) in sweep(workload, protocol, level, seeds) {
+    for profile in FaultProfile::ALL {
+        for (name, count) in sweep(workload, protocol, profile, seeds) {
             *sometimes.entry(name).or_insert(0) += count;
         }
     }
@@ -127,8 +142,8 @@ fn seed_62_greets_the_latest_incarnation() {
 #[test]
 fn seed_31838_sends_a_limited_number_of_packets() {
     let prepared = Prepared::new("register", 3).unwrap();
-    let (protocol, level) = (ProtocolName::RampFast, FaultProfile::Storm);
-    let case = Case::new(protocol, 31_838, 3, CLIENTS, 200, Network::lan(), level).replicated(3);
+    let (protocol, profile) = (ProtocolName::RampFast, FaultProfile::Storm);
+    let case = Case::new(protocol, 31_838, 3, CLIENTS, 200, Network::lan(), profile).replicated(3);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
@@ -223,8 +238,8 @@ fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
         (ProtocolName::Locking, false),
     ] {
         let network = Network::lan();
-        let (clients, level) = (200, FaultProfile::None);
-        let mut case = Case::new(protocol, 3, 5, clients, 2_000, network, level).replicated(3);
+        let (clients, profile) = (200, FaultProfile::None);
+        let mut case = Case::new(protocol, 3, 5, clients, 2_000, network, profile).replicated(3);
         case.plan = FaultPlan {
             faults: vec![away(0), away(1)],
         };

@@ -18,20 +18,28 @@ const RAMPS: [ProtocolName; 3] = [
     ProtocolName::RampHybrid,
 ];
 
-fn case(protocol: ProtocolName, level: FaultProfile, seed: u64) -> Case {
+fn case(protocol: ProtocolName, profile: FaultProfile, seed: u64) -> Case {
     let network = Network::lan();
-    Case::new(protocol, seed, NODES, CLIENTS, TRANSACTIONS, network, level)
+    Case::new(
+        protocol,
+        seed,
+        NODES,
+        CLIENTS,
+        TRANSACTIONS,
+        network,
+        profile,
+    )
 }
 
 /// Runs seeds under all fault profiles, each twice.
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
-    for level in FaultProfile::ONE_REPLICA {
+    for profile in FaultProfile::ONE_REPLICA {
         let mut sometimes = std::collections::BTreeMap::new();
         for seed in 0..seeds {
-            let case = case(protocol, level, seed);
+            let case = case(protocol, profile, seed);
             let first = case.run(&prepared).unwrap();
-            let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+            let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let second = case.run(&prepared).unwrap();
             assert_eq!(first, second, "{what}: two runs of one seed differ");
@@ -49,7 +57,7 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
         eprintln!(
             "{workload} {} {}: {sometimes:#?}",
             protocol.name(),
-            level.name()
+            profile.name()
         );
     }
 }
@@ -62,18 +70,19 @@ fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps()
         let prepared = Prepared::new("register", nodes).unwrap();
         for (protocol, history) in RAMPS.into_iter().flat_map(|p| [(p, false), (p, true)]) {
             let mut races = 0;
-            for (level, seed) in [
+            for (profile, seed) in [
                 (FaultProfile::None, 0),
                 (FaultProfile::None, 1),
                 (FaultProfile::Storm, 2),
                 (FaultProfile::Storm, 3),
             ] {
                 let network = Network::lan();
-                let mut case = Case::new(protocol, seed, nodes, clients, 1_000, network, level);
+                let mut case = Case::new(protocol, seed, nodes, clients, 1_000, network, profile);
                 case.watch.history = history;
                 let report = case.run(&prepared).unwrap();
-                let (protocol, level) = (protocol.name(), level.name());
-                let what = format!("{nodes} nodes, {protocol}, {level} {seed}, history {history}");
+                let (protocol, profile) = (protocol.name(), profile.name());
+                let what =
+                    format!("{nodes} nodes, {protocol}, {profile} {seed}, history {history}");
                 assert_eq!(report.verdict, Verdict::Fine, "{what}");
                 let repaired = "a second round of reads repaired a race";
                 races += report.statistics.sometimes.get(repaired).unwrap_or(&0);
@@ -131,8 +140,8 @@ fn some_seed_of_each_workload_that_may_fracture_has_a_race() {
 #[test]
 fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
     let prepared = Prepared::new("register", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultProfile::Storm);
-    let mut case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, level);
+    let (network, profile) = (Network::lan(), FaultProfile::Storm);
+    let mut case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, profile);
     case.termination = Termination::default(); // as when it was found
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
@@ -143,8 +152,8 @@ fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
 #[test]
 fn seed_3033_sends_nothing_to_an_incarnation_that_the_node_has_not_learned_of() {
     let prepared = Prepared::new("payroll", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultProfile::Storm);
-    let mut case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
+    let (network, profile) = (Network::lan(), FaultProfile::Storm);
+    let mut case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, profile);
     case.termination = Termination::default(); // as when it was found
     // Its plan had a slow link from a node to itself, which has no effect.
     let mut slow = (case.plan.faults.iter_mut()).filter(|fault| {
@@ -166,8 +175,8 @@ fn seed_3033_sends_nothing_to_an_incarnation_that_the_node_has_not_learned_of() 
 #[test]
 fn seed_15048_repeats_an_inquiry_to_a_former_incarnation() {
     let prepared = Prepared::new("register", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultProfile::Storm);
-    let case = Case::new(ProtocolName::Locking, 15048, 4, 6, 200, network, level);
+    let (network, profile) = (Network::lan(), FaultProfile::Storm);
+    let case = Case::new(ProtocolName::Locking, 15048, 4, 6, 200, network, profile);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
@@ -175,8 +184,8 @@ fn seed_15048_repeats_an_inquiry_to_a_former_incarnation() {
 #[test]
 fn seed_20604_repeats_an_inquiry_to_a_former_incarnation() {
     let prepared = Prepared::new("bank", 4).unwrap();
-    let (network, level) = (Network::lan(), FaultProfile::Storm);
-    let case = Case::new(ProtocolName::Locking, 20604, 4, 6, 200, network, level);
+    let (network, profile) = (Network::lan(), FaultProfile::Storm);
+    let case = Case::new(ProtocolName::Locking, 20604, 4, 6, 200, network, profile);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
@@ -281,12 +290,12 @@ fn commits_left_to_participants_are_found_out() {
         let mut found_out = 0;
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultProfile::ONE_REPLICA {
+            for profile in FaultProfile::ONE_REPLICA {
                 for seed in 0..5 {
-                    let mut case = case(protocol, level, seed);
+                    let mut case = case(protocol, profile, seed);
                     case.termination.lost_commits = 300_000;
                     let report = case.run(&prepared).unwrap();
-                    let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+                    let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
                     assert_eq!(report.verdict, Verdict::Fine, "{what}");
                     found_out += report.counters.terminations;
                 }
@@ -308,12 +317,12 @@ fn sessions_hold_for_clients_that_switch_nodes() {
     ] {
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultProfile::ONE_REPLICA {
+            for profile in FaultProfile::ONE_REPLICA {
                 for seed in 0..4 {
-                    let mut case = case(protocol, level, seed);
+                    let mut case = case(protocol, profile, seed);
                     case.clients_switch_nodes = true;
                     let report = case.run(&prepared).unwrap();
-                    let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+                    let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
                     assert_eq!(report.verdict, Verdict::Fine, "{what}");
                 }
             }
@@ -344,11 +353,11 @@ fn one_phase_clients_read_their_writes_at_the_same_node() {
         let (mut missed, mut overtaken) = (0, 0);
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultProfile::ONE_REPLICA {
+            for profile in FaultProfile::ONE_REPLICA {
                 for seed in 0..6 {
-                    let mut case = case(protocol, level, seed);
+                    let mut case = case(protocol, profile, seed);
                     case.extensions.one_phase = true;
-                    let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+                    let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
                     let stays = case.run(&prepared).unwrap();
                     assert_eq!(stays.verdict, Verdict::Fine, "{what}");
                     case.clients_switch_nodes = true;

@@ -218,11 +218,11 @@ fn commit(root: &Path) -> String {
 /// All combinations, storms first: they find most, so a round that is interrupted has run them in all modes.
 fn combinations() -> Vec<Combination> {
     let mut all = Vec::new();
-    for level in ["storm", "permanent_loss", "long_outage", "mild", "none"] {
-        for mode in MODES.iter().filter(|mode| mode.levels.contains(&level)) {
+    for profile in ["storm", "permanent_loss", "long_outage", "mild", "none"] {
+        for mode in MODES.iter().filter(|mode| mode.profiles.contains(&profile)) {
             for workload in mode.workloads {
                 for protocol in mode.protocols {
-                    all.push(Combination::new(workload, protocol, mode, level));
+                    all.push(Combination::new(workload, protocol, mode, profile));
                 }
             }
         }

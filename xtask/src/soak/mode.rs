@@ -9,7 +9,7 @@ pub(super) struct Mode {
     pub(super) arguments: &'static [&'static str],
     pub(super) workloads: &'static [&'static str],
     pub(super) protocols: &'static [&'static str],
-    pub(super) levels: &'static [&'static str],
+    pub(super) profiles: &'static [&'static str],
 }
 
 const RAMPS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid"];
@@ -21,7 +21,7 @@ const ASSIGNING: &[&str] = &["register", "ycsb"];
 /// Workloads with updates that commute: sticky clusters and Prepare-F support no others.
 const MERGING: &[&str] = &["register", "ycsb", "tally"];
 
-const LEVELS: &[&str] = &["none", "mild", "long_outage", "storm"];
+const PROFILES: &[&str] = &["none", "mild", "long_outage", "storm"];
 
 /// All modes.
 pub(super) const MODES: &[Mode] = &[
@@ -41,28 +41,28 @@ pub(super) const MODES: &[Mode] = &[
             "tpcc",
         ],
         protocols: PROTOCOLS,
-        levels: LEVELS,
+        profiles: PROFILES,
     },
     Mode {
         name: "switching",
         arguments: &["--clients-switch-nodes"],
         workloads: &["register", "counter", "bank"],
         protocols: PROTOCOLS,
-        levels: &["storm"],
+        profiles: &["storm"],
     },
     Mode {
         name: "one-phase",
         arguments: &["--one-phase", "--clients-switch-nodes"],
         workloads: &["register", "counter", "bank", "tpcc"],
         protocols: RAMPS,
-        levels: &["storm", "long_outage"],
+        profiles: &["storm", "long_outage"],
     },
     Mode {
         name: "causal",
         arguments: &["--causal", "--clients-switch-nodes"],
         workloads: &["register", "ycsb", "counter", "bank"],
         protocols: RAMPS,
-        levels: &["storm", "long_outage"],
+        profiles: &["storm", "long_outage"],
     },
     // Clients that carry their causal context to other nodes.
     Mode {
@@ -70,7 +70,7 @@ pub(super) const MODES: &[Mode] = &[
         arguments: &["--causal", "--clients-switch-nodes", "--one-phase"],
         workloads: &["replies", "register"],
         protocols: RAMPS,
-        levels: LEVELS,
+        profiles: PROFILES,
     },
     Mode {
         name: "replicas",
@@ -84,35 +84,35 @@ pub(super) const MODES: &[Mode] = &[
             "tpcc",
         ],
         protocols: PROTOCOLS,
-        levels: &["mild", "long_outage", "permanent_loss", "storm"],
+        profiles: &["mild", "long_outage", "permanent_loss", "storm"],
     },
     Mode {
         name: "sticky",
         arguments: &["--clusters", "2"],
         workloads: MERGING,
         protocols: RAMPS,
-        levels: LEVELS,
+        profiles: PROFILES,
     },
     Mode {
         name: "sticky-switching",
         arguments: &["--clusters", "3", "--clients-switch-nodes"],
         workloads: MERGING,
         protocols: RAMPS,
-        levels: &["storm"],
+        profiles: &["storm"],
     },
     Mode {
         name: "prepare-f",
         arguments: &["--clusters", "3", "--prepare-f", "1"],
         workloads: MERGING,
         protocols: RAMPS,
-        levels: LEVELS,
+        profiles: PROFILES,
     },
     Mode {
         name: "quorum",
         arguments: &["--clusters", "3", "--quorum=5000"],
         workloads: ASSIGNING,
         protocols: RAMPS,
-        levels: LEVELS,
+        profiles: PROFILES,
     },
     Mode {
         name: "quorum-switching",
@@ -126,7 +126,7 @@ pub(super) const MODES: &[Mode] = &[
         ],
         workloads: ASSIGNING,
         protocols: RAMPS,
-        levels: &["storm", "long_outage"],
+        profiles: &["storm", "long_outage"],
     },
 ];
 
@@ -156,7 +156,7 @@ mod tests {
         );
         for mode in MODES {
             let of_it = all.iter().filter(|one| one.mode == mode);
-            let count = mode.workloads.len() * mode.protocols.len() * mode.levels.len();
+            let count = mode.workloads.len() * mode.protocols.len() * mode.profiles.len();
             assert_eq!(of_it.count(), count, "{}", mode.name);
             assert_eq!(Mode::named(mode.name), Some(mode));
         }

@@ -25,7 +25,7 @@ pub(super) struct Combination {
     workload: String,
     protocol: String,
     pub(super) mode: &'static Mode,
-    level: String,
+    profile: String,
     /// The next seed.
     pub(super) next: u64,
     /// The number of seeds of its next shift.
@@ -109,13 +109,13 @@ impl Combination {
         workload: &str,
         protocol: &str,
         mode: &'static Mode,
-        level: &str,
+        profile: &str,
     ) -> Combination {
         Combination {
             workload: workload.to_owned(),
             protocol: protocol.to_owned(),
             mode,
-            level: level.to_owned(),
+            profile: profile.to_owned(),
             next: 0,
             shift: 20,
             failed: 0,
@@ -130,10 +130,10 @@ impl Combination {
             workload,
             protocol,
             mode,
-            level,
+            profile,
             ..
         } = self;
-        format!("{workload}-{protocol}-{}-{level}", mode.name)
+        format!("{workload}-{protocol}-{}-{profile}", mode.name)
     }
 
     /// The arguments for `anabranch`.
@@ -144,7 +144,7 @@ impl Combination {
             "--protocol",
             &self.protocol,
             "--faults",
-            &self.level,
+            &self.profile,
         ];
         words.extend(self.mode.arguments);
         words.iter().map(|word| (*word).to_owned()).collect()
@@ -184,7 +184,7 @@ impl fmt::Display for Combination {
             self.workload,
             self.protocol,
             self.mode.name,
-            self.level,
+            self.profile,
             self.next,
             self.weak,
             self.failed
@@ -217,7 +217,7 @@ impl State {
                 workload,
                 protocol,
                 mode,
-                level,
+                profile,
                 ..
             } = combination;
             let mode = mode.name;
@@ -226,7 +226,7 @@ impl State {
                 .map(|field| field.to_string())
                 .join("\t");
             text.push_str(&format!(
-                "run\t{workload}\t{protocol}\t{mode}\t{level}\t{fields}\n"
+                "run\t{workload}\t{protocol}\t{mode}\t{profile}\t{fields}\n"
             ));
         }
         for failure in &self.failures {
@@ -251,7 +251,7 @@ impl State {
             match words[..] {
                 ["commit", commit] => state.commit = commit.to_owned(),
                 ["turn", turn] => state.turn = turn.parse().map_err(|_| number)?,
-                ["run", workload, protocol, mode, level, ref fields @ ..] => {
+                ["run", workload, protocol, mode, profile, ref fields @ ..] => {
                     let mode = Mode::named(mode).ok_or(number)?;
                     let fields = fields.iter().map(|field| field.parse().ok());
                     let fields: Option<Vec<u64>> = fields.collect();
@@ -266,7 +266,7 @@ impl State {
                         weak: *weak,
                         committed: *committed,
                         simulated: *simulated,
-                        ..Combination::new(workload, protocol, mode, level)
+                        ..Combination::new(workload, protocol, mode, profile)
                     });
                 }
                 ["failure", command, case, what] => state.failures.push(Failure {
@@ -303,7 +303,7 @@ impl State {
                 combination.workload,
                 combination.protocol,
                 combination.mode.name,
-                combination.level,
+                combination.profile,
                 simulated / 10,
                 simulated % 10
             ));

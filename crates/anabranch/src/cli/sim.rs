@@ -103,7 +103,7 @@ pub(crate) struct SimArguments {
     quorum: Option<u64>,
     /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
     /// which one server never restarts: with --replicas), or a file with a fault plan
-    #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
+    #[arg(long, value_name = "PROFILE|FILE", default_value = "mild")]
     faults: String,
     /// Writes the run's fault plan, as drawn from the seed, to a file for --faults. With that file the run is the same
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
@@ -175,19 +175,23 @@ enum Faults {
 impl SimArguments {
     /// The files that the command reads.
     fn inputs(&self) -> Vec<&Path> {
-        let level = |name: &&str| FaultProfile::ALL.iter().any(|level| level.name() == *name);
-        let plan = Some(self.faults.as_str()).filter(|name| !level(name));
+        let profile = |name: &&str| {
+            FaultProfile::ALL
+                .iter()
+                .any(|profile| profile.name() == *name)
+        };
+        let plan = Some(self.faults.as_str()).filter(|name| !profile(name));
         let matrix = self.net.strip_prefix("wan:");
         let named = [plan, matrix].into_iter().flatten().map(Path::new);
         named.chain(self.replay.as_deref()).collect()
     }
 
     fn faults(&self) -> Result<Faults, String> {
-        let level = FaultProfile::ALL
+        let profile = FaultProfile::ALL
             .into_iter()
-            .find(|level| level.name() == self.faults);
-        if let Some(level) = level {
-            return Ok(Faults::Drawn(level));
+            .find(|profile| profile.name() == self.faults);
+        if let Some(profile) = profile {
+            return Ok(Faults::Drawn(profile));
         }
         let text = read_text(Path::new(&self.faults)).map_err(|error| {
             format!(
@@ -226,8 +230,8 @@ impl SimArguments {
     }
 
     fn file(&self, seed: u64, faults: &Faults, network: &Network) -> CaseFile {
-        let level = match faults {
-            Faults::Drawn(level) => *level,
+        let profile = match faults {
+            Faults::Drawn(profile) => *profile,
             Faults::Read(_) => FaultProfile::None,
         };
         let mut case = Case::new(
@@ -237,7 +241,7 @@ impl SimArguments {
             self.clients,
             self.transactions,
             network.clone(),
-            level,
+            profile,
         )
         .replicated(self.replicas);
         case.filter = self.filter_bits.unwrap_or_default();

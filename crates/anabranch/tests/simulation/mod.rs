@@ -13,12 +13,12 @@ const REGISTER: [&str; 5] = ["register", "--transactions", "60", "--seed", "3"];
 
 #[test]
 fn a_run_reports_its_number_of_replicas() {
-    let death = [
+    let loss = [
         &REGISTER[..],
         &["--replicas", "3", "--faults", "permanent_loss"],
     ]
     .concat();
-    let (code, out, sum) = simulated("sim-replicas", &death);
+    let (code, out, sum) = simulated("sim-replicas", &loss);
     assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
     assert!(out.contains("3 nodes with 3 replicas each"), "{out}");
     assert_eq!(sum["parameters"]["replicas"], 3);

@@ -10,7 +10,7 @@ fn two_outputs_in_one_file_are_refused() {
     let sim = [&["sim", "register"][..], &files].concat();
     let bench = [&["bench", "ycsb"][..], &files].concat();
     for arguments in [sim, bench] {
-        let because = ["--json", "--history", "both write", "another file"];
+        let because = ["--json", "--history", "name the same file", "another one"];
         refused_in_one_line(&arguments, &because);
     }
     assert_eq!(
@@ -68,7 +68,10 @@ fn inputs_are_not_overwritten() {
         ),
     ];
     for (option, arguments) in over {
-        refused_in_one_line(&arguments, &[option, "is read", "another file"]);
+        refused_in_one_line(
+            &arguments,
+            &[option, "would overwrite the input", "another file"],
+        );
     }
     assert_eq!(kept(), before);
 }
