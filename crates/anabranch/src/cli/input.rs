@@ -290,7 +290,7 @@ impl InputArguments {
             files_max: self.source_files_max as usize,
         };
         let found = program::find(&relative(&self.paths), limits)?;
-        let is_program = !found.programs.is_empty() || !found.left_out.is_empty();
+        let is_program = !found.programs.is_empty() || !found.skipped.is_empty();
         let mut paths = relative(&self.schema);
         paths.extend(found.sql);
         let mut files: Vec<SourceFile> = databases
@@ -317,10 +317,10 @@ impl InputArguments {
         let mut ordered_otherwise = script::ColumnNames::new();
         for live in databases {
             ordered_otherwise.extend(live.ordered_otherwise.iter().cloned());
-            read.skipped.extend(live.left_out.iter().cloned());
+            read.skipped.extend(live.skipped.iter().cloned());
         }
         script::forget_order(&mut read, &ordered_otherwise);
-        read.skipped.extend(found.left_out);
+        read.skipped.extend(found.skipped);
         read.skipped.extend(broken.into_iter().map(|broken| {
             let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
             let span = Span {

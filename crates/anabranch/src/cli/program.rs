@@ -39,7 +39,7 @@ pub(super) struct Found {
     /// SQL files, and folders without source files.
     pub(super) sql: Vec<PathBuf>,
     pub(super) programs: Vec<SourceFile>,
-    pub(super) left_out: Vec<Skipped>,
+    pub(super) skipped: Vec<Skipped>,
 }
 
 /// The limits on files.
@@ -81,16 +81,16 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 true => (Vec::new(), tests),
                 false => (tests, programs),
             };
-            found.left_out.extend(note_on_tests(&tests));
+            found.skipped.extend(note_on_tests(&tests));
             for file in programs {
                 found.program(&file, limits, &mut read)?;
             }
         } else if is_source(path) {
-            let before = found.left_out.len();
+            let before = found.skipped.len();
             found.program(path, limits, &mut read)?;
             // An unreadable file in a folder is skipped with a note; an unreadable file that is named is an error.
-            if let Some(left_out) = found.left_out.get(before) {
-                let why = &left_out.diagnostic.message;
+            if let Some(skipped) = found.skipped.get(before) {
+                let why = &skipped.diagnostic.message;
                 return Err(format!("error: cannot read {why}"));
             }
         } else {
@@ -151,7 +151,7 @@ impl Found {
                 let file = SourceFile::new(shown.display().to_string(), text);
                 self.programs.push(file);
             }
-            Err(why) => self.left_out.push(Skipped {
+            Err(why) => self.skipped.push(Skipped {
                 diagnostic: Diagnostic {
                     code: "22021",
                     message: format!("{}: {why}", shown.display()),

@@ -100,15 +100,17 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
             let report = json!({
                 "version": VERSION,
                 "interleavings": arguments.interleavings,
-                "counterexamples": ran.iter().map(|(one, came)| as_json(one, came)).collect::<Vec<_>>(),
+                "counterexamples": ran.iter().map(|(one, replayed)| as_json(one, replayed)).collect::<Vec<_>>(),
             });
             say!("{report:#}\n")?;
         }
     }
-    Ok(match ran.iter().all(|(_, came)| came.confirms_analysis()) {
-        true => Verdict::Fine,
-        false => Verdict::Finding,
-    })
+    Ok(
+        match ran.iter().all(|(_, replayed)| replayed.confirms_analysis()) {
+            true => Verdict::Fine,
+            false => Verdict::Finding,
+        },
+    )
 }
 
 /// The counterexamples with the IDs of the arguments; all if there are none.
@@ -138,20 +140,20 @@ fn check_known(option: &str, asked: &[String], known: &[String]) -> Result<(), S
 
 fn text(plan: &Plan, ran: &[(&Counterexample, Replayed)]) -> String {
     let mut out = String::new();
-    for (one, came) in ran {
+    for (one, replayed) in ran {
         render_one(plan, one, &mut out);
-        out.push_str(&without(one, came));
-        out.push_str(&with(one, came));
+        out.push_str(&without_plan(one, replayed));
+        out.push_str(&with_plan(one, replayed));
         out.push('\n');
     }
     let total = counted(ran.len() as u64, "counterexample");
     let broke = ran
         .iter()
-        .filter(|(_, came)| came.without.is_broken)
+        .filter(|(_, replayed)| replayed.without.is_broken)
         .count();
     let held = ran
         .iter()
-        .filter(|(_, came)| came.with.broken.is_none())
+        .filter(|(_, replayed)| replayed.with.broken.is_none())
         .count();
     let _ = match ran.is_empty() {
         true => writeln!(out, "Found no counterexample to run."),
@@ -168,10 +170,10 @@ fn line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "  {label:<11}{text}");
 }
 
-fn without(one: &Counterexample, came: &Replayed) -> String {
+fn without_plan(one: &Counterexample, replayed: &Replayed) -> String {
     let mut out = String::new();
-    let apart = &came.without;
-    let failed: Vec<(usize, &String)> = refused(one, &apart.refused);
+    let result = &replayed.without;
+    let failed: Vec<(usize, &String)> = refused(one, &result.refused);
     if let [(call, why), ..] = failed[..] {
         let replica = one.calls[call].replica + 1;
         line(
@@ -181,7 +183,7 @@ fn without(one: &Counterexample, came: &Replayed) -> String {
         );
         return out;
     }
-    let result = match apart.is_broken {
+    let text = match result.is_broken {
         true => {
             "broken: two replicas ran the calls without coordination, and the merged rows violate the invariant"
         }
@@ -189,10 +191,10 @@ fn without(one: &Counterexample, came: &Replayed) -> String {
             "not broken: two replicas ran the calls without coordination, and the merged rows violate nothing"
         }
     };
-    line(&mut out, "without", result);
-    if apart.merged != one.merged {
+    line(&mut out, "without", text);
+    if result.merged != one.merged {
         let mut label = "merged";
-        for statement in &apart.merged {
+        for statement in &result.merged {
             line(&mut out, label, statement);
             label = "";
         }
@@ -209,11 +211,11 @@ fn refused<'r>(one: &Counterexample, refused: &'r [Option<String>]) -> Vec<(usiz
         .collect()
 }
 
-fn with(one: &Counterexample, came: &Replayed) -> String {
+fn with_plan(one: &Counterexample, replayed: &Replayed) -> String {
     let mut out = String::new();
-    let together = &came.with;
-    let times = counted(u64::from(together.interleavings), "interleaving");
-    match &together.broken {
+    let result = &replayed.with;
+    let times = counted(u64::from(result.interleavings), "interleaving");
+    match &result.broken {
         None => line(
             &mut out,
             "with plan",
@@ -236,7 +238,7 @@ fn with(one: &Counterexample, came: &Replayed) -> String {
             }
         }
     }
-    for (call, refused) in one.calls.iter().zip(&together.refused) {
+    for (call, refused) in one.calls.iter().zip(&result.refused) {
         for (why, count) in refused {
             let replica = call.replica + 1;
             line(
@@ -250,7 +252,7 @@ fn with(one: &Counterexample, came: &Replayed) -> String {
 }
 
 /// A counterexample and its results, for JSON.
-fn as_json(one: &Counterexample, came: &Replayed) -> Value {
+fn as_json(one: &Counterexample, replayed: &Replayed) -> Value {
     let mut turns = [one.replicas[0].iter(), one.replicas[1].iter()];
     let counts = |refused: &BTreeMap<String, u32>| -> Vec<Value> {
         let each = refused.iter();
@@ -260,17 +262,17 @@ fn as_json(one: &Counterexample, came: &Replayed) -> Value {
     let calls: Vec<Value> = one
         .calls
         .iter()
-        .zip(came.without.refused.iter().zip(&came.with.refused))
-        .map(|(call, (apart, together))| {
+        .zip(replayed.without.refused.iter().zip(&replayed.with.refused))
+        .map(|(call, (without, with))| {
             json!({
                 "replica": call.replica,
                 "call": turns[call.replica].next(),
-                "refused_without": apart,
-                "refused_with": counts(together),
+                "refused_without": without,
+                "refused_with": counts(with),
             })
         })
         .collect();
-    let broken = came.with.broken.as_ref().map(
+    let broken = replayed.with.broken.as_ref().map(
         |broken| json!({ "seed": broken.seed, "rows": broken.rows, "violated": broken.violated }),
     );
     json!({
@@ -279,8 +281,8 @@ fn as_json(one: &Counterexample, came: &Replayed) -> Value {
         "transactions": one.transactions,
         "initial": one.initial,
         "calls": calls,
-        "without": { "broken": came.without.is_broken, "merged": came.without.merged },
-        "with": { "held": came.with.broken.is_none(), "broken": broken },
-        "as_predicted": came.confirms_analysis(),
+        "without": { "broken": replayed.without.is_broken, "merged": replayed.without.merged },
+        "with": { "held": replayed.with.broken.is_none(), "broken": broken },
+        "as_predicted": replayed.confirms_analysis(),
     })
 }

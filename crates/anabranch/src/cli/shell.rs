@@ -39,8 +39,8 @@ mod tests {
             let shell = std::process::Command::new("sh")
                 .args(["-c", &echo])
                 .output();
-            let said = shell.expect("there is a shell").stdout;
-            assert_eq!(String::from_utf8(said).as_deref(), Ok(word));
+            let output = shell.expect("there is a shell").stdout;
+            assert_eq!(String::from_utf8(output).as_deref(), Ok(word));
         }
     }
 }

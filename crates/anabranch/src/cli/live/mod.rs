@@ -38,7 +38,7 @@ pub(crate) struct Waits {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) files: Vec<SourceFile>,
-    pub(crate) left_out: Vec<Skipped>,
+    pub(crate) skipped: Vec<Skipped>,
     /// The queries that clients ran, with the number of calls.
     pub(crate) calls: Vec<Query>,
     /// Columns, by table and name, that the analyser treats as text and whose collation is not bytewise.
@@ -112,7 +112,7 @@ fn read_in(
     } else if let Some(statistics) = statistics {
         statements::read(transaction, &statistics, &address.name, &schema, &mut live)?;
     } else {
-        live.left_out.push(note(
+        live.skipped.push(note(
             "the extension pg_stat_statements, which counts the statements that clients run, is not installed (CREATE \
              EXTENSION pg_stat_statements, with shared_preload_libraries)",
             "only functions and procedures are transaction types; statements of clients are not considered",
@@ -136,7 +136,7 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
     for row in schemas {
         let (name, tables, routines): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
         if tables + routines > 0 {
-            live.left_out.push(note(
+            live.skipped.push(note(
                 &format!(
                     "schema \"{name}\" is not read, with {tables} tables and views and {routines} routines; only \
                      \"public\" is"
@@ -154,13 +154,13 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
     )?;
     let (aggregates, of_extensions): (i64, i64) = (counts.get(0), counts.get(1));
     if aggregates > 0 {
-        live.left_out.push(note(
+        live.skipped.push(note(
             &format!("{aggregates} aggregates and window functions are not read"),
             "transactions that use them are not analysed",
         ));
     }
     if of_extensions > 0 {
-        live.left_out.push(note(
+        live.skipped.push(note(
             &format!("{of_extensions} functions of extensions are not read"),
             "they are not transaction types themselves, and transactions that use them are not analysed",
         ));
@@ -168,7 +168,7 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
     Ok(())
 }
 
-/// Something of a database that is left out, of which no line is to blame.
+/// A note on something that is skipped and that has no line.
 pub(crate) fn note(message: &str, meaning: &str) -> Skipped {
     Skipped {
         diagnostic: Diagnostic {

@@ -128,7 +128,7 @@ pub(super) fn read(
 
 /// Adds notes on the skipped statements.
 fn add_notes(skipped: &SkippedCounts, live: &mut Live) {
-    live.left_out.push(note(
+    live.skipped.push(note(
         "pg_stat_statements does not record which statements run in one transaction",
         "each statement is a transaction type of its own. A check in one statement before a change in another of the \
          same transaction is not considered; analyze the application's source as well for that",
@@ -179,7 +179,7 @@ fn add_notes(skipped: &SkippedCounts, live: &mut Live) {
                 1 => "1 statement".to_owned(),
                 more => format!("{more} statements"),
             };
-            live.left_out
+            live.skipped
                 .push(note(&format!("{number} {what}"), meaning));
         }
     }

@@ -10,7 +10,9 @@ use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
 use serde_json::{Value, json};
 
-use super::{Format, ReplayArguments, VERSION, as_json, check_known, line, with, without};
+use super::{
+    Format, ReplayArguments, VERSION, as_json, check_known, line, with_plan, without_plan,
+};
 use crate::cli::counterexample::SEED;
 use crate::cli::output::say;
 use crate::cli::{Verdict, progress};
@@ -162,8 +164,8 @@ fn text(plan: &Plan, ran: &[(GuardIndex, String, Outcome)]) -> String {
                 let broken = format!("without it {} breaks: {types}", shown.invariant);
                 line(&mut out, label, &broken);
                 render_case(plan, shown, &mut out);
-                out.push_str(&without(shown, replayed));
-                out.push_str(&with(shown, replayed));
+                out.push_str(&without_plan(shown, replayed));
+                out.push_str(&with_plan(shown, replayed));
             }
             Outcome::NotShown(reason) => line(&mut out, "not shown", reason.words),
         }
