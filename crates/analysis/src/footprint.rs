@@ -343,7 +343,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
             let first = actions.len();
             actions.push(action);
             // Cascades are part of what such a type may do anyway.
-            if !summary.does_anything {
+            if !summary.may_change_any_table {
                 let deleted = actions.last().expect("it was just pushed");
                 let cascades = cascades_of(catalog, deleted);
                 actions.extend(cascades);

@@ -357,7 +357,7 @@ impl Results<'_> {
         let of = footprint.types[owner].summary;
         let class = self.class(owner, guards, &checks);
         // A type that may do anything breaks every invariant; the report says so once.
-        let (verdicts, held) = match of.does_anything {
+        let (verdicts, held) = match of.may_change_any_table {
             true => (Vec::new(), &[][..]),
             false => (verdicts_of(footprint, self.findings, owner), guards),
         };
@@ -389,7 +389,7 @@ impl Results<'_> {
             checks,
             declared_by_author,
             unknown: of.unknown.clone(),
-            does_anything: of.does_anything,
+            may_change_any_table: of.may_change_any_table,
             protocol: if self.serializable {
                 "locking"
             } else {
@@ -399,12 +399,12 @@ impl Results<'_> {
             serializable: self.serializable,
             // Without tables, a type that was not analysed changes none.
             read_only: (of.unknown.is_none() || of.only_reads)
-                && !of.does_anything
+                && !of.may_change_any_table
                 && of
                     .statements
                     .iter()
                     .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
-            read_subset: read_subset.filter(|_| !of.does_anything),
+            read_subset: read_subset.filter(|_| !of.may_change_any_table),
         }
     }
 
@@ -436,7 +436,7 @@ fn checked_assertions(
 ) -> Vec<(Vec<AssertionCheck>, Vec<usize>)> {
     let of_type = |owner: usize| {
         let summary = footprint.types[owner].summary;
-        if summary.does_anything {
+        if summary.may_change_any_table {
             return Default::default();
         }
         assertion_checks(summary, declared, findings, owner, serializable)

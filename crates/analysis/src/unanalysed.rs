@@ -16,13 +16,13 @@ pub(crate) fn with_representative<'a>(
     catalog: &Catalog,
     summaries: &'a [TransactionSummary],
 ) -> Cow<'a, [TransactionSummary]> {
-    let Some(first) = summaries.iter().position(|of| of.does_anything) else {
+    let Some(first) = summaries.iter().position(|of| of.may_change_any_table) else {
         return Cow::Borrowed(summaries);
     };
     let statements = summaries.iter().flat_map(|of| &of.statements);
     let next = statements.map(|of| of.id.0 + 1).max().unwrap_or(0);
     let mut seen = summaries.to_vec();
-    for summary in seen.iter_mut().filter(|of| of.does_anything) {
+    for summary in seen.iter_mut().filter(|of| of.may_change_any_table) {
         summary.statements.clear();
     }
     let first = &mut seen[first];

@@ -31,7 +31,7 @@ pub struct TransactionSummary {
     pub unknown: Option<String>,
     /// Whether it may do anything to every table, since it is not understood: more than `statements` tell
     /// ([`crate::script::anything`] does).
-    pub does_anything: bool,
+    pub may_change_any_table: bool,
     /// Whether it is known to write to no table, even where it is not understood.
     pub only_reads: bool,
 }

@@ -231,7 +231,7 @@ pub struct PlanEntry {
     pub unknown: Option<String>,
     /// Whether it may do anything to every table, since it was not analysed. Then it counts as breaking every
     /// invariant, and has neither guards nor verdicts. Verdicts of other types name the first such type for all.
-    pub does_anything: bool,
+    pub may_change_any_table: bool,
     /// Whether no statement writes.
     pub read_only: bool,
     /// Whether its reads are a subset of what each writer writes together, if that is certain.

@@ -105,10 +105,13 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
         Some((file, procedure.span))
     });
     let ordered = entry.serializable && entry.class != CoordinationClass::Free;
-    let mut not_analysed = plan.entries.iter().filter(|entry| entry.does_anything);
+    let mut not_analysed = plan
+        .entries
+        .iter()
+        .filter(|entry| entry.may_change_any_table);
     let not_analysed = not_analysed.next().map(|first| first.name.as_str());
     let of_every_invariant = rule("not-analysed")
-        .filter(|_| entry.does_anything)
+        .filter(|_| entry.may_change_any_table)
         .map(|rule| Finding {
             transaction: &entry.name,
             invariant: EVERY_INVARIANT,

@@ -139,7 +139,7 @@ impl Page<'_> {
         let edges = plan.edges();
         out.push_str("<section>\n<h2>The coordination graph</h2>\n");
         let everything = self.plan.partitioning.is_some();
-        let some_not_analysed = plan.entries.iter().any(|entry| entry.does_anything);
+        let some_not_analysed = plan.entries.iter().any(|entry| entry.may_change_any_table);
         out.push_str(match edges.is_empty() {
             _ if everything => EVERYTHING,
             true if some_not_analysed => ONLY_NOT_ANALYSED,
@@ -272,7 +272,7 @@ impl Page<'_> {
             out.push_str("<p>Found no transactions to analyse in these files.</p>\n");
         }
         let entries = self.plan.entries.iter().zip(self.summaries).enumerate();
-        for (at, (entry, types)) in entries.filter(|(_, (entry, _))| !entry.does_anything) {
+        for (at, (entry, types)) in entries.filter(|(_, (entry, _))| !entry.may_change_any_table) {
             let class = class_name(entry.class);
             let read = if entry.read_only { ", read-only" } else { "" };
             let _ = writeln!(

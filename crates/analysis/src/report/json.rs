@@ -346,7 +346,7 @@ fn transaction<'a>(
         }),
         serializable: entry.serializable,
         not_analysed: entry.unknown.as_deref(),
-        may_change_any_table: entry.does_anything,
+        may_change_any_table: entry.may_change_any_table,
     }
 }
 

@@ -18,7 +18,11 @@ const EFFECT: &str = "The analyser could not read these; it assumes that they ma
 /// The types that were not analysed, by reason: the reason of most types first.
 fn by_reason(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for entry in plan.entries.iter().filter(|entry| entry.does_anything) {
+    for entry in plan
+        .entries
+        .iter()
+        .filter(|entry| entry.may_change_any_table)
+    {
         let reason = entry.unknown.as_deref().unwrap_or_default();
         reasons.entry(reason).or_default().push(&entry.name);
     }
@@ -29,13 +33,17 @@ fn by_reason(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
 
 /// How many types were not analysed; None where all were.
 fn how_many(plan: &Plan) -> Option<String> {
-    let number = plan.entries.iter().filter(|e| e.does_anything).count();
+    let number = plan
+        .entries
+        .iter()
+        .filter(|e| e.may_change_any_table)
+        .count();
     (number > 0).then(|| count(number, "transaction type", "transaction types"))
 }
 
 /// The entry's name. One that was not analysed stands for all of them.
 pub(super) fn name_of(plan: &Plan, entry: &PlanEntry) -> String {
-    match how_many(plan).filter(|_| entry.does_anything) {
+    match how_many(plan).filter(|_| entry.may_change_any_table) {
         Some(number) => format!("{number}, not analysed"),
         None => entry.name.clone(),
     }
@@ -43,8 +51,12 @@ pub(super) fn name_of(plan: &Plan, entry: &PlanEntry) -> String {
 
 /// The indexes of the entries; of those that were not analysed, only the first.
 pub(super) fn distinct(plan: &Plan) -> impl Iterator<Item = usize> {
-    let first = plan.entries.iter().position(|entry| entry.does_anything);
-    (0..plan.entries.len()).filter(move |at| !plan.entries[*at].does_anything || first == Some(*at))
+    let first = plan
+        .entries
+        .iter()
+        .position(|entry| entry.may_change_any_table);
+    (0..plan.entries.len())
+        .filter(move |at| !plan.entries[*at].may_change_any_table || first == Some(*at))
 }
 
 /// Writes the section of the text report.
@@ -72,7 +84,10 @@ pub(super) fn put_html(plan: &Plan, out: &mut String) {
     let Some(number) = how_many(plan) else {
         return;
     };
-    let first = plan.entries.iter().position(|entry| entry.does_anything);
+    let first = plan
+        .entries
+        .iter()
+        .position(|entry| entry.may_change_any_table);
     let _ = writeln!(
         out,
         "<h3 id=\"type-{}\"><span class=\"global\">{}</span> {number}, not analysed \

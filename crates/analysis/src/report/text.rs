@@ -77,7 +77,7 @@ fn transactions(
     heading(out, "Transactions");
     let analysed = || {
         let entries = plan.entries.iter().zip(summaries);
-        entries.filter(|(entry, _)| !entry.does_anything)
+        entries.filter(|(entry, _)| !entry.may_change_any_table)
     };
     let names = analysed().map(|(entry, _)| entry.name.chars().count());
     let wide = names.max().unwrap_or(0);

@@ -75,7 +75,7 @@ fn one_stands_for_all() {
     let look = many.1.entry("Look").expect("it is there");
     assert_eq!(look.class, CoordinationClass::Free, "it only reads");
     for entry in many.1.entries.iter().filter(|e| e.name.starts_with("Odd")) {
-        assert!(entry.does_anything && entry.unknown.is_some());
+        assert!(entry.may_change_any_table && entry.unknown.is_some());
         assert_eq!(entry.class, CoordinationClass::Global);
         assert!(entry.verdicts.is_empty() && entry.guards.is_empty() && !entry.read_only);
     }
@@ -127,10 +127,10 @@ fn each_is_a_finding_and_all_are_one_in_reports() {
     // The graph has a node for them.
     let edges = plan.edges();
     assert!(!edges.is_empty());
-    let first = plan.entries.iter().position(|e| e.does_anything);
+    let first = plan.entries.iter().position(|e| e.may_change_any_table);
     let ends: Vec<usize> = edges.iter().flat_map(|e| [e.ends.0, e.ends.1]).collect();
     assert!(ends.contains(&first.expect("there are five")));
-    let others = |at: &&usize| plan.entries[**at].does_anything && Some(**at) != first;
+    let others = |at: &&usize| plan.entries[**at].may_change_any_table && Some(**at) != first;
     assert_eq!(ends.iter().filter(others).count(), 0);
 }
 

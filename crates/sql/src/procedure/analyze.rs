@@ -842,7 +842,7 @@ impl CompiledProcedure {
             keeps: self.keeps.clone(),
             unknown: None,
             only_reads,
-            does_anything: false,
+            may_change_any_table: false,
         }
     }
 

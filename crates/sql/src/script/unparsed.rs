@@ -102,9 +102,9 @@ impl Unparsed {
         // Any effect on every table includes all others.
         let everything = catalog.schema.tables.len();
         let is_all = |possible_effects: &Effects| matches!(possible_effects, Effects::Any(all) if all.len() == everything);
-        let does_anything = all_effects.iter().any(is_all);
+        let may_change_any_table = all_effects.iter().any(is_all);
         let only_reads = all_effects.iter().all(|r| matches!(r, Effects::Reads(_)));
-        if does_anything {
+        if may_change_any_table {
             all_effects.clear();
         }
         let statements = all_effects
@@ -120,7 +120,7 @@ impl Unparsed {
             keeps: Vec::new(),
             unknown: Some(self.reason.clone()),
             only_reads,
-            does_anything,
+            may_change_any_table,
         }
     }
 }
@@ -129,7 +129,7 @@ impl TransactionSummary {
     /// Its statements, followed by [`anything`] where it may do anything to every table.
     pub fn possible_statements(&self, catalog: &Catalog) -> Vec<StatementSummary> {
         let mut statements = self.statements.clone();
-        if self.does_anything {
+        if self.may_change_any_table {
             let numbers = statements.iter().map(|of| of.id.0 + 1);
             let next = StatementId(numbers.max().unwrap_or(0));
             statements.push(anything(catalog, self.span, next));
@@ -777,8 +777,9 @@ pub(super) fn add_trigger_effects(
             let span = summary.span;
             // Effects that it has anyway are not added again: there are types that fire dozens of triggers.
             if is_all {
-                summary.does_anything = true;
-            } else if !summary.does_anything && !does_anything_to(&tables, catalog, summary) {
+                summary.may_change_any_table = true;
+            } else if !summary.may_change_any_table && !does_anything_to(&tables, catalog, summary)
+            {
                 let possible_effects = Effects::Any(tables.clone());
                 summary
                     .statements

@@ -101,7 +101,7 @@ impl Application {
             keeps: Vec::new(),
             unknown: None,
             only_reads: false,
-            does_anything: false,
+            may_change_any_table: false,
         };
         Type {
             application: self,
