@@ -12,13 +12,13 @@ use rustc_hash::FxHashMap;
 
 use crate::ramp::collection::stability::Stability;
 use crate::ramp::core::context::{Context, misnamed};
-use crate::ramp::core::coordinator::attempt::{Attempt, Phase};
+use crate::ramp::core::coordinator::attempt::Attempt;
 use crate::ramp::core::message::{Message, Stamped};
 use crate::ramp::core::participant::Participant;
-use crate::ramp::options::{MILLION, RampOptions};
+use crate::ramp::options::RampOptions;
 use crate::ramp::replication::sticky::state::Sticky;
 use crate::ramp::timer::{AWAIT, GOSSIP, RETRY, RETRY_REMOTE, TERMINATE};
-use crate::{AbortReason, Counters, Input, Outbox, Protocol, Request, Topology, TransactionId};
+use crate::{Counters, Input, Outbox, Protocol, Request, Topology, TransactionId};
 
 /// A node: the owner of one partition, and the coordinator of the transactions that run at it.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl fmt::Debug for RampNode {
             .field("awaiting", &self.awaiting)
             .field("retrying", &self.retrying)
             .field("avoided", &self.avoided)
-            .field("unsent", &(&self.lost, self.lost_share))
+            .field("lost", &(&self.lost, self.lost_share))
             .field("sticky", &self.sticky)
             .finish_non_exhaustive()
     }
@@ -87,54 +87,13 @@ impl RampNode {
     pub fn new(
         node: NodeId,
         topology: Arc<Topology>,
-        store: Store,
+        mut store: Store,
         programs: Arc<dyn RowPrograms>,
         options: RampOptions,
     ) -> RampNode {
         let partition = topology.owned_by(node);
-        let lost = options.lost_commits;
-        assert!(
-            lost <= MILLION && (lost == 0 || options.terminate_after.is_some()),
-            "{lost} lost commits of a million, and termination after {:?}",
-            options.terminate_after
-        );
-        assert!(
-            options.dependencies_max > 0,
-            "transactions may have at least one dependency"
-        );
-        let mut store = store;
-        if let Some(failures) = options.prepare_f {
-            assert!(
-                usize::from(failures) <= topology.elsewhere.len() && !topology.elsewhere.is_empty(),
-                "the loss of {failures} of {} clusters leaves no cluster",
-                topology.elsewhere.len() + 1
-            );
-            assert!(
-                !options.causal && !options.one_phase && lost == 0,
-                "Prepare-F has one timestamp and one answer"
-            );
-            store.keep_writers();
-        }
-        if options.sticky {
-            assert!(
-                options.prepare_f.is_none() && !options.causal && !options.one_phase && lost == 0,
-                "clusters follow each other in one way, and clients are answered in one"
-            );
-            store.keep_writers();
-        }
-        if options.quorum.is_some() {
-            assert!(
-                !topology.elsewhere.is_empty(),
-                "quorums are of several copies"
-            );
-            assert!(
-                options.prepare_f.is_none() && !options.sticky && !options.causal,
-                "clusters are copies in one way"
-            );
-            assert!(
-                !options.one_phase && lost == 0,
-                "clients are answered in one way"
-            );
+        options.check(&topology);
+        if options.has_clusters() {
             store.keep_writers();
         }
         let nodes = nodes(&topology);
@@ -240,22 +199,7 @@ impl RampNode {
                 transaction,
                 at,
                 request,
-            } => {
-                let (reads, required) = (request.reads.iter(), request.required());
-                let up_to = request.requirements.as_ref();
-                let up_to = up_to.and_then(|requirements| requirements.freshness.as_ref());
-                let (context, known) = (&mut self.context, &request.known);
-                let result = (self.participant).get(context, at, reads, required, known, up_to);
-                self.count_false_positives();
-                self.send(
-                    from,
-                    Message::Got {
-                        transaction,
-                        result,
-                    },
-                    out,
-                );
-            }
+            } => self.handle_get(from, transaction, (at, *request), out),
             Message::Got {
                 transaction,
                 result,
@@ -265,36 +209,12 @@ impl RampNode {
             Message::LookUp {
                 transaction,
                 required,
-            } => {
-                let result = self.participant.look_up(&self.context, &required);
-                let told = Message::LookedUp {
-                    transaction,
-                    result,
-                };
-                self.send(from, told, out);
-            }
+            } => self.handle_look_up(from, transaction, &required, out),
             Message::LookedUp {
                 transaction,
                 result,
             } => self.handle_looked_up(transaction, from, result, out),
-            Message::Prepare(prepare) => {
-                let transaction = prepare.transaction;
-                let vote = match self.misnamed(from, transaction, prepare.prepared) {
-                    Some(error) => Err(AbortReason::Failed(error)),
-                    None => {
-                        self.context.clock.observe(prepare.prepared);
-                        match self.options.prepares_in_all_clusters() {
-                            true => self
-                                .participant
-                                .prepare_replicated(&mut self.context, *prepare),
-                            false => self.participant.prepare(&mut self.context, *prepare),
-                        }
-                    }
-                };
-                let vote = vote.map_err(Box::new);
-                self.send(from, Message::Vote { transaction, vote }, out);
-                self.schedule_termination(out);
-            }
+            Message::Prepare(prepare) => self.handle_prepare(from, *prepare, out),
             Message::Vote { transaction, vote } => {
                 let vote = vote.map_err(|reason| *reason);
                 self.handle_vote(transaction, from, vote, out);
@@ -308,29 +228,13 @@ impl RampNode {
                 self.handle_committed(transaction, from, slots, out);
             }
             Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
-            Message::CommitAlone(alone) => {
-                let result = self.commit_alone(alone.work, alone.causal_context, out);
-                let result = result.map_err(Box::new);
-                let transaction = alone.transaction;
-                self.send(
-                    from,
-                    Message::CommittedAlone {
-                        transaction,
-                        result,
-                    },
-                    out,
-                );
-            }
+            Message::CommitAlone(alone) => self.handle_commit_alone(from, *alone, out),
             Message::CommittedAlone {
                 transaction,
                 result,
             } => {
-                let causal_context = match self.take(transaction).map(|attempt| attempt.phase) {
-                    Some(Phase::Alone { causal_context, .. }) => causal_context,
-                    _ => None,
-                };
                 let result = result.map_err(|reason| *reason);
-                self.handle_committed_alone(transaction, causal_context.as_deref(), result, out);
+                self.handle_answer_alone(transaction, result, out);
             }
             Message::Stable => {}
             Message::Gossip {

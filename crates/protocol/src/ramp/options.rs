@@ -2,6 +2,7 @@
 
 use anabranch_types::Ticks;
 
+use crate::Topology;
 use crate::ramp::core::metadata::Metadata;
 
 /// How a RAMP node behaves.
@@ -72,6 +73,50 @@ pub struct RampOptions {
 }
 
 impl RampOptions {
+    /// Whether several clusters have all partitions.
+    pub(crate) fn has_clusters(&self) -> bool {
+        self.prepares_in_all_clusters() || self.sticky
+    }
+
+    /// Checks that these options go together.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub(crate) fn check(&self, topology: &Topology) {
+        let lost = self.lost_commits;
+        assert!(
+            lost <= MILLION && (lost == 0 || self.terminate_after.is_some()),
+            "{lost} lost commits of a million, and termination after {:?}",
+            self.terminate_after
+        );
+        assert!(
+            self.dependencies_max > 0,
+            "transactions may have at least one dependency"
+        );
+        let clusters = topology.elsewhere.len() + 1;
+        if let Some(failures) = self.prepare_f {
+            assert!(
+                usize::from(failures) < clusters && clusters > 1,
+                "Prepare-F survives the loss of {failures} of {clusters} clusters only if one is left"
+            );
+        }
+        assert!(
+            self.quorum.is_none() || clusters > 1,
+            "quorums need several replicas"
+        );
+        if self.has_clusters() {
+            let ways = [self.prepare_f.is_some(), self.sticky, self.quorum.is_some()];
+            assert!(
+                ways.into_iter().filter(|way| *way).count() == 1 && !self.causal,
+                "clusters replicate to each other in one way"
+            );
+            assert!(
+                !self.one_phase && lost == 0,
+                "where there are clusters, clients are answered in one way"
+            );
+        }
+    }
+
     /// Whether a transaction is prepared in several clusters under one timestamp, after its coordinator has written
     /// it to the log.
     pub(crate) fn prepares_in_all_clusters(&self) -> bool {

@@ -116,6 +116,20 @@ impl RampNode {
         Ok((timestamp, slots))
     }
 
+    /// The only participant has answered.
+    pub(crate) fn handle_answer_alone(
+        &mut self,
+        transaction: TransactionId,
+        result: Result<(Timestamp, Slots), AbortReason>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let causal_context = match self.take(transaction).map(|attempt| attempt.phase) {
+            Some(Phase::Alone { causal_context, .. }) => causal_context,
+            _ => None,
+        };
+        self.handle_committed_alone(transaction, causal_context.as_deref(), result, out);
+    }
+
     pub(crate) fn handle_committed_alone(
         &mut self,
         transaction: TransactionId,

@@ -22,6 +22,22 @@ use crate::ramp::replication::quorum::state::{
 use crate::{Outbox, TransactionId};
 
 impl RampNode {
+    /// Another node's reader asks what this replica has of transactions that may have written here.
+    pub(crate) fn handle_look_up(
+        &mut self,
+        from: NodeId,
+        transaction: TransactionId,
+        required: &[Decision],
+        out: &mut Outbox<Stamped>,
+    ) {
+        let result = self.participant.look_up(&self.context, required);
+        let looked_up = Message::LookedUp {
+            transaction,
+            result,
+        };
+        self.send(from, looked_up, out);
+    }
+
     /// How many replicas each partition has.
     pub(crate) fn replicas(&self) -> usize {
         self.topology.elsewhere.len() + 1
