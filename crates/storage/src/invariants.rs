@@ -1,4 +1,4 @@
-//! What must hold of a store between any two calls, checked by looking at all of it.
+//! The invariants of a store between any two calls; the checks examine the whole store.
 
 use std::collections::BTreeSet;
 

@@ -64,7 +64,7 @@ pub enum LogError {
     /// An earlier error left the disk in an unknown state.
     #[error("the log has stopped after an error: {reason}")]
     Stopped {
-        /// That error.
+        /// The earlier error.
         reason: String,
     },
     /// Durable bytes have changed.

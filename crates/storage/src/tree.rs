@@ -817,8 +817,8 @@ mod tests {
         }
     }
 
-    /// Found by a seed: once a node's first children are gone, keys below its first separator come
-    /// to it, and their separators must not be compared with that one.
+    /// Found by a seed: after a node's first children are removed, keys below its first separator belong to it,
+    /// and their separators must not be compared with that one.
     #[test]
     fn keys_return_below_a_separator_whose_child_is_gone() {
         let key = |number: u32| Key::from_bytes(&number.to_be_bytes());
@@ -840,7 +840,7 @@ mod tests {
         );
     }
 
-    /// Halves of heads tell short keys from each other, and not from a longer one.
+    /// Halves of heads distinguish short keys from each other, but not from a longer one.
     #[test]
     fn a_longer_key_comes_behind_the_short_one_it_begins_with() {
         let mut short = Tree::default();
@@ -859,8 +859,8 @@ mod tests {
         }
     }
 
-    /// Where numbers are consecutive up to a leaf's end a key is found by its distance from there;
-    /// where some are missing, what stands at that distance is another one.
+    /// Among numbers that are consecutive up to a leaf's end, a key is found by its distance to the end; if some are
+    /// missing, another key is at that distance.
     #[test]
     fn numbers_are_found_among_gaps_and_none_is_found_in_one() {
         let full: Tree<u32> = (0..1_000u32).fold(Tree::default(), |mut tree, number| {

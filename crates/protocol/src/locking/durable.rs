@@ -1,5 +1,4 @@
-//! How a locking node writes down what it does, and how it comes back:
-//! `docs/protocols/durability.md`.
+//! Logging and recovery of a locking node: see `docs/protocols/durability.md`.
 
 use std::collections::VecDeque;
 

@@ -78,7 +78,7 @@ pub enum Message<T> {
         previous: LogId,
         /// Entries, in order; possibly none.
         entries: Vec<Entry<T>>,
-        /// Everything up to this index is committed.
+        /// The committed index.
         committed: u64,
         /// The round of confirmation that this message belongs to.
         round: u64,
@@ -87,7 +87,7 @@ pub enum Message<T> {
     Appended {
         /// The view.
         view: View,
-        /// Up to which index.
+        /// The last index at which the logs are equal.
         matched: u64,
         /// The round that is confirmed: the sender was in the view when the round reached it.
         round: u64,

@@ -1,8 +1,7 @@
-//! Which server has which replicas of which node.
+//! Placement of replicas on servers.
 //!
-//! There are as many servers as nodes. Replica *i* of node *n* is on server *n + i*, modulo their
-//! number: so in the beginning each server has one primary, and when one is lost its work goes to
-//! the next.
+//! There are as many servers as nodes. Replica *i* of node *n* is on server *n + i*, modulo their number. So
+//! at the start each server has one primary, and the next server takes over the work of a lost one.
 
 use std::fmt;
 
@@ -10,19 +9,19 @@ use anabranch_types::NodeId;
 
 use super::message::ReplicaId;
 
-/// Where replicas are. See the module.
+/// The placement of replicas. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaPlacement {
     nodes: u16,
     factor: u8,
 }
 
-/// A replication factor that no cluster of this size can have.
+/// The replication factor does not fit the size of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementError {
     /// The factor.
     pub factor: u16,
-    /// How many nodes the cluster has.
+    /// The number of nodes.
     pub nodes: u16,
 }
 
@@ -58,17 +57,17 @@ impl ReplicaPlacement {
         }
     }
 
-    /// How many nodes, and servers, there are.
+    /// The number of nodes, which is the number of servers.
     pub fn nodes(&self) -> u16 {
         self.nodes
     }
 
-    /// How many replicas each node has.
+    /// The number of replicas of each node.
     pub fn factor(&self) -> u8 {
         self.factor
     }
 
-    /// The replicas of any node.
+    /// The replica numbers of a node.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.factor).map(ReplicaId)
     }
@@ -79,7 +78,7 @@ impl ReplicaPlacement {
         (id % u32::from(self.nodes)) as u16
     }
 
-    /// What a server has: replicas by node.
+    /// The replicas on a server, each with its node.
     pub fn at(&self, server: u16) -> impl Iterator<Item = (NodeId, ReplicaId)> + use<> {
         let placement = *self;
         self.replicas().map(move |replica| {

@@ -116,7 +116,7 @@ impl<P: Protocol> Cluster<P> {
             let name = self.name(transaction);
             let at = self.node_name(transaction.node);
             self.note(&match self.describe {
-                Some(_) => format!("{at}: {name} asks: {}", describe::request(&request)),
+                Some(_) => format!("{at}: {name} requests: {}", describe::request(&request)),
                 None => format!("{name} at {at}: {request:?}"),
             });
         }
@@ -255,7 +255,7 @@ impl<P: Protocol> Cluster<P> {
                 let name = self.name(transaction);
                 let at = self.node_name(node);
                 self.note(&match self.describe {
-                    Some(_) => format!("{at}: {name} is told: {}", describe::reply(&reply)),
+                    Some(_) => format!("{at}: {name} gets: {}", describe::reply(&reply)),
                     None => format!("{at} => {name}: {reply:?}"),
                 });
             }
