@@ -76,7 +76,7 @@ impl std::fmt::Display for NoRecords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "protocol {} keeps no log records: its nodes cannot be made durable",
+            "protocol {} keeps no records: its nodes cannot be made durable",
             self.protocol
         )
     }

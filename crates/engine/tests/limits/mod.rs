@@ -73,7 +73,7 @@ fn what_is_too_large_is_refused_and_leaves_nothing() {
     under_each_with(NOTES, 3, &[], options, |cluster| {
         refused(cluster, "note", &[Value::Int(1), text(1_001)], "a row has");
         refused(cluster, "tag", &[text(101)], "a key has");
-        refused(cluster, "fill", &args([21]), "has 21 items; at most 20");
+        refused(cluster, "fill", &args([21]), "has 21 items, and the limit is 20");
         assert!(cluster.ints(0, "SELECT id FROM notes").is_empty());
         // A transaction at the limit commits, also after a refused one.
         cluster
@@ -106,7 +106,7 @@ fn parts_add_up() {
         ..NodeOptions::default()
     };
     under_each_with(NOTES, 2, &[], options, |cluster| {
-        refused(cluster, "fill", &args([20]), "bytes; at most 60");
+        refused(cluster, "fill", &args([20]), "bytes, and the limit is 60");
         cluster.call(0, "fill", &args([1])).unwrap();
     });
     let limits = TransactionLimits {
@@ -119,6 +119,6 @@ fn parts_add_up() {
     };
     under_each_with(NOTES, 2, &[], options, |cluster| {
         cluster.call(0, "look", &args([3])).unwrap();
-        refused(cluster, "look", &args([9]), "has 6 items; at most 5");
+        refused(cluster, "look", &args([9]), "has 6 items, and the limit is 5");
     });
 }
