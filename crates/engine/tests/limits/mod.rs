@@ -73,7 +73,12 @@ fn what_is_too_large_is_refused_and_leaves_nothing() {
     under_each_with(NOTES, 3, &[], options, |cluster| {
         refused(cluster, "note", &[Value::Int(1), text(1_001)], "a row has");
         refused(cluster, "tag", &[text(101)], "a key has");
-        refused(cluster, "fill", &args([21]), "has 21 items, and the limit is 20");
+        refused(
+            cluster,
+            "fill",
+            &args([21]),
+            "has 21 items, and the limit is 20",
+        );
         assert!(cluster.ints(0, "SELECT id FROM notes").is_empty());
         // A transaction at the limit commits, also after a refused one.
         cluster
@@ -119,6 +124,11 @@ fn parts_add_up() {
     };
     under_each_with(NOTES, 2, &[], options, |cluster| {
         cluster.call(0, "look", &args([3])).unwrap();
-        refused(cluster, "look", &args([9]), "has 6 items, and the limit is 5");
+        refused(
+            cluster,
+            "look",
+            &args([9]),
+            "has 6 items, and the limit is 5",
+        );
     });
 }
