@@ -8,7 +8,7 @@
 //! * [`contract`]: the interface of all protocols, and its rules.
 //! * [`link`]: the reliable links that the protocols assume, over an unreliable network.
 //! * [`replication`]: replicas of a node: one primary, and backups that keep its log.
-//! * [`ramp`], [`locking`], [`epci`]: the protocols.
+//! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
 //! * [`record`]: log records.
 
 pub mod contract;
