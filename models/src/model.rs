@@ -273,104 +273,85 @@ impl Model {
             recent: !matches!(self.kind, Kind::EPci | Kind::RampOnePhase),
         };
         let serializable = Serializable { start: start(0) };
+        let write = || size.scenario(Size::write);
+        let rewrite = || size.scenario(Size::rewrite);
         Ok(match self.kind {
             Kind::Ramp(metadata) => {
-                let scenario = size.scenario(Size::write);
-                run(
-                    size.both(0, durable(size, ramp(size, metadata))),
-                    &scenario,
-                    &read_atomic,
-                    limits,
-                )
+                let nodes = size.both(0, durable(size, ramp(size, metadata)));
+                run(nodes, &write(), &read_atomic, limits)
             }
             Kind::RampOnePhase => {
-                let scenario = size.scenario(Size::write);
-                let options = RampOptions {
+                let node = ramp_with(RampOptions {
                     one_phase: true,
                     ..ramp_options(size, Metadata::Fast)
-                };
-                let node = move |node, topology, store| {
-                    RampNode::new(node, topology, store, programs(), options)
-                };
-                run(
-                    size.both(0, durable(size, node)),
-                    &scenario,
-                    &read_atomic,
-                    limits,
-                )
-            }
-            Kind::Replies { metadata, causal } => {
-                let size = Size {
-                    partitions: 3,
-                    writers: 2,
-                    ..size
-                };
-                size.check()?;
-                let scenario = size.replies();
-                let options = RampOptions {
-                    causal,
-                    ..ramp_options(size, metadata)
-                };
-                let node = move |node, topology, store| {
-                    RampNode::new(node, topology, store, programs(), options)
-                };
-                let replied = CausalReplies {
-                    comment_copy: COMMENT_COPY,
-                    reply: REPLY,
-                };
+                });
                 let nodes = size.both(0, durable(size, node));
-                run(nodes, &scenario, &replied, limits)
+                run(nodes, &write(), &read_atomic, limits)
             }
+            Kind::Replies { metadata, causal } => run_replies(size, metadata, causal, limits)?,
             Kind::Quorum(metadata) => {
                 let (scenario, nodes) = (size.copied()?, size.copies(metadata));
-                run(
-                    nodes,
-                    &scenario,
-                    &ConsistentCopies { copies: COPIES },
-                    limits,
-                )
+                let consistent = ConsistentCopies { copies: COPIES };
+                run(nodes, &scenario, &consistent, limits)
             }
             Kind::NoSecondRound => {
-                let scenario = size.scenario(Size::write);
                 let broken = |node, topology, store| {
                     NoSecondRound(ramp(size, Metadata::Fast)(node, topology, store))
                 };
-                run(size.both(0, broken), &scenario, &read_atomic, limits)
+                run(size.both(0, broken), &write(), &read_atomic, limits)
             }
             Kind::Nwnr => {
-                let scenario = size.scenario(Size::write);
                 let node = |node, topology, store| NwnrNode::new(node, topology, store, programs());
-                run(size.both(0, node), &scenario, &read_atomic, limits)
+                run(size.both(0, node), &write(), &read_atomic, limits)
             }
             Kind::RampGuards => {
                 let mut scenario = size.scenario(Size::withdraw);
                 scenario.scripts.truncate(size.writers as usize);
                 let guarded = GuardedSum { start: start(1) };
-                run(
-                    size.both(1, durable(size, ramp(size, Metadata::Fast))),
-                    &scenario,
-                    &guarded,
-                    limits,
-                )
+                let nodes = size.both(1, durable(size, ramp(size, Metadata::Fast)));
+                run(nodes, &scenario, &guarded, limits)
             }
             Kind::Locking { declares } => {
-                let mut scenario = size.scenario(Size::rewrite);
+                let mut scenario = rewrite();
                 scenario.declares = declares;
-                let node = durable(size, locking(ReadLocks::Long));
-                run(size.both(0, node), &scenario, &serializable, limits)
+                let nodes = size.both(0, durable(size, locking(ReadLocks::Long)));
+                run(nodes, &scenario, &serializable, limits)
             }
             Kind::EPci => {
-                let scenario = size.scenario(Size::write);
                 let node = |node, topology, store| EPciNode::new(node, topology, store, programs());
-                run(size.both(0, node), &scenario, &read_atomic, limits)
+                run(size.both(0, node), &write(), &read_atomic, limits)
             }
             Kind::WeakLocking(read_locks) => {
-                let scenario = size.scenario(Size::rewrite);
-                let node = durable(size, locking(read_locks));
-                run(size.both(0, node), &scenario, &serializable, limits)
+                let nodes = size.both(0, durable(size, locking(read_locks)));
+                run(nodes, &rewrite(), &serializable, limits)
             }
         })
     }
+}
+
+/// Explores a model of causality: a comment, its copy, and a reply.
+fn run_replies(
+    size: Size,
+    metadata: Metadata,
+    causal: bool,
+    limits: Limits,
+) -> Result<Report, TooLarge> {
+    let size = Size {
+        partitions: 3,
+        writers: 2,
+        ..size
+    };
+    size.check()?;
+    let node = ramp_with(RampOptions {
+        causal,
+        ..ramp_options(size, metadata)
+    });
+    let nodes = size.both(0, durable(size, node));
+    let property = CausalReplies {
+        comment_copy: COMMENT_COPY,
+        reply: REPLY,
+    };
+    Ok(run(nodes, &size.replies(), &property, limits))
 }
 
 fn run<P: Subject>(
@@ -406,7 +387,10 @@ fn durable<P: Durable>(
 }
 
 fn ramp(size: Size, metadata: Metadata) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
-    let options = ramp_options(size, metadata);
+    ramp_with(ramp_options(size, metadata))
+}
+
+fn ramp_with(options: RampOptions) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
     move |node, topology, store| RampNode::new(node, topology, store, programs(), options)
 }
 
