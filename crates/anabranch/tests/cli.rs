@@ -853,7 +853,7 @@ fn reproduce_writes_a_page_charts_and_what_its_schema_says() {
     let lacking = [&asked[..], &["--calibration", text(&nothing)]].concat();
     refused_in_one_line(&lacking, &["nothing.json"]);
     std::fs::write(&nothing, "{}").expect("the file can be written");
-    refused_in_one_line(&lacking, &["is no calibration of version 1"]);
+    refused_in_one_line(&lacking, &["is not a calibration of version 1"]);
 }
 
 /// Runs `sim` with `--json`: its exit code, what it prints, and the file, which is as its schema says.

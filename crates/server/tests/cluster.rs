@@ -283,7 +283,7 @@ fn a_client_has_a_limit_of_calls_in_flight() {
     }
     let full = SubmitError::TooManyCalls { calls_max: 8 };
     assert_eq!(submit(&mut client, 8), Err(full.clone()));
-    assert!(full.to_string().contains("8 calls under way"), "{full}");
+    assert!(full.to_string().contains("8 calls in flight"), "{full}");
     assert_eq!(client.in_flight(), 8, "a refused call is none");
     assert_eq!(drain(&mut client).len(), 8);
     // The number of calls queued at the nodes stays below the limit.

@@ -3,13 +3,15 @@
 //! `xtask/tidy/words.txt` lists them, each with what to write for it:
 //!
 //! * `word WORDS => REPLACEMENT`: prose. Matches whole words in any case, in comments, strings and
-//!   Markdown, and as parts of identifiers: `word nobody` finds `Nobody`, `is_nobody` and
-//!   `NobodyAsks`, but not `nobodys`. Several words match in a row, across a line's end, too.
-//! * `name NAME => REPLACEMENT`: an identifier, spelt exactly so. Matches in Rust code and, in
-//!   comments and Markdown, between backticks or in a fenced block; so `name Past` leaves the
-//!   sentence "Past that point …" alone.
-//! * `allow PATH "FRAGMENT" => REASON`: lines of a file that contain the fragment may use any of
-//!   them: quotations, and examples that speak of people.
+//!   Markdown, and as parts of identifiers: `word gizmo` finds `Gizmo`, `is_gizmo` and `GizmoPart`, but
+//!   not `gizmos`. Several words match in a row, across a line's end, too.
+//! * `name NAME => REPLACEMENT`: an identifier, spelt exactly so. Matches in Rust code and, in comments
+//!   and Markdown, between backticks or in a fenced block; so `name Last` leaves the sentence "Last
+//!   comes …" alone.
+//! * `word WORDS in PATH => …` and `name NAME in PATH => …`: the same for files whose path begins with
+//!   `PATH`, where words and names are common elsewhere.
+//! * `allow PATH "FRAGMENT" => REASON`: lines of a file that contain the fragment may use any of them:
+//!   quotations, and examples that speak of people. `allow PATH => REASON` stands for the whole file.
 //!
 //! Looked at are Rust sources, Markdown and the schemas of reports.
 
@@ -25,16 +27,23 @@ const LIST: &str = "xtask/tidy/words.txt";
 
 #[derive(Default)]
 struct Lists<'a> {
-    /// By their first word, the whole phrases in lower case, as listed, with their replacements.
+    /// By their first word, in lower case.
     phrases: BTreeMap<String, Vec<Phrase<'a>>>,
-    /// Identifiers and their replacements.
-    names: BTreeMap<&'a str, &'a str>,
+    names: BTreeMap<&'a str, Vec<Entry<'a>>>,
     allowed: Vec<Allowed<'a>>,
 }
 
 struct Phrase<'a> {
     words: Vec<String>,
+    entry: Entry<'a>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry<'a> {
+    /// As listed.
     listed: &'a str,
+    /// What paths have to begin with.
+    scope: &'a str,
     replacement: &'a str,
 }
 
@@ -55,7 +64,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         let lines: Vec<&str> = file.text.lines().collect();
         let mut hits = phrases(&lists, &file.text);
         hits.extend(names(&lists, file));
-        for (line, listed, replacement) in hits {
+        hits.retain(|(_, entry)| file.path.starts_with(entry.scope));
+        for (line, entry) in hits {
             let text = lines.get(line - 1).copied().unwrap_or_default();
             let allowed = lists
                 .allowed
@@ -66,6 +76,11 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
                     used.insert(allowed.line);
                 }
                 None => {
+                    let Entry {
+                        listed,
+                        replacement,
+                        ..
+                    } = entry;
                     let message = format!("`{listed}` was replaced; write {replacement}");
                     findings.push(file.finding(NAME, line, message));
                 }
@@ -103,25 +118,25 @@ fn read<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> Lists<'a> {
             .split_once(" => ")
             .and_then(|(before, after)| Some((before.split_once(' ')?, after.trim())));
         match parts {
-            Some((("word", listed), replacement)) => {
-                let words: Vec<String> = words(listed).map(|word| word.text).collect();
+            Some((("word", rest), replacement)) => {
+                let entry = scoped(rest, replacement);
+                let words: Vec<String> = words(entry.listed).map(|word| word.text).collect();
                 if let Some(first) = words.first().cloned() {
-                    lists.phrases.entry(first).or_default().push(Phrase {
-                        words,
-                        listed,
-                        replacement,
-                    });
+                    let phrases = lists.phrases.entry(first).or_default();
+                    phrases.push(Phrase { words, entry });
                     continue;
                 }
             }
-            Some((("name", name), replacement)) => {
-                lists.names.insert(name, replacement);
+            Some((("name", rest), replacement)) => {
+                let entry = scoped(rest, replacement);
+                lists.names.entry(entry.listed).or_default().push(entry);
                 continue;
             }
             Some((("allow", rest), _)) => {
-                let fragment = rest
-                    .split_once(" \"")
-                    .and_then(|(path, quoted)| Some((path, quoted.strip_suffix('"')?)));
+                let fragment = match rest.split_once(" \"") {
+                    Some((path, quoted)) => quoted.strip_suffix('"').map(|quoted| (path, quoted)),
+                    None => Some((rest, "")),
+                };
                 if let Some((path, fragment)) = fragment {
                     lists.allowed.push(Allowed {
                         path,
@@ -142,6 +157,16 @@ fn read<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> Lists<'a> {
         });
     }
     lists
+}
+
+/// Reads `WORDS` or `WORDS in PATH`.
+fn scoped<'a>(rest: &'a str, replacement: &'a str) -> Entry<'a> {
+    let (listed, scope) = rest.split_once(" in ").unwrap_or((rest, ""));
+    Entry {
+        listed,
+        scope,
+        replacement,
+    }
 }
 
 /// A word of a text, in lower case.
@@ -189,8 +214,8 @@ fn words(text: &str) -> impl Iterator<Item = Word> {
     })
 }
 
-/// Where listed phrases begin: line, phrase, replacement; each once a line.
-fn phrases<'a>(lists: &Lists<'a>, text: &str) -> BTreeSet<(usize, &'a str, &'a str)> {
+/// The lines on which listed phrases begin; each phrase once a line.
+fn phrases<'a>(lists: &Lists<'a>, text: &str) -> BTreeSet<(usize, Entry<'a>)> {
     let words: Vec<Word> = words(text).collect();
     let mut hits = BTreeSet::new();
     for (at, word) in words.iter().enumerate() {
@@ -201,20 +226,19 @@ fn phrases<'a>(lists: &Lists<'a>, text: &str) -> BTreeSet<(usize, &'a str, &'a s
                     .enumerate()
                     .all(|(n, word)| word.text == phrase.words[n] && (n == 0 || word.follows));
             if is_hit {
-                hits.insert((word.line, phrase.listed, phrase.replacement));
+                hits.insert((word.line, phrase.entry));
             }
         }
     }
     hits
 }
 
-/// Where listed names stand: line, name, replacement; each once a line.
-fn names<'a>(lists: &Lists<'a>, file: &File) -> BTreeSet<(usize, &'a str, &'a str)> {
+/// The lines with listed names; each name once a line.
+fn names<'a>(lists: &Lists<'a>, file: &File) -> BTreeSet<(usize, Entry<'a>)> {
     let mut hits = BTreeSet::new();
     let mut look = |line: usize, name: &str| {
-        if let Some((name, replacement)) = lists.names.get_key_value(name) {
-            hits.insert((line, *name, *replacement));
-        }
+        let entries = lists.names.get(name).into_iter().flatten();
+        hits.extend(entries.map(|entry| (line, *entry)));
     };
     if let Some(code) = &file.code {
         for token in &code.tokens {
@@ -342,11 +366,36 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_file_may_be_allowed() {
+        let list = format!("{WORDS}allow CHANGELOG.md => old names\n");
+        let files = [("CHANGELOG.md", "A gizmo is a device.\n"), (LIST, &list)];
+        assert_eq!(found(check, &files), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_scope_limits_an_entry() {
+        let list = "word gizmo in crates/a/ => a\nname Trove in crates/a/ => `A`\n";
+        let text = "// gizmo\nstruct Trove;\n";
+        let files = [
+            ("crates/a/src/lib.rs", text),
+            ("crates/b/src/lib.rs", text),
+            (LIST, list),
+        ];
+        assert_eq!(
+            found(check, &files),
+            [
+                "crates/a/src/lib.rs:1: `gizmo` was replaced; write a",
+                "crates/a/src/lib.rs:2: `Trove` was replaced; write `A`"
+            ]
+        );
+    }
+
+    #[test]
     fn entries_that_are_none_are_flagged() {
         for entry in [
             "gizmo => device\n",
             "word gizmo\n",
-            "allow docs/a.md => why\n",
+            "allow docs/a.md \"x => why\n",
         ] {
             let findings = found(check, &[(LIST, entry)]);
             assert_eq!(findings.len(), 1, "{entry}");
