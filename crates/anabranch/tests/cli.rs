@@ -1,4 +1,4 @@
-//! The command as its users meet it: what it prints, where, and with which exit code.
+//! The command line: output, errors and exit codes.
 
 mod bench;
 mod findings;
@@ -43,7 +43,7 @@ fn ran(command: &mut Command) -> Ran {
     }
 }
 
-/// Misuse: exit code 2, nothing on standard output, one diagnostic on standard error.
+/// Asserts a refusal: exit code 2, nothing on standard output, one diagnostic on standard error.
 #[track_caller]
 fn refused(arguments: &[&str], because: &[&str]) {
     let ran = anabranch(arguments);
@@ -58,7 +58,7 @@ fn refused(arguments: &[&str], because: &[&str]) {
     }
 }
 
-/// The same, in a single line.
+/// Asserts a refusal in a single line.
 #[track_caller]
 fn refused_in_one_line(arguments: &[&str], because: &[&str]) {
     refused(arguments, because);
@@ -68,7 +68,7 @@ fn refused_in_one_line(arguments: &[&str], because: &[&str]) {
 }
 
 #[test]
-fn a_data_folder_is_refused_for_what_keeps_no_records() {
+fn protocols_without_log_records_refuse_a_data_folder() {
     let folder = scratch("data-refused");
     let bench = ["bench", "tpcc", "--data", text(&folder), "--protocol"];
     let arguments = [&bench[..], &["nwnr"]].concat();
@@ -78,16 +78,16 @@ fn a_data_folder_is_refused_for_what_keeps_no_records() {
 }
 
 #[test]
-fn a_plan_with_guards_is_refused_for_what_takes_none() {
+fn protocols_without_guards_refuse_a_plan_with_guards() {
     let bench = ["bench", "tpcc", "--protocol", "e-pci"];
     let bank = ["sim", "bank", "--protocol", "e-pci"];
     for arguments in [&bench[..], &bank[..]] {
-        refused(arguments, &["e-pci takes no guards", "another protocol"]);
+        refused(arguments, &["e-pci", "no guards", "another protocol"]);
     }
 }
 
 #[test]
-fn what_only_ramp_can_do_is_refused_of_others() {
+fn options_of_ramp_are_refused_for_other_protocols() {
     for option in ["--causal", "--one-phase"] {
         let sim = ["sim", "register", "--protocol", "locking", option];
         refused_in_one_line(
@@ -100,7 +100,7 @@ fn what_only_ramp_can_do_is_refused_of_others() {
 }
 
 #[test]
-fn a_number_below_zero_is_a_value_and_is_refused_as_one() {
+fn negative_numbers_are_refused_as_values() {
     refused(
         &["sim", "register", "--seed", "-1"],
         &["'-1' for '--seed <S>'"],
@@ -116,11 +116,11 @@ fn a_number_below_zero_is_a_value_and_is_refused_as_one() {
 }
 
 #[test]
-fn a_file_that_is_given_twice_is_read_once() {
+fn a_file_that_is_named_twice_is_read_once() {
     let once = anabranch(&["analyze", "examples/payroll"]);
     let twice = ["analyze", "examples/payroll", "examples/payroll/schema.sql"];
     let twice = anabranch(&twice);
-    // What is to be typed again names the files as they were named.
+    // The printed command names the files as they were typed.
     let named = "examples/payroll examples/payroll/schema.sql";
     assert!(twice.out.contains(named), "{}", twice.out);
     let as_once = twice.out.replace(named, "examples/payroll");
@@ -133,7 +133,7 @@ fn a_file_that_is_given_twice_is_read_once() {
 }
 
 #[test]
-fn a_file_alone_is_not_explained() {
+fn explain_needs_a_procedure_of_a_file() {
     let file = "examples/payroll/schema.sql";
     refused_in_one_line(
         &["explain", file],
@@ -141,9 +141,9 @@ fn a_file_alone_is_not_explained() {
     );
 }
 
-/// What was found is not lost where the case that shows it cannot be kept.
+/// The finding is reported even if its case cannot be written.
 #[test]
-fn a_failing_run_is_a_finding_wherever_its_case_goes() {
+fn a_failing_run_is_a_finding_even_if_its_case_cannot_be_written() {
     let folder = scratch("no-case");
     std::fs::create_dir(folder.join("failing-case.jsonl")).unwrap();
     let ran = command(&["sim", "register", "--protocol", "nwnr", "--seeds", "0..20"])
@@ -152,10 +152,13 @@ fn a_failing_run_is_a_finding_wherever_its_case_goes() {
         .expect("the command starts");
     let out = String::from_utf8(ran.stdout).expect("it prints text");
     assert_eq!(ran.status.code(), Some(1), "{out}");
-    assert!(out.contains("not kept") && out.contains("--case"), "{out}");
+    assert!(
+        out.contains("not written") && out.contains("--case"),
+        "{out}"
+    );
 }
 
-/// What one protocol has written down says nothing to another.
+/// The records of one protocol cannot be read by another.
 #[test]
 fn a_data_folder_of_another_protocol_is_refused() {
     let folder = scratch("data-foreign");
@@ -205,7 +208,7 @@ fn shown(path: &Path) -> &str {
 }
 
 #[test]
-fn every_command_explains_itself() {
+fn every_command_has_help() {
     let whole = anabranch(&["--help"]);
     assert_eq!(whole.code, 0);
     for name in ["demo", "analyze", "bench", "explain", "Exit codes: 0"] {
@@ -288,7 +291,7 @@ END;
 }
 
 #[test]
-fn analyze_prints_json_under_the_names_that_programs_rely_on() {
+fn analyze_prints_json_with_its_published_names() {
     let ran = anabranch(&["analyze", "--format", "json", "examples/tpcc"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let plan: Value = serde_json::from_str(&ran.out).expect("it is JSON");
@@ -331,7 +334,7 @@ fn analyze_prints_json_under_the_names_that_programs_rely_on() {
 }
 
 #[test]
-fn a_mistake_in_a_file_is_shown_where_it_is() {
+fn an_error_in_a_file_is_shown_at_its_place() {
     let file = scratch("mistake").join("schema.sql");
     std::fs::write(
         &file,
@@ -349,7 +352,7 @@ fn a_mistake_in_a_file_is_shown_where_it_is() {
 
 /// One diagnostic, with its place and what is wrong there underlined, and nothing done.
 #[test]
-fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
+fn each_kind_of_bad_input_has_one_error_at_its_place() {
     let table = "CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL);";
     let atomic = |body: &str| {
         format!("{table}\nCREATE PROCEDURE p(x integer) LANGUAGE SQL BEGIN ATOMIC\n{body}\nEND;\n")
@@ -384,7 +387,7 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
         let file = folder.join(format!("{name}.sql"));
         std::fs::write(&file, sql).unwrap();
         let place = format!("{}:3:{column}\n", shown(&file));
-        // Beneath what is wrong, and from its first column on.
+        // The carets begin below the first column of the error.
         let caret = format!("\n  | {}^", " ".repeat(column - 1));
         for arguments in [
             &["analyze", "--strict", text(&file)][..],
@@ -399,7 +402,7 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
 }
 
 #[test]
-fn a_file_without_its_tables_is_told_that_more_can_be_given() {
+fn a_missing_table_has_a_hint_to_name_more_files() {
     let folder = scratch("apart");
     let (tables, procedures) = (folder.join("schema.sql"), folder.join("procedures.sql"));
     std::fs::write(&tables, "CREATE TABLE t (a integer PRIMARY KEY);\n").unwrap();
@@ -427,7 +430,7 @@ fn a_file_without_its_tables_is_told_that_more_can_be_given() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
         assert!(ran.out.contains("Full Scan on t"), "{}", ran.out);
     }
-    // With its tables there, what is missing is a mistake of another kind.
+    // With a file of tables, a missing table is an error of another kind.
     std::fs::write(&tables, "CREATE TABLE u (a integer PRIMARY KEY);\n").unwrap();
     let both = ["explain", text(&tables), text(&procedures), "p"];
     refused(&both, &["relation \"t\" does not exist"]);
@@ -443,7 +446,7 @@ fn files_that_cannot_be_used_are_named() {
         &["missing.sql", "cannot read"],
     );
     refused_in_one_line(&["analyze", text(&folder)], &["no .sql file"]);
-    // A source file that is named is meant, whatever else there is to analyse.
+    // A source file that is named must be readable, whatever else there is to analyse.
     let schema = folder.join("schema.sql");
     std::fs::write(&schema, "CREATE TABLE t (a integer PRIMARY KEY);\n").unwrap();
     let program = folder.join("missing.ts");
@@ -460,7 +463,7 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
+fn impossible_experiments_are_refused_before_they_begin() {
     let tpcc = |option, value| ["bench", "tpcc", option, value];
     refused_in_one_line(
         &tpcc("--partitions", "0"),
@@ -469,7 +472,7 @@ fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
     refused_in_one_line(&tpcc("--warehouses", "0"), &["--warehouses"]);
     refused_in_one_line(
         &tpcc("--warehouses", "1000000"),
-        &["--warehouses", "GiB", "ask for at most"],
+        &["--warehouses", "GiB", "at most"],
     );
     refused_in_one_line(
         &tpcc("--remote-percent", "101"),
@@ -485,10 +488,10 @@ fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
     );
 }
 
-/// What a shell shows for a tool that SIGPIPE has ended.
+/// The exit code that a shell shows for a tool that SIGPIPE ended.
 const CLOSED_PIPE: i32 = 141;
 
-/// Runs the command with its standard output there: its exit code, and what it says on standard error.
+/// Runs the command with this standard output. Returns its exit code and its standard error.
 fn said_into(out: impl Into<Stdio>, arguments: &[&str]) -> (i32, String) {
     let output = command(arguments)
         .stdout(out)
@@ -500,7 +503,7 @@ fn said_into(out: impl Into<Stdio>, arguments: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_the_command_without_a_word() {
+fn a_closed_pipe_ends_the_command_silently() {
     let sim = ["sim", "register", "--faults", "none"];
     for arguments in [&["analyze", "examples/tpcc"][..], &sim, &["--help"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
@@ -530,7 +533,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
     let nowhere = folder.join("nosuch/file");
     let history = folder.join("history.jsonl");
     std::fs::write(&history, HISTORY_4).expect("the file can be written");
-    // Each would take longer than a test may, if it began.
+    // Each of these would take too long if it began.
     let sim = ["sim", "register", "--transactions", "100000000"];
     let cases: [(&[&str], &str); 8] = [
         (&["bench", "tpcc", "--seconds", "100000"], "--json"),
@@ -551,7 +554,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
             refused_in_one_line(&arguments, &["cannot write", text(path)]);
         }
     }
-    // What is tried is left as it was.
+    // The check leaves files as they were.
     let kept = folder.join("kept.svg");
     std::fs::write(&kept, "kept").expect("the file can be written");
     for picture in [&kept, &folder.join("new.svg")] {
@@ -563,7 +566,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
 }
 
 #[test]
-fn a_file_without_anything_in_it_is_told_from_one_that_needs_nothing() {
+fn an_empty_file_is_refused_and_one_with_tables_only_is_not() {
     let file = scratch("empty").join("empty.sql");
     std::fs::write(&file, "-- nothing yet\n").expect("the file can be written");
     refused_in_one_line(
@@ -577,7 +580,7 @@ fn a_file_without_anything_in_it_is_told_from_one_that_needs_nothing() {
 }
 
 #[test]
-fn a_replay_takes_nothing_beside_its_file() {
+fn sim_replay_excludes_other_options() {
     let file = scratch("replay").join("case.jsonl");
     for option in ["--seed", "--nodes", "--clients", "--transactions"] {
         refused(
@@ -598,7 +601,7 @@ fn a_replay_takes_nothing_beside_its_file() {
 }
 
 #[test]
-fn names_are_folded_and_one_is_not_many() {
+fn names_are_folded_and_counts_have_singulars() {
     let folded = anabranch(&["explain", "examples/tpcc", "NEW_Order"]);
     let plain = anabranch(&["explain", "examples/tpcc", "new_order"]);
     assert_eq!((folded.code, &folded.out), (0, &plain.out));
@@ -608,7 +611,7 @@ fn names_are_folded_and_one_is_not_many() {
 }
 
 #[test]
-fn explain_shows_plans_and_what_can_be_deferred() {
+fn explain_shows_plans_and_deferrable_updates() {
     let ran = anabranch(&["explain", "examples/tpcc", "new_order"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     for words in [
@@ -701,7 +704,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
     let cases = [
         (
             HISTORY_4.replace("{\"end\":{\"transactions\":3}}\n", ""),
-            "line 5: the history is truncated",
+            "line 5: the history is cut short",
         ),
         (
             HISTORY_4.replace("history\":1", "history\":2"),

@@ -1,5 +1,5 @@
-//! `analyze` over a live PostgreSQL: it says of a database what it says of the files that made it, and nothing of
-//! it is changed, left out unseen, or shown that should not be.
+//! `analyze` over a live PostgreSQL: the report equals that of the files that made the database, nothing is changed or
+//! skipped silently, and no password is printed.
 
 use std::path::Path;
 use std::process::Command;
@@ -76,7 +76,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&ran.out).expect("it prints JSON")
 }
 
-/// What is said of each transaction type and each invariant, in the order of their names.
+/// The verdicts of each transaction type and each invariant, in the order of their names.
 fn verdicts(report: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for transaction in report["transactions"].as_array().expect("there are some") {
@@ -133,7 +133,7 @@ fn a_database_is_judged_as_the_files_that_made_it() {
 }
 
 #[test]
-fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe() {
+fn unsupported_objects_of_a_database_are_reported_and_make_nothing_safe() {
     let server = server(Settings::default());
     let address = filled(&server, "odd", &[]);
     let mut client = server.connect_to("odd").expect("it lets in");
@@ -213,7 +213,7 @@ fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe()
         let found = transactions.iter().find(|t| t["name"] == name);
         found.unwrap_or_else(|| panic!("{name}"))["class"].clone()
     };
-    // It is understood, beside others that may do anything.
+    // It is analysed, beside others that may change any table.
     assert_ne!(class("feel"), "global");
     // A trigger, a policy, and a body that is not SQL.
     for name in ["set_logged", "mine_is", "raw"] {
@@ -227,7 +227,7 @@ fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe()
 }
 
 #[test]
-fn statements_that_clients_run_are_transaction_types_and_weigh_as_often_as_they_ran() {
+fn statements_of_clients_are_transaction_types_weighted_by_calls() {
     let server = server(Settings {
         preloaded: "pg_stat_statements",
         ..Settings::default()
@@ -311,7 +311,7 @@ fn statements_that_clients_run_are_transaction_types_and_weigh_as_often_as_they_
         let count = client.query_one(begun, &[&text]).expect("it answers");
         assert_eq!(count.get::<_, i64>(0), 1, "{text}");
     }
-    // The same from a file that it was exported to.
+    // The same weights from an exported file.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-postgres");
     std::fs::create_dir_all(&folder).expect("a scratch folder can be made");
     let (queries, calls) = (folder.join("queries.sql"), folder.join("calls.csv"));

@@ -84,7 +84,7 @@ impl Setting {
             .unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
-    /// Has the server set, and waits until new connections see it.
+    /// Changes a setting of the server, and waits until new connections have it.
     fn set(&self, name: &str, value: &str) {
         self.run(&format!("ALTER SYSTEM SET {name} = '{value}'"));
         self.run("SELECT pg_reload_conf()");
@@ -213,7 +213,7 @@ impl Setting {
 #[test]
 fn each_mode_demands_what_it_says() {
     let setting = Setting::new("tls-modes");
-    // The user `anabranch` comes by TLS alone, `open` without it.
+    // The user `anabranch` may connect only by TLS, `open` only without.
     for mode in ["allow", "prefer", "require"] {
         setting.is_read("anabranch", &format!("sslmode={mode}"));
     }
@@ -227,12 +227,12 @@ fn each_mode_demands_what_it_says() {
         setting.is_read("open", &format!("sslmode={mode}"));
     }
     setting.is_refused("open", "sslmode=require", &["28000"]);
-    // By the environment, and by a parameter that says otherwise.
+    // From the environment, and with a parameter that overrides it.
     let demands = [("PGSSLMODE", "require")];
     setting.is_refused_at("127.0.0.1", "open", "", &["28000"], &demands);
     setting.is_read_at("127.0.0.1", "open", "sslmode=disable", &demands);
 
-    // A server without TLS is not talked to where it is demanded.
+    // A server without TLS is refused if TLS is demanded.
     setting.set("ssl", "off");
     setting.is_read("open", "sslmode=prefer");
     setting.is_refused(
@@ -254,7 +254,7 @@ fn a_server_with_a_wrong_certificate_is_refused() {
     let authority = "sslmode=verify-ca&sslrootcert=FILE:authority.crt";
     setting.is_read("anabranch", full);
     setting.is_read("anabranch", authority);
-    // Another authority, in every mode that knows one.
+    // Another authority, in every mode that verifies.
     for mode in ["require", "verify-ca", "verify-full"] {
         let parameters = format!("sslmode={mode}&sslrootcert=FILE:other.crt");
         setting.is_refused("anabranch", &parameters, &["UnknownIssuer", "sslrootcert"]);
@@ -275,7 +275,7 @@ fn a_server_with_a_wrong_certificate_is_refused() {
         "sslmode=require&sslrootcert=FILE:empty.crt",
         &["no certificate in PEM"],
     );
-    // The authorities of the machine: none has signed it, but for one that we make known.
+    // The authorities of the machine: none signed the certificate, except one that the test adds.
     let of_system = "sslrootcert=system";
     setting.is_refused_at(
         "127.0.0.1",
@@ -290,7 +290,7 @@ fn a_server_with_a_wrong_certificate_is_refused() {
         of_system,
         &[("SSL_CERT_FILE", &setting.path("authority.crt"))],
     );
-    // The file where people keep it.
+    // The default file.
     setting.write(".postgresql/root.crt", &setting.authority.pem());
     setting.is_read("anabranch", "sslmode=verify-full");
     setting.write(
@@ -300,16 +300,16 @@ fn a_server_with_a_wrong_certificate_is_refused() {
     setting.is_refused("anabranch", "sslmode=require", &["UnknownIssuer"]);
     std::fs::remove_file(setting.path(".postgresql/root.crt")).expect("it is there");
 
-    // Another's name; its common name is not asked.
+    // A certificate for another name; its common name does not count.
     setting.serves(params("127.0.0.1", &["db.example"]));
     setting.is_refused("anabranch", full, &["another name", "verify-ca"]);
     setting.is_read("anabranch", authority);
-    // By a name: where the address that it stands for is told.
+    // By a name, with its address as a parameter.
     let told = format!("{full}&hostaddr=127.0.0.1");
     setting.is_read_at("db.example", "anabranch", &told, &[]);
     setting.is_refused_at("db2.example", "anabranch", &told, &["another name"], &[]);
 
-    // Out of time.
+    // Expired.
     let mut expired = params("a server", &["127.0.0.1"]);
     expired.not_before = date_time_ymd(2020, 1, 1);
     expired.not_after = date_time_ymd(2021, 1, 1);
@@ -317,7 +317,7 @@ fn a_server_with_a_wrong_certificate_is_refused() {
     setting.is_refused("anabranch", authority, &["expired"]);
     setting.is_read("anabranch", "sslmode=require");
 
-    // Taken back.
+    // Revoked.
     let mut taken_back = params("a server", &["127.0.0.1"]);
     let serial = SerialNumber::from(4711);
     taken_back.serial_number = Some(serial.clone());
@@ -354,7 +354,7 @@ fn a_server_with_a_wrong_certificate_is_refused() {
 }
 
 #[test]
-fn a_certificate_that_signed_itself_is_believed_where_it_is_named() {
+fn a_self_signed_certificate_is_trusted_if_it_is_named() {
     let setting = Setting::new("tls-own");
     let full = "sslmode=verify-full&sslrootcert=FILE:own.crt";
     let mut of_authority = params("a server", &["127.0.0.1"]);
@@ -386,7 +386,7 @@ fn a_certificate_that_signed_itself_is_believed_where_it_is_named() {
 }
 
 #[test]
-fn a_certificate_of_ones_own_is_shown() {
+fn a_client_certificate_is_presented() {
     let setting = Setting::new("tls-shown");
     let key = key();
     let certificate = params("shown", &[]).signed_by(&key, &setting.authority);
@@ -400,7 +400,7 @@ fn a_certificate_of_ones_own_is_shown() {
         "sslmode=require&sslcert=FILE:shown.crt",
         &["sslkey=FILE"],
     );
-    // A key that is another's, one that other users can read, and none.
+    // The key of another certificate, one that other users can read, and none.
     setting.write("other.key", &self::key().serialize_pem());
     setting.is_refused(
         "shown",
@@ -415,7 +415,7 @@ fn a_certificate_of_ones_own_is_shown() {
     setting.permit("shown.key", 0o644);
     setting.is_refused("shown", shown, &["chmod 600"]);
     setting.permit("shown.key", 0o600);
-    // The files where people keep them.
+    // The default files.
     for name in ["crt", "key"] {
         let text =
             std::fs::read_to_string(setting.path(&format!("shown.{name}"))).expect("it is there");

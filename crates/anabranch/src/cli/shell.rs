@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_to_be_repeated_is_one_word_to_a_shell() {
+    fn quoted_words_are_one_word_for_a_shell() {
         for plain in ["storm", "wan:examples/networks/a-b.txt", "/tmp/case.jsonl"] {
             assert_eq!(quoted(plain), plain);
         }

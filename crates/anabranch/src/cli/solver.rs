@@ -201,7 +201,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_program_that_is_not_there_is_refused() {
+    fn a_missing_program_is_refused() {
         let absent = External::new("/nowhere/z3", TIMEOUT);
         assert!(
             matches!(absent, Err(ExternalError::NotRun { .. })),
@@ -225,7 +225,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn one_that_takes_too_long_knows_nothing() {
+    fn a_timeout_gives_no_answer() {
         let slow = External {
             program: PathBuf::from("/usr/bin/yes"),
             timeout: Duration::from_millis(1),

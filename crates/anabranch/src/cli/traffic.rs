@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_the_same_however_it_is_written() {
+    fn normal_forms_of_equivalent_queries_are_equal() {
         let one = normal("SELECT a FROM t WHERE b = $1 AND c = 'x''y' AND d = :name AND e = 1.5;");
         let other = normal(
             "/* x */ select  A\nfrom `T` where b=? and C = $12 AND d = @other AND e = $2 -- so",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_a_routine_and_nothing_else_is_found() {
+    fn queries_that_only_call_a_routine_are_found() {
         for text in [
             "CALL f($1, $2)",
             "select f(1, 'a''b', $2::int, NULL)",

@@ -116,7 +116,7 @@ fn bench_records_a_history_that_check_judges() {
     let file = scratch("bench-history").join("run.jsonl");
     let bench = ["bench", "tpcc", "--history", text(&file), "--protocol"];
     let both = [&bench[..], &["ramp-fast,locking"]].concat();
-    refused_in_one_line(&both, &["--history", "once"]);
+    refused_in_one_line(&both, &["--history", "one protocol"]);
     let short = [
         "locking",
         "--warehouses",

@@ -26,7 +26,7 @@ SELECT * FROM shops WHERE place && ST_MakeEnvelope($1, $2, $3, $4);
 ";
 
 #[test]
-fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
+fn files_of_clients_are_read_and_skipped_pieces_reported() {
     let folder = scratch("files");
     let schema = scratch("files-schema").join("schema.sql");
     let rules = scratch("files-rules").join("rules.sql");
@@ -74,7 +74,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         unknown.map(|t| &t["name"]).collect::<Vec<_>>(),
         ["ShopsNear"]
     );
-    // Every form tells it, where its readers look.
+    // Every format reports it.
     let sarif = anabranch(&[&asked[..], &["--format", "sarif"]].concat());
     assert_eq!(sarif.err, "");
     let log: Value = serde_json::from_str(&sarif.out).expect("it is JSON");
@@ -104,7 +104,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
 }
 
 #[test]
-fn what_is_wrong_with_declarations_is_left_out_unless_they_have_to_be_right() {
+fn errors_in_declarations_are_skipped_or_refused_with_strict() {
     let file = scratch("leave-out").join("application.sql");
     let wrong = "CREATE PROCEDURE wipe() LANGUAGE SQL BEGIN ATOMIC DELETE FROM accounts WHERE nosuch = 1; END;\n";
     let sql = SCHEMA.replace("place geometry(Point, 4326)", "place text") + wrong;
@@ -125,7 +125,7 @@ fn what_is_wrong_with_declarations_is_left_out_unless_they_have_to_be_right() {
 }
 
 #[test]
-fn what_is_no_text_too_long_or_empty_is_refused() {
+fn binary_long_and_empty_files_are_refused() {
     let file = scratch("no-files").join("query.sql");
     let analyze = ["analyze", text(&file)];
     std::fs::write(&file, b"SELECT '\xff';").unwrap();
@@ -151,7 +151,7 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
 }
 
 #[test]
-fn what_calls_come_to_on_several_servers_is_told() {
+fn throughput_on_several_servers_is_estimated() {
     let mut asked = vec!["analyze", "examples/tpcw", "--sites", "3"];
     refused_in_one_line(&asked, &["--sites", "--guarantee serializable"]);
     asked.extend(["--guarantee", "serializable", "--no-counterexamples"]);
@@ -168,7 +168,7 @@ fn what_calls_come_to_on_several_servers_is_told() {
 }
 
 #[test]
-fn weights_are_read_from_a_file_and_held_against_the_transactions() {
+fn weights_are_read_from_a_file_and_checked() {
     let folder = scratch("weights");
     let file = folder.join("mix.json");
     let asked = |format: &'static str| {

@@ -23,7 +23,7 @@ CREATE PROCEDURE count_one(p_flight integer) LANGUAGE SQL BEGIN ATOMIC
 END;
 ";
 
-/// Another type that chooses.
+/// Another type that chooses keys.
 const MORE: &str = "CREATE PROCEDURE swap(p_flight integer, p_from integer, p_to integer)
 LANGUAGE SQL BEGIN ATOMIC
     UPDATE seats SET seat = p_to WHERE flight = p_flight AND seat = p_from;
@@ -39,7 +39,7 @@ fn application(name: &str, sql: &str) -> std::path::PathBuf {
 /// A path with `..` is reported relative to the folder if it is inside, and as the absolute path elsewhere: no
 /// `..` may be under the source root.
 #[test]
-fn paths_that_climb_are_told_without_climbing() {
+fn paths_with_parent_folders_are_reported_without_them() {
     let file = application("climbing", SQL);
     let folder = file.parent().expect("it lies in a folder");
     let beside = folder.join("beside");
@@ -125,7 +125,7 @@ fn github_shows_findings_beside_their_lines() {
 }
 
 #[test]
-fn what_a_baseline_has_is_not_new() {
+fn findings_of_a_baseline_are_not_new() {
     let file = application("baseline", SQL);
     let baseline = file.with_file_name("anabranch.json");
     let (sql, known) = (text(&file), text(&baseline));
@@ -190,7 +190,7 @@ fn what_a_baseline_has_is_not_new() {
     assert_eq!(new[0]["line"], 13);
     assert_eq!(against["gone"], serde_json::json!([]));
 
-    // What is gone is told, and is nothing new.
+    // A finding that is gone is reported, and is not new.
     let free = SQL.replace(
         "INSERT INTO seats (flight, seat) VALUES (p_flight, p_seat);",
         "",
@@ -216,7 +216,7 @@ fn serializability_is_a_finding_of_its_own() {
     let asked = ["analyze", text(&file), "--guarantee", "serializable"];
     let ran = anabranch(&[&asked[..], &["--format", "github"]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
-    // Beside what invariants need.
+    // In addition to the findings for invariants.
     assert_eq!(ran.out.lines().count(), 3, "{}", ran.out);
     assert!(
         ran.out
@@ -239,7 +239,7 @@ fn serializability_is_a_finding_of_its_own() {
 }
 
 #[test]
-fn what_is_no_baseline_is_refused() {
+fn files_that_are_not_baselines_are_refused() {
     let file = application("no-baseline", SQL);
     let other = file.with_file_name("other.json");
     let analyze = ["analyze", text(&file), "--baseline", text(&other)];
@@ -261,7 +261,7 @@ fn what_is_no_baseline_is_refused() {
     }
     let both = [&analyze[..], &["--write-baseline", "x.json"]].concat();
     refused(&both, &["cannot be used with"]);
-    // What is no baseline is not written over: it may be what is to be analysed.
+    // A file that is not a baseline is not overwritten: it may be the input.
     for held in [&file, &other] {
         let before = std::fs::read_to_string(held).unwrap();
         let over = ["analyze", text(&file), "--write-baseline", text(held)];
@@ -294,7 +294,7 @@ fn a_rule_is_explained_by_its_code() {
 
 /// Repairs are searched with --repairs, and reported as text, JSON and HTML.
 #[test]
-fn repairs_are_told_where_they_are_asked_for() {
+fn repairs_are_reported_on_request() {
     let of = |more: &[&str]| {
         let ran = anabranch(&[&["analyze", "examples/payroll"], more].concat());
         assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{more:?}");
@@ -338,7 +338,7 @@ fn repairs_are_told_where_they_are_asked_for() {
 /// The repair's diff, applied to the files, gives the plan that it reports. Files of invariants, which a repair
 /// may not change, are read again as well.
 #[test]
-fn a_repair_can_be_made() {
+fn a_repair_can_be_applied() {
     let folder = scratch("repairs-made");
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/payroll");
     for file in ["schema.sql", "procedures.sql", "assertions.sql"] {
@@ -361,7 +361,7 @@ fn a_repair_can_be_made() {
     for file in ["schema.sql", "procedures.sql"] {
         let mut text = std::fs::read_to_string(folder.join(file)).unwrap();
         for pair in changes.windows(2) {
-            // A line that comes stands where one goes, or behind the last of the table's columns.
+            // An added line replaces a removed one, or follows the last column of the table.
             match (pair[0].strip_prefix('-'), pair[1].strip_prefix('+')) {
                 (Some(old), Some(new)) if text.contains(old) => text = text.replace(old, new),
                 _ => {}

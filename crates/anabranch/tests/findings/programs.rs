@@ -98,7 +98,7 @@ fn a_folder_of_source_is_read() {
 }
 
 #[test]
-fn what_is_found_in_source_can_be_replayed() {
+fn transactions_in_source_can_be_replayed() {
     let folder = scratch("programs-replayed");
     std::fs::write(folder.join("schema.sql"), SCHEMA).unwrap();
     std::fs::write(
@@ -112,7 +112,7 @@ fn what_is_found_in_source_can_be_replayed() {
 }
 
 #[test]
-fn more_files_than_are_read_are_refused() {
+fn too_many_source_files_are_refused() {
     let folder = scratch("programs-many");
     for number in 0..3 {
         std::fs::write(folder.join(format!("{number}.py")), "x = 1\n").unwrap();

@@ -1,11 +1,11 @@
-//! `anabranch replay`: counterexamples run, from the command that `analyze` prints to a file to keep.
+//! `anabranch replay`: runs of counterexamples and guards, and the test file for `psql`.
 
 use serde_json::Value;
 
 use crate::{anabranch, conforms, refused_in_one_line, scratch, text};
 
 #[test]
-fn what_analyze_prints_to_be_run_runs() {
+fn printed_replay_commands_run() {
     let report = anabranch(&["analyze", "examples/payroll", "--format", "json"]);
     let report: Value = serde_json::from_str(&report.out).expect("it is JSON");
     let shown = report["counterexamples"].as_array().expect("a list");
@@ -19,7 +19,7 @@ fn what_analyze_prints_to_be_run_runs() {
             "{command}"
         );
         isolation += usize::from(id.starts_with("isolation("));
-        // As a shell takes it: in quotes where it has parentheses.
+        // Through a shell, since IDs with parentheses are quoted.
         let ran = anabranch_by_shell(command);
         assert_eq!(ran.0, 0, "{command}: {}", ran.1);
         for words in [
@@ -51,7 +51,7 @@ fn anabranch_by_shell(command: &str) -> (i32, String) {
 }
 
 #[test]
-fn programs_get_what_is_published() {
+fn json_conforms_to_its_schema() {
     let arguments = [
         "replay",
         "examples/smallbank",
@@ -86,7 +86,7 @@ fn an_application_that_is_free_has_nothing_to_run() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_what_is() {
+fn unknown_ids_are_refused_with_the_known_ones() {
     let unknown = [
         "replay",
         "examples/payroll",
@@ -107,7 +107,7 @@ fn what_is_not_there_is_refused_with_what_is() {
 }
 
 #[test]
-fn a_test_is_written_and_nothing_else_written_over() {
+fn a_test_is_written_and_other_files_are_kept() {
     let file = scratch("replay-test").join("sessions.sql");
     let write = [
         "replay",
@@ -158,7 +158,7 @@ const NOT_TOLD: &str = "
 ";
 
 #[test]
-fn a_plan_is_as_large_as_it_must_be() {
+fn every_guard_of_bank_is_needed() {
     let arguments = [
         "replay",
         "examples/bank",
@@ -180,7 +180,7 @@ fn a_plan_is_as_large_as_it_must_be() {
 }
 
 #[test]
-fn guards_that_are_not_shown_are_told_with_the_reason() {
+fn guards_that_are_not_shown_have_a_reason() {
     let file = scratch("replay-guards").join("told.sql");
     std::fs::write(&file, NOT_TOLD).expect("it can be written");
     let replay = ["replay", text(&file), "--guards", "--interleavings", "2"];
@@ -212,7 +212,7 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
     let case = &second["case"];
     conforms(case, &schema["$defs"]["counterexample"], &schema, "case");
     assert_eq!(case["invariant"], "t_b_key");
-    // One alone, and what is not there.
+    // One guard, and an unknown one.
     let alone = [&replay[..2], &["--guard", "put/t:b"]].concat();
     let ran = anabranch(&alone);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
@@ -258,7 +258,7 @@ fn guards_of_types_that_are_not_analysed_are_listed() {
 }
 
 #[test]
-fn what_is_free_has_no_guards() {
+fn free_applications_have_no_guards() {
     let ran = anabranch(&["replay", "examples/twitter", "--guards"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_says_where_and_how() {
+    fn addresses_are_parsed() {
         let name = |text: &str| Address::parse(text).map(|address| address.name);
         assert_eq!(
             name("postgres://u@h/d?sslmode=prefer").as_deref(),

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_lists_again() {
+    fn arrays_of_conditions_become_lists() {
         for (server, again) in [
             ("CHECK ((a = ANY (ARRAY[0, 1])))", "CHECK ((a IN (0, 1)))"),
             (

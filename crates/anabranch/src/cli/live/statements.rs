@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_values_is_no_single_one() {
+    fn a_list_of_values_is_read_as_two() {
         assert_eq!(
             several(
                 "SELECT a FROM t WHERE b IN ($1 /*, ... */) AND c = $2 AND d IN ($3 /*, ... */)"
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_called_by_what_they_do() {
+    fn statements_are_named_by_verb_and_table() {
         assert_eq!(name("SELECT a, b FROM public.t WHERE c = $1"), "select_t");
         assert_eq!(name("/* by hand */ UPDATE \"T\" SET a = $1"), "update_t");
         assert_eq!(name("INSERT INTO t VALUES ($1)"), "insert_t");
     }
 
     #[test]
-    fn what_may_write_is_not_passed_over() {
+    fn statements_that_may_write_are_read() {
         let mut schema = Schema::default();
         schema.relations.insert("t".into());
         let of = |text: &str| match kind(text, &schema) {

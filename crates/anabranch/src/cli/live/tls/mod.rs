@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_mean_what_they_mean_to_libpq() {
+    fn parameters_mean_the_same_as_in_libpq() {
         let found = |parameters: &[(&str, &str)], environment: &[(&str, &str)]| {
             let tls = settings(parameters, environment).unwrap_or_else(|error| panic!("{error}"));
             (tls.mode, tls.roots)
