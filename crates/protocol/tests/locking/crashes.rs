@@ -44,7 +44,7 @@ fn crash(cluster: &mut Cluster<LockingNode>, id: NodeId, from: Memory) {
         cluster.nodes[id.index()].checkpoint(&mut |record| records.push(record));
         cluster.logs[id.index()] = records;
     }
-    cluster.come_back(id, node(id, NODES, empty(), ReadLocks::Long));
+    cluster.restart(id, node(id, NODES, empty(), ReadLocks::Long));
 }
 
 fn declare(cluster: &mut Cluster<LockingNode>, id: TransactionId, reads: Vec<PartitionRead>) {
@@ -295,7 +295,7 @@ fn an_inquiry_to_a_former_incarnation_is_repeated() {
         cluster.deliver(N1, N0);
         cluster.deliver(N1, N0);
         crash(cluster, N1, from);
-        cluster.mistake_life(N1, N0);
+        cluster.mistake_incarnation(N1, N0);
         cluster.deliver_all();
         assert_idle(cluster);
         assert_eq!(counts(cluster, [1, 2]), [0, 0]);

@@ -273,7 +273,7 @@ fn an_unlocked_read_of_a_crashed_node_aborts() {
     cluster.request(reader, read(both()));
     cluster.deliver(N2, N0);
     cluster.deliver(N0, N2);
-    cluster.come_back(N1, node(N1, 3, empty(), ReadLocks::None));
+    cluster.restart(N1, node(N1, 3, empty(), ReadLocks::None));
     cluster.deliver_all();
     let reply = cluster.take_reply(reader);
     assert!(

@@ -36,7 +36,7 @@ fn prepare_for_x(cluster: &mut Cluster<RampNode>) -> Box<Prepare> {
 fn refused(cluster: &mut Cluster<RampNode>, from: NodeId, prepare: Box<Prepare>) -> AbortReason {
     let before = cluster.under_way(X, from);
     let prepared = cluster.nodes[X.index()].prepared();
-    cluster.say(from, X, stamped(Message::Prepare(prepare)));
+    cluster.inject(from, X, stamped(Message::Prepare(prepare)));
     assert_eq!(
         cluster.nodes[X.index()].prepared(),
         prepared,
@@ -108,8 +108,8 @@ fn names_that_are_repeated_or_invented_are_refused() {
             prepared,
         })
     };
-    cluster.say(Y, X, inquire(far));
-    cluster.say(Y, X, inquire(Timestamp::new(5, Y)));
+    cluster.inject(Y, X, inquire(far));
+    cluster.inject(Y, X, inquire(Timestamp::new(5, Y)));
     assert!(is_at_rest(&mut cluster));
     let next = cluster.begin(C1);
     assert!(is_committed(Some(
@@ -172,7 +172,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
         },
     ] {
         let what = format!("{message:?}");
-        cluster.say(Y, X, stamped(message));
+        cluster.inject(Y, X, stamped(message));
         assert!(is_at_rest(&mut cluster), "{what}");
         assert_eq!(cluster.nodes[X.index()].prepared(), 0, "{what}");
     }

@@ -268,13 +268,13 @@ fn fresh(node: NodeId, metadata: Metadata) -> RampNode {
 }
 
 /// C2 comes back, from a checkpoint or from its log.
-fn come_back(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: bool) {
+fn restart_c2(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: bool) {
     if checkpoint {
         let log = &mut cluster.logs[C2.index()];
         log.clear();
         cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
     }
-    cluster.come_back(C2, fresh(C2, metadata));
+    cluster.restart(C2, fresh(C2, metadata));
 }
 
 /// Sam's node restarts, from a checkpoint or from its log, after all participants have acknowledged his reply. It
@@ -294,7 +294,7 @@ fn a_node_that_comes_back_knows_what_it_follows() {
             }
             assert!(is_committed(cluster.take_reply(sam)));
             write_something(&mut cluster, C2);
-            come_back(&mut cluster, metadata, checkpoint);
+            restart_c2(&mut cluster, metadata, checkpoint);
             talk(&mut cluster, C2, NodeId(5));
             let reader = cluster.begin(NodeId(5));
             let both = vec![read_item(1, 0), read_item(4, 0)];
@@ -323,7 +323,7 @@ fn a_node_that_comes_back_knows_how_far_owners_had_come() {
             }
             assert!(is_committed(cluster.take_reply(mary)));
             write_something(&mut cluster, C2);
-            come_back(&mut cluster, metadata, checkpoint);
+            restart_c2(&mut cluster, metadata, checkpoint);
             talk(&mut cluster, C2, NodeId(5));
             let ann = cluster.begin(NodeId(5));
             assert_eq!(registers(read(&mut cluster, ann, look(4))), [2]);
@@ -520,7 +520,7 @@ fn a_node_asked_too_early_answers_later() {
         talk(&mut cluster, C1, C2);
         assert_eq!(held(&cluster, C2).1, 1, "Y has not acknowledged");
         if dies {
-            cluster.come_back(C1, fresh(C1, Metadata::Fast));
+            cluster.restart(C1, fresh(C1, Metadata::Fast));
             while cluster.busy_links().contains(&(C1, C2)) {
                 cluster.deliver(C1, C2);
             }
@@ -560,7 +560,7 @@ fn no_node_waits_for_what_never_was() {
             frontier: None,
             message: Message::Await { commit },
         };
-        cluster.say(C2, C1, stamped);
+        cluster.inject(C2, C1, stamped);
     }
     assert!(cluster.busy_links().is_empty());
     write_something(&mut cluster, C1);
@@ -595,7 +595,7 @@ fn a_node_that_comes_back_knows_how_far_owners_had_come_with_what_it_has_forgott
         assert!(is_committed(cluster.take_reply(forced)));
         let settled = |record: &Record| matches!(record, Record::Ramp(RampRecord::Settled { .. }));
         assert!(cluster.logs[C2.index()].iter().any(settled));
-        come_back(&mut cluster, metadata, false);
+        restart_c2(&mut cluster, metadata, false);
         let ann = cluster.begin(C2);
         cluster.request(ann, Request::Read(look(C2.0)));
         assert_eq!(registers(cluster.take_reply(ann)), [9]);

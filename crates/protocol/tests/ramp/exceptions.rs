@@ -114,7 +114,7 @@ fn a_coordinator_that_comes_back_names_what_it_has_not_heard_of() {
         write_alone(&mut cluster, C1, 9, &SLOW);
         wait(&mut cluster, 30, &SLOW);
         if comes_back {
-            cluster.come_back(C1, fresh(C1, options));
+            cluster.restart(C1, fresh(C1, options));
         }
         deliver_but(&mut cluster, &SLOW);
         let reader = cluster.begin(C2);
@@ -154,7 +154,7 @@ fn a_restarted_owner_refuses_a_reader_that_knows_an_older_list() {
             cluster.nodes[Y.index()].checkpoint(&mut |record| log.push(record));
         }
         if comes_back {
-            cluster.come_back(Y, fresh(Y, options));
+            cluster.restart(Y, fresh(Y, options));
         }
         deliver_but(&mut cluster, &[]);
         let second = ask(&mut cluster, reader, first_of(1), &[]);
@@ -181,12 +181,12 @@ fn a_reader_that_knows_all_is_not_refused_for_ever() {
         let mut cluster = cluster_with(4, WINDOW, options);
         cluster.keep_logs();
         cluster.advance(Ticks::from_millis(1));
-        cluster.come_back(C1, fresh(C1, options));
+        cluster.restart(C1, fresh(C1, options));
         deliver_but(&mut cluster, &[]);
         write_behind(&mut cluster, 7, &before);
         wait(&mut cluster, 40, &before);
         write_alone(&mut cluster, C1, 1, &before);
-        cluster.come_back(C1, fresh(C1, options));
+        cluster.restart(C1, fresh(C1, options));
         deliver_but(&mut cluster, silent);
         for value in 0..2 {
             wait(&mut cluster, 700, silent);

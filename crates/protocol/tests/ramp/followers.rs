@@ -90,7 +90,7 @@ fn a_late_writer_loses_at_a_restarted_node_too() {
         assert!(is_committed(cluster.take_reply(writer)));
     }
     let held = follower(&cluster, X).store().versions();
-    cluster.come_back(X, fresh(X, 4));
+    cluster.restart(X, fresh(X, 4));
     cluster.deliver_all();
     assert!(is_committed(cluster.take_reply(late)));
     let reader = cluster.begin(C2);

@@ -256,7 +256,7 @@ fn lives_on(checkpoint: bool) {
     // One of the others has been asked, and one has not.
     cluster.deliver(a, far[0]);
     let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
-    cluster.come_back(a, fresh);
+    cluster.restart(a, fresh);
     assert!(is_at_rest(&mut cluster), "checkpoint {checkpoint}");
     for node in (0..4).map(NodeId) {
         assert_eq!(
@@ -267,7 +267,7 @@ fn lives_on(checkpoint: bool) {
     }
     // Nor is it done twice when everything is over.
     let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
-    cluster.come_back(a, fresh);
+    cluster.restart(a, fresh);
     assert!(is_at_rest(&mut cluster), "checkpoint {checkpoint}");
 }
 
@@ -289,7 +289,7 @@ fn a_write_is_durable_before_any_owner_is_asked() {
     cluster.request(writer, Request::Commit(effects));
     deliver_among(&mut cluster, &[a, near]);
     assert!(is_committed(cluster.take_reply(writer)));
-    cluster.come_back(a, node(a.0, 2, options(0, Metadata::Fast), 0));
+    cluster.restart(a, node(a.0, 2, options(0, Metadata::Fast), 0));
     assert!(is_at_rest(&mut cluster));
     for node in (0..4).map(NodeId) {
         assert_eq!(look(&mut cluster, node, 2), [0, 7]);
@@ -362,7 +362,7 @@ fn what_is_refused_in_time_is_withdrawn() {
         let why = reason(cluster.take_reply(writer));
         assert!(matches!(why, AbortReason::Failed(error) if error.code == "58000"));
         if crashes {
-            cluster.come_back(a, node(a.0, 2, options(1, Metadata::Fast), 0));
+            cluster.restart(a, node(a.0, 2, options(1, Metadata::Fast), 0));
         }
         assert!(is_at_rest(&mut cluster), "crashes {crashes}");
         assert_eq!(prepared(&cluster), [0, 0, 0, 0], "crashes {crashes}");
@@ -484,7 +484,7 @@ fn sums_are_the_same_everywhere() {
             cluster.request(writer, Request::Commit(add(amount)));
         }
         cluster.deliver_all();
-        cluster.come_back(NodeId(0), node(0, 2, options(0, metadata), 0));
+        cluster.restart(NodeId(0), node(0, 2, options(0, metadata), 0));
         assert!(is_at_rest(&mut cluster), "{metadata:?}");
         for at in 0..4 {
             assert_eq!(
@@ -513,7 +513,7 @@ fn a_prepare_that_comes_again_leaves_nothing() {
             frontier: None,
             message: message.clone(),
         };
-        cluster.say(a, far, stamped);
+        cluster.inject(a, far, stamped);
     };
     cluster.deliver(a, far);
     again(&mut cluster);

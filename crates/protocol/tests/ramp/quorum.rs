@@ -421,7 +421,7 @@ fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId
     }
     let writer = write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1]);
-    cluster.come_back(R, node(1, 3, options(), 0));
+    cluster.restart(R, node(1, 3, options(), 0));
     cluster.deliver(R, W);
     assert!(!cluster.has_reply(writer), "one of three has refused");
     (cluster, writer)
@@ -482,7 +482,7 @@ fn a_coordinator_that_comes_back_finishes_what_it_intended() {
             }
             false => prepare(&mut cluster, &[1]),
         }
-        cluster.come_back(W, node(0, 3, options(), 0));
+        cluster.restart(W, node(0, 3, options(), 0));
         assert!(is_at_rest(&mut cluster), "told {is_told}");
         for node in (0..6).map(NodeId) {
             assert_eq!(look(&mut cluster, node), [7, 7], "told {is_told}");
@@ -498,8 +498,8 @@ fn a_restarted_replica_gets_the_commit_again() {
     let writer = write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1, 3, 4]);
     // Its Commit is under way when it dies, and the Prepare of node 5 was never delivered.
-    cluster.come_back(NodeId(3), node(3, 3, unasking(), 0));
-    cluster.come_back(NodeId(5), node(5, 3, unasking(), 0));
+    cluster.restart(NodeId(3), node(3, 3, unasking(), 0));
+    cluster.restart(NodeId(5), node(5, 3, unasking(), 0));
     assert!(is_at_rest(&mut cluster));
     assert!(is_committed(cluster.take_reply(writer)));
     for node in (0..6).map(NodeId) {

@@ -177,7 +177,7 @@ impl Schedule {
         self.writers.retain(|writer, _| writer.node != node);
         self.readers.retain(|reader, _| reader.node != node);
         let fresh = self.shape.node(node.0, 0);
-        self.cluster.come_back(node, fresh);
+        self.cluster.restart(node, fresh);
         self.fates.died += 1;
     }
 

@@ -156,7 +156,7 @@ fn one_partition_is_forwarded_by_its_owner() {
     cluster.request(writer, Request::Commit(effects));
     cluster.deliver(HERE[0], HERE[1]);
     // The sender is gone, and never gets the answer.
-    cluster.come_back(HERE[0], fresh(0));
+    cluster.restart(HERE[0], fresh(0));
     assert!(is_at_rest(&mut cluster));
     for at in ALL {
         assert_eq!(look(&mut cluster, at, 2), [0, 7]);
@@ -185,14 +185,14 @@ fn the_other_cluster_gets_it_whichever_node_crashes() {
             cluster.nodes[dies].checkpoint(&mut |record| log.push(record));
             cluster.logs[dies] = log;
         }
-        cluster.come_back(NodeId(dies as u16), fresh(dies as u16));
+        cluster.restart(NodeId(dies as u16), fresh(dies as u16));
         let what = format!("checkpoint {checkpoint}, n{dies}");
         assert!(is_at_rest(&mut cluster), "{what}");
         for at in ALL {
             assert_eq!(look(&mut cluster, at, 2), [7, 7], "{what}");
         }
         // When all know that all have it, it is not applied again.
-        cluster.come_back(a, fresh(0));
+        cluster.restart(a, fresh(0));
         let before = cluster.counters().applied_remote;
         assert!(is_at_rest(&mut cluster), "{what}");
         assert_eq!(cluster.counters().applied_remote, before, "{what}");
@@ -231,7 +231,7 @@ fn what_is_added_is_added_once() {
                 cluster.nodes[dies.index()].checkpoint(&mut |record| log.push(record));
                 cluster.logs[dies.index()] = log;
             }
-            cluster.come_back(dies, fresh(dies.0));
+            cluster.restart(dies, fresh(dies.0));
             let what = format!("{dies} after {delivered}, checkpoint {checkpoint}, of {parts:?}");
             assert!(is_at_rest(&mut cluster), "{what}");
             let added = look_counts(&mut cluster, HERE[0], 2);
@@ -264,7 +264,7 @@ fn what_was_applied_long_ago_is_recognised() {
         assert!(cluster.nodes[b.index()].remembered() <= 2);
     }
     let answers = cluster.counters().applied_remote;
-    cluster.say(a, b, first.expect("it was forwarded"));
+    cluster.inject(a, b, first.expect("it was forwarded"));
     assert!(is_at_rest(&mut cluster));
     assert_eq!(look_counts(&mut cluster, b, 2), [20, 0]);
     assert_eq!(cluster.counters().applied_remote, answers);
@@ -294,7 +294,7 @@ fn what_is_late_is_applied_all_the_same() {
     cluster.deliver(b, a);
     add(&mut cluster, &[0]);
     cluster.deliver(a, b);
-    cluster.come_back(THERE[1], fresh(3));
+    cluster.restart(THERE[1], fresh(3));
     assert!(is_at_rest(&mut cluster));
     for at in ALL {
         assert_eq!(look_counts(&mut cluster, at, 2), [3, 1]);

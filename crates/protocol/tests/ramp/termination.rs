@@ -128,7 +128,7 @@ fn one_that_has_not_prepared_it_promises_never_to() {
         if crashes {
             // The answer may be under way when Y dies: it comes from what Y has made durable.
             cluster.deliver(Y, X);
-            cluster.come_back(Y, fresh(Y));
+            cluster.restart(Y, fresh(Y));
             cluster.deliver(Y, X);
         }
         deliver_without(&mut cluster, C1);
@@ -172,8 +172,8 @@ fn a_promise_outlives_the_promiser() {
     cluster.deliver(X, Y);
     cluster.deliver(Y, X);
     assert_eq!(prepared(&cluster), [0, 0]);
-    cluster.come_back(Y, fresh(Y));
-    cluster.say(C1, Y, prepare);
+    cluster.restart(Y, fresh(Y));
+    cluster.inject(C1, Y, prepare);
     assert_eq!(prepared(&cluster), [0, 0]);
 }
 
@@ -258,7 +258,7 @@ fn what_only_a_lost_partition_installed_waits_for_it() {
         assert_eq!(cluster.nodes[Y.index()].prepared(), 1);
         assert_eq!(cluster.nodes[C1.index()].prepared(), 1);
     }
-    cluster.come_back(X, fresh(X));
+    cluster.restart(X, fresh(X));
     assert!(is_at_rest(&mut cluster));
     assert_eq!(look(&mut cluster, C2, None), [1, 1]);
 }

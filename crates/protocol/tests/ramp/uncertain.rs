@@ -273,14 +273,14 @@ fn what_is_forgotten_is_not_denied() {
         for _ in 0..30 {
             cluster.deliver_all();
             cluster.advance(Ticks::from_millis(50));
-            cluster.say(R, NodeId(3), stamped(Message::Stable));
+            cluster.inject(R, NodeId(3), stamped(Message::Stable));
         }
         let transaction = cluster.begin(R);
         let request = Message::LookUp {
             transaction,
             required: vec![named],
         };
-        cluster.say(R, NodeId(3), stamped(request));
+        cluster.inject(R, NodeId(3), stamped(request));
         let told = cluster.peek(NodeId(3), R).map(|stamped| stamped.message);
         let cannot_tell = |message: &Message| {
             let Message::LookedUp { result, .. } = message else {

@@ -4,7 +4,7 @@
 //! assumes; between links any interleaving and any delay is possible. Each node's invariants are
 //! checked after each of its steps.
 //!
-//! Nodes that keep records may crash and restart ([`Cluster::come_back`]). A peer learns of it before the first
+//! Nodes that keep records may crash and restart ([`Cluster::restart`]). A peer learns of it before the first
 //! message of the new incarnation; messages that it sent until then are lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -158,7 +158,7 @@ impl<P: Protocol> Cluster<P> {
     }
 
     /// Delivers a message that no node has sent.
-    pub fn say(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+    pub fn inject(&mut self, from: NodeId, to: NodeId, message: P::Message) {
         self.step(to, Input::Message { from, message });
     }
 
@@ -293,13 +293,13 @@ impl<P: Durable> Cluster<P> {
 
     /// A node that took a former incarnation of another for the newest learns of the current one: its messages
     /// to it so far are lost.
-    pub fn mistake_life(&mut self, node: NodeId, of: NodeId) {
+    pub fn mistake_incarnation(&mut self, node: NodeId, of: NodeId) {
         self.unheard.insert((of, node));
     }
 
     /// A node crashes, and recovers as `fresh` from its log. Records at the log's end that are not forced are
     /// lost.
-    pub fn come_back(&mut self, node: NodeId, mut fresh: P) {
+    pub fn restart(&mut self, node: NodeId, mut fresh: P) {
         let log = &mut self.logs[node.index()];
         while log.pop_if(|record| !record.is_forced()).is_some() {}
         fresh.keep_records().expect("the protocol keeps records");
