@@ -1,4 +1,4 @@
-//! Whatever path is chosen, the rows are those that a scan and a filter would find.
+//! Every access path gives the rows that a scan with a filter gives.
 
 use anabranch_sql::{
     Application, SourceFile, load,

@@ -1,5 +1,4 @@
-//! Procedures that call procedures: what the analyser and the protocol are told of what is done
-//! within, and that it is done.
+//! Procedures that call procedures: the analyser and the protocol see the effects of the called ones, which run.
 
 use anabranch_sql::{
     Application, SourceFile, load, render,
@@ -69,7 +68,7 @@ fn shape(statement: &StatementSummary) -> (Role, Option<Term>, Option<WriteClass
 }
 
 #[test]
-fn what_a_called_procedure_does_its_caller_does() {
+fn the_effects_of_a_called_procedure_are_its_callers() {
     let application = compiled(SCHEMA).unwrap();
     let add = |parameter, negated| WriteClass::Add {
         term: Term::Parameter(parameter),
@@ -106,10 +105,10 @@ fn what_a_called_procedure_does_its_caller_does() {
         ]
     );
     assert!(all.iter().all(|s| s.in_loop), "{all:?}");
-    // By themselves they are as they were.
+    // Called alone, they are unchanged.
     assert!(statements(&application, "take")[0].deferral == Deferral::Unread);
     assert!(statements(&application, "put")[0].deferral == Deferral::Unread);
-    // Each call's statements have numbers that nothing else has.
+    // The statements of each call have numbers of their own.
     let mut numbers: Vec<u32> = application
         .summaries()
         .iter()
@@ -121,7 +120,7 @@ fn what_a_called_procedure_does_its_caller_does() {
 }
 
 #[test]
-fn what_is_done_within_a_call_is_done_under_its_own_numbers() {
+fn statements_within_a_call_have_their_own_numbers() {
     let application = compiled(SCHEMA).unwrap();
     let mut store = Store::new(&application);
     let rows = application.statement("INSERT INTO t VALUES (1, 10), (2, 20), (3, 30), (4, 40)");
@@ -178,7 +177,7 @@ fn what_is_done_within_a_call_is_done_under_its_own_numbers() {
 }
 
 #[test]
-fn a_procedure_calls_what_stands_before_it() {
+fn a_procedure_calls_those_declared_before_it() {
     let bodies = [
         (
             "itself",
@@ -232,7 +231,7 @@ fn a_function_is_not_called_within_a_statement() {
     }
 }
 
-/// What an expression calls is called before the rest of it is evaluated, each time that it is.
+/// A procedure in an expression is called before the rest of the expression is evaluated, each time.
 #[test]
 fn expressions_call_procedures() {
     let application = compiled(&format!(
@@ -266,9 +265,9 @@ END; $$;"
     assert_eq!(role, Role::Update);
 }
 
-/// Where it is not known whether it is evaluated, or the rest reads rows that it may change, it is refused.
+/// A call that may not be evaluated, or may change rows that the rest reads, is refused.
 #[test]
-fn expressions_call_procedures_where_the_order_is_no_matter() {
+fn expressions_call_procedures_where_the_order_does_not_matter() {
     for value in [
         "take(1, 1) + (SELECT n FROM t WHERE id = 1)",
         "CASE WHEN p > 1 THEN take(1, 1) ELSE 2 END",

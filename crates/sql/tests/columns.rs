@@ -1,5 +1,5 @@
-//! Integers are computed for sixteen rows together. More rows than that, rows of which one is out of
-//! the ordinary, and rows that come in another order give what they would give one by one.
+//! Integers are computed for sixteen rows at once. More rows, exceptional rows among them, and rows in another order
+//! give the same as row by row.
 
 mod support;
 
@@ -124,7 +124,7 @@ fn values_are_collected_in_the_order_asked_for() {
 
 #[test]
 fn many_rows_are_updated_unread_as_they_are_read() {
-    // One has no number, some a number that no part has; part 7 is named twice.
+    // One has no number, some an unknown number; part 7 is there twice.
     let mut lines: Vec<(Option<i64>, i64)> = (1..=45).map(|n| (Some(n), n % 9 * 5)).collect();
     lines[40].0 = None;
     lines.push((Some(7), 1));

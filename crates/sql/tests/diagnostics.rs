@@ -1,12 +1,12 @@
-//! Bad input and the exact words in which it is refused: each `diagnostics/NAME.sql` beside what is
-//! shown for it, `NAME.txt`. `UPDATE_DIAGNOSTICS=1` writes the latter anew.
+//! Invalid input and its exact diagnostics: each `diagnostics/NAME.sql` with the output `NAME.txt` beside it.
+//! `UPDATE_DIAGNOSTICS=1` rewrites the latter.
 
 use std::{env, fs, path::Path};
 
 use anabranch_sql::{Application, SourceFile, load, render};
 
 #[test]
-fn bad_input_is_refused_in_these_words() {
+fn invalid_input_gives_these_diagnostics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
     let update = env::var_os("UPDATE_DIAGNOSTICS").is_some();
     let mut names: Vec<String> = fs::read_dir(&folder)

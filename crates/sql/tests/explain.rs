@@ -1,4 +1,4 @@
-//! What a compiled plan looks like to a person.
+//! EXPLAIN output of compiled plans.
 
 use anabranch_sql::{Application, SourceFile, load};
 
@@ -42,8 +42,8 @@ END $$;";
     assert_eq!(application.procedures[0].explain(), expected);
 }
 
-/// An UPDATE that returns what it leaves as it is can be evaluated by the row's owner all the same;
-/// one that returns what it changes, and whose result is used, cannot.
+/// An UPDATE that returns unchanged columns can be evaluated by the row's owner; one that returns a changed column, in
+/// a result that is used, cannot.
 #[test]
 fn plans_say_what_can_be_deferred() {
     let text = "

@@ -1,4 +1,4 @@
-//! Transaction types that join an application come to what they are when all is read at once.
+//! Incremental reading: types that are added later have the same summaries as if all files were read at once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn all(files: &[SourceFile]) -> Script {
     read(files.to_vec()).unwrap_or_else(|found| panic!("{}", render(&found, files)))
 }
 
-/// What a type does, with its statements numbered from 0 and without places.
+/// A summary with its statements numbered from 0, and without places.
 fn plain(summary: &TransactionSummary) -> String {
     let mut shown = format!("{summary:?}");
     for (number, statement) in summary.statements.iter().enumerate() {
@@ -41,14 +41,14 @@ fn skipped(script: &Script) -> Vec<String> {
     shown
 }
 
-/// The numbers of statements are each one's own.
+/// No two statements have the same number.
 fn assert_numbered_once(script: &Script) {
     let statements = script.summaries.iter().flat_map(|of| &of.statements);
     let mut seen = BTreeSet::new();
     assert!(statements.into_iter().all(|of| seen.insert(of.id)));
 }
 
-fn assert_joins(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
+fn assert_same_as_at_once(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
     let mut script = all(before);
     let there = script.summaries.len();
     let mut joined = 0;
@@ -72,7 +72,7 @@ fn assert_joins(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
         let summaries = script.application.summaries().iter();
         summaries.map(|of| of.name.clone()).collect()
     };
-    // Those that are understood stand where the application has them.
+    // Analysed types are in the order of the application.
     let known = names(&script);
     let first: Vec<String> = script.summaries[..known.len()]
         .iter()
@@ -83,7 +83,7 @@ fn assert_joins(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
 }
 
 #[test]
-fn the_procedures_of_the_examples_join() {
+fn procedures_of_the_examples_are_added() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut seen = 0;
     for example in std::fs::read_dir(folder).expect("there are examples") {
@@ -100,7 +100,7 @@ fn the_procedures_of_the_examples_join() {
             .flatten()
             .collect();
         let name = example.display().to_string();
-        assert_joins(&name, &before, &[procedures]);
+        assert_same_as_at_once(&name, &before, &[procedures]);
         seen += 1;
     }
     assert!(seen > 15, "{seen}");
@@ -117,8 +117,8 @@ fn cut(text: &str) -> (SourceFile, Vec<SourceFile>) {
 }
 
 #[test]
-fn queries_join_one_by_one() {
-    // With generated columns, stamps, enumerations, types of which nothing is known, and what is not understood.
+fn queries_are_added_one_by_one() {
+    // With generated columns, timestamp triggers, enumerations, opaque types, and SQL that cannot be analysed.
     let shop = include_str!("postgres/shop.sql");
     let (queries, rest) = shop.split_once("CREATE DOMAIN").expect("it is there");
     let (schema, mut pieces) = cut(queries);
@@ -133,11 +133,11 @@ fn queries_join_one_by_one() {
         format!("CREATE FUNCTION{routine}"),
     ));
     assert!(pieces.len() > 15);
-    assert_joins("shop", &[schema], &pieces);
+    assert_same_as_at_once("shop", &[schema], &pieces);
     let (_, pieces) = cut(include_str!("mysql/queries.sql"));
     let schema = SourceFile::new("dump.sql", include_str!("mysql/dump.sql"));
     assert!(pieces.len() > 3);
-    assert_joins("mysql", &[schema], &pieces);
+    assert_same_as_at_once("mysql", &[schema], &pieces);
 }
 
 const SCHEMA: &str = "CREATE TABLE t (id bigint PRIMARY KEY, n bigint NOT NULL CHECK (n >= 0), d jsonb);
@@ -145,7 +145,7 @@ CREATE TABLE u (id bigint PRIMARY KEY, n bigint NOT NULL);
 CREATE FUNCTION bump(p bigint) RETURNS void LANGUAGE sql AS $$ UPDATE t SET n = n + 1 WHERE id = p $$;
 CREATE TRIGGER odd BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION nobody_knows();
 -- name: Odd :exec
-UPDATE t SET n = nobody() WHERE id IN (SELECT strange FROM t);
+UPDATE t SET n = missing() WHERE id IN (SELECT strange FROM t);
 ";
 
 fn script() -> Script {
@@ -153,7 +153,7 @@ fn script() -> Script {
 }
 
 #[test]
-fn who_joins_calls_who_is_there_and_those_who_joined() {
+fn an_added_procedure_calls_earlier_and_added_ones() {
     let mut script = script();
     let first = "CREATE FUNCTION twice(p bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM bump(p); PERFORM bump(p); END $$;";
     let second = "CREATE FUNCTION thrice(p bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM bump(p); PERFORM twice(p); END $$;";
@@ -178,7 +178,7 @@ fn who_joins_calls_who_is_there_and_those_who_joined() {
 }
 
 #[test]
-fn what_the_files_say_counts_for_who_joins() {
+fn earlier_declarations_apply_to_added_types() {
     let mut script = script();
     let text = "-- name: Remove :exec\nDELETE FROM t WHERE id = $1;\n-- name: Bump :exec\nUPDATE u SET n = n + $2 WHERE id = $1;";
     let names = script
@@ -189,7 +189,7 @@ fn what_the_files_say_counts_for_who_joins() {
         let found = script.summaries.iter().find(|of| of.name == name);
         found.expect("it joined").unknown.is_some()
     };
-    // Nobody knows what the trigger does.
+    // The trigger was not analysed.
     assert!(unknown("Remove"));
     assert!(!unknown("Bump"));
 }
@@ -205,27 +205,27 @@ fn names_that_are_taken_get_a_number() {
 }
 
 #[test]
-fn what_changes_what_there_is_is_refused_and_leaves_no_trace() {
+fn a_file_that_changes_declarations_is_refused_without_effect() {
     for (text, expected) in [
-        ("CREATE TABLE v (id bigint PRIMARY KEY);", "something else"),
-        ("ALTER TABLE t ADD CHECK (n < 10);", "something else"),
-        ("CREATE TYPE mood AS ENUM ('a');", "something else"),
+        ("CREATE TABLE v (id bigint PRIMARY KEY);", "something other"),
+        ("ALTER TABLE t ADD CHECK (n < 10);", "something other"),
+        ("CREATE TYPE mood AS ENUM ('a');", "something other"),
         (
             "CREATE TRIGGER more BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f();",
-            "something else",
+            "something other",
         ),
         (
             "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT * FROM t WHERE n = 5));",
-            "something else",
+            "something other",
         ),
-        ("DROP TABLE t;", "something else"),
+        ("DROP TABLE t;", "something other"),
         (
             "CREATE OR REPLACE FUNCTION bump(p bigint) RETURNS void LANGUAGE sql AS $$ SELECT 1 $$;",
             "exists already",
         ),
         (
             "CREATE FUNCTION Odd() RETURNS void LANGUAGE sql AS $$ SELECT 1 $$; DROP TABLE t;",
-            "something else",
+            "something other",
         ),
     ] {
         let mut script = script();

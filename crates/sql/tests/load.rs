@@ -1,4 +1,4 @@
-//! The application files of the repository load, and mean what they say.
+//! The application files of the repository load, with the expected tables and procedures.
 
 use std::{fs, path::Path};
 

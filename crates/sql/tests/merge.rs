@@ -1,4 +1,4 @@
-//! MERGE: it is told to the analyser as the statements that its clauses are, and does not run.
+//! MERGE: the analyser sees its clauses as statements; it does not run.
 
 use anabranch_sql::summary::{Role, StatementSummary, TableAccess};
 use anabranch_sql::testing::{Store, ready};
@@ -24,7 +24,7 @@ fn statements(body: &str) -> Vec<StatementSummary> {
     application.summaries()[0].statements.clone()
 }
 
-/// What is done to tables, without the numbers of statements and accesses.
+/// Accesses, without the numbers of statements and accesses.
 fn shown(access: &TableAccess) -> String {
     let mut columns = access.columns_read.clone();
     columns.sort_unstable();
@@ -32,7 +32,7 @@ fn shown(access: &TableAccess) -> String {
         "{:?} {:?} reads {columns:?} writes {:?} where {:?} {}",
         access.table, access.role, access.writes, access.conditions, access.filtered_otherwise
     );
-    // Which access a column is of depends on how many stand before it.
+    // The number of an access depends on those before it.
     let mut out = String::new();
     let mut rest = text.as_str();
     while let Some(at) = rest.find("statement: StatementId(") {
@@ -92,7 +92,7 @@ fn every_clause_is_a_statement() {
 }
 
 #[test]
-fn what_decides_which_clause_comes_is_read() {
+fn conditions_of_clauses_are_read() {
     let merged = statements(
         "MERGE INTO stock USING delivery AS d ON stock.id = d.item WHEN MATCHED AND stock.kept THEN DO NOTHING
          WHEN MATCHED THEN DELETE",
@@ -104,7 +104,7 @@ fn what_decides_which_clause_comes_is_read() {
 }
 
 #[test]
-fn what_of_it_is_not_understood_is_refused_or_left_out() {
+fn unsupported_forms_are_refused_or_skipped() {
     for body in [
         "MERGE INTO stock USING delivery AS d ON stock.id = d.item WHEN MATCHED THEN DO NOTHING",
         "MERGE INTO stock USING delivery AS d ON stock.id = d.item WHEN MATCHED THEN DELETE RETURNING d.n",

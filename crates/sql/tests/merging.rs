@@ -1,4 +1,4 @@
-//! How columns merge: what statements agree on, and what is refused since they do not.
+//! Merge policies of columns: which statements agree on one, and which combinations are refused.
 
 use anabranch_sql::merging::ColumnPolicy;
 use anabranch_sql::{Application, SourceFile, load};
@@ -15,7 +15,7 @@ const TABLE: &str = "CREATE TABLE t (
     on_day date
 );";
 
-/// The table, and statements that each are an UPDATE of a row by its key.
+/// The table, and one procedure for each statement, an UPDATE of a row by its key.
 fn application(schema: &str, sets: &[&str]) -> Application {
     let mut sql = schema.to_owned();
     for (number, set) in sets.iter().enumerate() {
@@ -84,9 +84,9 @@ fn a_column_merges_as_its_statements_agree() {
     }
 }
 
-/// What has assigned a column is replaced by who assigns it too, and by nobody who makes his value of it.
+/// An assignment is replaced by another assignment of the column, not by a statement that computes from its value.
 #[test]
-fn a_statement_replaces_what_it_assigns_and_nothing_else() {
+fn a_statement_replaces_only_assignments_to_its_columns() {
     let wide: Vec<String> = (1..70).map(|n| format!("c{n} bigint")).collect();
     let wide = format!(
         "CREATE TABLE t (id integer PRIMARY KEY, {});",

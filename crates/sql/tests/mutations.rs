@@ -1,5 +1,4 @@
-//! Whatever is done to the bytes of a file, loading it ends, with a catalog or with diagnostics
-//! that can be shown.
+//! Loading a mutated file always ends, with a catalog or with diagnostics that can be rendered.
 
 use std::{fs, path::Path};
 
@@ -120,7 +119,7 @@ proptest! {
         ..Config::default()
     })]
 
-    /// Files as clients have them: PostgreSQL's, MySQL's, and the two together.
+    /// Scripts of clients: PostgreSQL's, MySQL's, and both together.
     #[test]
     fn no_mutation_makes_reading_panic(
         which in 0..3_usize,

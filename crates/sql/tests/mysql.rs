@@ -1,5 +1,5 @@
-//! MySQL's files: a dump of a small shop and its queries come to what their twins in PostgreSQL's words come to, and
-//! what cannot be told is left out.
+//! MySQL's files: a dump of a small shop and its queries give the same as their PostgreSQL twins; what cannot be
+//! translated is skipped.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::summary::{
@@ -51,7 +51,7 @@ fn placeless(statement: &StatementSummary) -> String {
 }
 
 #[test]
-fn a_dump_is_what_its_twin_is() {
+fn a_dump_gives_the_same_as_its_twin() {
     let mysql = shop();
     let twin = script(&[
         ("schema.sql", include_str!("mysql/twin_schema.sql")),
@@ -119,13 +119,13 @@ fn a_dump_is_what_its_twin_is() {
         };
         assert_eq!(types(of_mysql), types(of_twin), "{}", of_twin.name);
     }
-    // Nothing but the dump's rows is left out.
+    // Only the dump's rows are skipped.
     let told: Vec<&str> = mysql
         .skipped
         .iter()
         .map(|l| l.diagnostic.message.as_str())
         .collect();
-    assert_eq!(told, ["this INSERT is of a dump"]);
+    assert_eq!(told, ["this INSERT is part of a dump"]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn places_are_those_of_the_file() {
 }
 
 #[test]
-fn case_tells_nothing_apart_unless_it_is_said() {
+fn text_is_case_insensitive_unless_its_collation_is_binary() {
     let script = script(&[(
         "a.sql",
         "CREATE TABLE t (
@@ -175,7 +175,7 @@ fn case_tells_nothing_apart_unless_it_is_said() {
         .collect();
     assert_eq!(conditions, [(2, Comparison::Equal)]);
     assert!(access.filtered_otherwise);
-    // The time is written, too.
+    // The timestamp is written, too.
     let written: Vec<_> = access
         .writes
         .iter()
@@ -189,7 +189,7 @@ fn case_tells_nothing_apart_unless_it_is_said() {
 }
 
 #[test]
-fn what_has_no_like_is_left_out_and_makes_nothing_safe() {
+fn what_cannot_be_translated_is_skipped_and_makes_nothing_safe() {
     let script = script(&[(
         "a.sql",
         "CREATE TABLE `kept` (`id` int NOT NULL, `code` int NOT NULL, `n` int, PRIMARY KEY (`id`), UNIQUE KEY (`code`)) ENGINE=InnoDB;
@@ -226,7 +226,7 @@ UPDATE kept SET n = 1 WHERE id = ?;
         .collect();
     let mut sorted = unknown.clone();
     sorted.sort_unstable();
-    // The trigger of child takes `fine` with it, too.
+    // The trigger of child makes `fine` unknown, too.
     assert_eq!(
         sorted,
         ["e", "fine", "fires", "p", "replaced", "several"],
@@ -250,9 +250,9 @@ UPDATE kept SET n = 1 WHERE id = ?;
     assert!(deletes.filter(|a| a.role == Role::Delete).count() >= 2);
 }
 
-/// Of the values of a type that there is none of here nothing is known.
+/// A column of a type that the catalog does not have is opaque.
 #[test]
-fn a_column_of_another_type_is_text_of_which_nothing_is_known() {
+fn a_column_of_an_unknown_type_is_opaque_text() {
     let script = script(&[(
         "a.sql",
         "CREATE TABLE `kept` (`id` int PRIMARY KEY, `j` json NOT NULL, `t` time) ENGINE=InnoDB;
@@ -273,7 +273,7 @@ UPDATE kept SET j = ? WHERE t = '1:00' AND j IS NOT NULL;
     assert_eq!(asked, [Comparison::IsNotNull]);
 }
 
-/// An UPDATE of several tables that is not understood may write each of them.
+/// An UPDATE of several tables that cannot be analysed may write each of them.
 #[test]
 fn an_update_of_several_tables_writes_them_all() {
     let script = script(&[(

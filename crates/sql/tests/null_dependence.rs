@@ -1,12 +1,12 @@
-//! Which columns of its row decide whether what an UPDATE computes is NULL: another transaction that changes one of
-//! them may make it so.
+//! The columns of a row that decide whether the new value of an UPDATE is NULL: another transaction that changes one of
+//! them may make it NULL.
 
 use anabranch_sql::summary::WriteClass;
 use anabranch_sql::{Application, SourceFile, load, render};
 
 const TABLE: &str = "CREATE TABLE t (id bigint PRIMARY KEY, b boolean NOT NULL, c boolean, n integer NOT NULL, m integer, s text);";
 
-/// Of `SET b = expression`.
+/// The columns for `SET b = expression`.
 fn null_by(expression: &str) -> Vec<usize> {
     let text = format!(
         "{TABLE}

@@ -1,5 +1,5 @@
-//! Expressions of others' statements that are not understood: each is any value, which depends on what it names, and
-//! makes nobody unknown.
+//! Opaque expressions, in the SQL of other applications: each may be any value, depends on the columns in it, and
+//! makes no transaction unknown.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::summary::{Deferral, Role, TableAccess, Term, TransactionSummary, WriteClass};
@@ -20,7 +20,7 @@ fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
     found
 }
 
-/// What a query reads of the table.
+/// The columns that a query reads of the table.
 fn read_columns(query: &str) -> Vec<usize> {
     let script = script(&format!("-- name: Q :many\n{query};"));
     let access: &TableAccess = &find(&script, "Q").statements[0].accesses[0];
@@ -32,7 +32,7 @@ fn read_columns(query: &str) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_read_is_what_is_named() {
+fn an_expression_reads_the_columns_that_it_names() {
     for (query, columns) in [
         ("SELECT data ->> 'x' FROM t WHERE id = $1", &[0, 1][..]),
         (
@@ -87,9 +87,10 @@ fn what_is_read_is_what_is_named() {
     }
 }
 
-/// Nothing follows from such a value: it is no key, no increment of a known sign, and no owner of a row computes it.
+/// Nothing follows from an opaque value: it is no key and no increment of a known sign, and no owner of a row computes
+/// it.
 #[test]
-fn nothing_follows_from_its_value() {
+fn nothing_follows_from_an_opaque_value() {
     let script = script(
         "-- name: Set :exec
 UPDATE t SET data = jsonb_set(data, '{a}', $2), name = to_char(now(), $3) WHERE id = $1;
@@ -129,11 +130,14 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
     assert!(find.accesses[0].conditions.is_empty() && find.accesses[0].filtered_otherwise);
     assert_eq!(find.deferral, Deferral::None);
     assert_eq!(class("Put", 0), WriteClass::Assign(Term::Unknown));
-    // Each is told where it stands.
+    // Each is reported at its place.
     let file = &script.application.catalog().files[0];
     let told = script.skipped.iter().map(|left| {
         let span = left.diagnostic.span.expect("it has a place");
-        assert_eq!(left.meaning, "what it comes to is taken to be any value");
+        assert_eq!(
+            left.meaning,
+            "the analysis assumes that it may be any value"
+        );
         file.slice(span)
             .split('(')
             .next()
@@ -150,9 +154,9 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
-/// In a routine, too; and what declares the routine is still there.
+/// In a routine, too; and the routine is declared.
 #[test]
-fn routines_may_hold_what_is_not_understood() {
+fn routines_may_have_opaque_expressions() {
     let script = script(
         "CREATE FUNCTION f(k bigint, s text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE x text := md5(s);
@@ -168,9 +172,9 @@ END $$;
     assert_eq!(script.skipped.len(), 2, "{:?}", script.skipped);
 }
 
-/// A view, too, which demands nothing.
+/// In a view, too, since it is no constraint.
 #[test]
-fn a_view_may_hold_what_is_not_understood() {
+fn a_view_may_have_opaque_expressions() {
     let script = script(
         "CREATE VIEW v AS SELECT id, to_char(at, 'YYYY') AS year FROM t;
 -- name: Q :many
@@ -183,9 +187,9 @@ SELECT id FROM v WHERE year = $1;
     assert!(access.conditions.is_empty());
 }
 
-/// What an assertion asks of such a view is not understood.
+/// An assertion over such a view cannot be analysed.
 #[test]
-fn an_assertion_about_such_a_view_is_left_out() {
+fn an_assertion_over_an_opaque_view_is_skipped() {
     for view in ["to_char(at, 'YYYY')", "(SELECT x FROM nowhere)"] {
         let script = script(&format!(
             "CREATE TABLE other (id bigint PRIMARY KEY, n integer);
@@ -205,9 +209,9 @@ UPDATE other SET n = $1 WHERE id = $2;
     }
 }
 
-/// What may do more than come to a value is not passed over, and what a schema demands is not either.
+/// A function with effects is not opaque, and neither is an expression in a constraint.
 #[test]
-fn effects_and_demands_are_not_passed_over() {
+fn effects_and_constraints_are_not_opaque() {
     let script = script("CREATE FUNCTION own(k bigint) RETURNS bigint LANGUAGE sql AS $$ DELETE FROM t WHERE id = k RETURNING id $$;
 CREATE FUNCTION lost(k bigint) RETURNS bigint LANGUAGE c AS 'lib', 'lost';
 ALTER TABLE t ADD CHECK (is_good(n));
@@ -227,9 +231,9 @@ SELECT f(nothing) FROM t;
     assert_eq!(names, ["Set", "lost", "Own", "Lost", "Next", "Nowhere"]);
 }
 
-/// A file that is run is not taken so.
+/// Files that are run may not have opaque expressions.
 #[test]
-fn what_is_run_has_to_be_understood() {
+fn files_that_run_have_no_opaque_expressions() {
     let text = format!(
         "{}CREATE FUNCTION f(k bigint) RETURNS void LANGUAGE sql AS $$ UPDATE t SET n = nosuch(n) WHERE id = k $$;",
         TABLE.replace("jsonb", "text").replace("text[]", "text")
@@ -293,7 +297,7 @@ UPDATE t SET n = t.n + v.n FROM unnest($1::bigint[], string_to_array($2, ',')) A
 }
 
 #[test]
-fn routines_of_the_files_are_no_functions_of_any_rows() {
+fn declared_routines_are_no_opaque_functions() {
     let script = script(
         "CREATE FUNCTION odd() RETURNS SETOF t LANGUAGE plperl AS $$ return; $$;
 -- name: Own :many
@@ -309,8 +313,8 @@ SELECT * FROM dblink('x', 'DELETE FROM y') AS o (a int);",
     }
 }
 
-/// All that a type may do: the tables, by their numbers, and how.
-fn reach(script: &Script, name: &str) -> Vec<(u16, Role)> {
+/// All accesses of a type: tables, by number, and roles.
+fn accesses_of(script: &Script, name: &str) -> Vec<(u16, Role)> {
     let mut all = script.summaries.iter();
     let summary = all.find(|s| s.name == name).expect("it is there");
     assert!(summary.unknown.is_some(), "{name}");
@@ -337,9 +341,9 @@ const EVERYTHING: [(u16, Role); 8] = [
     (1, Role::Delete),
 ];
 
-/// A function that nobody declares, and that no database comes with, may be a procedure of the application's.
+/// A function that is neither declared nor built in may be a procedure of the application.
 #[test]
-fn a_function_that_nobody_knows_may_do_anything() {
+fn an_unknown_function_may_do_anything() {
     for statement in [
         "SELECT transfer($1, $2)",
         "SELECT id FROM t WHERE shop.audit(id) > 1",
@@ -355,13 +359,13 @@ CREATE VIEW seen AS SELECT transfer(id) FROM u;
 -- name: Q :exec
 {statement};"
         ));
-        assert_eq!(reach(&script, "Q"), EVERYTHING, "{statement}");
+        assert_eq!(accesses_of(&script, "Q"), EVERYTHING, "{statement}");
     }
 }
 
-/// What it reads tells all of a query that calls nothing strange.
+/// A query that calls no unknown function only reads.
 #[test]
-fn a_query_that_is_not_understood_writes_nothing() {
+fn a_query_that_is_not_analysed_writes_nothing() {
     for (query, tables) in [
         (
             "SELECT id, lag(n) OVER w FROM t WINDOW w AS (ORDER BY id)",
@@ -385,14 +389,14 @@ CREATE MATERIALIZED VIEW odder AS SELECT * FROM \"Odd\" WINDOW w AS (ORDER BY id
 {query};"
         ));
         let expected: Vec<(u16, Role)> = tables.iter().map(|table| (*table, Role::Read)).collect();
-        assert_eq!(reach(&script, "Q"), expected, "{query}");
+        assert_eq!(accesses_of(&script, "Q"), expected, "{query}");
         let told = script
             .skipped
             .iter()
             .find(|left| left.transaction.is_some());
         let meaning = &told.expect("it is told").meaning;
         assert_eq!(
-            meaning, "Q is taken to read all of the tables that it names",
+            meaning, "the analysis assumes that Q may read all of the tables that it names",
             "{query}"
         );
     }

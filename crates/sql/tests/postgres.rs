@@ -1,5 +1,5 @@
-//! What PostgreSQL's files declare that there are no words for here: enumerations, domains, types of which nothing is
-//! known, generated columns; and what of a table is left out without the table.
+//! Declarations in PostgreSQL's files that the catalog does not have: enumerations, domains, opaque types, generated
+//! columns; and parts of a table that are skipped without the table.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::summary::{Role, TableAccess, Term, TransactionSummary, WriteClass};
@@ -19,13 +19,13 @@ fn access<'s>(script: &'s Script, name: &str) -> &'s TableAccess {
     &find(script, name).statements[0].accesses[0]
 }
 
-/// The names of those that are unknown.
+/// The names of the unknown types.
 fn unknown(script: &Script) -> Vec<&str> {
     let all = script.summaries.iter().filter(|s| s.unknown.is_some());
     all.map(|s| s.name.as_str()).collect()
 }
 
-/// What is left out: the text at its place, and what that means.
+/// What is skipped: the text at its place, and the consequence.
 fn skipped(script: &Script) -> Vec<(String, &str)> {
     let told = |left: &'_ anabranch_sql::script::Skipped| {
         let span = left.diagnostic.span.expect("it has a place");
@@ -37,7 +37,7 @@ fn skipped(script: &Script) -> Vec<(String, &str)> {
         .collect()
 }
 
-/// The conditions of a table, with their texts.
+/// The CHECKs of a table, with their texts.
 fn checks(script: &Script, table: usize) -> Vec<String> {
     let table = &script.application.catalog().tables[table];
     table
@@ -53,7 +53,7 @@ fn column_type(script: &Script, column: usize) -> (String, bool) {
 }
 
 #[test]
-fn an_enumeration_is_text_that_is_one_of_its_labels() {
+fn an_enumeration_is_text_with_a_check_of_its_labels() {
     let script = script(
         "CREATE TYPE public.mood AS ENUM ('sad', 'it''s', 'happy');
 CREATE TABLE t (id bigint PRIMARY KEY, is mood DEFAULT 'sad'::mood NOT NULL, was public.mood);
@@ -80,12 +80,12 @@ END $$;
     ];
     assert_eq!(checks(&script, 0), expected);
     assert_eq!(access(&script, "Cheer").conditions.len(), 2);
-    // 'sad' is the least of them, and 'happy' comes before it as text.
+    // 'sad' is the least label, and 'happy' comes before it as text.
     let low = access(&script, "Low");
     assert!(low.conditions.is_empty() && low.filtered_otherwise);
 }
 
-/// Labels in the order of text are ordered as text is; a CHECK that compares others is not understood.
+/// Labels in the order of text are ordered like text; a CHECK that compares others cannot be analysed.
 #[test]
 fn the_order_of_an_enumeration_is_its_own() {
     let text = "CREATE TYPE size AS ENUM ('a', 'b');
@@ -110,7 +110,7 @@ UPDATE t SET s = $1 WHERE id = $2;
 }
 
 #[test]
-fn a_domain_is_its_base_with_its_conditions() {
+fn a_domain_is_its_base_with_its_checks() {
     let script = script(
         "CREATE DOMAIN positive AS integer DEFAULT 1 NOT NULL CHECK (VALUE > 0);
 CREATE DOMAIN small positive CONSTRAINT few CHECK (value < 10);
@@ -131,7 +131,7 @@ UPDATE t SET n = n + 1::small WHERE id = $1;
         other => format!("{other:?}"),
     };
     assert_eq!([shown(1), shown(3)], ["1", "7"]);
-    // The condition that is not understood is left out where the type stands, and nothing else.
+    // Only the CHECK that cannot be analysed is skipped, at the place of the type.
     let told = skipped(&script);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].1.contains("t (m) are unknown"), "{told:?}");
@@ -139,7 +139,7 @@ UPDATE t SET n = n + 1::small WHERE id = $1;
 }
 
 #[test]
-fn nothing_is_known_of_the_values_of_other_types() {
+fn columns_of_other_types_are_opaque() {
     let script = script(
         "CREATE TYPE place AS (x integer, y integer);
 CREATE TABLE t (
@@ -160,21 +160,27 @@ SELECT data ->> 'x' FROM t WHERE id = $1;
     let types: Vec<String> = (1..7).map(|at| column_type(&script, at).0).collect();
     let time = "timestamp with time zone";
     assert_eq!(types, ["text", "text", "text", "text", time, "text"]);
-    // What it is compared with tells nothing; whoever writes it has checked it.
+    // A comparison with it tells nothing; a transaction that writes it checks it.
     let put = access(&script, "Put");
     assert!(put.conditions.is_empty() && put.filtered_otherwise);
-    // A condition on two columns may be broken by who writes one of them.
+    // A transaction that writes one of two columns may violate a CHECK of both.
     assert_eq!(unknown(&script), ["Tag", "Add"]);
     let told = skipped(&script);
     let expected = [
-        ("citext", "its columns are taken to be text"),
-        ("UNIQUE", "who routes by it has to write equal values alike"),
+        ("citext", "the analysis takes its columns for text"),
+        (
+            "UNIQUE",
+            "to route by this key, write equal values in one form",
+        ),
         ("CHECK (jsonb_typeof(data) = 'object')", "it has no verdict"),
         (
             "CHECK (cardinality(tags) < id)",
             "transactions that write t (id, tags) are unknown",
         ),
-        ("data ->> 'x'", "what it comes to is taken to be any value"),
+        (
+            "data ->> 'x'",
+            "the analysis assumes that it may be any value",
+        ),
     ];
     assert_eq!(told.len(), expected.len(), "{told:#?}");
     for ((place, meaning), (at, begins)) in told.iter().zip(expected) {
@@ -183,7 +189,7 @@ SELECT data ->> 'x' FROM t WHERE id = $1;
             "{told:#?}"
         );
     }
-    // What an INSERT that leaves it out gives it is not known.
+    // The default is not known.
     let add = access(&script, "Add");
     let given = |column: usize| {
         &add.writes
@@ -199,10 +205,9 @@ SELECT data ->> 'x' FROM t WHERE id = $1;
     );
 }
 
-/// Equal texts of types of whose values nothing is known may still be two in one: so no cast to such a type is passed
-/// over, unless it is of a literal.
+/// Different texts may be equal values of an opaque type: so only a cast of a literal to such a type is dropped.
 #[test]
-fn a_cast_to_what_is_not_known_is_not_passed_over() {
+fn a_cast_to_an_opaque_type_is_not_dropped() {
     let script = script(
         "CREATE TYPE mood AS ENUM ('a');
 CREATE TABLE t (id bigint PRIMARY KEY, name text, data jsonb);
@@ -221,10 +226,9 @@ SELECT id FROM t WHERE name = 'x'::citext;
     }
 }
 
-/// Who reads a column that the database computes reads what it is computed from, and who writes that may violate what
-/// is demanded of it.
+/// A read of a generated column reads its sources, and a write of a source may violate a constraint on it.
 #[test]
-fn a_generated_column_is_what_it_is_computed_from() {
+fn a_generated_column_stands_for_its_sources() {
     let table = "CREATE TABLE t (id bigint PRIMARY KEY, a integer, b integer, c integer,
   total integer GENERATED ALWAYS AS (a + b) STORED REST);
 -- name: Total :one
@@ -252,9 +256,9 @@ UPDATE t SET c = $1 WHERE id = $2;
     assert_eq!(unknown(&script(&index)), ["Set"]);
 }
 
-/// What has not the form of a type is none, and takes its table with it.
+/// Tokens without the form of a type make the table unreadable.
 #[test]
-fn what_is_no_type_is_not_text() {
+fn tokens_that_are_no_type_are_not_text() {
     let script = script(
         "CREATE TABLE t (id bigint PRIMARY KEY);
 CREATE TABLE u (a integer b text);
@@ -271,9 +275,9 @@ CREATE TABLE v (a double precision, b timestamp(3) without time zone, c interval
     );
 }
 
-/// A constraint, a default: what is not understood does not take its table with it.
+/// A constraint or a default that cannot be analysed is skipped without its table.
 #[test]
-fn a_part_of_a_table_is_left_out_by_itself() {
+fn a_part_of_a_table_is_skipped_by_itself() {
     let script = script(
         "CREATE UNLOGGED TABLE t (
   id bigint GENERATED BY DEFAULT AS IDENTITY (START WITH 100 INCREMENT BY 5) PRIMARY KEY,
@@ -308,7 +312,7 @@ DELETE FROM t WHERE id = $1;
     assert_eq!(access(&script, "Drop").role, Role::Delete);
 }
 
-/// Tables as migrations leave them: what was added, dropped and made another type; ways back are not gone.
+/// Tables as migrations leave them: columns added, dropped and changed; down migrations are skipped.
 #[test]
 fn migrations_are_followed() {
     let script = script(
@@ -376,12 +380,12 @@ UPDATE t SET is = 'wild', n = n + 1, j = $2 WHERE id = $1 AND m = 2;
         place.trim().starts_with("ALTER TABLE t DROP COLUMN m;"),
         "{place}"
     );
-    assert_eq!(*meaning, "what they do is not considered");
+    assert_eq!(*meaning, "down migrations are not analysed");
 }
 
-/// A file that says how to go back is no declaration.
+/// A down migration declares nothing.
 #[test]
-fn a_file_that_leads_back_is_passed_over() {
+fn a_down_migration_is_skipped() {
     let files = vec![
         SourceFile::new("1.down.sql", "DROP TABLE t;"),
         SourceFile::new("1.up.sql", "CREATE TABLE t (id bigint PRIMARY KEY);"),
@@ -390,12 +394,12 @@ fn a_file_that_leads_back_is_passed_over() {
     let script = read(files).expect("it can be read");
     assert_eq!(script.application.catalog().tables.len(), 1);
     let told = &script.skipped[0].diagnostic.message;
-    assert_eq!(told, "2 stretches undo migrations, this one first");
+    assert_eq!(told, "2 down migrations, the first of them here");
 }
 
-/// What a migration does to rows is done once; what it names is somebody's transaction all the same.
+/// Statements of a migration run once; one with a name is a transaction all the same.
 #[test]
-fn what_a_migration_does_to_rows_is_no_transaction() {
+fn statements_of_a_migration_are_no_transactions() {
     let files = vec![SourceFile::new(
         "db/migrations/2_fill.sql",
         "CREATE TABLE t (id bigint PRIMARY KEY, n integer);
@@ -416,13 +420,13 @@ UPDATE t SET n = $2 WHERE id = $1;",
     };
     assert_eq!(
         left.diagnostic.message,
-        "3 statements are of a migration, this one first"
+        "3 statements are part of a migration, the first of them here"
     );
 }
 
-/// What an ALTER cannot do is told where it stands.
+/// An ALTER that fails is reported at its place.
 #[test]
-fn what_is_not_there_cannot_be_altered() {
+fn an_alter_of_something_missing_is_skipped() {
     for (text, code, at) in [
         ("ALTER TABLE t ADD COLUMN id integer", "42701", "id"),
         ("ALTER TABLE t DROP COLUMN x", "42703", "x"),
@@ -445,9 +449,9 @@ fn what_is_not_there_cannot_be_altered() {
     }
 }
 
-/// What is in one schema is one thing; where two relations differ in their schema alone, none of them is read.
+/// Schemas are dropped from names; if two relations differ in their schema alone, neither is read.
 #[test]
-fn a_schema_before_a_name_says_nothing_more() {
+fn schemas_are_dropped_from_names() {
     let text = "CREATE SCHEMA IF NOT EXISTS app;
 CREATE TYPE app.mood AS ENUM ('a');
 CREATE TABLE app.users (id bigint PRIMARY KEY, m app.mood NOT NULL, n integer CHECK (n > 0));
@@ -473,9 +477,9 @@ SELECT app.feel(id, m) FROM app.users;
     assert!(unknown(&two).contains(&"Set"), "{:?}", two.skipped);
 }
 
-/// A routine that is left out is known by its name, whatever schema it is in.
+/// A skipped routine is known by its name, without its schema.
 #[test]
-fn what_is_left_out_of_a_schema_is_not_taken_for_a_value() {
+fn a_skipped_routine_is_no_opaque_function() {
     let script = script(
         "CREATE TABLE users (id bigint PRIMARY KEY, n integer);
 CREATE TABLE own.users (id bigint PRIMARY KEY);
@@ -489,9 +493,9 @@ SELECT own.spend(id) FROM public.users WHERE id = $1;
     assert_eq!(unknown(&script), ["spend", "Bare", "Whole"]);
 }
 
-/// An assertion about such a column is left out, also where it stands in a view; whoever writes its table is unknown.
+/// An assertion over such a column, directly or in a view, is skipped; transactions that write its table are unknown.
 #[test]
-fn an_assertion_about_what_is_not_known_is_left_out() {
+fn an_assertion_over_an_opaque_column_is_skipped() {
     for (from, column) in [("t", "price"), ("w", "p")] {
         let script = script(&format!(
             "CREATE TABLE t (id bigint PRIMARY KEY, price money, n integer);
@@ -507,9 +511,9 @@ UPDATE t SET price = $1 WHERE id = $2;
     }
 }
 
-/// Not to wait for a lock changes nothing of what may be read.
+/// NOWAIT and SKIP LOCKED do not change what may be read.
 #[test]
-fn locks_that_are_not_waited_for_are_locks() {
+fn locks_without_waiting_are_locks() {
     let script = script(
         "CREATE TABLE jobs (id bigint PRIMARY KEY, queue text, skip integer);
 CREATE TABLE others (id bigint PRIMARY KEY);
@@ -527,7 +531,7 @@ SELECT skip locked FROM jobs;
     assert_eq!(columns.len(), 1);
 }
 
-/// A shop as people have them: all of its twenty-three types are understood.
+/// A realistic shop: all of its twenty-three types are analysed.
 #[test]
 fn a_shop_is_read() {
     let script = script(include_str!("postgres/shop.sql"));
@@ -536,9 +540,9 @@ fn a_shop_is_read() {
     assert_eq!(unknown(&script), [""; 0]);
 }
 
-/// A trigger that sets a column to the time is a write of that column; any other may do anything.
+/// A timestamp trigger is a write of its column; any other trigger may do anything.
 #[test]
-fn a_trigger_that_stamps_is_understood() {
+fn a_timestamp_trigger_is_analysed() {
     let body = "NEW.changed := now() AT TIME ZONE 'utc'; NEW.made = CURRENT_TIMESTAMP; RETURN NEW;";
     let events = "BEFORE INSERT OR UPDATE ON public.t FOR EACH ROW EXECUTE FUNCTION touch()";
     let with = |body: &str, events: &str| {
@@ -569,7 +573,7 @@ INSERT INTO t (id, made) VALUES ($1, $2);
     let of_updates = with(body, &events.replace("INSERT OR UPDATE", "UPDATE OF n"));
     let made = &access(&of_updates, "Add").writes[3].class;
     assert_eq!(made, &WriteClass::Assign(Term::Parameter(1)));
-    // The UPDATE may be one that it does not run for.
+    // The trigger may not run for this UPDATE.
     let set = access(&of_updates, "Set").writes.iter();
     let set: Vec<(usize, WriteClass)> = set.map(|w| (w.column.index(), w.class.clone())).collect();
     assert_eq!(
@@ -597,9 +601,9 @@ INSERT INTO t (id, made) VALUES ($1, $2);
     }
 }
 
-/// The last declaration of a function is the one that runs.
+/// The last declaration of a function replaces the others.
 #[test]
-fn a_stamp_that_is_replaced_is_none() {
+fn a_replaced_timestamp_function_is_none() {
     let function = |body: &str| {
         format!(
             "CREATE OR REPLACE FUNCTION touch() RETURNS trigger AS $$ BEGIN {body} RETURN NEW; END; $$ LANGUAGE plpgsql;"
@@ -620,9 +624,9 @@ UPDATE t SET n = 1 WHERE id = $1;
     assert_eq!(unknown(&script), ["Set"]);
 }
 
-/// What is added to a domain is a condition that nobody here knows.
+/// A constraint that is added to a domain is not analysed.
 #[test]
-fn nothing_is_known_of_a_domain_that_is_altered() {
+fn an_altered_domain_is_opaque() {
     let script = script(
         "CREATE DOMAIN amount AS integer CHECK (VALUE >= 0);
 ALTER DOMAIN amount ADD CHECK (VALUE < 100);

@@ -1,6 +1,5 @@
-//! What procedures are parsed into: `schemas/procedures.sql`, which PostgreSQL 15 takes too, beside
-//! an outline of its catalog, `schemas/procedures.txt`. `UPDATE_PROCEDURES=1` writes the latter
-//! anew.
+//! Parsed procedures: `schemas/procedures.sql`, which PostgreSQL 15 accepts too, with an outline of its catalog in
+//! `schemas/procedures.txt`. `UPDATE_PROCEDURES=1` rewrites the latter.
 
 use std::{env, fmt::Write, fs, path::Path};
 

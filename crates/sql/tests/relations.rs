@@ -1,4 +1,4 @@
-//! Relations that hold the rows of others: partitions, tables that inherit, materialized views.
+//! Relations over the rows of others: partitions, tables that inherit, materialized views.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::summary::{Role, TransactionSummary};
@@ -14,7 +14,7 @@ fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
     all.find(|s| s.name == name).expect("it is there")
 }
 
-/// What a type does to which tables; whether all of it is understood.
+/// The accesses of a type, and whether all of it was analysed.
 fn done(script: &Script, name: &str) -> (Vec<(String, Role)>, bool) {
     let summary = find(script, name);
     let all_done = summary.possible_statements(script.application.catalog());
@@ -66,7 +66,7 @@ INSERT INTO m (id, at, v) VALUES ($1, now(), $2);
     assert_eq!(tables(&script), ["m"]);
     assert_eq!(done(&script, "Read"), (of(&READ), true));
     assert_eq!(done(&script, "Add"), (of(&[("m", Role::Insert)]), true));
-    // Nothing that is not there is written by who writes a part.
+    // A write to a partition writes no table that does not exist.
     let (written, understood) = done(&script, "Write");
     assert!(
         !understood && written.contains(&("m".to_owned(), Role::Insert)),
@@ -74,18 +74,18 @@ INSERT INTO m (id, at, v) VALUES ($1, now(), $2);
     );
     assert_eq!(
         meanings(&script),
-        ["Write is taken to do anything to the tables that it names"]
+        ["the analysis assumes that Write may do anything to the tables that it names"]
     );
 }
 
-/// As a dump has it.
+/// Partitions in a dump.
 const DUMP: &str = "
 CREATE TABLE public.m (id bigint NOT NULL, at timestamp NOT NULL, v integer, CONSTRAINT positive CHECK ((v >= 0))) PARTITION BY RANGE (at);
 CREATE TABLE public.m_1 (id bigint NOT NULL, at timestamp NOT NULL, v integer, CONSTRAINT positive CHECK ((v >= 0)));
 ALTER TABLE ONLY public.m ATTACH PARTITION public.m_1 FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');
 ALTER TABLE ONLY public.m ADD CONSTRAINT m_pkey PRIMARY KEY (id, at);
 ALTER TABLE ONLY public.m_1 ADD CONSTRAINT m_1_pkey PRIMARY KEY (id, at);
-ALTER TABLE public.m_1 OWNER TO somebody;
+ALTER TABLE public.m_1 OWNER TO app;
 CREATE INDEX m_1_v ON public.m_1 USING btree (v);
 ALTER INDEX public.m_pkey ATTACH PARTITION public.m_1_pkey;
 ";
@@ -98,7 +98,7 @@ INSERT INTO m (id, at, v) VALUES ($1, now(), $2);
 ";
 
 #[test]
-fn a_table_that_is_attached_is_a_view_of_the_other() {
+fn an_attached_table_is_a_view_of_the_other() {
     let script = script(&format!("{DUMP}{QUERIES}"));
     assert_eq!(tables(&script), ["m"]);
     assert_eq!(meanings(&script), [""; 0]);
@@ -106,9 +106,9 @@ fn a_table_that_is_attached_is_a_view_of_the_other() {
     assert!(done(&script, "Add").1);
 }
 
-/// What a partition demands beyond its table makes who writes the table unknown.
+/// A partition's own constraint makes transactions that write the table unknown.
 #[test]
-fn what_a_partition_demands_by_itself_is_not_forgotten() {
+fn constraints_of_a_partition_count() {
     for more in [
         "CREATE UNIQUE INDEX own ON public.m_1 (v);",
         "ALTER TABLE public.m_1 ADD CONSTRAINT own UNIQUE (v);",
@@ -128,7 +128,7 @@ fn what_a_partition_demands_by_itself_is_not_forgotten() {
 }
 
 #[test]
-fn what_is_detached_is_a_table_of_its_own() {
+fn a_detached_partition_is_a_table_of_its_own() {
     let script = script(&format!(
         "{DUMP}ALTER TABLE m DETACH PARTITION m_1 CONCURRENTLY;{QUERIES}"
     ));
@@ -137,7 +137,7 @@ fn what_is_detached_is_a_table_of_its_own() {
 }
 
 #[test]
-fn who_writes_a_table_that_inherits_writes_its_parents() {
+fn a_write_to_a_table_that_inherits_is_one_to_its_parents() {
     let script = script(
         "CREATE TABLE base (id bigint PRIMARY KEY, n int CHECK (n > 0));
 CREATE TABLE other (id bigint PRIMARY KEY);

@@ -1,4 +1,4 @@
-//! What is renamed is what it would be if it had been declared under its last name.
+//! Renamed things are the same as if they had been declared under their final names.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::{SourceFile, render};
@@ -8,7 +8,7 @@ fn script(text: &str) -> Script {
     read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
 }
 
-/// All that is declared, without the places.
+/// All declarations, without places.
 fn declared(script: &Script) -> Vec<String> {
     let catalog = script.application.catalog();
     let mut all = Vec::new();
@@ -43,7 +43,7 @@ fn declared(script: &Script) -> Vec<String> {
     all
 }
 
-/// What is left out: the first words at its place.
+/// What is skipped: the first words at its place.
 fn skipped(script: &Script) -> Vec<String> {
     let all = script.skipped.iter().map(|left| {
         let span = left.diagnostic.span.expect("it has a place");
@@ -53,7 +53,7 @@ fn skipped(script: &Script) -> Vec<String> {
     all.collect()
 }
 
-/// These come to the same, and nothing is left out.
+/// Both texts declare the same, and nothing is skipped.
 fn same(migrated: &str, written: &str) {
     let (migrated, written) = (script(migrated), script(written));
     assert_eq!(declared(&migrated), declared(&written));
@@ -115,9 +115,9 @@ ALTER TABLE person ADD CHECK (years <> 3);";
     same(&format!("{migrated}{USES}"), &format!("{written}{USES}"));
 }
 
-/// Names that go round: what had a name before another got it is another thing.
+/// A name that passes from one thing to another means two things.
 #[test]
-fn names_that_others_had_before() {
+fn names_that_pass_from_one_thing_to_another() {
     let migrated = "CREATE TABLE a (id bigint PRIMARY KEY, n integer CHECK (n > 0), m integer CHECK (m > 1), o text);
 CREATE TABLE b (id bigint PRIMARY KEY, x integer CHECK (x > 7));
 ALTER TABLE a DROP COLUMN o;
@@ -135,9 +135,9 @@ CREATE TABLE c (id bigint PRIMARY KEY, k bigint REFERENCES b);";
     same(migrated, written);
 }
 
-/// A table that is made anew under another name, as where no column can be altered: keys that refer to it stay.
+/// A table that is rebuilt under another name, as where no column can be altered: foreign keys to it stay.
 #[test]
-fn a_table_that_is_made_anew() {
+fn a_table_that_is_rebuilt() {
     let migrated = "CREATE TABLE t (id bigint PRIMARY KEY, n integer UNIQUE CHECK (n > 0));
 CREATE TABLE child (id bigint PRIMARY KEY, t bigint REFERENCES t (id));
 CREATE INDEX by_n ON t (n);
@@ -162,9 +162,9 @@ CREATE INDEX by_n_again ON t (n);";
     assert_eq!(skipped(&migrated), [""; 0]);
 }
 
-/// An enumeration that loses a label as PostgreSQL's manual has it.
+/// An enumeration that loses a label, in the way of PostgreSQL's manual.
 #[test]
-fn a_type_that_is_made_anew() {
+fn a_type_that_is_rebuilt() {
     let migrated = "CREATE TYPE mood AS ENUM ('sad', 'ok');
 CREATE TABLE t (id bigint PRIMARY KEY, m mood);
 ALTER TYPE mood RENAME TO mood_old;
@@ -176,23 +176,23 @@ CREATE TABLE t (id bigint PRIMARY KEY, m mood);";
     same(migrated, written);
 }
 
-/// What renames nothing that is declared is told, as is what cannot be told in other names; the places are the file's.
+/// Reported at places of the file: a rename of something undeclared, and a declaration that cannot be rewritten.
 #[test]
-fn what_is_not_followed_is_told() {
+fn what_is_not_followed_is_reported() {
     let script = script(
         "CREATE TABLE t (id bigint PRIMARY KEY, a integer CHECK (a > 0), b xyz);
 CREATE VIEW v AS SELECT a FROM t;
 CREATE VIEW w AS SELECT x.id FROM s, t AS x;
 ALTER TABLE t RENAME a TO amount;
 ALTER TABLE t RENAME TO total;
-ALTER TABLE nobody RENAME TO somebody;
+ALTER TABLE missing RENAME TO found;
 ALTER TABLE total ADD CHECK (amount > wrong);",
     );
     let told = skipped(&script);
     let expected = [
-        "xyz: type \"xyz\" is not known",
-        "CREATE VIEW v AS SELECT a FROM t: a query of before \"a\" of \"total\" was renamed is not supported",
-        "CREATE VIEW w AS SELECT x.id FROM s, t AS x: a query of before \"t\" was renamed is not supported",
+        "xyz: unknown type \"xyz\"",
+        "CREATE VIEW v AS SELECT a FROM t: a query over \"a\" of \"total\" from before its rename is not supported",
+        "CREATE VIEW w AS SELECT x.id FROM s, t AS x: a query over \"t\" from before its rename is not supported",
         "RENAME: ALTER TABLE … RENAME TO is not supported",
         "wrong: column \"wrong\" does not exist",
     ];
@@ -212,9 +212,9 @@ CREATE TABLE `d` (`id` int NOT NULL, `a` int, PRIMARY KEY (`id`), CONSTRAINT `k`
     same(migrated, written);
 }
 
-/// What is dropped is not there, and may be made anew under its name.
+/// A dropped thing is not declared, and another may be created under its name.
 #[test]
-fn what_is_dropped_is_not_declared() {
+fn dropped_things_are_not_declared() {
     let migrated = "CREATE TABLE t (id bigint PRIMARY KEY, a integer, b integer, s text);
 CREATE UNIQUE INDEX once ON t (a);
 CREATE UNIQUE INDEX lowered ON t (lower(s)) WHERE a > 0;
@@ -253,9 +253,9 @@ UPDATE t SET a = 1 WHERE id = $1;";
     same(migrated, written);
 }
 
-/// Which of several routines of a name is dropped is not looked for: none is.
+/// A drop of an overloaded routine drops none of the routines.
 #[test]
-fn a_routine_that_has_others_beside_it_stays() {
+fn an_overloaded_routine_stays() {
     let routine = |parameters: &str| {
         format!(
             "CREATE OR REPLACE FUNCTION f({parameters}) RETURNS void LANGUAGE SQL BEGIN ATOMIC DELETE FROM t; END;\n"
@@ -276,9 +276,9 @@ fn a_routine_that_has_others_beside_it_stays() {
     }
 }
 
-/// A trigger of the same name on another table stays, and what was never declared is told.
+/// A trigger of the same name on another table stays; a drop of something undeclared is reported.
 #[test]
-fn what_is_not_dropped_stays() {
+fn other_things_stay() {
     let script = script(
         "CREATE TABLE t (id bigint PRIMARY KEY, n integer);
 CREATE TABLE u (id bigint PRIMARY KEY);
@@ -299,7 +299,7 @@ UPDATE t SET n = 1 WHERE id = $1;",
                 .0
         })
         .collect();
-    // The function, the trigger on t, and what drops nothing.
+    // The function, the trigger on t, and the statement that drops nothing.
     assert_eq!(lines, [3, 4, 7], "{:#?}", script.skipped);
     assert!(script.summaries[0].unknown.is_some());
 }

@@ -1,6 +1,5 @@
-//! What a schema declares, name for name as PostgreSQL 15 has it: the expected names are those in
-//! its `pg_constraint` and `pg_index` after the same file, and `office_dumped.sql` is what its
-//! `pg_dump` wrote then.
+//! Constraint and index names as PostgreSQL 15 gives them: the expected names are those in its `pg_constraint` and
+//! `pg_index` after the same file. `office_dumped.sql` is `pg_dump`'s output of it.
 
 use std::{fs, path::Path};
 
@@ -168,7 +167,7 @@ fn lookups_find_by_name() {
 }
 
 #[test]
-fn what_pg_dump_writes_loads_as_the_same_schema() {
+fn the_output_of_pg_dump_loads_as_the_same_schema() {
     let (written, dumped) = (catalog("office.sql"), catalog("office_dumped.sql"));
     assert_eq!(constraints(&written), constraints(&dumped));
     for (left, right) in written.schema.tables.iter().zip(&dumped.schema.tables) {
@@ -202,14 +201,14 @@ fn foreign_keys_may_point_forward_and_to_other_files() {
 }
 
 #[test]
-fn what_is_wrong_in_one_file_is_told_with_what_is_wrong_in_another() {
+fn problems_of_all_files_are_reported_together() {
     let first = SourceFile::new("a.sql", "CREATE TABLE t (a integr);");
     let second = SourceFile::new(
         "b.sql",
         "CREATE TABLE u (a integer REFERENCES t, b text b);",
     );
     let errors = load(vec![first, second]).unwrap_err();
-    // That "t" is missing follows from its own error, and is not told.
+    // "t" is missing because of its own error, so that is not reported again.
     let places: Vec<u16> = errors
         .iter()
         .map(|error| error.span.unwrap().file)

@@ -1,5 +1,4 @@
-//! Files as clients keep them: named queries, groups, transactions and loose statements; and what is left
-//! out of them.
+//! Scripts of clients: named queries, groups, transactions and loose statements; and what is skipped of them.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +33,7 @@ fn parameters<'s>(script: &'s Script, name: &str) -> Vec<(&'s str, String)> {
 }
 
 #[test]
-fn queries_are_named_as_sqlc_has_it() {
+fn queries_have_names_as_in_sqlc() {
     let script = script(&["-- name: GetAuthor :one
 SELECT * FROM author WHERE id = $1 LIMIT 1;
 
@@ -96,7 +95,7 @@ DELETE FROM author WHERE name=:name AND id::text <> '?';
     assert_eq!(of("q0.sql:7"), ["$1 of 1", "$2 of 2", "$1 of 2"]);
     assert_eq!(of("take_a_book_out"), ["?1", "?2"]);
     assert_eq!(of("q0.sql:19"), [":name"]);
-    // The client sees what a statement comes to.
+    // The client sees the result of each statement.
     let used = |name: &str| {
         let summary = script
             .summaries
@@ -112,7 +111,7 @@ DELETE FROM author WHERE name=:name AND id::text <> '?';
 }
 
 #[test]
-fn what_is_not_understood_may_do_anything_to_what_it_names() {
+fn unparsed_statements_may_do_anything_to_what_they_name() {
     let script = script(&["-- name: Upsert :exec
 INSERT INTO book SET id = $1, writer = $2;
 -- name: Peek :one
@@ -159,7 +158,7 @@ UPDATE author SET name = 'it''s WHERE id = $1;
 }
 
 #[test]
-fn declarations_that_cannot_be_read_are_left_out_with_what_needs_them() {
+fn skipped_declarations_make_their_users_unknown() {
     let script = script(&["CREATE TABLE shop (id bigint PRIMARY KEY) INHERITS (author);
 CREATE TABLE shelf (id bigint PRIMARY KEY, shop bigint REFERENCES shop (id));
 CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE book SET left_n = 0; RETURN NEW; END $$;
@@ -179,10 +178,10 @@ DELETE FROM book WHERE id = $1;
         "{messages:?}"
     );
     assert!(
-        messages[3].starts_with("transactions that write author"),
+        messages[3].contains("transactions which write author"),
         "{messages:?}"
     );
-    // A trigger makes whoever fires it unknown, and nobody else.
+    // A trigger makes the transactions that fire it unknown, and no others.
     let unknown = |s: &&anabranch_sql::summary::TransactionSummary| s.unknown.is_some();
     let unknown: Vec<&str> = script
         .summaries
@@ -200,9 +199,9 @@ DELETE FROM book WHERE id = $1;
     assert!(deletes(0) && deletes(1));
 }
 
-/// A rule is no statement of whoever it belongs to, but of who writes its table; one about reading, of everybody.
+/// A rule makes the transactions that write its table unknown; a rule ON SELECT, all transactions.
 #[test]
-fn a_rule_makes_unknown_who_writes_its_table() {
+fn a_rule_makes_writers_of_its_table_unknown() {
     let unknown = |event: &str| {
         let text = format!(
             "CREATE OR REPLACE RULE also AS ON {event} TO public.author WHERE NEW.n > 1 DO ALSO DELETE FROM book;\n\
@@ -217,9 +216,9 @@ fn a_rule_makes_unknown_who_writes_its_table() {
     assert_eq!(unknown("SELECT"), ["Add", "Drop"]);
 }
 
-/// What is named is run, whatever its first word says.
+/// A named statement is a transaction, whatever its first word is.
 #[test]
-fn a_named_statement_is_a_transaction_type_or_is_told() {
+fn a_named_statement_is_a_transaction_type_or_is_reported() {
     let script = script(&["-- name: Again :one
 SELECT setval('author_id_seq', $1);
 -- name: Load :copyfrom
@@ -247,9 +246,9 @@ CREATE TABLE fresh (id bigint PRIMARY KEY);
     );
 }
 
-/// Each of many triggers may do anything to everything: that is told once.
+/// Several triggers may each do anything to every table: that is said once.
 #[test]
-fn what_triggers_may_do_is_told_once() {
+fn effects_of_triggers_are_added_once() {
     let reached = |triggers: usize, function: &str| {
         let trigger = |name: usize| {
             format!(
@@ -303,7 +302,7 @@ SELECT left_n FROM book WHERE id = $1;
 }
 
 #[test]
-fn an_order_that_is_another_elsewhere_tells_nothing() {
+fn conditions_under_another_order_are_dropped() {
     let mut script = script(&["SELECT n FROM author WHERE name < 'm' AND name <> 'a' AND n < 3;"]);
     let columns = [("author".to_owned(), "name".to_owned())].into();
     forget_order(&mut script, &columns);
@@ -325,7 +324,7 @@ INSERT INTO author VALUES (2, 'b', 2);
 "]);
     assert!(script.summaries.is_empty());
     let told = &script.skipped[0].diagnostic.message;
-    assert!(told.starts_with("2 INSERTs are of a dump"), "{told}");
+    assert!(told.starts_with("2 INSERTs are part of a dump"), "{told}");
 }
 
 #[test]
@@ -341,7 +340,7 @@ UPDATE author SET n = 0 WHERE id = $1;
 }
 
 #[test]
-fn nothing_that_can_be_read_is_an_error() {
+fn a_file_without_anything_readable_is_an_error() {
     let files = vec![SourceFile::new(
         "a.sql",
         "CREATE TABLE t (id bigint PRIMARY KEY, x integer) INHERITS (u);",
@@ -355,7 +354,7 @@ fn queries_that_must_return_no_row_are_assertions() {
         "rules.sql",
         "-- no negative
 SELECT * FROM book WHERE left_n < 0;
-CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM author));
+CREATE ASSERTION an_author CHECK (EXISTS (SELECT * FROM author));
 
 SELECT * FROM author WHERE name = '';
 ",
@@ -369,12 +368,12 @@ SELECT * FROM author WHERE name = '';
         .iter()
         .map(|a| a.name())
         .collect();
-    assert_eq!(names, ["no_negative", "somebody", "rules.sql:5"]);
+    assert_eq!(names, ["no_negative", "an_author", "rules.sql:5"]);
 }
 
 #[test]
-fn a_position_is_no_name_of_a_value() {
-    // Two statements of a client's transaction have their own first parameters.
+fn a_position_does_not_name_a_value() {
+    // Each statement of a client's transaction has its own `$1`.
     let script = script(&["BEGIN;
 UPDATE author SET n = n - $1 WHERE id = $2;
 UPDATE author SET n = n + $1 WHERE id = $2;
@@ -391,9 +390,9 @@ COMMIT;"]);
     assert_eq!(terms, [Term::Parameter(1), Term::Parameter(3)]);
 }
 
-/// A constraint that is not understood is not forgotten: whoever writes its table may violate it.
+/// A skipped constraint counts: transactions that write its table may violate it.
 #[test]
-fn who_writes_under_a_constraint_that_is_left_out_is_unknown() {
+fn writers_under_a_skipped_constraint_are_unknown() {
     let statements = "-- name: Author :exec
 UPDATE author SET n = $1 WHERE id = $2;
 -- name: Rename :exec
@@ -433,7 +432,7 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
             &["Book"],
         ),
         ("ALTER TABLE author ADD CHECK (n @> 3);", 1, &["Author"]),
-        ("ALTER TABLE author OWNER TO somebody;", 0, &[]),
+        ("ALTER TABLE author OWNER TO app;", 0, &[]),
         (
             "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 FROM author, book WHERE n @> left_n));",
             1,
@@ -457,9 +456,9 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
     }
 }
 
-/// Of a statement that is not understood its first words tell which table it writes, and how.
+/// The first words of a statement that cannot be analysed show which table it writes, and how.
 #[test]
-fn an_update_that_is_not_understood_inserts_and_deletes_nothing() {
+fn an_unparsed_update_inserts_and_deletes_nothing() {
     let script = script(&["-- name: Take :one
 UPDATE ONLY public.book SET left_n = 1, (writer) = (SELECT max(id) FROM author) WHERE id = (SELECT id FROM book FOR UPDATE SKIP LOCKED);
 -- name: Whole :exec
@@ -493,7 +492,7 @@ WITH RECURSIVE a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1
     assert_eq!(reach("With").len(), 6);
 }
 
-/// Clients call routines, as a statement or as all that a query is: they do what these do.
+/// Clients call routines, by CALL or by a query that does nothing else: they have the effects of these.
 #[test]
 fn clients_call_routines() {
     let script = script(&[
@@ -511,15 +510,15 @@ SELECT * FROM take($1::bigint);
 CALL put($1);
 -- name: Reads :many
 SELECT a FROM all_of($1) AS x;
--- name: Nobody :exec
-CALL nobody($1);
+-- name: Missing :exec
+CALL missing($1);
 -- name: Within :exec
 SELECT n FROM t WHERE id = take($1);
 ",
     ]);
     let unknown = script.summaries.iter().filter(|s| s.unknown.is_some());
     let unknown: Vec<&str> = unknown.map(|s| s.name.as_str()).collect();
-    assert_eq!(unknown, ["Nobody", "Within"]);
+    assert_eq!(unknown, ["Missing", "Within"]);
     for (name, role) in [
         ("Select", Role::Update),
         ("From", Role::Update),

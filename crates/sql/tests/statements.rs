@@ -1,4 +1,4 @@
-//! Single statements over a store in memory: the answers are PostgreSQL's.
+//! Single statements over a store in memory: the results are PostgreSQL's.
 
 mod support;
 

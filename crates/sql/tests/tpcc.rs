@@ -1,5 +1,4 @@
-//! TPC-C's five procedures over a store in memory: what they return, what they leave behind, what
-//! the analyser is told of them.
+//! TPC-C's five procedures over a store in memory: their results, their effects, and their summaries.
 
 use anabranch_sql::{
     Application, SourceFile, TransactionError, load,
@@ -256,7 +255,7 @@ fn an_unknown_item_rolls_back() {
 }
 
 #[test]
-fn the_summaries_tell_what_is_deferred_and_where_values_come_from() {
+fn the_summaries_have_deferrals_and_terms() {
     let application = application();
     let schema = application.schema();
     let table = |name: &str| schema.tables.iter().find(|t| t.name == name).unwrap().id;

@@ -1,4 +1,4 @@
-//! Unique indexes on expressions, or of some rows, as assertions.
+//! Unique indexes on expressions, or on some rows, as assertions.
 
 use anabranch_sql::script::{Script, read};
 use anabranch_sql::testing::{Store, ready};
@@ -14,7 +14,7 @@ fn script(text: &str) -> Script {
     read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
 }
 
-/// Whether the assertion holds of these rows.
+/// Whether the assertion holds for these rows.
 fn holds(index: &str, rows: &str) -> bool {
     let script = script(&format!("{index};"));
     assert!(script.skipped.len() <= 1, "{index}: {:?}", script.skipped);
@@ -31,7 +31,7 @@ fn holds(index: &str, rows: &str) -> bool {
 }
 
 #[test]
-fn it_says_what_the_index_does() {
+fn the_assertion_is_equivalent_to_the_index() {
     let one = "(1, 1, 'x', true, 'sad')";
     for (index, other, expected) in [
         (
@@ -79,7 +79,7 @@ fn it_says_what_the_index_does() {
 }
 
 #[test]
-fn what_is_null_is_not_equal_unless_it_says_so() {
+fn nulls_are_distinct_unless_declared_otherwise() {
     let rows = "(1, NULL, 'x', true, 'sad'), (2, NULL, 'y', true, 'sad')";
     assert!(holds("CREATE UNIQUE INDEX i ON t (a) WHERE live", rows));
     assert!(holds(
@@ -93,7 +93,7 @@ fn what_is_null_is_not_equal_unless_it_says_so() {
 }
 
 #[test]
-fn what_is_not_known_to_be_equal_is_left_out() {
+fn indexes_over_opaque_columns_are_skipped() {
     for index in [
         "CREATE UNIQUE INDEX i ON t (a) WHERE data IS NOT NULL",
         "CREATE UNIQUE INDEX i ON t ((data ->> 'x'))",
@@ -116,9 +116,9 @@ fn what_is_not_known_to_be_equal_is_left_out() {
     }
 }
 
-/// What may be a key stays one.
+/// An index on plain columns stays a key.
 #[test]
-fn plain_ones_are_keys() {
+fn indexes_on_plain_columns_are_keys() {
     let script = script("CREATE UNIQUE INDEX i ON t (a, b DESC);");
     assert!(script.application.assertions().is_empty());
     let indexes = &script.application.catalog().schema.tables[0].indexes;

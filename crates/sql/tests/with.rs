@@ -1,4 +1,4 @@
-//! WITH before statements that change data, which runs; and with them in it, which is told to the analyser.
+//! WITH before statements that change data, which runs; and with such statements in it, which only the analyser sees.
 
 mod support;
 
@@ -18,7 +18,7 @@ const DATA: &[&str] = &[
 ];
 
 #[test]
-fn what_is_named_before_a_statement_is_there_for_it() {
+fn a_statement_reads_its_common_table_expressions() {
     for (statement, table, expected) in [
         (
             "WITH scored AS (SELECT team, sum(goals) AS goals FROM player GROUP BY team)
@@ -59,7 +59,7 @@ fn statements(body: &str) -> Vec<StatementSummary> {
     application.summaries()[0].statements.clone()
 }
 
-/// The tables, by their numbers, and what is done to them.
+/// The accessed tables, by number, and the roles.
 fn done(statement: &StatementSummary) -> Vec<(u16, Role)> {
     let all = statement.accesses.iter();
     all.map(|access| (access.table.0, access.role)).collect()
@@ -76,7 +76,7 @@ const PLAYER: u16 = 1;
 const PAST: u16 = 2;
 
 #[test]
-fn what_changes_data_in_it_is_a_statement_of_its_own() {
+fn a_data_modifying_cte_is_a_statement_of_its_own() {
     let [statement] = &*statements(
         "WITH gone AS (DELETE FROM player WHERE id = p_id RETURNING id, team, goals),
               kept AS (INSERT INTO past SELECT id, goals FROM gone RETURNING id)
@@ -92,7 +92,7 @@ fn what_changes_data_in_it_is_a_statement_of_its_own() {
             (TEAM, Role::Update)
         ]
     );
-    // What it returns is used, whatever becomes of the last statement's result.
+    // Its result is used, even if that of the last statement is not.
     assert_eq!(statement.result, ResultUse::Used);
     assert!(statement.may_leave_out && !statement.inserts_one);
     let gone = on(statement, PLAYER, Role::Delete);
@@ -109,7 +109,7 @@ fn what_changes_data_in_it_is_a_statement_of_its_own() {
 }
 
 #[test]
-fn a_query_of_what_is_changed_is_a_change() {
+fn a_query_over_a_data_modifying_cte_is_a_change() {
     let [_, statement] = &*statements(
         "PERFORM 1 FROM team; WITH goals AS (SELECT id FROM team WHERE name = 'red'),
               moved AS (UPDATE player SET goals = goals + p_n FROM goals WHERE team = goals.id RETURNING goals.id)
@@ -131,7 +131,7 @@ fn a_query_of_what_is_changed_is_a_change() {
 }
 
 #[test]
-fn terms_point_to_the_table_that_they_come_from() {
+fn terms_name_the_table_that_they_come_from() {
     let [statement] = &*statements(
         "WITH one AS (INSERT INTO past VALUES (p_id, p_n))
          UPDATE player SET goals = team.n FROM team WHERE team.id = player.team AND player.id = p_id",
@@ -146,7 +146,7 @@ fn terms_point_to_the_table_that_they_come_from() {
 }
 
 #[test]
-fn what_of_it_is_not_understood_is_refused() {
+fn unsupported_forms_are_refused() {
     for (body, expected) in [
         (
             "WITH RECURSIVE r AS (SELECT 1 AS n) UPDATE team SET n = r.n FROM r",
@@ -171,7 +171,7 @@ fn what_of_it_is_not_understood_is_refused() {
 }
 
 #[test]
-fn what_changes_data_in_it_does_not_run() {
+fn a_data_modifying_cte_does_not_run() {
     let mut database = Database::with(SCHEMA, DATA);
     let text = "WITH gone AS (DELETE FROM player RETURNING team) DELETE FROM team USING gone WHERE team.id = gone.team";
     database.refuse(text, "0A000");

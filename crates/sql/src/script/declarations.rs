@@ -462,7 +462,7 @@ impl Reader {
             let meaning = match part.kind {
                 PartKind::Constraint => unparsed::meaning(&part.text, catalog, &undeclared),
                 PartKind::OpaqueCheck => {
-                    "it has no verdict; who writes the column checks all of its new value"
+                    "it has no verdict; a transaction that writes the column checks the whole new value"
                         .to_owned()
                 }
                 PartKind::Default => {
@@ -483,13 +483,15 @@ impl Reader {
             .collect();
         let stays = |place: &FileRange| !gone.iter().any(|gone| gone.holds(place.span()));
         for (place, column) in of.keys.iter().filter(|(place, _)| stays(place)) {
-            let message = format!("\"{column}\" is compared in a way of its own");
-            let meaning = "who routes by it has to write equal values alike, as in lower case";
+            let message = format!("\"{column}\" has an equality of its own");
+            let meaning =
+                "to route by this key, write equal values in one form, for example in lower case";
             told.push(note(place, "01000", message, meaning));
         }
         for (place, name) in of.unknown_types.iter().filter(|(place, _)| stays(place)) {
-            let message = format!("type \"{name}\" is not known");
-            let meaning = "its columns are taken to be text of whose values nothing is known";
+            let message = format!("unknown type \"{name}\"");
+            let meaning =
+                "the analysis takes its columns for text, and derives nothing from their values";
             told.push(note(place, "42704", message, meaning));
         }
         told.retain(|(place, _)| place.file >= first);
@@ -505,7 +507,9 @@ impl Reader {
     ) -> Vec<(FileRange, Skipped)> {
         let of = &self.declarations;
         let opaque = application.catalog().opaque.as_ref();
-        let told = opaque.map(OpaqueExpressions::told).unwrap_or_default();
+        let told = opaque
+            .map(OpaqueExpressions::diagnostics)
+            .unwrap_or_default();
         let is_there = |span: Span| {
             let mut places = of.places.iter().enumerate();
             places.any(|(at, place)| !of.is_skipped(at) && place.holds(span))
@@ -521,7 +525,7 @@ impl Reader {
                 continue;
             }
             let range = span.start as usize..span.end as usize;
-            let meaning = "what it comes to is taken to be any value".to_owned();
+            let meaning = "the analysis assumes that it may be any value".to_owned();
             let told = Skipped {
                 diagnostic,
                 meaning,

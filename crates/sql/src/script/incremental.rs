@@ -22,7 +22,7 @@ impl Script {
         let is_mysql = reader.declarations.is_mysql;
         let file = match is_mysql {
             true => SourceFile {
-                text: mysql::plain(&file.text).into(),
+                text: mysql::normalise(&file.text).into(),
                 ..file
             },
             false => file,

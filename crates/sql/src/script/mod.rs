@@ -174,7 +174,7 @@ pub fn read_with(
     let mut rows = Vec::new();
     let is_mysql = files.iter().any(|file| mysql::is_mysql(&file.text));
     let plain = |file: SourceFile| SourceFile {
-        text: mysql::plain(&file.text).into(),
+        text: mysql::normalise(&file.text).into(),
         ..file
     };
     let files: Vec<SourceFile> = match is_mysql {
@@ -257,7 +257,9 @@ fn in_order(
             .as_deref()
             .filter(|of| harmless.contains(of))
         {
-            left.meaning = format!("{name} is taken to read all of the tables that it names");
+            left.meaning = format!(
+                "the analysis assumes that {name} may read all of the tables that it names"
+            );
         }
     }
     skipped
@@ -299,12 +301,12 @@ fn without_down_migrations(
     }
     let told = found.first().map(|place| {
         let message = match found.len() {
-            1 => "this undoes a migration".to_owned(),
-            more => format!("{more} stretches undo migrations, this one first"),
+            1 => "this is a down migration".to_owned(),
+            more => format!("{more} down migrations, the first of them here"),
         };
         let left = Skipped {
             diagnostic: Diagnostic::new("01000", message, place.span()),
-            meaning: "what they do is not considered".to_owned(),
+            meaning: "down migrations are not analysed".to_owned(),
             transaction: None,
         };
         (place.clone(), left)
@@ -322,17 +324,17 @@ enum ScriptKind {
 /// A note that the statements of a dump or a migration are skipped.
 fn passed_over(statements: &[FileRange], by: ScriptKind) -> Option<(FileRange, Skipped)> {
     let place = statements.first()?;
-    let (what, whose, meaning) = match by {
-        ScriptKind::Dump => ("INSERT", "a dump", "they are rows, and no transactions"),
+    let (what, script, meaning) = match by {
+        ScriptKind::Dump => ("INSERT", "a dump", "rows of a dump are no transactions"),
         ScriptKind::Migration => (
             "statement",
             "a migration",
-            "what runs once is no transaction; what is one needs a name (-- name: …)",
+            "a migration runs once, so its statements are no transactions; one that is needs a name (-- name: …)",
         ),
     };
     let message = match statements.len() {
-        1 => format!("this {what} is of {whose}"),
-        more => format!("{more} {what}s are of {whose}, this one first"),
+        1 => format!("this {what} is part of {script}"),
+        more => format!("{more} {what}s are part of {script}, the first of them here"),
     };
     let left = Skipped {
         diagnostic: Diagnostic::new("01000", message, place.span()),
@@ -370,9 +372,11 @@ impl Reader {
         let name = written.name();
         let meaning = match written {
             TransactionSource::Client(client) if !client.unresolved.is_empty() => {
-                format!("{name} is taken to do anything that its SQL may do")
+                format!("the analysis assumes that {name} may do anything that its SQL may do")
             }
-            _ => format!("{name} is taken to do anything to the tables that it names"),
+            _ => format!(
+                "the analysis assumes that {name} may do anything to the tables that it names"
+            ),
         };
         Skipped {
             diagnostic,

@@ -209,8 +209,8 @@ fn heading(text: &str) -> Option<(&str, usize, bool)> {
         .then_some((name, after + 1, true))
 }
 
-/// Where the statement that begins at `start` ends: its semicolon, what closes the group around it, or
-/// the end of the text.
+/// The end of the statement at `start`: its semicolon, the end of the group around it, or the end of
+/// the text.
 fn statement_end(text: &str, start: usize) -> usize {
     let routine = {
         let head = &text[start..start + boundary(&text[start..], 200)];

@@ -615,7 +615,7 @@ pub(super) fn mark_possible_violations(
         let written = accesses.find(|a| demanded.iter().any(|of| of.is_violated_by(a)));
         if let Some(written) = written {
             let table = &catalog.schema.table(written.table).name;
-            let why = format!("a constraint on {table} is not understood");
+            let why = format!("a constraint on {table} was not analysed");
             summary.unknown.get_or_insert(why);
         }
     }
@@ -624,7 +624,7 @@ pub(super) fn mark_possible_violations(
 /// The consequence of skipping a declaration.
 pub(super) fn meaning(text: &str, catalog: &Catalog, undeclared: &Undeclared<'_>) -> String {
     let Some((kind, name)) = declared(text) else {
-        return "whatever it declares is not considered".to_owned();
+        return "the analysis ignores it".to_owned();
     };
     let altered = || {
         let mut words = words(text).skip_while(|word| word != "table").skip(1);
@@ -641,46 +641,56 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, undeclared: &Undeclared<'_>
     }
     match kind.as_str() {
         "table" if is_cascade(text) => format!(
-            "the foreign key of {name} has no verdict, and transactions that write the tables that it \
-             names are taken to do anything to them"
+            "the foreign key of {name} has no verdict; the analysis assumes that transactions which \
+             write the tables that it names may do anything to them"
         ),
-        "table" if words(text).next().as_deref() == Some("alter") => format!(
-            "what it changes of {name} is not considered: a constraint that it declares has no verdict"
-        ),
+        "table" if words(text).next().as_deref() == Some("alter") => {
+            format!("the analysis ignores this change to {name}: a constraint in it has no verdict")
+        }
         "table" => format!(
             "{name} and its constraints have no verdicts, and transactions that name it are unknown"
         ),
-        "view" => format!("{name} is not there, and transactions that name it are unknown"),
+        "view" => {
+            format!("the analysis does without {name}: transactions that name it are unknown")
+        }
         "function" | "procedure" if is_trigger_function(text) => {
-            format!("what {name} does counts wherever a trigger runs it")
+            format!("its effects count for every trigger that runs {name}")
         }
         "function" | "procedure" | "event" => {
-            format!("{name} is taken to do anything to the tables that it names")
+            format!("the analysis assumes that {name} may do anything to the tables that it names")
         }
         "rule" => match on_table(text, catalog) {
             Some(table) => format!(
-                "transactions that write {} are taken to do anything to every table",
+                "the analysis assumes that transactions which write {} may do anything to every table",
                 catalog.schema.table(table).name
             ),
-            None => "transactions that write are taken to do anything to every table".to_owned(),
+            None => {
+                "the analysis assumes that transactions which write may do anything to every table"
+                    .to_owned()
+            }
         },
         "trigger" => match on_table(text, catalog) {
             Some(table) => format!(
-                "transactions that write {} are taken to do anything to it and to what its function names",
+                "the analysis assumes that transactions which write {} may do anything to it and to the tables \
+                 that its function names",
                 catalog.schema.table(table).name
             ),
-            None => "transactions that write are taken to do anything to every table".to_owned(),
+            None => {
+                "the analysis assumes that transactions which write may do anything to every table"
+                    .to_owned()
+            }
         },
         "policy" => match on_table(text, catalog) {
             Some(table) => format!(
-                "transactions that use {} are taken to do anything to every table",
+                "the analysis assumes that transactions which use {} may do anything to every table",
                 catalog.schema.table(table).name
             ),
-            None => "transactions are taken to do anything to every table".to_owned(),
+            None => "the analysis assumes that every transaction may do anything to every table"
+                .to_owned(),
         },
         "assertion" => format!("{name} has no verdict, and is not enforced"),
-        "index" => "it makes some answers faster, and no verdict differs".to_owned(),
-        _ => "whatever it declares is not considered".to_owned(),
+        "index" => "an index changes no verdict".to_owned(),
+        _ => "the analysis ignores it".to_owned(),
     }
 }
 
@@ -789,7 +799,7 @@ pub(super) fn add_trigger_effects(
             summary.only_reads = false;
             summary.keeps.clear();
             let why = || {
-                "what runs with it, a trigger, a policy or a foreign key's action, is not understood"
+                "it fires a trigger, a policy or a foreign key's action that was not analysed"
                     .to_owned()
             };
             summary.unknown.get_or_insert_with(why);

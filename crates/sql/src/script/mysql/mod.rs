@@ -1,18 +1,18 @@
-//! MySQL's and MariaDB's SQL, as PostgreSQL's.
+//! Translates the SQL of MySQL and MariaDB to PostgreSQL's.
 //!
-//! Whether files are MySQL's is seen by their tables (`speaks`). Then their quotes, comments and delimiters are made
-//! the standard's, byte for byte (`plain`), so that every place stays where it was; what they declare is told in
-//! PostgreSQL's words (`declaration`), and so are the few forms of statements that only MySQL has
-//! (`statement`). What is not known is handed on as it is: the parser refuses it, and it is left out and told.
+//! `is_mysql` recognises MySQL's files by their tables. `normalise` rewrites their quotes, comments and delimiters to
+//! the standard's, byte for byte, so that all places stay the same. `declaration` translates declarations, and
+//! `statement` the few forms of statements that only MySQL has. Anything else is passed on unchanged: if the parser
+//! rejects it, it is skipped and reported.
 //!
-//! Two things go beyond words. Text is compared without regard to case, unless its collation ends in `_bin`: so a
-//! condition on such a column tells nothing of which rows it meets. And a column with ON UPDATE
-//! CURRENT_TIMESTAMP is written by every UPDATE of its row.
+//! Two differences go beyond syntax. Text is case-insensitive, unless its collation ends in `_bin`, so no condition on
+//! such a column tells which rows match. And a column with ON UPDATE CURRENT_TIMESTAMP is written by every UPDATE of
+//! its row.
 
 mod declaration;
 mod normalise;
 mod statement;
 
 pub(super) use declaration::{declaration, declares};
-pub(super) use normalise::{is_mysql, plain};
+pub(super) use normalise::{is_mysql, normalise};
 pub(super) use statement::statement;

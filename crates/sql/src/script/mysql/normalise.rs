@@ -1,11 +1,11 @@
-//! What MySQL writes otherwise, made the standard's without a byte more or less.
+//! Rewrites MySQL's quotes, comments and delimiters to the standard's, without a byte more or less.
 
 use crate::script::{
     scan::{Part, parts},
     tokens::{Token, begin, tokens},
 };
 
-/// From this version on, what stands in `/*!` is run by nobody: MariaDB writes notes in it.
+/// From this version on, the text in `/*! … */` is run by no server: MariaDB writes notes in it.
 const VERSION_NEVER: u32 = 999_999;
 
 /// Whether a file declares tables as MySQL does.
@@ -43,7 +43,7 @@ pub(in crate::script) fn is_mysql(text: &str) -> bool {
     false
 }
 
-/// The length of the mark `/*!40101`, and the version in it.
+/// The length of the opening `/*!40101`, and the version in it.
 fn executable(text: &str) -> Option<(usize, u32)> {
     let rest = text
         .strip_prefix("/*M!")
@@ -56,8 +56,8 @@ fn executable(text: &str) -> Option<(usize, u32)> {
 }
 
 /// The text with quotes, comments and delimiters as the standard has them.
-pub(in crate::script) fn plain(text: &str) -> String {
-    let mut plain = Plain {
+pub(in crate::script) fn normalise(text: &str) -> String {
+    let mut plain = Normaliser {
         text,
         at: 0,
         out: String::with_capacity(text.len()),
@@ -70,17 +70,17 @@ pub(in crate::script) fn plain(text: &str) -> String {
     without_definers(plain.out)
 }
 
-struct Plain<'t> {
+struct Normaliser<'t> {
     text: &'t str,
     at: usize,
     out: String,
-    /// What ends a statement, where it is no semicolon.
+    /// The delimiter of statements, if it is no semicolon.
     delimiter: Option<&'t str>,
-    /// How many comments are open whose text is run.
+    /// The number of open comments with text that is run.
     executed: usize,
 }
 
-impl<'t> Plain<'t> {
+impl<'t> Normaliser<'t> {
     fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
@@ -90,7 +90,7 @@ impl<'t> Plain<'t> {
         self.at += length;
     }
 
-    /// White space in the place of that many bytes; lines stay.
+    /// Blanks that many bytes; line breaks stay.
     fn blank(&mut self, length: usize) {
         for c in self.rest()[..length].chars() {
             match c {
@@ -122,7 +122,7 @@ impl<'t> Plain<'t> {
                 return;
             }
             if first == ';' {
-                // It ends no statement, and says nothing.
+                // It ends no statement here.
                 self.blank(1);
                 return;
             }
@@ -147,7 +147,7 @@ impl<'t> Plain<'t> {
                 }
                 never => {
                     let end = rest.find("*/").map_or(rest.len(), |end| end + 2);
-                    // In the standard comments nest.
+                    // The standard's comments nest.
                     match never.is_some() || rest[2..end].contains("/*") {
                         true => self.blank(end),
                         false => self.copy(end),
@@ -162,7 +162,7 @@ impl<'t> Plain<'t> {
         }
     }
 
-    /// The delimiter that a line names: `DELIMITER ;;`.
+    /// The delimiter in a line `DELIMITER ;;`.
     fn delimiter_line(&self) -> Option<&'t str> {
         const WORD: &str = "delimiter";
         let starts = self.at == 0 || self.text[..self.at].ends_with('\n');
@@ -195,7 +195,7 @@ impl<'t> Plain<'t> {
         }
         let string = &rest[..end];
         let inside = string.get(1..end.saturating_sub(1)).unwrap_or_default();
-        // One that holds the standard's quote would have to grow: as a name it is refused where it stands.
+        // A string with the standard's quote in it would have to grow. It becomes a name, which the parser rejects.
         let restated = match quote {
             b'\'' => doubled(string),
             _ if !inside.contains('\'') => format!("'{inside}'"),
@@ -210,7 +210,7 @@ impl<'t> Plain<'t> {
         self.at += end;
     }
 
-    /// A name in backticks: case tells no names apart.
+    /// A name in backticks, in lower case: names are case-insensitive.
     fn name(&mut self) {
         let rest = self.rest();
         let mut end = 1;
@@ -232,7 +232,7 @@ impl<'t> Plain<'t> {
     }
 }
 
-/// A string whose quotes are written twice, not behind a backslash.
+/// A string with its quotes doubled instead of escaped by a backslash.
 fn doubled(string: &str) -> String {
     let mut out = String::with_capacity(string.len());
     let mut characters = string.chars();
@@ -252,7 +252,7 @@ fn doubled(string: &str) -> String {
     out
 }
 
-/// The text without DEFINER=user@host: who is asked for rights tells nothing.
+/// The text without DEFINER=user@host, which is about privileges.
 fn without_definers(text: String) -> String {
     let all = tokens(&text);
     let mut blanks = Vec::new();
@@ -307,8 +307,8 @@ mod tests {
                 "CREATE                    TRIGGER t",
             ),
         ] {
-            assert_eq!(plain(text), expected, "{text}");
-            assert_eq!(plain(text).len(), text.len());
+            assert_eq!(normalise(text), expected, "{text}");
+            assert_eq!(normalise(text).len(), text.len());
         }
     }
 

@@ -1,15 +1,15 @@
-//! Statements in forms that only MySQL has, in PostgreSQL's words.
+//! Translates statements in forms that only MySQL has.
 //!
 //! | MySQL | here |
 //! |---|---|
 //! | `INSERT IGNORE INTO t …` | `INSERT INTO t … ON CONFLICT DO NOTHING` |
 //! | `… ON DUPLICATE KEY UPDATE n = n + VALUES(n)` | `… ON CONFLICT (key) DO UPDATE SET n = t.n + excluded.n` |
-//! | `REPLACE INTO t …` | the same, of all columns, where no foreign key refers to `t` |
+//! | `REPLACE INTO t …` | the same, of all columns, if no foreign key refers to `t` |
 //! | `LIMIT a, b` | `LIMIT b OFFSET a` |
 //! | `LOCK IN SHARE MODE`, `IFNULL(…)` | `FOR SHARE`, `coalesce(…)` |
 //!
-//! MySQL looks at every unique key of the table. Where there is more than one that could be taken, nothing says which
-//! row would be changed, and the statement is left out.
+//! MySQL looks at every unique key of the table. If the conflict could be on more than one, nothing determines which
+//! row changes, and the statement is skipped.
 
 use anabranch_types::{ColumnIndex, TableSchema};
 
@@ -23,11 +23,11 @@ use crate::{
     source::Span,
 };
 
-/// A statement in PostgreSQL's words; None where it is in them already. `places` are the bytes of the file that those
-/// of `text` come from.
+/// Translates a statement to PostgreSQL's SQL; `None` if it is that already. `places` are the positions in the file of
+/// the bytes of `text`.
 ///
 /// # Errors
-/// Why there are no such words.
+/// Why it cannot be translated.
 pub(in crate::script) fn statement(
     text: &str,
     places: &[u32],
@@ -88,7 +88,7 @@ pub(in crate::script) fn statement(
             .columns
             .iter()
             .map(|c| format!("\"{0}\" = excluded.\"{0}\"", c.name));
-        // What the row is found by stays.
+        // The columns of the key stay as they are.
         let set: Vec<String> = set
             .filter(|set| !key.split(", ").any(|k| set.starts_with(k)))
             .collect();
@@ -101,7 +101,7 @@ pub(in crate::script) fn statement(
     } else if ignores {
         writer.say(" ON CONFLICT DO NOTHING", last);
     }
-    // Places of this text are places of the file.
+    // From positions in this text to positions in the file.
     let end = places.last().copied().unwrap_or_default();
     let of_file = |at: &u32| places.get(*at as usize).copied().unwrap_or(end);
     let mut out = writer.out;
@@ -109,13 +109,13 @@ pub(in crate::script) fn statement(
     Ok(Some(out))
 }
 
-/// Where ON DUPLICATE KEY UPDATE begins.
+/// The position of ON DUPLICATE KEY UPDATE.
 fn duplicate(all: &[Token<'_>]) -> Option<usize> {
     let words = ["on", "duplicate", "key", "update"];
     (0..all.len()).find(|at| begin(&all[*at..], &words))
 }
 
-/// Writes what only MySQL has, where it comes next; how many tokens that takes.
+/// Translates a form that only MySQL has, if one comes next; returns its number of tokens.
 fn only_mysqls(rest: &[Token<'_>], writer: &mut Writer<'_>) -> usize {
     let at = rest[0].start;
     if begin(rest, &["lock", "in", "share", "mode"]) {
@@ -141,7 +141,7 @@ fn only_mysqls(rest: &[Token<'_>], writer: &mut Writer<'_>) -> usize {
     0
 }
 
-/// How many tokens a number or a placeholder takes.
+/// The number of tokens of a number or a placeholder.
 fn amount(rest: &[Token<'_>]) -> usize {
     let word = |at: usize| matches!(rest.get(at).map(|t| t.part), Some(Part::Word(_)));
     match rest.first() {
@@ -151,11 +151,11 @@ fn amount(rest: &[Token<'_>]) -> usize {
     }
 }
 
-/// The table that an INSERT is into.
+/// The table and the columns of an INSERT.
 struct Target<'c> {
     schema: &'c TableSchema,
     defaults: &'c [ColumnDefault],
-    /// The columns that are named; all where none are.
+    /// The columns in its list; all columns if it has none.
     columns: Vec<String>,
 }
 
@@ -164,7 +164,7 @@ fn target<'c>(
     catalog: &'c Catalog,
     span: Span,
 ) -> Result<Target<'c>, Diagnostic> {
-    let wrong = || Diagnostic::new("42P01", "the table of this INSERT is not known", span);
+    let wrong = || Diagnostic::new("42P01", "unknown table in this INSERT", span);
     let into = all.iter().position(|t| t.is("into")).ok_or_else(wrong)?;
     let name = all.get(into + 1).and_then(Token::name).ok_or_else(wrong)?;
     let at = catalog
@@ -188,7 +188,7 @@ fn target<'c>(
 }
 
 impl Target<'_> {
-    /// The key that a row may be there with already: the only one that is not generated anew.
+    /// The key on which a row may conflict: the only one without a generated column.
     fn key(&self, span: Span) -> Result<String, Diagnostic> {
         let unique = self.schema.indexes.iter().filter(|index| index.unique);
         let keys = unique
@@ -212,7 +212,7 @@ impl Target<'_> {
                 keys.len()
             );
             return Err(Diagnostic::new("0A000", message, span)
-                .help("which row is changed is not known: write UPDATE and INSERT"));
+                .help("more than one key may conflict: write UPDATE and INSERT instead"));
         };
         let names = key
             .iter()
@@ -220,7 +220,7 @@ impl Target<'_> {
         Ok(names.collect::<Vec<_>>().join(", "))
     }
 
-    /// Writes assignments: what they call by its column alone is the row's that is there.
+    /// Writes assignments, with plain column names qualified: they mean the existing row.
     fn assignments(&self, all: &[Token<'_>], writer: &mut Writer<'_>) {
         let mut at = 0;
         let mut assigned = true;
@@ -237,7 +237,7 @@ impl Target<'_> {
             {
                 writer.say("excluded.", token.start);
                 writer.copy(&all[at + 2..close]);
-                // What stands behind the bracket is copied with the next token.
+                // The text after the bracket is copied with the next token.
                 at = close + 1;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Names of declared types where a value is made one of them, or a variable is declared.
+//! Replaces the names of declared types in casts, and in the declarations of variables and parameters.
 
 use super::{Edit, types::Types};
 use crate::script::{
@@ -6,8 +6,8 @@ use crate::script::{
     tokens::{Token, Translated, begin, name_of, tokens},
 };
 
-/// A statement in which declared types are what they are held as; None where it names none. `places` are the bytes of
-/// the file that those of `text` come from.
+/// Replaces declared types in a statement by those that represent them; `None` if it names none. `places` are the
+/// positions in the file of the bytes of `text`.
 pub(in crate::script) fn statement(
     text: &str,
     places: &[u32],
@@ -23,7 +23,7 @@ pub(in crate::script) fn statement(
     Some(out)
 }
 
-/// The casts of a declaration that stands at `base`, and in a routine the types of its parameters and variables.
+/// The edits for the casts of a declaration at `base`, and for the types of a routine's parameters and variables.
 pub(super) fn casts(text: &str, base: usize, types: &Types) -> Vec<Edit> {
     let all = tokens(text);
     let is_routine = all.first().is_some_and(|t| t.is("create"))
@@ -67,7 +67,7 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
         let Some(name) = all[at].name() else {
             continue;
         };
-        // The schema before it goes, too.
+        // With its schema.
         let first = match at >= 2 && all[at - 1].is_sign('.') {
             true => at - 2,
             false => at,
@@ -94,14 +94,14 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
             _ => continue,
         };
         let range = base + all[first].start..base + all[at].end;
-        // The schema goes with it.
+        // This edit includes the schema's.
         edits.retain(|edit| edit.range.start != range.start);
         edits.push(Edit::new(range, text));
     }
 }
 
-/// How many words a clause takes that locks rows in a way that there is none of here, if it begins so, and the nearest
-/// way. Not to wait for a row that another holds is to fail, or to read fewer rows: what may be read is the same.
+/// The number of tokens of a locking clause that the parser does not have, and the nearest one that it has. NOWAIT and
+/// SKIP LOCKED make the statement fail, or read fewer rows: what it may read is the same.
 fn lock(rest: &[Token<'_>]) -> Option<(usize, &'static str)> {
     let (plain, mut at, words) = match () {
         () if begin(rest, &["for", "update"]) => (true, 2, "FOR UPDATE"),
@@ -127,7 +127,7 @@ fn lock(rest: &[Token<'_>]) -> Option<(usize, &'static str)> {
     Some((at, words))
 }
 
-/// Whether the bracket that is open at the end is that of a CAST.
+/// Whether the tokens end within the brackets of a CAST.
 fn is_in_cast(before: &[Token<'_>]) -> bool {
     let mut depth = 0_usize;
     for (at, token) in before.iter().enumerate().rev() {
@@ -142,7 +142,7 @@ fn is_in_cast(before: &[Token<'_>]) -> bool {
     false
 }
 
-/// Whether what stands there is a string, NULL or a placeholder, and nothing that is computed.
+/// Whether the tokens end with a string, NULL or a placeholder.
 fn is_literal(before: &[Token<'_>]) -> bool {
     match before {
         [.., sign, last] if sign.is_sign('$') => matches!(last.part, Part::Word(_)),
@@ -153,7 +153,7 @@ fn is_literal(before: &[Token<'_>]) -> bool {
     }
 }
 
-/// Whether a routine's parameter, variable or result is declared by the name that stands from `first` to `at`.
+/// Whether the type name from `first` to `at` declares a routine's parameter, variable or result.
 fn declares(all: &[Token<'_>], first: usize, at: usize) -> bool {
     let word = |n: usize, words: &[&str]| {
         let token = first.checked_sub(n).and_then(|at| all.get(at));

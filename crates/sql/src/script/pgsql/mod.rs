@@ -1,24 +1,23 @@
-//! What PostgreSQL's files declare that there are no words for here, in words that there are.
+//! Translates declarations in PostgreSQL's files that the catalog does not have into such as it has.
 //!
 //! | PostgreSQL | here |
 //! |---|---|
 //! | `CREATE TYPE t AS ENUM ('a', 'b')` | a column of it is `text … CHECK (c IN ('a', 'b'))` |
 //! | `CREATE DOMAIN d AS integer CHECK (VALUE > 0)` | a column of it is `integer … CHECK (c > 0)` |
-//! | `jsonb`, `text[]`, `citext`, any other type | `text` of which only NULL is known, as a register |
-//! | `GENERATED ALWAYS AS (a + b) STORED` | a column whose readers read `a` and `b` |
-//! | a trigger that sets a column to the time | a column that every INSERT or UPDATE writes |
+//! | `jsonb`, `text[]`, `citext`, any other type | opaque: `text` of which only NULL is known, as a register |
+//! | `GENERATED ALWAYS AS (a + b) STORED` | a column; a read of it reads `a` and `b` |
+//! | a trigger that sets a column to the current time | a column that every INSERT or UPDATE writes |
 //! | `CREATE TABLE a PARTITION OF b`, `ATTACH PARTITION a` | a view of all of `b` |
 //! | `CREATE MATERIALIZED VIEW` | a view |
-//! | `CREATE UNIQUE INDEX … ON t (lower(a)) WHERE b` | an assertion that says the same |
-//! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, what an identity starts with | nothing |
+//! | `CREATE UNIQUE INDEX … ON t (lower(a)) WHERE b` | an equivalent assertion |
+//! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, the start of an identity | nothing |
 //!
-//! What a text is read as is told by edits (`Edit`): words in the place of a stretch of it. Some stretches may also be
-//! left out by themselves (`Part`): a CHECK or a DEFAULT that is not understood does not take its table with it, but
-//! makes whoever writes under it unknown, or its column anything.
+//! A translation is a list of edits ([`Edit`]): text in the place of a range. Some ranges can be skipped by themselves
+//! ([`OptionalPart`]). A CHECK or a DEFAULT that cannot be analysed does not take its table with it: transactions that
+//! write under the CHECK become unknown, and the DEFAULT may be any value.
 //!
-//! A column of a type that is not known is sound as text because nothing follows from its values: no condition on it
-//! tells which rows are met, no CHECK on it is read. What is assigned to it wins or loses as a whole, as it does in
-//! any column that is assigned.
+//! An opaque column is sound as text because nothing follows from its values: no condition on it tells which rows
+//! match, and no CHECK on it is analysed. Like any assigned column, it keeps one of the assigned values as a whole.
 
 mod casts;
 mod relation;
@@ -42,14 +41,14 @@ pub(super) use trigger::{TimestampFunction, all_timestamp_functions};
 use trigger::{stamp, stamps};
 pub(super) use types::Types;
 
-/// Words in the place of a stretch of a file.
+/// A replacement of a range of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Edit {
     pub(super) range: Range<usize>,
     pub(super) text: String,
-    /// Where the words are told to stand.
+    /// The position that diagnostics name for the new text.
     pub(super) place: usize,
-    /// Inside of a string, where other words have to be as long as those that they replace.
+    /// Whether it is inside a string, where the new text must have the same length.
     pub(super) in_string: bool,
 }
 
@@ -64,41 +63,41 @@ impl Edit {
     }
 }
 
-/// A stretch of a declaration that can be left out by itself.
+/// A part of a declaration that can be skipped by itself.
 #[derive(Clone, Debug)]
 pub(super) struct OptionalPart {
     pub(super) range: Range<usize>,
-    /// The same as a declaration of its own.
+    /// The part as a declaration of its own.
     pub(super) text: String,
     pub(super) kind: PartKind,
-    /// Why it cannot be understood, where that is known from the start.
+    /// Why it cannot be analysed, if that is known from the start.
     pub(super) why: Option<String>,
 }
 
-/// What is lost with a part.
+/// The kind of an optional part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// A constraint.
     Constraint,
-    /// A condition on one column that is assigned as a whole: whoever writes it has checked all of it.
+    /// A CHECK of one opaque column: a transaction that writes the column checks its whole new value.
     OpaqueCheck,
-    /// What a column is where an INSERT leaves it out.
+    /// The DEFAULT of a column.
     Default,
 }
 
-/// How a declaration is read.
+/// The translation of a declaration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Translation {
     pub(super) edits: Vec<Edit>,
     pub(super) parts: Vec<OptionalPart>,
-    /// Keys with columns whose values are equal in a way of their own.
+    /// Keys with a column of a type or collation that has its own equality.
     pub(super) keys: Vec<(Range<usize>, String)>,
-    /// Types of columns that nobody declares and PostgreSQL does not bring.
+    /// Types of columns that are neither declared nor built in.
     pub(super) unknown_types: Vec<(Range<usize>, String)>,
 }
 
 impl Translation {
-    /// Adds edits, but what stands in those that there are.
+    /// Adds edits, except those inside the present ones.
     pub(super) fn beside(&mut self, edits: &[Edit]) {
         let taken: Vec<Range<usize>> = self.edits.iter().map(|e| e.range.clone()).collect();
         let inside = |edit: &&Edit| {
@@ -112,7 +111,7 @@ impl Translation {
     }
 }
 
-/// What other declarations say, that one is read beside.
+/// The definitions in other declarations that a translation uses.
 #[derive(Clone, Copy)]
 pub(super) struct Definitions<'k> {
     pub(super) types: &'k Types,
@@ -120,8 +119,8 @@ pub(super) struct Definitions<'k> {
     pub(super) relations: &'k Relations,
 }
 
-/// How the declaration is read that stands in `text` at `base`, beside what is `known`, without those of its parts
-/// that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
+/// Translates the declaration in `text`, at `base` in its file, except its parts that begin where `skipped` holds.
+/// Column properties go to `properties`.
 pub(super) fn declaration(
     text: &str,
     base: usize,
@@ -134,7 +133,7 @@ pub(super) fn declaration(
     translation
 }
 
-/// The same without the types that expressions and routines name.
+/// The same without the types in expressions and routines.
 pub(super) fn translated(
     text: &str,
     base: usize,
@@ -165,7 +164,7 @@ pub(super) fn translated(
     translation
 }
 
-/// Whether an expression asks what is less than what.
+/// Whether an expression compares by order.
 fn compares(expression: &[Token<'_>]) -> bool {
     let sign = |at: usize, sign: char| expression.get(at).is_some_and(|t| t.is_sign(sign));
     (0..expression.len()).any(|at| {
@@ -175,10 +174,10 @@ fn compares(expression: &[Token<'_>]) -> bool {
     })
 }
 
-/// A view that is declared.
+/// A declared view.
 pub(super) struct View {
     name: String,
-    /// All that stands in it.
+    /// All names in it.
     names: BTreeSet<String>,
 }
 
@@ -196,7 +195,7 @@ pub(super) fn view(text: &str) -> Option<View> {
     })
 }
 
-/// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
+/// Why an assertion or a unique index cannot be analysed: it names a column with a property that rules it out.
 pub(super) fn unsupported_reason(
     text: &str,
     properties: &ColumnProperties,
@@ -219,7 +218,7 @@ pub(super) fn unsupported_reason(
     if is_index {
         let (_, column) = properties.generated.keys().find(is_named)?;
         return Some(format!(
-            "a unique index on \"{column}\", which the database computes,"
+            "a unique index on the generated column \"{column}\""
         ));
     }
     let compares = compares(&all);
@@ -227,12 +226,12 @@ pub(super) fn unsupported_reason(
     let disordered = properties.ordered_otherwise.iter().filter(|_| compares);
     let (_, column) = unknown.chain(disordered).find(is_named)?;
     Some(format!(
-        "an assertion about \"{column}\", of whose values too little is known,"
+        "an assertion about \"{column}\", with values that the analysis does not know,"
     ))
 }
 
-/// A text of a file with edits made; None where there is none that is not made in place. In strings, words that do not
-/// fit are left as they are.
+/// Applies edits to the text of a file. Edits inside strings are made in place, where the new text fits; the others
+/// make the result, which is `None` if there are none.
 pub(super) fn edited(text: &mut String, edits: &[Edit]) -> Option<Translated> {
     for edit in edits.iter().filter(|edit| edit.in_string) {
         let length = edit.range.len();

@@ -1,9 +1,9 @@
-//! Relations that hold the rows of others: partitions and materialized views.
+//! Relations over the rows of others: partitions and materialized views.
 //!
-//! A partition is read as a view of the whole table: who reads it may read more than it does, which is safe, and what
-//! demands something of the table demands it of the partition's rows, too. What a partition demands beyond that is left
-//! out, and makes who writes the table unknown. A materialized view is read as a view, as if it were refreshed
-//! whenever it is read; to refresh it changes nothing.
+//! A partition is read as a view of the whole table. A query on it may then read more rows than it does, which is
+//! safe, and a constraint on the table covers the partition's rows, too. A further constraint of a partition is
+//! skipped, and makes transactions that write the table unknown. A materialized view is read as a view that is
+//! refreshed at every read; its REFRESH changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ use crate::script::{
 /// The partitions and materialized views among declarations.
 #[derive(Clone, Debug, Default)]
 pub(in crate::script) struct Relations {
-    /// What each partition is part of.
+    /// The table of each partition.
     partitions: BTreeMap<String, String>,
     materialized: BTreeSet<String>,
-    /// What partitioned tables declare between their brackets.
+    /// The columns and constraints of partitioned tables.
     elements: BTreeMap<String, Vec<String>>,
-    /// Indexes that are part of one of the whole table.
+    /// Indexes that are attached to one of the whole table.
     indexes: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ impl Relations {
                 found.indexes.extend(named.map(|(name, _)| name));
             }
         }
-        // What has been a partition once is a table of its own.
+        // A detached partition is a table of its own.
         found.partitions.retain(|name, _| !detached.contains(name));
         let parents: BTreeSet<&String> = found.partitions.values().collect();
         for text in declarations {
@@ -68,10 +68,10 @@ impl Relations {
         found
     }
 
-    /// The table that a partition is part of, whatever stands between.
+    /// The table that a partition belongs to, directly or through other partitions.
     fn whole(&self, partition: &str) -> Option<&str> {
         let mut whole = self.partitions.get(partition)?;
-        // A ring of partitions is nobody's.
+        // Partitions in a ring belong to no table.
         for _ in 0..self.partitions.len() {
             match self.partitions.get(whole) {
                 Some(next) => whole = next,
@@ -81,7 +81,8 @@ impl Relations {
         None
     }
 
-    /// Reads a declaration of such a relation, that stands in `text` at `base`; whether it is one.
+    /// Translates the declaration in `text`, at `base` in its file, if it is about such a relation; returns whether it
+    /// is.
     pub(super) fn read(&self, text: &str, base: usize, translation: &mut Translation) -> bool {
         if self.partitions.is_empty() && self.materialized.is_empty() {
             return false;
@@ -125,7 +126,7 @@ impl Relations {
             return false;
         };
         if self.materialized.contains(&name) && of == Subject::Index {
-            // What it keeps unique is computed.
+            // An index of a materialized view constrains no table.
             translation.edits.push(instead(String::new()));
             return true;
         }
@@ -178,10 +179,10 @@ impl Relations {
         true
     }
 
-    /// Where the query of a materialized view ends: before `WITH [NO] DATA`.
+    /// The end of a materialized view's query, before `WITH [NO] DATA`.
     fn query_end(&self, all: &[Token<'_>]) -> Option<usize> {
         let open = all.iter().position(|token| token.is("as"))?;
-        // USING, WITH and TABLESPACE before AS say how it is stored.
+        // USING, WITH and TABLESPACE before AS are about storage.
         let (_, behind) = name_of(all, after_if(all, materialized(all)? + 2))?;
         let named = all.get(behind)?;
         let listed = match named.is_sign('(') {
@@ -200,7 +201,7 @@ impl Relations {
     }
 }
 
-/// What a declaration is about a relation.
+/// The relation of a declaration to the table that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Table,
@@ -208,7 +209,7 @@ enum Subject {
     Alteration,
 }
 
-/// The relation that a declaration is about.
+/// The table that a declaration names.
 fn about(all: &[Token<'_>]) -> Option<(String, Subject)> {
     if begin(all, &["alter", "table"]) {
         let at = after_if(all, 2);
@@ -235,7 +236,7 @@ fn partition(all: &[Token<'_>]) -> Option<(String, String)> {
     let at = all.iter().position(|token| token.is("partition"))?;
     let (parent, behind) =
         begin(&all[at..], &["partition", "of"]).then(|| name_of(all, at + 2))??;
-    // What it demands beyond its table is not followed.
+    // A partition with constraints of its own is not followed.
     (!all.get(behind)?.is_sign('(')).then_some((name, parent))
 }
 
@@ -249,7 +250,7 @@ fn changed(all: &[Token<'_>], how: &str) -> Option<(String, String)> {
     Some((child, parent))
 }
 
-/// Where a text says MATERIALIZED, that creates such a view.
+/// The position of MATERIALIZED in a text that creates such a view.
 fn materialized(all: &[Token<'_>]) -> Option<usize> {
     let at = all
         .iter()
@@ -258,7 +259,7 @@ fn materialized(all: &[Token<'_>]) -> Option<usize> {
     (begin(all, &["create"]) && all.get(at + 1)?.is("view")).then_some(at)
 }
 
-/// A table's name, and what stands between its brackets, with single blanks.
+/// A table's name, and its columns and constraints with single blanks.
 fn elements(all: &[Token<'_>], text: &str) -> Option<(String, Vec<String>)> {
     let (name, Subject::Table) = about(all)? else {
         return None;
@@ -275,7 +276,7 @@ fn elements(all: &[Token<'_>], text: &str) -> Option<(String, Vec<String>)> {
     ))
 }
 
-/// Whether a text demands something of rows.
+/// Whether a text has a constraint.
 fn demands(text: &str) -> bool {
     const DEMANDS: [&str; 5] = ["check", "unique", "primary", "references", "exclude"];
     tokens(text)

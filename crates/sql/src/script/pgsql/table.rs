@@ -1,4 +1,4 @@
-//! The columns and constraints of a table.
+//! Translates the columns and constraints of CREATE TABLE and ALTER TABLE.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use super::{
     Edit, OptionalPart, PartKind, Translation,
     types::{DeclaredType, TypeClass, Types, of_column},
 };
-use crate::parse::cursor::is_reserved;
+use crate::parse::keyword::is_reserved;
 use crate::script::{
     column_properties::ColumnProperties,
     scan::starts_among,
     tokens::{Token, after_if, altered, begin, closing, listed, name_of, quoted, tokens},
 };
 
-/// Words that a column's type ends before.
+/// The words that end a column's type.
 const OPTIONS: [&str; 13] = [
     "constraint",
     "not",
@@ -31,7 +31,7 @@ const OPTIONS: [&str; 13] = [
     "deferrable",
 ];
 
-/// How a CREATE TABLE or an ALTER TABLE is read that stands in `text` at `base`.
+/// Translates the CREATE TABLE or ALTER TABLE in `text`, at `base` in its file.
 pub(super) fn table(
     text: &str,
     base: usize,
@@ -69,14 +69,14 @@ struct Table<'a> {
     base: usize,
     types: &'a Types,
     name: String,
-    /// Whether a column is given another type.
+    /// Whether this is a change of a column's type.
     retypes: bool,
     skipped: &'a dyn Fn(usize) -> bool,
     properties: &'a mut ColumnProperties,
     translation: &'a mut Translation,
 }
 
-/// What a column's type says of it beside its values.
+/// The constraints and the default that a declared type adds to its column.
 #[derive(Debug, Default)]
 struct TypeConstraints {
     not_null: bool,
@@ -99,7 +99,7 @@ impl Table<'_> {
         }
         self.name = name;
         let close = closing(all, open)?;
-        // By what it is cut into pieces is no matter.
+        // The partition key does not matter.
         if begin(&all[close + 1..], &["partition", "by"]) {
             let by = close + 1 + all[close + 1..].iter().position(|t| t.is_sign('('))?;
             self.edit(&all[close + 1..=closing(all, by)?], "");
@@ -107,11 +107,11 @@ impl Table<'_> {
         let elements = listed(&all[open + 1..close]);
         self.columns(&elements);
         let kept: Vec<bool> = elements.iter().map(|one| self.element(one, one)).collect();
-        self.leave_out(all, &elements, &kept);
+        self.blank_others(all, &elements, &kept);
         Some(())
     }
 
-    /// ADD of columns and constraints.
+    /// Translates ADD and ALTER of columns and constraints.
     fn alter(&mut self, all: &[Token<'_>]) -> Option<()> {
         let (name, next) = name_of(all, altered(all)?)?;
         self.name = name;
@@ -133,14 +133,14 @@ impl Table<'_> {
             kept.push(element.is_empty() || self.element(element, action));
         }
         if kept.contains(&true) {
-            self.leave_out(all, &actions, &kept);
+            self.blank_others(all, &actions, &kept);
         } else {
             self.edit(all, "");
         }
         Some(())
     }
 
-    /// `ALTER COLUMN … TYPE`.
+    /// Translates `ALTER COLUMN … TYPE`.
     fn retyped(&mut self, action: &[Token<'_>]) -> Option<()> {
         if !begin(action, &["alter"]) {
             return None;
@@ -154,7 +154,7 @@ impl Table<'_> {
         }
         let ends = |t: &Token<'_>| t.is("using") || t.is("collate");
         let end = action.iter().position(ends).unwrap_or(action.len());
-        // As if a column of that name were declared so.
+        // The column is read as if it were declared with the new type.
         let mut declared = vec![action[at]];
         declared.extend_from_slice(&action[start + 1..end]);
         self.columns(&[&declared]);
@@ -174,12 +174,12 @@ impl Table<'_> {
         for check in says.checks {
             behind.push_str(&format!(", ADD CHECK {check}"));
         }
-        self.say_behind(action, &declared[1..], behind);
+        self.append(action, &declared[1..], behind);
         Some(())
     }
 
-    /// Words behind these tokens, told to stand where a type is named: what is wrong with them is wrong with it.
-    fn say_behind(&mut self, tokens: &[Token<'_>], named: &[Token<'_>], words: String) {
+    /// Adds text after these tokens. Diagnostics for it name the place of the type `named`.
+    fn append(&mut self, tokens: &[Token<'_>], named: &[Token<'_>], words: String) {
         let at = self.range(tokens).end;
         let edit = Edit::new(at..at, words);
         if !edit.text.is_empty() {
@@ -188,8 +188,8 @@ impl Table<'_> {
         }
     }
 
-    /// Blanks those elements of a list that do not stay. A comma stays between two that do.
-    fn leave_out(&mut self, all: &[Token<'_>], elements: &[&[Token<'_>]], kept: &[bool]) {
+    /// Blanks the elements of a list that are not kept, and the commas beside them.
+    fn blank_others(&mut self, all: &[Token<'_>], elements: &[&[Token<'_>]], kept: &[bool]) {
         let mut any = false;
         for (at, element) in elements.iter().enumerate() {
             if at > 0
@@ -229,7 +229,7 @@ impl Table<'_> {
         (self.name.clone(), column.to_owned())
     }
 
-    /// What is peculiar of the columns among these elements.
+    /// Notes the properties of the columns among these elements.
     fn columns(&mut self, elements: &[&[Token<'_>]]) {
         for element in elements.iter().filter(|element| !is_constraint(element)) {
             let Some(name) = element.first().and_then(Token::name) else {
@@ -269,9 +269,9 @@ impl Table<'_> {
         }
     }
 
-    /// Reads an element, which is all that `action` does; whether it stays.
+    /// Translates an element, the whole of `action`; returns whether it is kept.
     fn element(&mut self, element: &[Token<'_>], action: &[Token<'_>]) -> bool {
-        // The columns of another table: without them it is not this one.
+        // LIKE adds the columns of another table, so it cannot be skipped by itself.
         if begin(element, &["like"]) {
             return true;
         }
@@ -282,7 +282,7 @@ impl Table<'_> {
         true
     }
 
-    /// Reads a constraint, which stands in `whole`; whether it stays. `column` is the one that it is written at.
+    /// Translates the constraint in `whole`; returns whether it is kept. `column` is that of a column constraint.
     fn constraint(
         &mut self,
         whole: &[Token<'_>],
@@ -319,14 +319,14 @@ impl Table<'_> {
         let disordered = first(&|key| properties.ordered_otherwise.contains(key));
         let generated_named = generated.is_some();
         let why = match (generated, is("check"), &unknown, disordered) {
-            (Some(column), ..) => Some(format!(
-                "a constraint of \"{column}\", which the database computes,"
-            )),
+            (Some(column), ..) => {
+                Some(format!("a constraint on the generated column \"{column}\""))
+            }
             (_, true, Some(column), _) => Some(format!(
-                "a CHECK of \"{column}\", of whose values nothing is known,"
+                "a CHECK on \"{column}\", with values that the analysis does not know,"
             )),
             (_, true, _, Some(column)) if compares => Some(format!(
-                "a CHECK of \"{column}\", whose values have an order of their own,"
+                "a CHECK on \"{column}\", with values in an order other than that of text,"
             )),
             _ => None,
         };
@@ -350,7 +350,7 @@ impl Table<'_> {
         self.part(whole, text, kind, why)
     }
 
-    /// Notes what may be left out; whether it stays.
+    /// Notes an optional part; returns whether it is kept.
     fn part(
         &mut self,
         whole: &[Token<'_>],
@@ -369,7 +369,7 @@ impl Table<'_> {
         stays
     }
 
-    /// A part that is blank where it does not stay.
+    /// Translates a column constraint, and blanks it if it is not kept.
     fn option(&mut self, option: &[Token<'_>], column: &str) {
         if !self.constraint(option, option, Some(column)) {
             self.edit(option, "");
@@ -391,7 +391,7 @@ impl Table<'_> {
         for check in says.checks {
             behind.push_str(&format!(" CHECK {check}"));
         }
-        self.say_behind(element, named, behind);
+        self.append(element, named, behind);
         let mut rest = &element[end..];
         while let Some(length) = self.column_option(rest, &name, opaque) {
             rest = rest.get(length..).unwrap_or_default();
@@ -399,8 +399,8 @@ impl Table<'_> {
         Some(())
     }
 
-    /// Reads a column's type: whether nothing is known of its values, and what else it says of the column, which has
-    /// these options.
+    /// Translates the type of a column with these options; returns whether it is opaque, and what it adds to the
+    /// column.
     fn typed(
         &mut self,
         named: &[Token<'_>],
@@ -430,7 +430,7 @@ impl Table<'_> {
         }
     }
 
-    /// What a declared type says of its column.
+    /// What a declared type adds to its column.
     fn declared(
         &mut self,
         named: &[Token<'_>],
@@ -464,7 +464,7 @@ impl Table<'_> {
                 true => (
                     PartKind::OpaqueCheck,
                     Some(format!(
-                        "a CHECK of \"{column}\", of whose values nothing is known,"
+                        "a CHECK on \"{column}\", with values that the analysis does not know,"
                     )),
                 ),
                 false => (PartKind::Constraint, None),
@@ -476,7 +476,7 @@ impl Table<'_> {
         says
     }
 
-    /// Reads the next of a column's options; how many tokens it takes.
+    /// Translates the next of a column's options; returns its number of tokens.
     fn column_option(&mut self, rest: &[Token<'_>], column: &str, opaque: bool) -> Option<usize> {
         let first = rest.first()?;
         let constrained = match first.is("constraint") {
@@ -550,7 +550,7 @@ impl Table<'_> {
         }
     }
 
-    /// Reads `GENERATED …`; how many tokens it takes.
+    /// Translates `GENERATED …`; returns its number of tokens.
     fn generated(&mut self, body: &[Token<'_>]) -> usize {
         let Some(at) = body.iter().position(|t| t.is("as")) else {
             return 1;
@@ -565,7 +565,7 @@ impl Table<'_> {
             self.edit(&body[..length], "");
             return length;
         }
-        // Which numbers an identity gives matters only if it gives them again.
+        // The options of an identity matter only with CYCLE, which repeats numbers.
         let open = at + 2;
         if body.get(open).is_some_and(|t| t.is_sign('('))
             && let Some(close) = closing(body, open)
@@ -582,11 +582,11 @@ impl Table<'_> {
     }
 }
 
-/// A column's name as people would write it.
+/// A column's name as people write it, without quotes where possible.
 fn plain(column: &str) -> String {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = column.starts_with(|c: char| !c.is_ascii_digit());
-    // A few words may name columns and cannot begin an expression.
+    // A few words can name columns, but cannot begin an expression.
     let is_free = !is_reserved(column) && column != "is";
     match starts && column.chars().all(is_word) && is_free {
         true => column.to_owned(),
@@ -607,14 +607,14 @@ fn is_constraint(element: &[Token<'_>]) -> bool {
         || first(&["like"])
 }
 
-/// The position behind a column's type.
+/// The position after a column's type.
 fn type_end(element: &[Token<'_>]) -> usize {
     let is_option = |t: &Token<'_>| OPTIONS.iter().any(|word| t.is(word));
     let behind = element.iter().skip(1).position(is_option);
     behind.map_or(element.len(), |at| at + 1).max(1)
 }
 
-/// How many tokens there are up to the next option, outside of brackets.
+/// The number of tokens up to the next option, outside of brackets.
 fn until_option(rest: &[Token<'_>]) -> usize {
     let mut depth = 0_usize;
     for (at, token) in rest.iter().enumerate() {
@@ -629,7 +629,7 @@ fn until_option(rest: &[Token<'_>]) -> usize {
     rest.len()
 }
 
-/// How many tokens a default takes, of which there is at least one.
+/// The number of tokens of a default; at least one.
 fn expression(rest: &[Token<'_>]) -> usize {
     match rest.is_empty() {
         true => 0,
@@ -641,7 +641,7 @@ fn expression(rest: &[Token<'_>]) -> usize {
     }
 }
 
-/// How many tokens `NULLS [NOT] DISTINCT` takes, if it comes next, whatever follows it.
+/// The number of tokens of `NULLS [NOT] DISTINCT`, if it comes next.
 fn nulls(rest: &[Token<'_>]) -> usize {
     match (
         begin(rest, &["nulls", "distinct"]),
@@ -653,7 +653,7 @@ fn nulls(rest: &[Token<'_>]) -> usize {
     }
 }
 
-/// How many tokens `REFERENCES …` takes.
+/// The number of tokens of `REFERENCES …`.
 fn reference(body: &[Token<'_>]) -> usize {
     let mut at = 1;
     while at < body.len() {

@@ -1,7 +1,8 @@
-//! Triggers that stamp: they set columns of the row that is written to the time, and do nothing else.
+//! Timestamp triggers: they set columns of the written row to the current time, and do nothing else.
 //!
-//! `CREATE TRIGGER … BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f()`, where `f` is `NEW.changed_at := now();
-//! RETURN NEW;`, is the one trigger that most schemas have. Any other may do anything ([`crate::script::unknown`]).
+//! `CREATE TRIGGER … BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f()`, with `NEW.changed_at := now(); RETURN
+//! NEW;` for `f`, is the one trigger that most schemas have. Any other trigger may do anything
+//! ([`crate::script::unparsed`]).
 
 use crate::script::{
     column_properties::ColumnProperties,
@@ -9,14 +10,14 @@ use crate::script::{
     tokens::{Token, begin, name_of, tokens},
 };
 
-/// A function that sets columns of the row to the time.
+/// A function that sets columns of the row to the current time.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::script) struct TimestampFunction {
     name: String,
     columns: Vec<String>,
 }
 
-/// The stamps among declarations. A function that is declared more than once is none: the last replaces the others.
+/// The timestamp functions among declarations, except those that are declared more than once.
 pub(in crate::script) fn all_timestamp_functions<'t>(
     declarations: impl Iterator<Item = &'t str> + Clone,
 ) -> Vec<TimestampFunction> {
@@ -38,7 +39,7 @@ fn function(text: &str) -> Option<String> {
     begin(&all, &["create"]).then_some(name)
 }
 
-/// The stamp that a text declares.
+/// The timestamp function that a text declares.
 pub(in crate::script) fn stamp(text: &str) -> Option<TimestampFunction> {
     if !starts_among(text, 4, &["function"]) {
         return None;
@@ -82,7 +83,7 @@ pub(in crate::script) fn stamp(text: &str) -> Option<TimestampFunction> {
             returns = true;
             continue;
         }
-        // Behind what it returns nothing runs.
+        // No statement follows the RETURN.
         if returns {
             return None;
         }
@@ -109,7 +110,7 @@ fn assigned(statement: &[Token<'_>]) -> Option<String> {
         .flatten()
 }
 
-/// Whether a token may stand in what comes to the time, whatever row there is.
+/// Whether a token may be in an expression for the current time.
 fn is_of_time(token: &Token<'_>) -> bool {
     const WORDS: [&str; 11] = [
         "now",
@@ -140,8 +141,7 @@ fn begin_signs(tokens: &[Token<'_>], signs: &str) -> bool {
             .all(|(sign, token)| token.is_sign(sign))
 }
 
-/// Whether a text declares a trigger that does no more than one of these stamps; which columns it stamps goes to
-/// `peculiar`.
+/// Whether a text declares a trigger that only runs one of these functions; its columns go to `properties`.
 pub(in crate::script) fn stamps(
     text: &str,
     known: &[TimestampFunction],
@@ -184,7 +184,7 @@ fn told(text: &str, known: &[TimestampFunction], properties: &mut ColumnProperti
     }
     for column in &stamp.columns {
         let key = (table.clone(), column.clone());
-        // An UPDATE of other columns than it runs for sets this one to what it says itself.
+        // With OF, an UPDATE of other columns does not fire it.
         match has("of") {
             true => properties.set_on_update.insert(key.clone()),
             false => has("update") && properties.always_set_on_update.insert(key.clone()),

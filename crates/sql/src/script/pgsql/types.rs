@@ -1,4 +1,4 @@
-//! The types that files declare, and what the type of a column comes to.
+//! Declared types (enumerations and domains), and how the type of a column is represented.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,46 +12,46 @@ use crate::{
     },
 };
 
-/// Declared types by their names, and the schemas that things are declared in.
+/// The declared types by name, and the schemas in use.
 #[derive(Clone, Debug, Default)]
 pub(in crate::script) struct Types {
     declared: BTreeMap<String, DeclaredType>,
-    /// Columns that are given another type later: what their first type demands is demanded no more.
+    /// Columns that get another type later, so that the constraints of their first type do not hold.
     retyped: BTreeSet<(String, String)>,
-    /// Schemas other than `public` whose name before another says nothing more: no two have a relation of one name.
+    /// Schemas other than `public` that can be dropped from names: no two have a relation of the same name.
     schemas: BTreeSet<String>,
 }
 
 /// An enumeration or a domain.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeclaredType {
-    /// The type that its values are held as.
+    /// The type that represents its values.
     pub(super) base: String,
-    /// Conditions, in which `VALUE` is the value.
+    /// Its CHECKs, with `VALUE` for the value.
     pub(super) checks: Vec<String>,
     pub(super) not_null: bool,
     pub(super) default: Option<String>,
-    /// Whether nothing is known of its values.
+    /// Whether it is opaque: nothing is known of its values.
     pub(super) opaque: bool,
-    /// Whether its labels are in another order than text is.
+    /// Whether its labels are in another order than as text.
     pub(super) ordered_otherwise: bool,
 }
 
-/// What a column's type comes to.
+/// How a column's type is represented.
 #[derive(Clone, Debug)]
 pub(super) enum TypeClass<'t> {
-    /// It is understood as it stands, or is no type at all.
+    /// As it is written; also what is no type at all.
     Known,
-    /// It has another name here.
+    /// By a type of another name.
     Named(&'static str),
-    /// Somebody has declared it.
+    /// By that of a declared type.
     Declared(&'t DeclaredType),
-    /// Nothing is known of its values.
+    /// Opaquely: nothing is known of its values.
     Opaque,
 }
 
-/// Types of PostgreSQL's own that there are none of here and whose values are equal only if their texts mean the same:
-/// a literal of one may stand as text.
+/// Built-in types that the catalog does not have, with values that are equal only if their texts mean the same: a
+/// literal of one can be replaced by text.
 const OWN: [&str; 17] = [
     "json",
     "jsonb",
@@ -72,8 +72,8 @@ const OWN: [&str; 17] = [
     "tstzrange",
 ];
 
-/// More of PostgreSQL's own types, of which a literal may not stand as text: two may be equal that read otherwise, or
-/// something is computed from them.
+/// More such types, with literals that cannot be replaced by text: different texts may be equal, or something is
+/// computed from them.
 const OTHERS: [&str; 24] = [
     "interval",
     "varbit",
@@ -113,14 +113,14 @@ pub(super) fn declares(text: &str) -> bool {
         &["alter", "type"],
     ];
     let is_schema = begin(&all, &["create", "schema"]) && !all.iter().any(|t| t.is_sign('('));
-    // What is dropped by itself is nobody's type any more.
+    // A type that is dropped by itself has no columns left.
     let drops = [["drop", "type"], ["drop", "domain"]];
     let is_drop =
         drops.iter().any(|words| begin(&all, words)) && !all.iter().any(|t| t.is("cascade"));
     is_schema || is_drop || forms.iter().any(|words| begin(&all, words))
 }
 
-/// The columns whose type is changed, but for those that are dropped, and may be added again.
+/// The columns with a change of type, except those that are dropped, and may be added again.
 fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String, String)> {
     let (mut retyped, mut skipped) = (BTreeSet::new(), BTreeSet::new());
     for text in declarations.filter(|text| starts_among(text, 1, &["alter"])) {
@@ -147,7 +147,7 @@ fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String,
 }
 
 impl Types {
-    /// The types that declarations declare, in their order.
+    /// Collects the types from declarations, in order.
     pub(in crate::script) fn of<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -> Types {
         let mut types = Types {
             schemas: schemas(declarations.clone()),
@@ -157,7 +157,7 @@ impl Types {
         let kinds = ["type", "domain", "schema"];
         for text in declarations.filter(|text| starts_among(text, 2, &kinds)) {
             let all = tokens(text);
-            // It is told as left out: what it demands is not known.
+            // The statement is skipped and reported, so the domain's constraints are not known.
             if begin(&all, &["alter", "domain"])
                 && let Some((name, next)) = name_of(&all, 2)
                 && let Some(declared) = types.declared.get_mut(&name)
@@ -189,12 +189,12 @@ impl Types {
         types
     }
 
-    /// Whether this name before another is that of a schema, and says nothing more.
+    /// Whether this is a schema that can be dropped from names.
     pub(super) fn is_schema(&self, name: &str) -> bool {
         self.schemas.contains(name)
     }
 
-    /// Whether a column, by the names of the table and its own, is given another type than the first.
+    /// Whether a column, by the names of table and column, gets another type later.
     pub(super) fn is_retyped(&self, column: &(String, String)) -> bool {
         self.retyped.contains(column)
     }
@@ -204,13 +204,13 @@ impl Types {
         self.declared.get(name)
     }
 
-    /// What text may stand for where a type is named: the base of a declared type of whose values all is known.
+    /// The type that represents a declared type, unless that is opaque.
     pub(super) fn base(&self, name: &str) -> Option<&str> {
         let declared = self.get(name).filter(|declared| !declared.opaque)?;
         Some(&declared.base)
     }
 
-    /// The same in as few letters as there are for it.
+    /// The same, by its shortest name.
     pub(super) fn short_base(&self, name: &str) -> Option<String> {
         const SHORT: [(&str, &str); 8] = [
             ("timestamp with time zone", "timestamptz"),
@@ -230,12 +230,12 @@ impl Types {
         Some(shorter.unwrap_or(base))
     }
 
-    /// Whether a literal of this type may be text.
+    /// Whether a literal of this type can be replaced by text.
     pub(super) fn is_own(&self, name: &str) -> bool {
         !self.declared.contains_key(name) && OWN.contains(&name)
     }
 
-    /// The type that these tokens name, where nobody declares it and PostgreSQL does not bring it.
+    /// The name of the type in these tokens, if it is neither declared nor built in.
     pub(super) fn unknown_name(&self, named: &[Token<'_>]) -> Option<String> {
         let (name, next) = name_of(named, 0)?;
         let is_array = named[next..].iter().any(|t| t.is_sign('['));
@@ -243,7 +243,7 @@ impl Types {
         (!is_array && !brought && self.get(&name).is_none()).then_some(name)
     }
 
-    /// What the type comes to that these tokens name.
+    /// How the type in these tokens is represented.
     pub(super) fn classify(&self, text: &str, named: &[Token<'_>]) -> TypeClass<'_> {
         let (Some(first), Some(last)) = (named.first(), named.last()) else {
             return TypeClass::Opaque;
@@ -260,7 +260,7 @@ impl Types {
         match resolve_written_type(&text[first.start..last.end]) {
             Some(DataType::Array(_)) => TypeClass::Opaque,
             Some(_) => TypeClass::Known,
-            // Values of fewer digits are such values, too.
+            // Fewer fractional digits make a subset of the values.
             None if first.is("timestamptz") => TypeClass::Named("timestamptz"),
             None if first.is("timestamp") && named.iter().any(|t| t.is("with")) => {
                 TypeClass::Named("timestamptz")
@@ -328,7 +328,7 @@ impl Types {
     }
 }
 
-/// The schemas that declarations name, unless two relations differ in their schema alone.
+/// The schemas in declarations; none if two relations differ in their schema alone.
 fn schemas<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut relations: BTreeMap<String, String> = BTreeMap::new();
@@ -376,7 +376,7 @@ fn schemas<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<String> 
 }
 
 impl DeclaredType {
-    /// `ALTER TYPE`, from behind the name. Anything but a new label leaves nothing known.
+    /// Applies `ALTER TYPE`, from after the name. Anything but a new label makes the type opaque.
     fn alter(&mut self, rest: &[Token<'_>]) {
         let labels: Vec<&str> = rest.iter().filter_map(label).collect();
         let same: [&[&str]; 2] = [&["owner"], &["set", "schema"]];
@@ -393,7 +393,7 @@ impl DeclaredType {
             *self = opaque();
             return;
         };
-        // Before or after another: where that is among the others is no matter, but that it is.
+        // BEFORE or AFTER another label: the order may then differ from that of text.
         let last = list
             .rsplit(", ")
             .next()
@@ -403,7 +403,7 @@ impl DeclaredType {
     }
 }
 
-/// The label that a token is.
+/// The label in a token.
 fn label<'t>(token: &Token<'t>) -> Option<&'t str> {
     match token.part {
         Part::Quoted(label) if label.starts_with('\'') => Some(label),
@@ -411,7 +411,7 @@ fn label<'t>(token: &Token<'t>) -> Option<&'t str> {
     }
 }
 
-/// Whether tokens have the form of a type: a name, which only those of the standard have several words for.
+/// Whether tokens have the form of a type: one name, or the several words of a standard type.
 fn is_type(named: &[Token<'_>]) -> bool {
     const MORE: [&str; 16] = [
         "precision",
@@ -446,7 +446,7 @@ fn is_type(named: &[Token<'_>]) -> bool {
     })
 }
 
-/// A type of whose values nothing is known.
+/// An opaque type.
 fn opaque() -> DeclaredType {
     DeclaredType {
         base: "text".to_owned(),
@@ -455,7 +455,7 @@ fn opaque() -> DeclaredType {
     }
 }
 
-/// What stands behind the name of an enumeration; None where it is another type.
+/// The enumeration declared after a name; `None` for another kind of type.
 fn enumeration(rest: &[Token<'_>]) -> Option<DeclaredType> {
     if !begin(rest, &["as", "enum"]) {
         return None;
@@ -475,7 +475,7 @@ fn enumeration(rest: &[Token<'_>]) -> Option<DeclaredType> {
     })
 }
 
-/// A condition on a domain's value, of this column, as it is written in expressions.
+/// A domain's CHECK with this column for `VALUE`; `column` is as in an expression.
 pub(super) fn of_column(check: &str, column: &str) -> String {
     let mut out = String::with_capacity(check.len());
     let mut done = 0;

@@ -1,6 +1,6 @@
-//! Unique indexes on expressions, or of some rows of a table: assertions that say the same.
+//! Unique indexes on expressions, or on some rows of a table, translated to equivalent assertions.
 //!
-//! `CREATE UNIQUE INDEX i ON t (a, lower(b)) WHERE p` is that of the rows with `p`, no two have the same `a` and
+//! `CREATE UNIQUE INDEX i ON t (a, lower(b)) WHERE p` asserts: among the rows with `p`, no two have the same `a` and
 //! `lower(b)`, unless one of these is NULL.
 
 use super::{Edit, Translation, casts::casts, compares, types::Types};
@@ -10,8 +10,8 @@ use crate::script::{
     tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
 };
 
-/// Reads the unique index that stands in `text` at `base`, if there is nothing but an assertion that says the same;
-/// whether it does.
+/// Translates the unique index in `text`, at `base` in its file, if only an assertion can express it; returns whether
+/// it did.
 pub(super) fn unique(
     text: &str,
     base: usize,
@@ -81,7 +81,7 @@ fn assertion(text: &str, types: &Types, properties: &ColumnProperties) -> Option
     ))
 }
 
-/// What stands behind the keys: whether NULLs are distinct, and the condition.
+/// What follows the keys: whether NULLs are distinct, and the condition.
 fn behind<'a, 't>(all: &'a [Token<'t>], mut at: usize) -> Option<(bool, &'a [Token<'t>])> {
     let mut distinct = true;
     while let Some(token) = all.get(at) {
@@ -101,7 +101,7 @@ fn behind<'a, 't>(all: &'a [Token<'t>], mut at: usize) -> Option<(bool, &'a [Tok
     Some((distinct, &[]))
 }
 
-/// The column or expression of an element, without what says how the index has it.
+/// The column or expression of an index element, without its operator class and order.
 fn key<'a, 't>(element: &'a [Token<'t>]) -> Option<&'a [Token<'t>]> {
     let first = element.first()?;
     let mut end = match first.is_sign('(') {
@@ -111,12 +111,12 @@ fn key<'a, 't>(element: &'a [Token<'t>]) -> Option<&'a [Token<'t>]> {
     if element.get(end).is_some_and(|token| token.is_sign('(')) {
         end = closing(element, end)? + 1;
     }
-    // Another order of texts may have others equal.
+    // Another collation may have another equality.
     let compared = element[end..].iter().any(|token| token.is("collate"));
     (!compared).then_some(&element[..end])
 }
 
-/// Whether it is about columns of whose values too little is known.
+/// Whether it is over columns with properties that rule it out.
 fn unsupported_reason(
     keys: &[&[Token<'_>]],
     condition: &[Token<'_>],
@@ -137,12 +137,12 @@ fn unsupported_reason(
     })
 }
 
-/// Tokens as they are written, with declared types as they are held.
+/// The text of tokens, with declared types replaced by those that represent them.
 fn with_casts(text: &str, of: &[Token<'_>], types: &Types) -> String {
     let (Some(first), Some(last)) = (of.first(), of.last()) else {
         return String::new();
     };
-    // What follows the last token belongs to nobody.
+    // White space after the last token is dropped.
     let mut written = text[first.start..last.end].trim_end().to_owned();
     let edits = casts(&written, 0, types);
     for edit in edits.iter().rev().filter(|edit| !edit.in_string) {
