@@ -1,5 +1,5 @@
-//! An application, compiled: its procedures, assertions and row programs, and what the analyser
-//! and the engine need to know of them.
+//! A compiled application: its procedures, assertions and row programs, and their summaries for the analyser and the
+//! engine.
 
 use std::sync::{
     Arc,
@@ -59,20 +59,19 @@ pub struct CompiledStatement {
     constraints: Arc<Constraints>,
 }
 
-/// What a call or a statement gave.
+/// The result of a call or a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultSet {
     /// Names and types of the columns.
     pub columns: Arc<[(String, DataType)]>,
     /// The rows. Values may be [`Value::Pending`] until the transaction has committed.
     pub rows: Vec<Vec<Value>>,
-    /// How many rows were returned, inserted, updated or deleted.
+    /// The number of returned, inserted, updated or deleted rows.
     pub count: u64,
 }
 
 impl ResultSet {
-    /// Puts the numbers in the place of values that were known only at commit; `slots` are the
-    /// transaction's, in order.
+    /// Replaces the pending values by those known at commit; `slots` are the transaction's, in order.
     pub fn resolve(&mut self, slots: &[Value]) {
         for value in self.rows.iter_mut().flatten() {
             if let Value::Pending(pending) = value {
@@ -91,7 +90,7 @@ impl Application {
     /// Compiles everything that a catalog declares.
     ///
     /// # Errors
-    /// What is wrong with it: unknown names, types that do not fit, constructs not supported.
+    /// Its problems: unknown names, type mismatches, unsupported constructs.
     pub fn compile(catalog: Catalog) -> Result<Application, Vec<Diagnostic>> {
         let programs = Programs::default();
         let constraints = Arc::new(Constraints::compile(&catalog, &programs)?);
@@ -154,11 +153,11 @@ impl Application {
         })
     }
 
-    /// This application with more procedures: those that `catalog`, which is this one's otherwise, has behind its own.
-    /// Their statements are numbered from `first_statement`.
+    /// This application with more procedures: `catalog` is its catalog with further procedures at the end. Their
+    /// statements are numbered from `first_statement`.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The problems in these procedures.
     pub(crate) fn extended(
         &self,
         catalog: Catalog,
@@ -196,7 +195,7 @@ impl Application {
             .find(|procedure| procedure.name() == name)
     }
 
-    /// What each procedure reads and writes, in order of declaration.
+    /// The summary of each procedure, in order of declaration.
     pub fn summaries(&self) -> &[TransactionSummary] {
         &self.summaries
     }
@@ -206,24 +205,23 @@ impl Application {
         self.programs.clone()
     }
 
-    /// How what its procedures write to a column merges, where copies install it in different orders;
-    /// `None` if they do not agree.
+    /// The merge policy of a column under all its procedures; `None` if they do not agree on one.
     pub fn policy(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
         self.programs.policy(table, column)
     }
 
-    /// Its tables, as the rooms below see them.
+    /// Its tables, as the lower crates see them.
     pub fn schema(&self) -> &Schema {
         &self.catalog.schema
     }
 
-    /// What it was compiled from.
+    /// The catalog that it was compiled from.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The CHECKs that a row of a table violates, by name: for looking at rows that are stored, since
-    /// every write looks for itself. A CHECK that cannot be evaluated counts as violated.
+    /// The names of the CHECKs that a stored row of a table violates (every write tests its own). A CHECK that cannot
+    /// be evaluated counts as violated.
     pub fn violated_checks(&self, table: TableId, row: &Row) -> Vec<&str> {
         let layout = &self.catalog.schema.table(table).layout;
         let context = EvaluationContext::default();
@@ -250,7 +248,7 @@ impl Application {
     /// Compiles one statement (SELECT, INSERT, UPDATE, DELETE) with `$1`, `$2`, … as parameters.
     ///
     /// # Errors
-    /// What is wrong with it; places are in a file of its own, one behind the application's.
+    /// Its problems. Their places name the statement's text by the file number after the application's.
     pub fn statement(&self, text: &str) -> Result<CompiledStatement, Vec<Diagnostic>> {
         let number = u16::try_from(self.catalog.files.len()).unwrap_or(u16::MAX);
         let file = SourceFile::new("statement", text);
@@ -286,7 +284,7 @@ impl Application {
     }
 }
 
-/// Compiles the procedures of a catalog that stand behind those that are there; what is wrong with them.
+/// Compiles the procedures of a catalog after those already compiled; returns their problems.
 fn compile_behind(
     procedures: &mut Vec<Arc<CompiledProcedure>>,
     next_statement: &mut u32,
@@ -312,7 +310,7 @@ fn compile_behind(
 }
 
 impl CompiledStatement {
-    /// The types of its parameters, as far as their use told them; text otherwise.
+    /// The types of its parameters, from their use; text otherwise.
     pub fn parameters(&self) -> &[DataType] {
         &self.parameters
     }
@@ -327,11 +325,11 @@ impl CompiledStatement {
         self.id
     }
 
-    /// Runs it in a transaction; the parameters are of the types told by
+    /// Runs it in a transaction; the parameters are of the types in
     /// [`CompiledStatement::parameters`].
     ///
     /// # Errors
-    /// What it raises, and what the transaction gives up for.
+    /// Errors that the statement raises, and those of the transaction.
     pub async fn execute<T: Transaction>(
         &self,
         transaction: &mut T,
@@ -372,7 +370,7 @@ impl CompiledAssertion {
     /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation.
     ///
     /// # Errors
-    /// What its evaluation raises, and what the transaction gives up for.
+    /// Errors that its evaluation raises, and those of the transaction.
     pub async fn holds<T: Transaction>(
         &self,
         transaction: &mut T,

@@ -1,4 +1,4 @@
-//! Constraints, compiled: CHECKs and foreign keys of each table, ready to be looked up.
+//! The compiled constraints of each table: CHECKs and foreign keys.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Whether it holds of a row that a frame's source 1 is or has; `None` for NULL.
+    /// Whether it holds for the row of a frame's source 1; `None` for NULL.
     pub(crate) fn test(&self, frame: &Frame<'_>, row: &Row) -> Result<Option<bool>, Failure> {
         match self.holds(row) {
             Some(truth) => Ok(Some(truth)),
@@ -53,15 +53,15 @@ impl Check {
         }
     }
 
-    /// Whether it holds of a row; `None` where an evaluation must tell.
+    /// Whether it holds for a row; `None` if only the full evaluation can decide.
     #[inline]
     pub(crate) fn holds(&self, row: &Row) -> Option<bool> {
         let arguments = &[];
         self.truth.as_ref()?.holds(&RowCells { row, arguments })
     }
 
-    /// Whether it holds of all of some rows, no more than go together; `None` where an evaluation
-    /// must tell.
+    /// Whether it holds for all of some rows, at most [`crate::expression::registers::LANES`]; `None` if only the full
+    /// evaluation can decide.
     pub(crate) fn hold(&self, rows: &[Row]) -> Option<bool> {
         self.truth.as_ref()?.holds_of_all(&RowLanes(rows))
     }
@@ -121,11 +121,11 @@ pub(crate) struct ChildReference {
     pub(crate) parent_columns: Vec<ColumnIndex>,
     pub(crate) on_delete: ReferentialAction,
     pub(crate) on_update: ReferentialAction,
-    /// The child's key by whose prefix its rows are found; all rows are read if there is none.
+    /// The child's index with a prefix that finds its rows; without one, all rows are read.
     pub(crate) path: Option<ChildPath>,
     /// Sets the child's columns: the arguments are their new values.
     pub(crate) set: ProgramId,
-    /// What SET DEFAULT sets them to.
+    /// The values for SET DEFAULT.
     pub(crate) defaults: Vec<Expression>,
 }
 
@@ -153,7 +153,7 @@ impl Constraints {
                     Err(problem) => problems.push(problem),
                 }
             }
-            // An INSERT binds them where it needs them; what is wrong with one is said now.
+            // An INSERT binds them again; this reports their errors early.
             for column in 0..table.defaults.len() {
                 let column = ColumnIndex(column as u16);
                 problems.extend(default_of(catalog, table.id, column).err());

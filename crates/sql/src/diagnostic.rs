@@ -1,4 +1,4 @@
-//! What is wrong with the input, where, and what to do about it.
+//! Diagnostics: what is wrong with the input, where, and what to do about it.
 //!
 //! ```text
 //! error[42703]: column "w_taxx" does not exist
@@ -13,22 +13,22 @@ use std::fmt::Write;
 
 use crate::source::{SourceFile, Span};
 
-/// One finding about the input. Rendered with the source line and a caret by [`render`].
+/// One problem in the input. [`render`] shows it with the source line and carets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// PostgreSQL's SQLSTATE where it has one for this, such as `42703` for an unknown column;
     /// `0A000` for what is not supported.
     pub code: &'static str,
-    /// What is wrong, in PostgreSQL's words where it has some.
+    /// The problem, in PostgreSQL's words where it has some.
     pub message: String,
-    /// Where; `None` when no place is to blame.
+    /// Its place; `None` if it has none.
     pub span: Option<Span>,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// A finding with this SQLSTATE at a place.
+    /// A diagnostic with this SQLSTATE at a place.
     pub fn new(code: &'static str, message: impl Into<String>, span: Span) -> Diagnostic {
         Diagnostic {
             code,
@@ -38,13 +38,13 @@ impl Diagnostic {
         }
     }
 
-    /// What is right SQL and cannot be done here: SQLSTATE `0A000`.
+    /// Valid SQL that is not supported: SQLSTATE `0A000`.
     pub fn unsupported(construct: impl AsRef<str>, span: Span) -> Diagnostic {
         let message = format!("{} is not supported", construct.as_ref());
         Diagnostic::new("0A000", message, span)
     }
 
-    /// The same finding with advice.
+    /// The same diagnostic with advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
@@ -61,8 +61,8 @@ pub enum Colour {
     Ansi,
 }
 
-/// All findings as plain text, each with its source line and carets under its place, in the order
-/// given, and an empty line between two.
+/// All diagnostics as plain text, in the order given, each with its source line and carets under its place. An empty
+/// line separates two.
 pub fn render(diagnostics: &[Diagnostic], files: &[SourceFile]) -> String {
     render_in(diagnostics, files, Colour::Plain)
 }
@@ -144,7 +144,7 @@ fn line(text: &mut String, line: &str) {
     let _ = writeln!(text, "{}", line.trim_end());
 }
 
-/// What was quoted from the input may hold anything; a terminal is to see none of it.
+/// Text from the input, without control characters that a terminal would obey.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -228,7 +228,7 @@ impl Excerpt {
     }
 }
 
-/// How many columns a terminal gives a character: two for East Asian wide ones and emoji.
+/// The width of a character in a terminal: two columns for East Asian wide ones and emoji.
 fn character_width(character: char) -> usize {
     match u32::from(character) {
         0x1100..=0x115f

@@ -1,4 +1,4 @@
-//! Plans for people to read, in the manner of PostgreSQL's EXPLAIN.
+//! Compiled plans as text, in the manner of PostgreSQL's EXPLAIN.
 
 use std::fmt::Write;
 
@@ -15,8 +15,7 @@ use crate::{
     summary::Deferral,
 };
 
-/// What the names in expressions are: the sources of each query around, innermost last, and the
-/// variables.
+/// The names for an expression: the sources of each enclosing query, innermost last, and the variables.
 struct Names<'n> {
     sources: Vec<Vec<SourceName<'n>>>,
     variables: &'n [String],
@@ -393,7 +392,7 @@ fn filter(out: &mut String, label: &str, filters: &[Expression], depth: usize, n
     }
 }
 
-/// An expression as SQL, about.
+/// An expression as approximate SQL.
 fn text(expression: &Expression, names: &Names<'_>) -> String {
     let of = |e: &Expression| text(e, names);
     let list = |list: &[Expression]| list.iter().map(of).collect::<Vec<_>>().join(", ");

@@ -1,14 +1,13 @@
-//! What a row can come to when row programs run on it in any order.
+//! The values that a row can reach when row programs run on it in any order.
 //!
-//! Increments that are prepared side by side are each checked on the row as it is. Together they may
-//! leave the domain of a type: three times a billion is too much for an `integer`. So, before one is
-//! promised beside others, the row's columns are followed as intervals through all of them, and every
-//! expression on the way must be in its domain for all values between. That is exact for columns that
-//! are only moved (`stock - $1`), and an over-approximation for all else; what it cannot follow it
-//! does not allow.
+//! Increments that are prepared concurrently are each checked on the current row. Together they may leave the domain
+//! of a type: three times a billion does not fit an `integer`. So before an increment is promised beside others, the
+//! row's columns are followed as intervals through all of them, and every expression must stay in its domain for all
+//! values in between. That is exact for columns that are only incremented (`stock - $1`), and an over-approximation
+//! for all else; a program that cannot be followed is not allowed.
 //!
-//! Not here: how long a text becomes, beyond what its type's own limit says. A row of 1 GiB is out of
-//! reach of texts that a client can send.
+//! Not covered: the length of a text, beyond the limit of its type. Texts that a client can send do not reach a row of
+//! 1 GiB.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::{
     program::{Program, reads_row},
 };
 
-/// How many programs are followed where the order of them matters: their number squared is work.
+/// The maximum of programs that are followed if their order matters: the work is quadratic in their number.
 const PROGRAMS_MAX: usize = 32;
 
 /// The values that an expression can have.
@@ -28,7 +27,7 @@ const PROGRAMS_MAX: usize = 32;
 enum Interval {
     /// NULL, and nothing else.
     Null,
-    /// Whatever; it is no number, so no number's domain can be left with it.
+    /// Any value that is not a number, and so cannot leave a number's domain.
     Other,
     /// NULL, or a number from `low` to `high` with no more digits after the point than both have.
     Number { low: Decimal, high: Decimal },
@@ -101,13 +100,13 @@ impl Columns<'_> {
     }
 }
 
-/// Whether these programs, each with its arguments, can run on the row in any order, any of them
-/// left out, without one that fails. `false` too where it cannot be told.
+/// Whether any subset of these programs, each with its arguments, can run on the row in any order without a failure.
+/// `false` if that cannot be decided.
 pub(crate) fn are_compatible(row: &Row, runs: &[Run<'_>]) -> bool {
     let Some(layout) = runs.first().map(|(program, _)| &program.schema.layout) else {
         return true;
     };
-    // Mostly there is room for every one of them once more, after all of them.
+    // The common case: even after all of them, each fits once more.
     let after_all = widened(row, layout, runs);
     let ample = after_all.is_some_and(|all| runs.iter().all(|run| succeeds(&all, run).is_some()));
     let after_others = |at: usize| {
@@ -118,8 +117,7 @@ pub(crate) fn are_compatible(row: &Row, runs: &[Run<'_>]) -> bool {
     ample || (runs.len() <= PROGRAMS_MAX && (0..runs.len()).all(after_others))
 }
 
-/// What the row can come to when some of the programs have run, in whatever order. `None` as for
-/// [`Follower`].
+/// The values that the row can reach when some of the programs have run, in any order. `None` as for [`Follower`].
 fn widened<'r>(row: &'r Row, layout: &'r RowLayout, runs: &[Run<'_>]) -> Option<Columns<'r>> {
     let mut columns = Columns {
         row,
@@ -139,7 +137,7 @@ fn widened<'r>(row: &'r Row, layout: &'r RowLayout, runs: &[Run<'_>]) -> Option<
     Some(columns)
 }
 
-/// Whether a program succeeds whatever the columns come to: `None` if it cannot be told.
+/// Whether a program succeeds for all values of the columns; `None` if that cannot be decided.
 fn succeeds(columns: &Columns<'_>, (program, arguments): &Run<'_>) -> Option<()> {
     let mut follower = Follower::new(columns, arguments);
     let mut after = columns.clone();
@@ -174,7 +172,7 @@ fn widen(columns: &mut Columns<'_>, runs: &[Run<'_>]) -> Option<bool> {
     Some(exact)
 }
 
-/// Follows expressions over intervals. `None` is: some value in them may fail, or it cannot be told.
+/// Evaluates expressions over intervals. `None`: some value may fail, or that cannot be decided.
 struct Follower<'f> {
     columns: &'f Columns<'f>,
     arguments: &'f [Value],
@@ -427,7 +425,7 @@ mod tests {
         Application::compile(load(vec![file]).expect("it loads")).expect("it compiles")
     }
 
-    /// Every order of every subset, by hand.
+    /// Every order of every subset, by brute force.
     fn any_order_fits(
         programs: &dyn RowPrograms,
         row: &Row,
@@ -451,8 +449,7 @@ mod tests {
         (*state >> 33) as usize
     }
 
-    /// What fits together fits in every order, and what only moves columns is judged exactly but
-    /// for the last step.
+    /// Programs that fit together fit in every order; increments are judged exactly, but for the last step.
     #[test]
     fn what_fits_together_fits_in_every_order() {
         let application = application();

@@ -1,17 +1,19 @@
-//! PostgreSQL's SQL: text in; a catalog, compiled procedures and what they do, out.
+//! The dialect of PostgreSQL: from SQL text to a catalog, compiled procedures, and summaries of their effects.
 //!
 //! 1. [`source`]: files and places in them; [`diagnostic`]: what is wrong, where, and what to do.
-//! 2. `parse`: statements through `sqlparser`; PL/pgSQL bodies, `BEGIN ATOMIC` bodies and
-//!    `CREATE ASSERTION` through a thin parser of our own around it.
+//! 2. `parse`: statements through `sqlparser`; PL/pgSQL bodies, `BEGIN ATOMIC` bodies and `CREATE ASSERTION` through a
+//!    thin parser of our own around it.
 //! 3. [`catalog`]: tables, indexes, views, assertions, procedures.
 //! 4. `bind`, `plan`: names resolved and typed, access paths chosen, expressions compiled.
-//! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues
-//!    all the reads that it can know at once.
+//! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues all the reads that
+//!    it
+//!    can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
-//! 7. [`script`]: files as clients keep them, named queries and loose statements among them, of which
-//!    some are not understood: for the analyser alone.
+//! 7. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
+//!    be
+//!    analysed: for the analyser alone.
 //!
-//! This crate knows no protocol, no partition and no plan.
+//! This crate knows no protocol, no partition, and no plan of where transactions coordinate.
 
 pub mod application;
 mod bind;

@@ -1,21 +1,20 @@
-//! How columns merge: what all programs of an application together make of each of them.
+//! Merge policies of columns: how concurrent writes to a column combine, given all programs of an application.
 //!
-//! Where copies of a row install transactions in different orders, and none may refuse one, its columns
-//! must come to the same in any order. Last writer wins does that for assignments, whatever else
-//! is done; sums, greatest and least values do it where nothing else is done to the column. So the
-//! policy of a column is chosen by those who write its statements, and holds if all of them agree:
+//! If replicas install transactions in different orders, and none may refuse one, each column must end in the same
+//! value in any order. Last writer wins achieves that for assignments, whatever else is done; sums, greatest and least
+//! values do if nothing else is done to the column. So the statements of the application determine the policy of a
+//! column, if all of them agree:
 //!
 //! | every statement sets column `c` to | policy |
 //! |---|---|
-//! | what does not depend on the row | [`ColumnPolicy::LastWriter`] |
+//! | a value that does not depend on the row | [`ColumnPolicy::LastWriter`] |
 //! | `c + x`, `c - x`, of integers | [`ColumnPolicy::Counter`] |
 //! | `greatest(c, x, …)` | [`ColumnPolicy::Greatest`] |
 //! | `least(c, x, …)` | [`ColumnPolicy::Least`] |
 //!
-//! `x` does not depend on the row. Where members of a set are columns, `greatest` is its union: false is
-//! less than true. Numbers with a scale are left out, since rounding a sum depends on what it was, and
-//! equal ones may be written in several ways; so are floating-point numbers, whose sums depend on the
-//! order.
+//! `x` does not depend on the row. For members of a set as boolean columns, `greatest` is the union: false is less
+//! than true. Excluded are numbers with a scale, since the rounding of a sum depends on its previous value, and equal
+//! ones may have several representations; and floating-point numbers, since their sums depend on the order.
 
 use anabranch_types::{ColumnIndex, DataType, Merging, TableId, TableSchema};
 use rustc_hash::FxHashMap;
@@ -23,25 +22,25 @@ use rustc_hash::FxHashMap;
 use crate::expression::{Domain, Expression, Function, Operator};
 use crate::program::{Program, reads_row};
 
-/// What a column comes to when several transactions have written it, in whatever order.
+/// The value of a column after several transactions have written it, in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnPolicy {
-    /// What the writer with the highest place has assigned.
+    /// The value assigned by the transaction that is last in the order.
     LastWriter,
-    /// What was there, with all that was added and subtracted.
+    /// The initial value, with all increments and decrements.
     Counter,
-    /// The greatest value that anybody has given it; NULL is less than any.
+    /// The greatest of the values written; NULL is less than any.
     Greatest,
-    /// The least value that anybody has given it; NULL is greater than any.
+    /// The least of the values written; NULL is greater than any.
     Least,
 }
 
-/// The policy of each column that some program writes; `None` where they do not agree on one.
+/// The policy of each column that some program writes; `None` if the programs do not agree on one.
 #[derive(Debug, Default)]
 pub(crate) struct Policies(FxHashMap<(TableId, ColumnIndex), Option<ColumnPolicy>>);
 
 impl Policies {
-    /// What programs agree on.
+    /// The policies that the programs agree on.
     pub(crate) fn agreed<'p>(programs: impl Iterator<Item = &'p Program>) -> Policies {
         let mut policies = Policies::default();
         for program in programs.filter(|program| !program.stands_in) {
@@ -57,7 +56,7 @@ impl Policies {
         policies
     }
 
-    /// The policy of a column; nobody has said otherwise of one that no program writes.
+    /// The policy of a column; last writer wins if no program writes it.
     pub(crate) fn of(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
         let found = self.0.get(&(table, column));
         found.copied().unwrap_or(Some(ColumnPolicy::LastWriter))
@@ -88,7 +87,7 @@ impl Policies {
     }
 }
 
-/// What one assignment asks for.
+/// The policy that one assignment requires.
 fn policy_of(
     schema: &TableSchema,
     column: ColumnIndex,
@@ -140,7 +139,7 @@ fn is_column(expression: &Expression, target: ColumnIndex) -> bool {
     matches!(expression, Expression::Column { column, .. } if *column == target.index())
 }
 
-/// Whether values that are neither less nor greater are the same.
+/// Whether values of this type that compare equal are identical.
 fn is_told_apart(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(

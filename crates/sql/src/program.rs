@@ -1,8 +1,8 @@
 //! Row programs: what an UPDATE does to a row, evaluated by the row's owner at commit.
 //!
-//! Each UPDATE has an assigning program, whose arguments are the new values that the statement
-//! computed; one that can be deferred has a second, which computes them from the row as it then
-//! is (bumper.txt's delayed actions; see [`crate::summary::StatementSummary::deferral`]).
+//! Each UPDATE has an assigning program, with the new values that the statement computed for its arguments. One that
+//! can be deferred has a second program, which computes them from the row as it is at commit (bumper.txt's delayed
+//! actions; see [`crate::summary::StatementSummary::deferral`]).
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     fixed: Vec<Arc<Program>>,
-    /// What the fixed ones agree on. Later ones have to fit in.
+    /// The merge policies of the fixed ones. Later ones have to agree with them.
     policies: Policies,
     later: RwLock<Vec<Arc<Program>>>,
 }
@@ -43,15 +43,15 @@ pub(crate) struct Program {
     pub(crate) outputs: Vec<Expression>,
     /// The CHECKs that bear on what is changed.
     checks: Vec<Check>,
-    /// Columns whose new value does not depend on the row.
+    /// Columns with a new value that does not depend on the row.
     assigned: ColumnSet,
     may_violate: bool,
-    /// Whether its UPDATE has another program, which computes what this one is given: it runs where the
-    /// other one cannot be left to the row's owner, and says nothing of how the columns merge.
+    /// Whether its UPDATE also has a deferred program. This one then runs only if that cannot be left to the row's
+    /// owner, and does not count for merge policies.
     pub(crate) stands_in: bool,
-    /// Whether each column is set to what does not depend on the row, or moved by it.
+    /// Whether each column is assigned or incremented by a value that does not depend on the row.
     pub(crate) only_moves: bool,
-    /// The assignments once more, where all are of integers.
+    /// The assignments compiled for integers, if all are of integers.
     integers: Option<IntegerAssignments>,
 }
 
@@ -92,7 +92,7 @@ impl Programs {
         }
     }
 
-    /// These, to which more can be added that are then [`Programs::fixed`] with them.
+    /// A copy to which more programs can be added, before it is [`Programs::fixed`] again.
     pub(crate) fn extended(&self) -> Programs {
         let later = self.later.read().unwrap_or_else(PoisonError::into_inner);
         Programs {
@@ -101,7 +101,7 @@ impl Programs {
         }
     }
 
-    /// How what is written to a column merges, if all programs agree on it.
+    /// The merge policy of a column, if all programs agree on one.
     pub(crate) fn policy(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
         self.policies.of(table, column)
     }
@@ -180,7 +180,7 @@ impl Program {
         }
     }
 
-    /// Whether a CHECK or the statement looks at the row that it makes.
+    /// Whether a CHECK or the statement reads the new row.
     pub(crate) fn is_looked_at(&self) -> bool {
         !self.checks.is_empty() || !self.outputs.is_empty()
     }
@@ -236,7 +236,7 @@ impl Program {
 }
 
 impl IntegerAssignments {
-    /// `None` when some column is none of an integer, or some value is not compiled to one.
+    /// `None` if some column is no integer, or some value is not compiled to one.
     fn compile(
         schema: &TableSchema,
         assignments: &[(ColumnIndex, Expression)],
@@ -252,7 +252,7 @@ impl IntegerAssignments {
         Some(IntegerAssignments { values, columns })
     }
 
-    /// A row with the integers assigned; `None` where it has to be found out in another way.
+    /// The row with the integers assigned; `None` if it takes the full evaluation.
     fn assign(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Option<Row> {
         let mut registers = [0; REGISTERS];
         let cells = RowCells { row, arguments };
@@ -312,8 +312,8 @@ impl RowPrograms for Programs {
     }
 }
 
-/// Whether an expression over a row comes to a column's old value, moved by what does not depend on
-/// the row; which of some moves it is may depend on it.
+/// Whether an expression over a row is a column's old value plus an increment that does not depend on the row; the
+/// choice among several increments may depend on it.
 fn is_move(expression: &Expression, target: ColumnIndex) -> bool {
     let moved = |e: &Expression| is_move(e, target);
     match expression {

@@ -1,8 +1,8 @@
 //! Source files and places in them.
 //!
-//! Every place is a [`Span`] of bytes in one file of the list that was loaded. `sqlparser`'s syntax
-//! trees carry places as lines and columns; the lexer of this crate hands it tokens whose "line" is
-//! the file's number and whose "column" is the byte, so that [`Span::of`] gets exact places back.
+//! A place is a [`Span`] of bytes in one file of the list that was loaded. `sqlparser`'s syntax trees have lines and
+//! columns; the lexer of this crate gives it tokens with the file's number for the line, and the byte for the column,
+//! so that [`Span::of`] gets exact places back.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use sqlparser::tokenizer;
 /// One file of an application's SQL.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The name to show to people: a path relative to where the user stands.
+    /// The name for messages: a path relative to the current directory.
     pub name: String,
     /// The whole text.
     pub text: Arc<str>,
@@ -36,14 +36,14 @@ impl SourceFile {
         (saturate(line) + 1, saturate(column) + 1)
     }
 
-    /// The text of a span of this file; what lies outside of the file is left out.
+    /// The text of a span of this file, cut to the file.
     pub fn slice(&self, span: Span) -> &str {
         let start = self.character_start(span.start);
         let end = self.character_start(span.end).max(start);
         &self.text[start..end]
     }
 
-    /// Where the line that holds this byte starts.
+    /// The start of the line with this byte.
     pub(crate) fn line_start(&self, offset: usize) -> usize {
         self.text[..offset]
             .rfind('\n')
@@ -67,7 +67,7 @@ fn saturate(count: usize) -> u32 {
 /// A stretch of a source file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Which file, as an index into the list of files that was loaded.
+    /// The file, as an index into the list of loaded files.
     pub file: u16,
     /// The first byte.
     pub start: u32,

@@ -1,6 +1,6 @@
-//! What each statement of a procedure reads, writes and depends on: all that the analyser needs to
-//! know of SQL, after binding. Branches and loops are not followed: every statement that could run
-//! counts (operation-partitioning.txt §3.1).
+//! Summaries: what each statement of a procedure reads, writes and depends on. The analyser needs nothing else of SQL
+//! after binding. Branches and loops are not followed: every statement that could run counts
+//! (operation-partitioning.txt §3.1).
 
 use anabranch_types::{ColumnIndex, DataType, TableId, Value};
 
@@ -16,7 +16,7 @@ pub struct StatementId(pub u32);
 pub struct TransactionSummary {
     /// The procedure's name.
     pub name: String,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
     /// Its input parameters.
     pub parameters: Vec<(String, DataType)>,
@@ -25,14 +25,14 @@ pub struct TransactionSummary {
     /// Whether it may commit without having come to its last statement: a RETURN, EXIT or CONTINUE
     /// before that, or a call of another procedure, which may have one.
     pub may_end_early: bool,
-    /// Assertions that its author says it keeps when it runs alone (`-- anabranch: keeps NAME`).
+    /// Assertions that its author declares as kept when it runs alone (`-- anabranch: keeps NAME`).
     pub keeps: Vec<String>,
-    /// What of it is not understood: then what is told here is the most that it may do.
+    /// Why it was not analysed, or not completely; then this summary is the most that it may do.
     pub unknown: Option<String>,
-    /// Whether it may do anything to every table, since it is not understood: more than `statements` tell
-    /// ([`crate::script::anything`] does).
+    /// Whether it may do anything to every table, since it was not analysed: more than in `statements`
+    /// ([`crate::script::anything`] is such a statement).
     pub may_change_any_table: bool,
-    /// Whether it is known to write to no table, even where it is not understood.
+    /// Whether it is known to write to no table, even if it was not analysed.
     pub only_reads: bool,
 }
 
@@ -41,14 +41,14 @@ pub struct TransactionSummary {
 pub struct StatementSummary {
     /// Its number.
     pub id: StatementId,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
     /// Whether it stands in a loop, and so may run more than once a call.
     pub in_loop: bool,
-    /// The branches and the bodies of loops that it stands in, outermost first, each by a number of
-    /// its own: wherever a statement runs, those before it run whose path its own begins with.
+    /// The enclosing branches and loop bodies, outermost first, each with a number of its own. If a statement runs, so
+    /// do the earlier statements with a path that is a prefix of its own.
     pub path: Vec<u32>,
-    /// Whether it is an INSERT that may leave out rows (`ON CONFLICT`).
+    /// Whether it is an INSERT that may skip rows (`ON CONFLICT`).
     pub may_leave_out: bool,
     /// Whether it is an INSERT that puts exactly one row there, or fails, whenever it runs.
     pub inserts_one: bool,
@@ -98,29 +98,29 @@ pub enum ResultUse {
 pub struct TableAccess {
     /// The table.
     pub table: TableId,
-    /// What is done to it.
+    /// The operation on it.
     pub role: Role,
     /// Columns that are read: returned, compared, joined on, aggregated, or used in a new value.
     /// For an UPDATE, columns used only in their own deferrable new value count too.
     pub columns_read: Vec<ColumnIndex>,
-    /// Of an UPDATE, columns that what it returns depends on; as they are afterwards, if it writes
+    /// For an UPDATE, the columns that its RETURNING depends on, with their new values if it writes
     /// them.
     pub columns_returned: Vec<ColumnIndex>,
     /// Columns that are written, and how. For an INSERT all of them, for a DELETE none.
     pub writes: Vec<ColumnWrite>,
     /// Conjuncts `column op term` that every row touched satisfies.
     pub conditions: Vec<Condition>,
-    /// Whether there is more to the WHERE clause than `conditions` tell.
+    /// Whether the WHERE clause has more than `conditions`.
     pub filtered_otherwise: bool,
-    /// Conjuncts `column = ANY (parameter)` of that more: the column, and the array parameter's index. They say
-    /// where rows are found, and stay out of `conditions` since elements of lists do not go together as those
-    /// of one `unnest` do ([`Term::Element`]).
+    /// Further conjuncts `column = ANY (parameter)`: the column, and the array parameter's index. They determine where
+    /// rows are found, but are not among `conditions`, since elements of two lists do not correspond as those of one
+    /// `unnest` do ([`Term::Element`]).
     pub listed: Vec<(ColumnIndex, usize)>,
     /// The place of the table's name in the statement.
     pub span: Span,
 }
 
-/// What a statement does to a table.
+/// The operation of a statement on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Rows are read.
@@ -140,7 +140,7 @@ pub struct Condition {
     pub column: ColumnIndex,
     /// The comparison.
     pub comparison: Comparison,
-    /// What it is compared with.
+    /// The other operand.
     pub term: Term,
 }
 
@@ -165,7 +165,7 @@ pub enum Comparison {
     IsNotNull,
 }
 
-/// Where a value comes from, as far as can be told without running anything.
+/// The origin of a value, as far as it can be determined without running anything.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Term {
     /// A constant.
@@ -179,13 +179,13 @@ pub enum Term {
     Column {
         /// The statement that reads it.
         statement: StatementId,
-        /// Which of its [`StatementSummary::accesses`].
+        /// Its index among [`StatementSummary::accesses`].
         access: usize,
         /// The column.
         column: ColumnIndex,
     },
-    /// What an UPDATE of this procedure returns of a column that it increments: `RETURNING n - 1`
-    /// after `SET n = n + 1`.
+    /// A column that an UPDATE of this procedure increments and returns: `RETURNING n - 1` after
+    /// `SET n = n + 1`.
     Incremented {
         /// The UPDATE.
         statement: StatementId,
@@ -200,7 +200,7 @@ pub enum Term {
         function: String,
         /// The statement that computes it.
         statement: StatementId,
-        /// Which of its accesses it aggregates, where that is one.
+        /// The access that it aggregates, if that is one.
         access: Option<usize>,
         /// The column it aggregates; `None` for `count(*)`.
         column: Option<ColumnIndex>,
@@ -211,9 +211,9 @@ pub enum Term {
     Generated,
     /// `now()` and its kin.
     Now,
-    /// Computed from parameters and constants alone, in a way not told here.
+    /// Computed from parameters and constants alone, in some way.
     Pure,
-    /// Computed from data that was read, or not understood.
+    /// Computed from data that was read, or opaque.
     Unknown,
 }
 
@@ -224,19 +224,18 @@ pub struct ColumnWrite {
     pub column: ColumnIndex,
     /// How.
     pub class: WriteClass,
-    /// The row's own columns on which it depends whether the new value is NULL, where it is computed
-    /// from the row ([`WriteClass::OfRow`]).
+    /// If the new value is computed from the row ([`WriteClass::OfRow`]): the columns that decide whether it is NULL.
     pub null_by: Vec<ColumnIndex>,
 }
 
-/// The kinds of write that confluence tells apart (coordination-avoidance.txt §5).
+/// The kinds of write that confluence distinguishes (coordination-avoidance.txt §5).
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteClass {
     /// Set to a value that does not depend on the row's own columns.
     Assign(Term),
     /// `c = c + term` (or `c - term`: then `negated`).
     Add {
-        /// What is added.
+        /// The increment.
         term: Term,
         /// Subtracted rather than added.
         negated: bool,

@@ -1,8 +1,7 @@
-//! The smallest thing that a statement runs over: one store in memory, one transaction at a time.
+//! A store in memory for tests, of this crate and of those above it: one transaction at a time.
 //!
-//! For tests of this crate and of those above it. Effects are applied as they are written and
-//! undone on rollback; a deferred effect is applied at once too, so that its outputs are known,
-//! but the statement is given pending values all the same.
+//! Effects are applied as they are written, and undone on rollback. A deferred effect is applied at once too, so that
+//! its outputs are known, but the statement gets pending values all the same.
 
 use std::{
     cell::RefCell,
@@ -67,7 +66,7 @@ pub struct StoreTransaction<'s> {
     pub reads: Vec<(StatementId, bool, Vec<Read>)>,
     /// Every effect written.
     pub effects: Vec<Effect>,
-    /// What `now()` is.
+    /// The value of `now()`.
     pub now: i64,
     /// Whether `reads` and `effects` are kept.
     pub record: bool,

@@ -1,9 +1,9 @@
-//! The waist of the hourglass: what a statement needs of whatever runs it.
+//! The interface between compiled statements and the system that runs them.
 //!
-//! A compiled statement runs over a [`Transaction`] and knows nothing of what stands behind it: one
-//! store in a test, a protocol among many nodes in a cluster, the simulator. Reads are awaited, so
-//! that a procedure is an ordinary `async fn` that the engine polls without a runtime. Writes are
-//! effects, gathered until commit; later reads of the same transaction see them.
+//! A compiled statement runs over a [`Transaction`] and depends on nothing behind it: one store in a test, a protocol
+//! among many nodes in a cluster, the simulator. Reads are awaited, so that a procedure is an ordinary `async fn` that
+//! the engine polls without a runtime. Writes are effects, collected until commit; later reads of the same transaction
+//! see them.
 
 use std::{future::Future, rc::Rc};
 
@@ -13,7 +13,7 @@ use anabranch_types::{
 
 use crate::summary::StatementId;
 
-/// Why a transaction cannot go on. The engine ends it; the user is told.
+/// Why a transaction cannot go on. The engine ends it, and reports this to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransactionError {
@@ -40,7 +40,7 @@ impl Sequences for NoSequences {
     }
 }
 
-/// What a compiled statement runs over.
+/// The interface that a compiled statement runs over.
 pub trait Transaction {
     /// Reads all of `reads` as of this transaction's view, including its own writes. `for_write`
     /// says that the statement means to write the rows. One answer a read, in the same order.
@@ -66,7 +66,7 @@ pub trait Transaction {
     /// it, or has read it and no transaction type of the application deletes from that table. A
     /// foreign key that points to it needs no look-up.
     ///
-    /// `pending` are the columns of the key whose values are known only at commit (the key was
+    /// `pending` are the columns of the key with values that are known only at commit (the key was
     /// encoded with 0 in their place): such a row is known only if this transaction inserts it with
     /// the same pending values.
     fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool;
@@ -79,10 +79,10 @@ pub trait Transaction {
     /// `gen_random_uuid()`. The high 64 bits are unique to the transaction.
     fn unique(&mut self) -> u128;
 
-    /// Where identity and serial columns get their numbers.
+    /// The sequences of identity and serial columns.
     fn sequences(&self) -> Rc<dyn Sequences>;
 
-    /// What `now()` and `CURRENT_TIMESTAMP` are in this transaction: microseconds since
+    /// The value of `now()` and `CURRENT_TIMESTAMP` in this transaction: microseconds since
     /// 2000-01-01 00:00:00 UTC, fixed at its start.
     fn timestamp(&self) -> i64;
 }

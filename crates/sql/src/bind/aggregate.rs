@@ -1,4 +1,4 @@
-//! Aggregates.
+//! Binds aggregates.
 
 use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr};
@@ -22,7 +22,7 @@ pub(crate) struct Aggregate {
     pub(crate) filter: Option<Expression>,
     /// ORDER BY within the aggregate: expression, descending, NULLs first.
     pub(crate) order: Vec<(Expression, bool, bool)>,
-    /// What kind of sum or average it is.
+    /// The kind of a sum or average.
     pub(crate) input: Option<DataType>,
     /// The argument once more, where it is an integer; settled when the plan is.
     pub(crate) summand: Option<Summand>,

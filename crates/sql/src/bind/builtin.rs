@@ -1,10 +1,10 @@
-//! Functions that come with PostgreSQL, its usual extensions, and MySQL, and do no more than come to a value.
+//! Known functions without side effects: those that come with PostgreSQL, its usual extensions, and MySQL.
 //!
-//! A function that nobody declares and that is not among these may do anything: whoever calls it is not understood.
-//! From PostgreSQL's manual, chapter 9, and MySQL's, chapter 14; without those that write, that number rows of
-//! sequences, or that run a text as SQL.
+//! A function that is neither declared nor among these may do anything, so a transaction that calls one is unknown.
+//! From PostgreSQL's manual, chapter 9, and MySQL's, chapter 14; without functions that write, that advance sequences,
+//! or that run a text as SQL.
 
-/// Whether a function of this name, in lower case, does no more than come to a value.
+/// Whether the function of this name, in lower case, has no side effects.
 pub(crate) fn is_builtin(name: &str) -> bool {
     // PostGIS, and casts by the names of types.
     name.starts_with("st_")
@@ -103,7 +103,7 @@ const FUNCTIONS: &[&str] = &[
      txid_snapshot_xip txid_snapshot_xmax txid_snapshot_xmin txid_visible_in_snapshot txid_status \
      pg_last_committed_xact pg_xact_commit_timestamp pg_current_wal_lsn pg_wal_lsn_diff pg_is_in_recovery \
      pg_last_wal_replay_lsn pg_last_wal_receive_lsn pg_last_xact_replay_timestamp",
-    // Settings, sizes, waiting, locks, and telling others.
+    // Settings, sizes, waiting, locks, and notifications.
     "current_setting pg_column_size pg_column_compression pg_database_size pg_indexes_size pg_relation_size pg_size_bytes \
      pg_size_pretty pg_table_size pg_tablespace_size pg_total_relation_size pg_relation_filenode pg_relation_filepath \
      pg_partition_tree pg_partition_ancestors pg_partition_root pg_sleep pg_sleep_for pg_sleep_until pg_advisory_lock \
@@ -143,7 +143,7 @@ const FUNCTIONS: &[&str] = &[
     // 14.13: digests and compression.
     "aes_decrypt aes_encrypt compress uncompress uncompressed_length password random_bytes sha sha1 sha2 statement_digest \
      validate_password_strength",
-    // 14.15: what the server tells.
+    // 14.15: information about the server.
     "charset coercibility collation connection_id database found_rows last_insert_id row_count schema benchmark",
     // 14.17: JSON.
     "json_array_append json_array_insert json_contains json_contains_path json_depth json_extract json_insert json_keys \
@@ -154,9 +154,9 @@ const FUNCTIONS: &[&str] = &[
     // 14.23, 14.24: others.
     "any_value bin_to_uuid uuid_to_bin is_uuid uuid uuid_short default values inet_aton inet_ntoa inet6_aton inet6_ntoa \
      is_ipv4 is_ipv6 name_const sleep get_lock release_lock release_all_locks is_free_lock is_used_lock row_count",
-    // What the clients of sqlc write for their parameters.
+    // sqlc's functions for parameters.
     "sqlc.arg sqlc.narg sqlc.slice sqlc.embed arg narg slice embed",
-    // Words that may stand before a bracket, and call nothing.
+    // Keywords before a bracket that call nothing.
     "in values on using over partition by where and or not when then else case select from as is between like ilike \
      similar set returning filter within group order distinct lateral join having limit offset union except intersect \
      with only rollup cube sets conflict key into exists array nothing do for recursive end range rows groups \

@@ -1,12 +1,12 @@
-//! Casts: which exist, and which are made without being asked for.
+//! Casts: which exist, and which are implicit.
 
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::Spanned;
 
 use super::{Bind, Binder, Bound};
-use crate::expression::{Expression, cast::bound_text, text};
+use crate::expression::{Expression, bounds::bound_text, text};
 
-/// How a conversion came about.
+/// The context of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Context {
     /// An operator or function wants another type.
@@ -158,7 +158,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The expression with a type of its own: text where nothing else is known.
+    /// The expression with a type of its own: text if none is known.
     pub(crate) fn settled(
         &mut self,
         bound: Bound,
@@ -246,7 +246,7 @@ impl Binder<'_> {
     }
 }
 
-/// The type that both convert to implicitly, the first where either would do.
+/// The type that both convert to implicitly; the first if either would do.
 pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     if a == b {
         return Some(a.clone());

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Binds expressions: columns, operators, CASE, subqueries, casts, calls.
 
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr};
@@ -19,11 +19,12 @@ use crate::{
 impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expression(&mut self, syntax: &Expr) -> Bind<Bound> {
-        let bound = self.understood(syntax);
+        let bound = self.supported(syntax);
         bound.or_else(|error| self.opaque_expression(syntax, error))
     }
 
-    fn understood(&mut self, syntax: &Expr) -> Bind<Bound> {
+    /// Binds an expression in terms of what the dialect has.
+    fn supported(&mut self, syntax: &Expr) -> Bind<Bound> {
         match syntax {
             Expr::Nested(inner) => self.expression(inner),
             Expr::Value(value) => self.literal(&value.value, syntax),
@@ -697,7 +698,7 @@ impl Binder<'_> {
             bounds.push(self.expression(element)?);
         }
         if bounds.is_empty() {
-            // Its type is told by a cast around it: '{}' of unknown type.
+            // Its type comes from a cast around it: '{}' of unknown type.
             let empty = Expression::Constant(Value::text("{}"));
             return Ok(Bound {
                 expression: empty,

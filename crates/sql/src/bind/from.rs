@@ -1,4 +1,4 @@
-//! FROM: tables, views, derived tables, table functions, and how they are joined.
+//! Binds FROM: tables, views, derived tables, table functions, and joins.
 
 use anabranch_types::{ColumnIndex, DataType, TableId};
 use sqlparser::ast::{self, Expr, JoinConstraint, JoinOperator, TableFactor};
@@ -16,32 +16,32 @@ use crate::{
     summary::Role,
 };
 
-/// The SQLSTATE of a statement that is too much for us.
+/// The SQLSTATE of a statement that is too complex.
 pub(crate) const TOO_COMPLEX: &str = "54001";
 
 /// A FROM list, bound.
 #[derive(Debug, Default)]
 pub(crate) struct FromList {
     pub(crate) sources: Vec<PlanSource>,
-    /// What the joined tuples must satisfy: the ON clauses of inner joins.
+    /// The conditions on joined tuples: the ON clauses of inner joins.
     pub(crate) conjuncts: Vec<Expression>,
 }
 
-/// One source, to be put in its place by the planner.
+/// One source, before the planner orders them.
 #[derive(Debug)]
 pub(crate) struct PlanSource {
     /// Its number in the query, from 1.
     pub(crate) number: usize,
     pub(crate) kind: SourceKind,
-    /// For the inner side of an outer join: its ON clause, and the sources to be joined before.
+    /// For the inner side of an outer join: its ON clause, and the sources that are joined before it.
     pub(crate) left: Option<(Vec<Expression>, u64)>,
-    /// Sources whose columns it refers to.
+    /// The sources that it refers to.
     pub(crate) depends: u64,
     /// The statement writes its rows.
     pub(crate) target: bool,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Debug)]
 pub(crate) enum SourceKind {
     Table(TableId),
@@ -648,7 +648,7 @@ impl Binder<'_> {
     pub(crate) fn note_conditions(&mut self, conjuncts: &[Expression], only: Option<usize>) {
         for conjunct in conjuncts {
             let mut noted = Vec::new();
-            // Values of a type that is not known may be equal in a way of their own.
+            // Opaque values may have an equality of their own.
             if let Expression::Compare {
                 relation,
                 left,
@@ -757,7 +757,7 @@ impl Binder<'_> {
     }
 }
 
-/// The rows of a derived table that is nothing but VALUES.
+/// The rows of a derived table that consists of VALUES.
 fn trivial_rows(query: &Query) -> Option<Vec<Vec<Expression>>> {
     let crate::plan::Body::Select(select) = &query.body else {
         return None;

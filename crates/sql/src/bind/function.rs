@@ -1,4 +1,4 @@
-//! Functions by name.
+//! Binds calls of functions, by name.
 
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr, Spanned};
@@ -34,7 +34,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The type that a cast names; what is wrong with it is told where the cast stands.
+    /// The type that a cast names. Errors have the place of the cast.
     pub(crate) fn type_named(&self, named: &ast::DataType, syntax: &Expr) -> Bind<DataType> {
         resolve_data_type(named).map_err(|error| Diagnostic {
             span: Some(self.place_of(syntax)),
@@ -184,6 +184,12 @@ impl Binder<'_> {
         if let Some(bound) = self.generic_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
+        if let Some(bound) = self.array_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
+        if let Some(bound) = self.time_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
         if let Some(bound) = self.number_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
@@ -208,7 +214,7 @@ impl Binder<'_> {
         Err(self.error("42883", message, syntax))
     }
 
-    /// Functions over any type, times and arrays.
+    /// Functions over any type, and those that are not supported.
     fn generic_function(
         &mut self,
         name: &str,
@@ -231,7 +237,7 @@ impl Binder<'_> {
                 Self::call(function, list, data_type)
             }
             ("nullif", [left, right]) => {
-                // The left operand as `=` takes it.
+                // The left operand in the type in which `=` compares it.
                 let data_type = compared_type(left, right);
                 let expression =
                     self.coerce(left.clone(), &data_type, Context::Implicit, syntax)?;
@@ -242,15 +248,28 @@ impl Binder<'_> {
                     data_type,
                 )
             }
-            ("now" | "transaction_timestamp", []) => {
-                Bound::new(Expression::Now, DataType::TimestampTz)
-            }
-            ("statement_timestamp" | "clock_timestamp", []) => {
-                return Err(self
-                    .unsupported(name, syntax)
-                    .help("now() is the transaction's time."));
-            }
             ("gen_random_uuid", []) => Bound::new(Expression::Unique, DataType::Uuid),
+            (
+                "to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
+                | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace"
+                | "age",
+                _,
+            ) => {
+                return Err(self.unsupported(&format!("function {name}"), syntax));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(bound))
+    }
+
+    /// Functions over arrays.
+    fn array_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        let bound = match (name, bounds) {
             (
                 "cardinality",
                 [
@@ -303,6 +322,27 @@ impl Binder<'_> {
                 let arguments = vec![array.expression.clone(), element];
                 Self::call(Function::ArrayPosition, arguments, DataType::Int4)
             }
+            _ => return Ok(None),
+        };
+        Ok(Some(bound))
+    }
+
+    /// Functions over dates and times.
+    fn time_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        let bound = match (name, bounds) {
+            ("now" | "transaction_timestamp", []) => {
+                Bound::new(Expression::Now, DataType::TimestampTz)
+            }
+            ("statement_timestamp" | "clock_timestamp", []) => {
+                return Err(self
+                    .unsupported(name, syntax)
+                    .help("now() is the transaction's time."));
+            }
             ("date_part", _) => {
                 return Err(self
                     .unsupported("date_part", syntax)
@@ -340,14 +380,6 @@ impl Binder<'_> {
                     )?);
                 }
                 Self::call(Function::MakeDate, arguments, DataType::Date)
-            }
-            (
-                "to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
-                | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace"
-                | "age",
-                _,
-            ) => {
-                return Err(self.unsupported(&format!("function {name}"), syntax));
             }
             _ => return Ok(None),
         };
@@ -419,7 +451,7 @@ impl Binder<'_> {
         Ok(Some(Self::call(function, arguments, operand_type)))
     }
 
-    /// `abs` of an integer: the negation is what may be out of the type's range.
+    /// `abs` of an integer: its negation may be out of the type's range.
     fn integer_abs(&self, operand: Expression, data_type: DataType) -> Bound {
         let domain = Domain::of(&data_type).expect("an integer type has a domain");
         let negative = Expression::Compare {

@@ -1,4 +1,4 @@
-//! INSERT.
+//! Binds INSERT.
 
 use anabranch_types::{ColumnIndex, IndexId, TableId, TableSchema};
 use sqlparser::ast;
@@ -110,8 +110,8 @@ impl Binder<'_> {
         })
     }
 
-    /// The rows to be inserted, in the order of the columns named. `columns` becomes what they are
-    /// if none were named.
+    /// The rows to be inserted, in the order of the named columns. If none are named, `columns` is set to the first
+    /// ones of the table.
     fn insert_source(
         &mut self,
         insert: &ast::Insert,
@@ -299,8 +299,8 @@ impl Binder<'_> {
         Ok(Conflict { arbiters, update })
     }
 
-    /// The row that is overwritten has the key that was to be inserted: so far as it is known, that is told of
-    /// the update, whose access is the last one.
+    /// The overwritten row has the key that was to be inserted: as far as it is known, it becomes a condition of the
+    /// update, the last access.
     fn tell_conflicting(&mut self, schema: &TableSchema, arbiters: &[Option<IndexId>]) {
         let [arbiter] = arbiters else { return };
         let key = match arbiter {
@@ -388,7 +388,7 @@ impl Binder<'_> {
     }
 }
 
-/// A query whose rows are whole rows of a table; a plain SELECT computes them directly.
+/// A query that gives whole rows of a table; a plain SELECT computes them directly.
 fn widened(
     mut query: Query,
     row: Vec<Expression>,

@@ -1,10 +1,11 @@
-//! MERGE, for the analyser: what each of its clauses would do as a statement of its own.
+//! Binds MERGE for the analyser: each clause as a statement of its own.
 //!
-//! `WHEN MATCHED` is an UPDATE or DELETE of the target that joins the source; `WHEN NOT MATCHED` an INSERT of what the
-//! source has and the target has not; `WHEN NOT MATCHED BY SOURCE` an UPDATE or DELETE of what the source has
-//! not. A clause comes to a row only if those before it of its kind did not: their conditions are part of its own.
+//! `WHEN MATCHED` is an UPDATE or DELETE of the target, joined with the source; `WHEN NOT MATCHED` is an INSERT of the
+//! source rows without a target row; `WHEN NOT MATCHED BY SOURCE` is an UPDATE or DELETE of the target rows without a
+//! source row. A clause applies to a row only if the earlier clauses of its kind do not: their conditions are part of
+//! its own.
 //!
-//! Nothing here runs it: to do so clause by clause, each would have to see the rows as they were before all.
+//! MERGE does not run here: clause by clause, each would have to see the rows as they were before all of them.
 
 use sqlparser::{
     ast::{
@@ -18,7 +19,7 @@ use sqlparser::{
 use super::{Bind, Binder, modify::Shared, with::several};
 use crate::{diagnostic::Diagnostic, plan::statement::Statement};
 
-/// The kinds of clauses that a row may come to.
+/// The kinds of clauses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Matched,
@@ -117,7 +118,7 @@ impl Binder<'_> {
     }
 }
 
-/// What the source has and the target has not, inserted.
+/// The INSERT of the source rows without a target row.
 fn inserting(
     merge: &ast::Merge,
     insert: &ast::MergeInsertExpr,
@@ -139,7 +140,7 @@ fn inserting(
         if columns.len() != values.len() {
             return None;
         }
-        // What is not named gets its default, too.
+        // Columns that are not named get their defaults.
         let mut named = values.iter().map(|value| !is_default(value));
         columns.retain(|_| named.next().unwrap_or(true));
         values.retain(|value| !is_default(value));
@@ -175,7 +176,7 @@ fn not_in(table: &TableFactor, condition: &Expr) -> Expr {
     }
 }
 
-/// A statement to be filled in.
+/// A statement template.
 fn parsed(template: &str) -> ast::Statement {
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template);
     parsed

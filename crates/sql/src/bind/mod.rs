@@ -1,7 +1,7 @@
-//! Names resolved, types settled, casts inserted: from `sqlparser`'s syntax trees to plans.
+//! Binding: from `sqlparser`'s syntax trees to plans, with names resolved, types settled and casts inserted.
 //!
-//! Types follow PostgreSQL's rules for operators, CASE, UNION and assignment (chapter 10 of its
-//! manual), for the types of the dialect. What has no rule here is refused with its place.
+//! Types follow PostgreSQL's rules for operators, CASE, UNION and assignment (chapter 10 of its manual), for the types
+//! of the dialect. A construct without a rule here is refused with its place.
 
 pub(crate) mod aggregate;
 pub(crate) mod builtin;
@@ -62,27 +62,27 @@ impl Bound {
     }
 }
 
-/// Where names that are not columns are looked up: a procedure's variables and parameters.
+/// The lookup of names that are not columns: a procedure's variables and parameters.
 pub(crate) trait Variables {
     /// The variable with this name: its slot and type.
     fn named(&self, qualifier: Option<&str>, name: &str) -> Option<(usize, DataType)>;
-    /// `$n`, counted from 1. `None` when its type is to be found out from its use.
+    /// `$n`, counted from 1, with its type; `None` for a type that follows from its use.
     fn numbered(&self, number: usize) -> Option<(usize, Option<DataType>)>;
     /// Whether a name that is both a column's and a variable's means the column (LANGUAGE SQL)
     /// rather than being refused as ambiguous (PL/pgSQL).
     fn column_wins(&self) -> bool {
         false
     }
-    /// Whether what is bound is a statement or a part of one, and nothing that a schema demands.
+    /// Whether a statement, or a part of one, is bound, and no constraint.
     fn is_of_statement(&self) -> bool {
         false
     }
 }
 
-/// No variables at all: constraints and defaults.
+/// No variables, for constraints and defaults.
 pub(crate) struct NoVariables;
 
-/// No variables either, in a view: it demands nothing.
+/// No variables, for a view, which is no constraint.
 pub(crate) struct ViewVariables;
 
 impl Variables for ViewVariables {
@@ -106,7 +106,7 @@ impl Variables for NoVariables {
     }
 }
 
-/// What one mention of a table contributes to the statement's summary.
+/// The access of one mention of a table, for the statement's summary.
 #[derive(Clone, Debug)]
 pub(crate) struct RawAccess {
     pub(crate) table: TableId,
@@ -138,10 +138,10 @@ pub(crate) enum RawWrite {
         term: RawTerm,
         negated: bool,
     },
-    /// Of the row and of these variables.
+    /// A function of the row and of these variables.
     OfRow {
         slots: Vec<usize>,
-        /// The columns on which it depends whether it is NULL.
+        /// The columns that decide whether it is NULL.
         null_by: Vec<ColumnIndex>,
     },
     OfData,
@@ -151,17 +151,17 @@ pub(crate) enum RawWrite {
 pub(crate) struct Binder<'b> {
     pub(crate) catalog: &'b Catalog,
     pub(crate) variables: &'b dyn Variables,
-    /// What has been found out about the types of `$n`.
+    /// The types of `$n` that are known so far.
     pub(crate) parameters: Vec<Option<DataType>>,
-    /// The queries around the place that is bound, outermost first.
+    /// The queries around the current place, outermost first.
     pub(crate) scopes: Vec<Scope>,
     /// Tables mentioned so far.
     pub(crate) accesses: Vec<RawAccess>,
     /// Common table expressions in sight: name, number, columns.
     pub(crate) ctes: Vec<(String, usize, Vec<OutputColumn>)>,
-    /// How many common table expressions the statement has.
+    /// The number of common table expressions in the statement.
     pub(crate) cte_count: usize,
-    /// The statement's own place, for what has none.
+    /// The statement's place, for syntax without one.
     pub(crate) place: Span,
     /// Views being expanded, to find one that contains itself.
     pub(crate) views: Vec<String>,
@@ -171,9 +171,9 @@ pub(crate) struct Binder<'b> {
     pub(crate) targets: Option<(TableId, Vec<ColumnIndex>)>,
     /// The types of the variables that RETURNING goes into; empty where it goes elsewhere.
     pub(crate) into_types: Vec<DataType>,
-    /// What the reads of base tables are for.
+    /// The role of reads of base tables.
     pub(crate) for_write: Cell<bool>,
-    /// How many expressions are not understood so far.
+    /// The number of opaque expressions so far.
     pub(crate) opaque_count: u32,
 }
 
@@ -207,7 +207,7 @@ impl<'b> Binder<'b> {
         Span::of(syntax.span()).unwrap_or(self.place)
     }
 
-    /// A finding at a piece of syntax.
+    /// A diagnostic at a piece of syntax.
     pub(crate) fn error(
         &self,
         code: &'static str,
@@ -217,7 +217,7 @@ impl<'b> Binder<'b> {
         Diagnostic::new(code, message, self.place_of(syntax))
     }
 
-    /// A construct that is not supported.
+    /// A diagnostic for an unsupported construct.
     pub(crate) fn unsupported(&self, construct: &str, syntax: &impl Spanned) -> Diagnostic {
         Diagnostic::unsupported(construct, self.place_of(syntax))
     }

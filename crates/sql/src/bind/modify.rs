@@ -1,4 +1,4 @@
-//! UPDATE and DELETE, and whether an UPDATE can be deferred.
+//! Binds UPDATE and DELETE, and decides whether an UPDATE can be deferred.
 
 use anabranch_types::{ColumnIndex, DataType, TableId};
 use sqlparser::ast::{self, AssignmentTarget, Expr, TableFactor};
@@ -28,7 +28,7 @@ use crate::{
 /// RETURNING, bound: expressions, columns and where they come from.
 pub(crate) type Returning = (Option<Vec<Expression>>, Vec<OutputColumn>, Vec<RawTerm>);
 
-/// What the statements of an application share while they are compiled.
+/// Shared by the statements of an application while they are compiled.
 pub(crate) struct Shared<'c> {
     pub(crate) constraints: &'c Constraints,
     pub(crate) programs: &'c Programs,
@@ -73,8 +73,8 @@ impl Binder<'_> {
         self.scope().clause = "RETURNING";
         let before = self.scope().subqueries.len();
         let mut bound = self.output_list(items)?;
-        // What is returned INTO variables is in their types: a value that is known only at commit
-        // cannot be cast afterwards.
+        // Values that are returned INTO variables are cast to their types here: a pending value cannot be cast
+        // afterwards.
         for ((_, expression, data_type), to) in bound.iter_mut().zip(self.into_types.clone()) {
             let output = Bound::new(expression.clone(), data_type.clone());
             let place = ast::ObjectName(Vec::new());
@@ -421,7 +421,7 @@ impl Binder<'_> {
                 };
             }
         }
-        // What is not understood may come from anywhere.
+        // An opaque value may come from any data.
         let mut other_data = expression.is_unknown();
         let mut slots = Vec::new();
         expression.any(&mut |e| {
@@ -532,8 +532,8 @@ impl Binder<'_> {
     }
 }
 
-/// The full primary key, each column equal to something that is not the row's, and nothing more
-/// asked of the row.
+/// The full primary key, each column equal to a value that does not depend on the row, if the row has no other
+/// condition.
 fn full_key(
     schema: &anabranch_types::TableSchema,
     conjuncts: &[&Expression],
@@ -568,7 +568,7 @@ fn full_key(
                 value: value_of(*column)?,
                 integer: None,
             };
-            // What it is computed from is no table's.
+            // It depends on no table.
             part.settle(&Shapes::default());
             Some(part)
         })
@@ -599,7 +599,7 @@ fn free_columns(
     })
 }
 
-/// An argument of a deferred UPDATE: what it is computed from is no table's.
+/// An argument of a deferred UPDATE, which depends on no table.
 fn argument(value: Expression) -> Argument {
     Argument {
         integer: Shapes::default().typed(&value),
@@ -607,7 +607,7 @@ fn argument(value: Expression) -> Argument {
     }
 }
 
-/// Moves what does not depend on the row out of a program, into its arguments.
+/// Moves the parts of a program that do not depend on the row into its arguments.
 struct Hoist {
     arguments: Vec<Expression>,
 }
@@ -639,8 +639,8 @@ impl Hoist {
     }
 }
 
-/// Whether an expression has a value whatever its variables hold: it may be evaluated although a
-/// CASE around it might not have asked.
+/// Whether an expression has a value for all values of its variables, so that it can be evaluated even where a CASE
+/// around it would not do so.
 fn cannot_fail(expression: &Expression) -> bool {
     let own = matches!(
         expression,

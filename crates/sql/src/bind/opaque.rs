@@ -1,9 +1,9 @@
-//! Expressions that are not understood, where that is allowed: each is any value, which depends on what it names.
+//! Opaque expressions: any value, which depends on the columns in them.
 //!
-//! An analyser of others' statements need not know what `data ->> 'x'` or `to_char(at, 'YYYY')` is: which columns it
-//! reads says all that matters, as long as nothing follows from the value. So it has no type of its own, its term is
-//! unknown, and nothing evaluates it. What a schema demands (a CHECK, an assertion) is never bound so: not to
-//! understand that would be to forget it.
+//! To analyse the SQL of other applications, it is not necessary to know what `data ->> 'x'` or `to_char(at, 'YYYY')`
+//! gives: the columns that it reads are enough, as long as nothing follows from its value. So such an expression has
+//! no type, its term is unknown, and nothing evaluates it. Constraints (a CHECK, an assertion) are never bound so:
+//! that would drop them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,17 +20,17 @@ use crate::{
     expression::{Expression, Function},
 };
 
-/// Where it is allowed.
+/// Allows opaque expressions in a catalog's statements, and collects them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpaqueExpressions {
-    /// Functions that may do more than come to a value.
+    /// Functions that may have side effects.
     effects: BTreeSet<String>,
-    /// What was not understood.
-    told: Arc<Mutex<Vec<Diagnostic>>>,
+    /// Why each expression is opaque.
+    reasons: Arc<Mutex<Vec<Diagnostic>>>,
 }
 
 impl OpaqueExpressions {
-    /// Functions of PostgreSQL's that do more than come to a value, or read what no word tells.
+    /// PostgreSQL's functions with side effects, or with reads that their text does not name.
     const EFFECTS: [&str; 12] = [
         "nextval",
         "setval",
@@ -46,34 +46,34 @@ impl OpaqueExpressions {
         "dblink_exec",
     ];
 
-    /// Any function but these.
+    /// Allows any functions but these routines.
     pub(crate) fn except(routines: impl IntoIterator<Item = String>) -> OpaqueExpressions {
         let own = OpaqueExpressions::EFFECTS.into_iter().map(str::to_owned);
         OpaqueExpressions {
             effects: own.chain(routines).collect(),
-            told: Arc::default(),
+            reasons: Arc::default(),
         }
     }
 
-    /// Whether a function may do more than come to a value, as far as anybody knows.
-    fn may_do_more(&self, name: &str) -> bool {
+    /// Whether a function may have side effects: it is not known to have none.
+    fn may_have_effects(&self, name: &str) -> bool {
         self.effects.contains(name) || !is_builtin(name)
     }
 
-    /// What was not understood so far, each once.
-    pub(crate) fn told(&self) -> Vec<Diagnostic> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = told.clone();
-        told.sort_by_key(|of| of.span.map(|span| (span.file, span.start, span.end)));
-        told.dedup_by_key(|of| of.span);
-        told
+    /// A diagnostic for each opaque expression so far.
+    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
+        let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons = reasons.clone();
+        reasons.sort_by_key(|of| of.span.map(|span| (span.file, span.start, span.end)));
+        reasons.dedup_by_key(|of| of.span);
+        reasons
     }
 }
 
-/// How many expressions of one statement may be not understood: what stands within another is bound once more for it.
+/// The maximum of opaque expressions in one statement: the parts of each are bound once more.
 const OPAQUE_MAX: u32 = 1_000;
 
-/// Functions of groups of rows.
+/// Aggregate functions.
 const AGGREGATES: [&str; 18] = [
     "array_agg",
     "string_agg",
@@ -95,7 +95,7 @@ const AGGREGATES: [&str; 18] = [
     "var_samp",
 ];
 
-/// Functions of JSON whose rows have other columns than one of the function's name.
+/// JSON functions that give rows with columns other than one of the function's name.
 const OBJECTS: [&str; 4] = [
     "json_each",
     "jsonb_each",
@@ -109,15 +109,15 @@ const ELEMENTS: [&str; 4] = [
     "jsonb_array_elements_text",
 ];
 
-/// Rows of a function in FROM that is not understood, as a query of values that are not.
+/// The rows of an opaque function in FROM, as a query of opaque values.
 pub(super) struct OpaqueRows {
     pub(super) query: ast::Query,
-    /// What they are called where nothing else is said.
+    /// Their alias, if the query gives none.
     pub(super) alias: ast::TableAlias,
 }
 
 impl Binder<'_> {
-    /// The rows of a function in FROM that is not understood because of `error`, where that is allowed.
+    /// The rows of a function in FROM that cannot be bound because of `error`, as opaque values where that is allowed.
     pub(super) fn opaque_rows(
         &self,
         name: &ast::ObjectName,
@@ -129,7 +129,7 @@ impl Binder<'_> {
         let called = self.simple_name(name).map_err(|_| error.clone())?;
         let opaque = self.catalog.opaque.as_ref();
         let opaque = opaque.filter(|_| self.variables.is_of_statement());
-        if opaque.is_none_or(|opaque| opaque.may_do_more(&called)) {
+        if opaque.is_none_or(|opaque| opaque.may_have_effects(&called)) {
             return Err(error);
         }
         let own = ast::Ident::new(called.as_str());
@@ -137,7 +137,7 @@ impl Binder<'_> {
         let mut columns: Vec<ast::Ident> = match called.as_str() {
             of if OBJECTS.contains(&of) => ["key", "value"].map(ast::Ident::new).to_vec(),
             of if ELEMENTS.contains(&of) => vec![ast::Ident::new("value")],
-            // The function of a type or table decides.
+            // Its columns are those of a type or table.
             of if of.contains("populate_record") => return Err(error),
             _ => vec![shown.clone()],
         };
@@ -145,15 +145,15 @@ impl Binder<'_> {
             columns.push(ast::Ident::new("ordinality"));
         }
         let mut types = vec![None; columns.len()];
-        for (place, told) in alias.iter().flat_map(|alias| &alias.columns).enumerate() {
+        for (place, reasons) in alias.iter().flat_map(|alias| &alias.columns).enumerate() {
             match columns.get_mut(place) {
-                Some(column) => column.clone_from(&told.name),
+                Some(column) => column.clone_from(&reasons.name),
                 None => {
-                    columns.push(told.name.clone());
+                    columns.push(reasons.name.clone());
                     types.push(None);
                 }
             }
-            types[place].clone_from(&told.data_type);
+            types[place].clone_from(&reasons.data_type);
         }
         let Some(ast::Statement::Query(mut query)) = written("SELECT unknown() AS value") else {
             return Err(error);
@@ -217,9 +217,9 @@ impl Binder<'_> {
         Some(columns.map(column).collect())
     }
 
-    /// An expression that is not understood because of `error`: any value, where that is allowed.
+    /// Binds an expression as opaque after `error`, where that is allowed.
     pub(super) fn opaque_expression(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
-        // No such operator, function, type or cast; a value that is none of the type.
+        // No such operator, function, type or cast; or no value of the type.
         const PASSED: [&str; 8] = [
             "42883", "0A000", "42846", "42804", "42704", "22P02", "42725", "42809",
         ];
@@ -230,18 +230,19 @@ impl Binder<'_> {
         let Some(opaque) = opaque.filter(|_| is_passed) else {
             return Err(error);
         };
-        let has_effects = called(syntax).is_some_and(|name| opaque.may_do_more(&name));
+        let has_effects = called(syntax).is_some_and(|name| opaque.may_have_effects(&name));
         let parts = row.or_else(|| parts(syntax));
         let Some(parts) = parts.filter(|_| !has_effects && self.opaque_count < OPAQUE_MAX) else {
             return Err(error);
         };
-        let told = opaque.told.clone();
+        let reasons = opaque.reasons.clone();
         self.opaque_count += 1;
         let mut arguments = Vec::new();
         for part in parts {
             arguments.push(self.expression(&part)?.expression);
         }
-        told.lock()
+        reasons
+            .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(error);
         let function = Function::Unknown(syntax.to_string().into());
@@ -271,7 +272,7 @@ fn called(syntax: &Expr) -> Option<String> {
     }
 }
 
-/// What an expression is computed from; None where that cannot be told.
+/// The operands of an expression; `None` if they cannot be determined.
 fn parts(syntax: &Expr) -> Option<Vec<Expr>> {
     let one = |e: &Expr| Some(vec![e.clone()]);
     let two = |a: &Expr, b: &Expr| Some(vec![a.clone(), b.clone()]);
@@ -344,7 +345,7 @@ fn parts(syntax: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// What a call is computed from. Of a function of groups of rows, how many of its arguments there are.
+/// The operands of a call; for an aggregate, the count of its arguments.
 fn of_function(function: &ast::Function) -> Option<Vec<Expr>> {
     let mut found = Vec::new();
     match &function.args {
@@ -381,13 +382,13 @@ fn of_function(function: &ast::Function) -> Option<Vec<Expr>> {
             found.extend(window.partition_by.iter().cloned());
             found.extend(window.order_by.iter().map(|by| by.expr.clone()));
         }
-        // What it names is written elsewhere.
+        // Its window is defined elsewhere.
         Some(ast::WindowType::NamedWindow(_)) => return None,
     }
     Some(found)
 }
 
-/// `count(of)`, for a function of groups.
+/// `count(of)`, in the place of an aggregate.
 fn counted(of: Expr, function: &ast::Function) -> Expr {
     let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(of));
     Expr::Function(ast::Function {

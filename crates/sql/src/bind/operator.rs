@@ -1,4 +1,4 @@
-//! Operators: which there are for which types, and what they give.
+//! Binds operators, by the types of their operands.
 
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
@@ -162,7 +162,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Two expressions whose values can be compared with each other.
+    /// Brings two expressions to types that can be compared with each other.
     pub(crate) fn comparable(
         &mut self,
         left: Bound,

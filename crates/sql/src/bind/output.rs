@@ -1,4 +1,4 @@
-//! The names of a query's output columns.
+//! Names of a query's output columns.
 
 use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};

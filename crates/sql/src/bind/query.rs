@@ -1,4 +1,4 @@
-//! Queries: SELECT, VALUES, set operations, common table expressions.
+//! Binds queries: SELECT, VALUES, set operations, common table expressions.
 
 use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Spanned};
@@ -36,11 +36,11 @@ struct Output {
 }
 
 impl Binder<'_> {
-    /// A query that sees nothing around it: a view, an assertion's, a statement's.
+    /// A query without outer references: of a view, an assertion, a statement.
     pub(crate) fn closed_query(&mut self, query: &ast::Query) -> Bind<Query> {
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
-        // What an assertion asks of a view has to be understood, too.
+        // A view in an assertion must not have opaque expressions either.
         let none: &dyn super::Variables = match self.variables.is_of_statement() {
             true => &super::ViewVariables,
             false => &super::NoVariables,
@@ -218,7 +218,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The tail of a query of which only the output columns can be named.
+    /// The tail of a query over its output columns alone.
     pub(super) fn finish_over(
         &mut self,
         columns: &[OutputColumn],
@@ -258,7 +258,7 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let mut bind = |limit: Option<&Expr>| -> Bind<Option<Expression>> {
             let Some(limit) = limit else { return Ok(None) };
-            // It sees no column, and is there before any row.
+            // It has no columns, and is evaluated before any row.
             self.scopes.push(Scope {
                 clause: "LIMIT",
                 ..Scope::default()
@@ -622,7 +622,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The output that an item of ORDER BY means; a hidden one is added where none is meant.
+    /// The output column of an item of ORDER BY; a hidden one is added if there is none.
     fn output_place(
         &mut self,
         item: &Expr,

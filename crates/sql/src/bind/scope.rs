@@ -1,4 +1,4 @@
-//! What names mean at a place: the sources of each query around it.
+//! Scopes: the sources of each query around a place, in which names are looked up.
 
 use anabranch_types::{DataType, TableId};
 
@@ -17,13 +17,13 @@ pub(crate) struct Scope {
     pub(crate) aggregate_source: Option<usize>,
     /// Its subqueries, each a source of one column.
     pub(crate) subqueries: Vec<plan::Subquery>,
-    /// Whether aggregates may stand where is bound now, and else what stands in the way.
+    /// Whether aggregates are allowed at the current place, and why not.
     pub(crate) aggregates_allowed: bool,
     /// Inside an aggregate's arguments.
     pub(crate) in_aggregate: bool,
-    /// What a clause that allows no aggregates is called.
+    /// In a clause of this name, which allows no aggregates.
     pub(crate) clause: &'static str,
-    /// How many queries outwards its expressions refer.
+    /// The number of queries outwards that its expressions refer to.
     pub(crate) escapes: usize,
     /// Columns of this query that its subqueries refer to.
     pub(crate) inner_references: Vec<(usize, usize)>,
@@ -36,15 +36,15 @@ pub(crate) struct ScopeSource {
     pub(crate) name: String,
     /// Its columns.
     pub(crate) columns: Vec<ScopeColumn>,
-    /// Which of the statement's accesses it is, if a table.
+    /// Its index among the statement's accesses, if it is a table.
     pub(crate) access: Option<usize>,
     /// The table, if it is one.
     pub(crate) table: Option<TableId>,
     /// The arguments, if it is a table function.
     pub(crate) elements: Option<Vec<Expression>>,
-    /// Cannot be named here (a sibling of a derived table that is not LATERAL).
+    /// Whether it is hidden (a sibling of a derived table that is not LATERAL).
     pub(crate) hidden: bool,
-    /// Null-extended by an outer join.
+    /// Whether an outer join may extend it with NULLs.
     pub(crate) nullable: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct ScopeColumn {
     pub(crate) merged: bool,
 }
 
-/// What a name was found to be.
+/// The result of a lookup.
 pub(crate) enum Found {
     None,
     One {

@@ -1,4 +1,4 @@
-//! Where a value comes from, as the analyser wants to know it, before variables are resolved.
+//! Origins of values for the analyser ([`crate::summary::Term`]), before variables are resolved.
 
 use std::collections::BTreeSet;
 
@@ -85,18 +85,17 @@ impl RawTerm {
     }
 }
 
-/// What decides whether an expression over a row is NULL.
+/// The conditions under which an expression over a row is NULL.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Nullness {
-    /// It is NULL wherever one of these is, which do not depend on the row: NULL itself, variables,
-    /// columns beside the row.
+    /// It is NULL if one of these is, which do not depend on the row: NULL itself, variables, columns of other sources.
     sources: BTreeSet<(usize, usize)>,
-    /// Columns of the row on which it depends besides.
+    /// Columns of the row that also decide it.
     pub(super) columns: BTreeSet<usize>,
 }
 
 impl Nullness {
-    /// That of an expression over a row with these columns.
+    /// Analyses an expression over a row with these columns.
     pub(super) fn of(expression: &Expression, columns: &[ColumnSchema]) -> Nullness {
         let strict = |list: &[&Expression]| {
             let mut all = Nullness::default();
@@ -166,24 +165,11 @@ impl Nullness {
                 otherwise,
                 ..
             } => {
-                let mut of_results: Vec<Nullness> = branches
-                    .iter()
-                    .map(|(_, e)| Nullness::of(e, columns))
-                    .collect();
-                of_results.push(Nullness::of(otherwise, columns));
-                let mut all = Nullness::default();
-                let alike = of_results.windows(2).all(|w| w[0] == w[1]);
-                of_results.into_iter().for_each(|n| all.join(n));
-                if !alike {
-                    // Which branch is taken decides.
-                    if let Expression::Switch { operand, .. } = expression {
-                        columns_in(operand, &mut all.columns);
-                    }
-                    for (condition, _) in branches {
-                        columns_in(condition, &mut all.columns);
-                    }
-                }
-                all
+                let operand = match expression {
+                    Expression::Switch { operand, .. } => Some(&**operand),
+                    _ => None,
+                };
+                Nullness::of_case(operand, branches, otherwise, columns)
             }
             // The first that is not NULL: never NULL if one of them never is.
             Expression::Coalesce(list)
@@ -202,6 +188,31 @@ impl Nullness {
                 all
             }
         }
+    }
+
+    /// Analyses a CASE.
+    fn of_case(
+        operand: Option<&Expression>,
+        branches: &[(Expression, Expression)],
+        otherwise: &Expression,
+        columns: &[ColumnSchema],
+    ) -> Nullness {
+        let mut of_results: Vec<Nullness> = branches
+            .iter()
+            .map(|(_, e)| Nullness::of(e, columns))
+            .collect();
+        of_results.push(Nullness::of(otherwise, columns));
+        let mut all = Nullness::default();
+        let alike = of_results.windows(2).all(|w| w[0] == w[1]);
+        of_results.into_iter().for_each(|n| all.join(n));
+        if !alike {
+            // The choice of the branch decides, too.
+            let conditions = branches.iter().map(|(condition, _)| condition);
+            for decides in operand.into_iter().chain(conditions) {
+                columns_in(decides, &mut all.columns);
+            }
+        }
+        all
     }
 
     fn join(&mut self, other: Nullness) {
@@ -226,7 +237,7 @@ fn columns_in(expression: &Expression, columns: &mut BTreeSet<usize>) {
 }
 
 impl Binder<'_> {
-    /// Where an expression's value comes from. The scopes it was bound in are still there.
+    /// The origin of an expression's value. Must be called before its scopes are closed.
     pub(crate) fn term(&self, expression: &Expression) -> RawTerm {
         match expression {
             Expression::Constant(value) => RawTerm::Constant(value.clone()),

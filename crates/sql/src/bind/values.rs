@@ -1,4 +1,4 @@
-//! VALUES: as a query, as an INSERT's rows.
+//! Binds VALUES, as a query and as the rows of an INSERT.
 
 use anabranch_types::DataType;
 use sqlparser::ast;

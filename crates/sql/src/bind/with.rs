@@ -1,8 +1,8 @@
-//! WITH, and statements that change data behind it or in it.
+//! Binds WITH, before statements that change data and with such statements in it.
 //!
-//! What reads is bound and runs as the query that it is. A statement that changes data in a WITH is told to the
-//! analyser as one of its own, whose RETURNING gives rows of values of which nothing is known to those behind it.
-//! Nothing here runs it: all of them would have to see the rows as they were before any.
+//! A query in a WITH is bound and runs as a query. A statement that changes data in a WITH becomes a statement of its
+//! own for the analyser; its RETURNING gives rows of opaque values to the statements after it. It does not run: all
+//! parts would have to see the rows as they were before any of them.
 
 use sqlparser::ast::{self, SetExpr};
 
@@ -15,7 +15,7 @@ use crate::{
     source::Span,
 };
 
-/// Whether a query changes data: it stands behind a WITH, or has it in one.
+/// Whether a query changes data: after its WITH, or in one.
 pub(crate) fn changes_data(query: &ast::Query) -> bool {
     let in_with = query.with.iter().flat_map(|with| &with.cte_tables);
     changing(&query.body).is_some() || in_with.into_iter().any(|cte| changes_data(&cte.query))
@@ -63,7 +63,7 @@ impl Binder<'_> {
         Ok((number, query))
     }
 
-    /// Gives a common table expression its name; its number.
+    /// Names a common table expression, and returns its number.
     fn visible(
         &mut self,
         with: &ast::With,
@@ -112,7 +112,7 @@ impl Binder<'_> {
                 Statement::query(bound, std::mem::take(&mut self.accesses), self.place)
             }
         };
-        // What the queries read, read before or after.
+        // The accesses of the queries.
         let behind = last.accesses.len();
         let read = std::mem::take(&mut self.accesses).into_iter();
         last.accesses
@@ -130,7 +130,7 @@ impl Binder<'_> {
         Ok(several("a WITH that changes data", parts, self.place))
     }
 
-    /// A statement that changes data, beside what has been bound.
+    /// Binds a statement that changes data, in a binder of its own.
     fn apart(&mut self, statement: &ast::Statement, shared: &Shared<'_>) -> Bind<Statement> {
         let accesses = std::mem::take(&mut self.accesses);
         let bound = match statement {
@@ -146,7 +146,7 @@ impl Binder<'_> {
     }
 }
 
-/// Statements as one, whose result is that of the last.
+/// A compound statement, with the result of the last part.
 pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span) -> Statement {
     let mut accesses: Vec<RawAccess> = Vec::new();
     let (mut columns, mut terms) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span
     }
 }
 
-/// An access of a part as one of the whole statement, behind `first` others.
+/// An access of a part as one of the whole statement, after `first` others.
 fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
     for (_, _, term) in &mut access.conditions {
         shift(term, first);

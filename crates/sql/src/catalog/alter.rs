@@ -1,4 +1,4 @@
-//! Tables that are altered after they are declared, as migrations do.
+//! ALTER TABLE: changes to declared tables, as migrations make them.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ impl Tables {
 }
 
 impl Draft {
-    /// Whether one of these columns is there no more: what was said of it went with it.
+    /// Whether one of these columns was dropped, so that a statement about it is void.
     pub(super) fn has_dropped(&self, columns: &[Name]) -> bool {
         let is_there = |name: &str| self.schema.columns.iter().any(|c| c.name == name);
         let mut names = columns.iter().map(|name| name.text.as_str());

@@ -1,8 +1,8 @@
-//! What stands in comments right above a routine, for anabranch alone: PostgreSQL does not see it.
+//! Directives for anabranch in the comments above a routine, which PostgreSQL ignores.
 //!
-//! `-- anabranch: keeps NAME, …` says that a call of the routine that runs alone keeps these assertions,
-//! although that cannot be told from what it does. It is the author's word: the analyser repeats it in
-//! its report, and does without evaluating the assertion.
+//! `-- anabranch: keeps NAME, …` declares that a call of the routine that runs alone keeps these assertions, although
+//! its statements do not show it. The analyser trusts the author: it repeats the declaration in its report, and does
+//! not evaluate the assertions.
 
 use super::Assertion;
 use crate::{
@@ -10,11 +10,11 @@ use crate::{
     source::{SourceFile, Span},
 };
 
-/// What a directive begins with, behind the dashes.
+/// The beginning of a directive, after the dashes.
 const MARK: &str = "anabranch:";
 
-/// The assertions that the comments above a statement say it keeps; those that are not there, and what
-/// is no directive, are added to `errors`.
+/// The assertions that the comments above a statement declare as kept. Unknown assertions and malformed directives are
+/// added to `errors`.
 pub(super) fn kept(
     file: &SourceFile,
     statement: Span,

@@ -1,12 +1,10 @@
-//! Files in, a [`Catalog`] out.
+//! Loads files into a [`Catalog`].
 //!
-//! 1. Every file is cut into statements and each is parsed; what is wrong with one does not keep
-//!    the others from being read.
-//! 2. Tables are declared, then their keys, other constraints, indexes and foreign keys (see
-//!    [`super::tables`]), so that a foreign key may point to a table that is declared later, or in
-//!    another file.
-//! 3. Views, assertions and procedures follow; the latter may name the types of any table's
-//!    columns.
+//! 1. Every file is cut into statements, and each is parsed; an error in one does not keep the others from being read.
+//! 2. Tables are declared, then their keys, other constraints, indexes and foreign keys (see [`super::tables`]), so
+//!    that a
+//!    foreign key may refer to a table that is declared later, or in another file.
+//! 3. Views, assertions and procedures follow; procedures may name the types of any table's columns.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -28,18 +26,18 @@ use crate::{
     source::{SourceFile, Span},
 };
 
-/// The most findings that are reported at once.
+/// The maximum of diagnostics in one report.
 const DIAGNOSTICS_MAX: usize = 50;
 
 /// Loads an application's files, in the order given.
 ///
 /// # Errors
-/// Everything that is wrong with them, as far as it can be told at once, in order of place.
+/// All problems that can be found at once, in order of place.
 pub fn load(files: Vec<SourceFile>) -> Result<Catalog, Vec<Diagnostic>> {
     load_translated(files, &[])
 }
 
-/// The same where some files, by their number, are read in other words than they are written in.
+/// Loads files of which some, by number, are read in a translation.
 pub(crate) fn load_translated(
     files: Vec<SourceFile>,
     translated: &[Option<Translated>],
@@ -53,10 +51,11 @@ pub(crate) fn load_translated(
     Ok(catalog)
 }
 
-/// A catalog with the routines of more files, the first of which has the number `first`; nothing else of them counts.
+/// Adds the routines of more files to a catalog; `first` is the number of the first file. Their other declarations are
+/// ignored.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// All problems in these files.
 pub(crate) fn load_beside(
     catalog: &Catalog,
     first: usize,
@@ -78,7 +77,7 @@ pub(crate) fn load_beside(
 #[derive(Default)]
 struct Loader {
     errors: Vec<Diagnostic>,
-    /// Names whose declaration could not be read: that they are missing is not told again.
+    /// Names with unreadable declarations: that they are missing is not reported again.
     broken: BTreeSet<String>,
 }
 
@@ -86,7 +85,7 @@ type Lexed<'a> = (&'a SourceFile, Vec<Token>, Span);
 type Declared<'a> = (&'a SourceFile, StatementTokens<'a>, Declaration);
 
 impl Loader {
-    /// Everything that is wrong, in order of place, if anything is.
+    /// All errors in order of place, if there are any.
     fn finished(self) -> Result<(), Vec<Diagnostic>> {
         let mut errors = self.errors;
         if errors.is_empty() {
@@ -111,7 +110,7 @@ impl Loader {
         declared
     }
 
-    /// The tokens of files, of which the first has the number `first`.
+    /// Lexes files; `first` is the number of the first.
     fn lex<'a>(
         &mut self,
         first: usize,
@@ -147,7 +146,7 @@ impl Loader {
             };
             let (mut tokens, error) = lex(text);
             if let Some(error) = error {
-                // Where the file goes on is anybody's guess: what was begun is left out.
+                // After a lexical error the statement is incomplete, and is dropped.
                 let complete = tokens
                     .iter()
                     .rposition(|token| token.kind == sqlparser::tokenizer::Token::SemiColon);
@@ -214,7 +213,7 @@ impl Loader {
                 Declaration::DropTables { names, if_exists } => {
                     for name in names {
                         if tables.drop(&name) {
-                            // What was said of it goes with it.
+                            // Earlier statements about the table are void, too.
                             self.broken.insert(name.text);
                         } else if !if_exists && !self.broken.contains(&name.text) {
                             let message = format!("table \"{}\" does not exist", name.text);

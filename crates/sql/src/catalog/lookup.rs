@@ -1,4 +1,4 @@
-//! Finding things in the catalog by name.
+//! Lookup in the catalog by name.
 
 use std::sync::Arc;
 

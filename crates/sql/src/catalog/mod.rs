@@ -1,7 +1,7 @@
 //! The catalog: everything that the DDL of an application declares.
 //!
-//! Expressions in it (checks, defaults, views, assertions) are kept as `sqlparser`'s syntax trees
-//! with the place they came from, and are bound where they are used.
+//! Its expressions (checks, defaults, views, assertions) are `sqlparser`'s syntax trees with their places; they are
+//! bound where they are used.
 
 mod alter;
 mod directive;
@@ -29,9 +29,9 @@ pub use lookup::describe;
 pub struct Catalog {
     /// The files it was loaded from, for diagnostics.
     pub files: Vec<SourceFile>,
-    /// The tables as the rooms below see them; indexed by [`TableId`] like `tables`.
+    /// The tables as the lower crates see them; indexed by [`TableId`] like `tables`.
     pub schema: Schema,
-    /// What only SQL knows of each table.
+    /// The properties of each table that only SQL has.
     pub tables: Vec<Table>,
     /// Views.
     pub views: Vec<View>,
@@ -39,17 +39,17 @@ pub struct Catalog {
     pub assertions: Vec<Assertion>,
     /// Procedures and functions.
     pub procedures: Vec<Arc<Procedure>>,
-    /// What compiling it may take.
+    /// Limits on its compilation.
     pub limits: Limits,
-    /// Whether expressions of statements may be left not understood.
+    /// Whether the expressions of statements may be opaque, and which were.
     pub(crate) opaque: Option<OpaqueExpressions>,
 }
 
-/// How much a catalog may ask of who compiles it.
+/// Limits on the compilation of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Views that one statement may expand to, those within views counted each time: thirty views that
-    /// name the one before twice come to a thousand million.
+    /// The number of views that one statement may expand to, nested ones counted each time: thirty views that each name
+    /// the previous one twice expand to a thousand million.
     pub views_expanded_max: u32,
 }
 
@@ -61,7 +61,7 @@ impl Default for Limits {
     }
 }
 
-/// What only SQL knows of a table. Names, types, keys and indexes stand in its
+/// The properties of a table that only SQL has. Names, types, keys and indexes are in its
 /// [`anabranch_types::TableSchema`].
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -69,7 +69,7 @@ pub struct Table {
     pub id: TableId,
     /// Its name as declared, folded to lower case unless quoted.
     pub name: String,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
     /// DEFAULT and identity of each column, in order.
     pub defaults: Vec<ColumnDefault>,
@@ -81,7 +81,7 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
 }
 
-/// What a column gets when an INSERT names no value for it.
+/// The value of a column for which an INSERT has none.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 pub enum ColumnDefault {
@@ -103,7 +103,7 @@ pub struct Check {
     pub name: String,
     /// The condition: not satisfied only when false.
     pub expression: ast::Expr,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -119,22 +119,22 @@ pub struct ForeignKey {
     /// The referenced columns: all those of the parent's primary key or of a unique index, in that
     /// key's order.
     pub parent_columns: Vec<ColumnIndex>,
-    /// What becomes of a child when its parent is deleted.
+    /// The effect on a child when its parent is deleted.
     pub on_delete: ReferentialAction,
-    /// What becomes of a child when its parent's key changes.
+    /// The effect on a child when its parent's key changes.
     pub on_update: ReferentialAction,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
-/// What becomes of a child row when its parent goes.
+/// The effect on a child row when its parent is deleted or its key changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferentialAction {
     /// The statement fails (checked at its end).
     NoAction,
     /// The statement fails.
     Restrict,
-    /// The child goes (or follows) too.
+    /// The child is deleted, or follows the change.
     Cascade,
     /// The child's columns become NULL.
     SetNull,
@@ -151,7 +151,7 @@ pub struct View {
     pub columns: Vec<String>,
     /// The query.
     pub query: Box<ast::Query>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -162,7 +162,7 @@ pub struct Assertion {
     pub name: String,
     /// The condition, which every committed state satisfies.
     pub expression: ast::Expr,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -173,13 +173,13 @@ pub struct Procedure {
     pub name: String,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
-    /// What it returns beside its OUT parameters.
+    /// Its result, beside its OUT parameters.
     pub returns: Returns,
     /// Its body.
     pub body: Block,
-    /// Assertions that a comment above it says it keeps when it runs alone.
+    /// Assertions that a comment above it declares as kept when it runs alone.
     pub keeps: Vec<String>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -207,7 +207,7 @@ pub enum ParameterMode {
     InOut,
 }
 
-/// What a procedure returns.
+/// The result of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Returns {
     /// Its OUT parameters as one row; nothing if it has none.
@@ -238,7 +238,7 @@ pub struct Variable {
     pub default: Option<ast::Expr>,
     /// CONSTANT.
     pub constant: bool,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -340,9 +340,8 @@ pub enum Statement {
     },
     /// `RETURN [expression]`.
     Return(Option<ast::Expr>),
-    /// `RETURN QUERY query`. In a `LANGUAGE SQL` body it is the last statement, whose rows are the
-    /// result: for a routine that returns one value or OUT parameters the first row of them, and
-    /// NULLs where there is none.
+    /// `RETURN QUERY query`. In a `LANGUAGE SQL` body it is the last statement, and its rows are the result: for a
+    /// routine that returns one value or OUT parameters, the first of them, and NULLs if there is none.
     ReturnQuery(Box<ast::Statement>),
     /// `RETURN NEXT [expression]`.
     ReturnNext(Option<ast::Expr>),

@@ -1,4 +1,4 @@
-//! Names that PostgreSQL gives to constraints and indexes without one.
+//! Names that PostgreSQL gives to constraints and indexes that are declared without one.
 
 use std::collections::BTreeSet;
 

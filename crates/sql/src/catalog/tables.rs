@@ -1,4 +1,4 @@
-//! Tables, their constraints and indexes, from declarations.
+//! Builds tables, with their constraints and indexes, from declarations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +45,7 @@ impl Relations {
     }
 }
 
-/// Tables while they are put together.
+/// Tables while they are built.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) drafts: Vec<Draft>,
@@ -53,7 +53,7 @@ pub(super) struct Tables {
     relations: Relations,
 }
 
-/// One table while it is put together.
+/// One table while it is built.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) schema: TableSchema,
@@ -62,7 +62,7 @@ pub(super) struct Draft {
     /// Constraints that wait for all tables.
     pub(super) pending: Vec<ConstraintDeclaration>,
     primary_key_span: Option<Span>,
-    /// Columns that were there and are dropped.
+    /// Dropped columns.
     pub(super) dropped: BTreeSet<String>,
 }
 
@@ -123,7 +123,7 @@ impl Tables {
         self.drafts.push(draft);
     }
 
-    /// A `DROP TABLE`; whether there is one of that name.
+    /// Applies `DROP TABLE`; returns whether the table exists.
     pub(super) fn drop(&mut self, name: &Name) -> bool {
         let Some(number) = self.by_name.remove(&name.text) else {
             return false;
@@ -320,7 +320,7 @@ impl Tables {
 }
 
 impl Draft {
-    /// A column, behind those that there are.
+    /// Adds a column after the others.
     pub(super) fn add_column(&mut self, column: ColumnDeclaration, errors: &mut Vec<Diagnostic>) {
         let mut there = self.schema.columns.iter();
         if there.any(|c| c.name == column.name.text) {
@@ -380,7 +380,7 @@ impl Draft {
                         .iter()
                         .any(|i| i.unique && i.columns == columns);
                 if name.is_none() && repeats {
-                    // As in PostgreSQL, the same key said twice is one.
+                    // As in PostgreSQL, a key that is declared twice is one.
                     return Ok(());
                 }
                 let name = self.constraint_name(name.as_ref(), &joined, "key", Some(relations))?;
@@ -581,7 +581,7 @@ fn matching_key(
         .cloned()
 }
 
-/// Types whose values compare with each other in a key.
+/// Whether values of two types compare with each other in a key.
 fn family(data_type: &DataType) -> DataType {
     match data_type {
         _ if data_type.is_integer() => DataType::Int8,
@@ -611,7 +611,7 @@ fn incompatible(
     ))
 }
 
-/// The name that was probably meant: the nearest within two changed letters.
+/// The nearest name within two changed letters, for a suggestion.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = if name.chars().count() < 4 { 1 } else { 2 };
     known
@@ -621,7 +621,7 @@ fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to change, add or leave out to make one word of the other.
+/// The edit distance of two words: letters to change, add or remove.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

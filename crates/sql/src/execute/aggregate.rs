@@ -1,4 +1,4 @@
-//! GROUP BY and aggregates.
+//! Executes GROUP BY and aggregates.
 
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,7 +19,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// What an aggregate has seen of a group.
+/// The state of an aggregate for a group.
 #[derive(Debug, Default)]
 struct State {
     /// Rows that count: those that pass the filter and are not NULL.
@@ -27,10 +27,10 @@ struct State {
     total: Total,
     /// The least or greatest, or the conjunction or disjunction, so far.
     value: Option<Value>,
-    /// What `array_agg` and `string_agg` collect.
+    /// The values of `array_agg` and `string_agg`.
     collected: Vec<Collected>,
     seen: FxHashSet<Fingerprint>,
-    /// It has seen all rows already.
+    /// Whether it has seen all rows.
     together: bool,
 }
 
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    /// In the order asked for; a DISTINCT aggregate's values are in their own order otherwise.
+    /// Sorts the values by the aggregate's ORDER BY; without it, those of a DISTINCT aggregate by their own order.
     fn sort(&mut self, aggregate: &Aggregate) {
         if aggregate.order.is_empty() {
             if aggregate.distinct {
@@ -267,8 +267,8 @@ impl Total {
 }
 
 impl<T: Transaction> Run<'_, T> {
-    /// Groups the tuples: the first of each group goes on, with its aggregates as a source. A
-    /// `grand` total (no GROUP BY) has a row for each owner even where no tuple is left.
+    /// Groups the tuples: the first of each group goes on, with its aggregates as a source. A `grand` total (no GROUP
+    /// BY) has a row for each owner, even without tuples.
     pub(super) fn group(
         &self,
         source: usize,
@@ -306,7 +306,7 @@ impl<T: Transaction> Run<'_, T> {
                 state.together = self.add_together(aggregate, batch, state);
             }
         }
-        // Where all is added, the one group lacks no more than the tuple that stands for it.
+        // All aggregates are computed, so the one group only needs a tuple to represent it.
         let complete = grand && owners.is_none() && states.iter().all(|state| state.together);
         let count = match complete {
             true => batch.len().min(1),
@@ -361,8 +361,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
-    /// Adds all tuples to an aggregate at once, where none of them can fail. False, and nothing is
-    /// added, where one may.
+    /// Adds all tuples to an aggregate at once, if none of them can fail; otherwise adds nothing and returns false.
     fn add_together(&self, aggregate: &Aggregate, batch: &Batch<'_>, state: &mut State) -> bool {
         if aggregate.filter.is_some() {
             return false;
@@ -400,7 +399,7 @@ impl<T: Transaction> Run<'_, T> {
         true
     }
 
-    /// What `array_agg` makes of all tuples, where they come in the order asked for.
+    /// The result of `array_agg` for all tuples, if they are in its order.
     fn array_together(&self, aggregate: &Aggregate, batch: &Batch<'_>) -> Option<Value> {
         let unordered = aggregate.order.is_empty();
         if aggregate.distinct || !(unordered || aggregate.ascending.is_some()) {

@@ -1,8 +1,7 @@
-//! New rows straight from tuples: encoded once where they are alike, and in place where not.
+//! Encodes new rows directly from tuples: columns that are the same in all rows once, the others in place.
 //!
-//! What is rare is left to the evaluation of whole rows of values (see [`super::insert`]): when
-//! anything fails here, or might, nothing has been written, and that evaluation tells which error
-//! comes first. See [`crate::plan::rows`].
+//! Rare cases are left to the evaluation of whole rows of values (see [`super::insert`]): if anything fails here, or
+//! might, nothing has been written, and that evaluation decides which error comes first. See [`crate::plan::rows`].
 
 use anabranch_types::{
     ColumnIndex, Effect, Key, Patch, Row, RowBuilder, RowTemplate, StoredInt, TableSchema, Value,
@@ -10,7 +9,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::{Run, insert::push_column};
+use super::{Run, key::push_column};
 use crate::{
     TransactionError,
     constraint::Check,
@@ -21,7 +20,7 @@ use crate::{
         integer::Integer,
         registers::{Column, LANES},
     },
-    plan::rows::{Making, RowPlan},
+    plan::rows::{ColumnPlan, RowPlan},
     transaction::Transaction,
 };
 
@@ -29,13 +28,13 @@ use crate::{
 pub(super) struct Encoded<'s> {
     pub(super) schema: &'s TableSchema,
     pub(super) rows: Vec<Row>,
-    /// What is to be put into each of them at commit.
+    /// The pending values of each of them, set at commit.
     pub(super) patches: SmallVec<[Patch; 1]>,
 }
 
-/// How a column of the rows at hand comes by its value.
+/// How a column of the current rows gets its value.
 enum Part<'p> {
-    /// A column without a fixed place that is the same in all.
+    /// A column without a fixed position that is the same in all rows.
     Same(Value),
     Integer(StoredInt, &'p Integer),
     /// A text of a source's row.
@@ -43,17 +42,17 @@ enum Part<'p> {
     Each(&'p Expression),
 }
 
-/// What all rows at hand have in common, and what not.
+/// The common part of the current rows, and how the others are made.
 struct Parts<'p> {
     schema: &'p TableSchema,
     template: RowTemplate<'p>,
     patches: SmallVec<[Patch; 1]>,
-    /// Where all is said by the template, there is none.
+    /// Empty if the template is complete.
     parts: SmallVec<[(ColumnIndex, Part<'p>); 8]>,
 }
 
 impl<T: Transaction> Run<'_, T> {
-    /// The rows that a batch's tuples make; `None` where they have to be evaluated as values.
+    /// The rows of a batch's tuples; `None` if they need the evaluation as values.
     pub(super) fn encoded<'s>(
         &self,
         schema: &'s TableSchema,
@@ -82,7 +81,7 @@ impl<T: Transaction> Run<'_, T> {
             let first = rows.len();
             self.encode(&parts, batch, &tuples, &mut builder, &mut rows)?;
             for check in checks {
-                // What is the same in all rows need not be tested again.
+                // Columns that are the same in all rows are tested once.
                 let tested = match check.columns.0 & !plan.same.0 {
                     0 if first > 0 => &[],
                     0 => &rows[..1],
@@ -100,7 +99,7 @@ impl<T: Transaction> Run<'_, T> {
         })
     }
 
-    /// Appends the rows that the next tuples make; `None` where they have to be evaluated as values.
+    /// Appends the rows of the next tuples; `None` if they need the evaluation as values.
     fn encode(
         &self,
         parts: &Parts<'_>,
@@ -183,7 +182,7 @@ impl<T: Transaction> Run<'_, T> {
         for (place, (making, expression)) in plan.columns.iter().zip(projection).enumerate() {
             let column = column_index(place);
             match making {
-                Making::Same => {
+                ColumnPlan::Same => {
                     let mut held = Value::Null;
                     let value = expression.operand(&frame, &mut held).ok()?;
                     if value.is_null() && !schema.columns[place].nullable {
@@ -201,9 +200,11 @@ impl<T: Transaction> Run<'_, T> {
                         false => parts.push((column, Part::Same(value.to_value()))),
                     }
                 }
-                Making::Integer { at, value } => parts.push((column, Part::Integer(*at, value))),
-                Making::Each => parts.push((column, part(schema, column, expression, batch))),
-                Making::Chosen => {
+                ColumnPlan::Integer { at, value } => {
+                    parts.push((column, Part::Integer(*at, value)))
+                }
+                ColumnPlan::Each => parts.push((column, part(schema, column, expression, batch))),
+                ColumnPlan::Chosen => {
                     let Expression::Switch {
                         operand,
                         branches,
@@ -278,10 +279,10 @@ impl<T: Transaction> Run<'_, T> {
     }
 }
 
-/// Appends integers that a row has to a key.
+/// Appends a row's integers to a key.
 ///
 /// # Panics
-/// When one of them is NULL: a row whose key has a column that is has not been encoded.
+/// If one of them is NULL: a row with a NULL in its key is not encoded here.
 fn push_integers(row: &Row, integers: &[(StoredInt, usize)], key: &mut Key) {
     for (at, width) in integers {
         let int = row.stored(*at).expect("a column of the key is not NULL");

@@ -1,4 +1,4 @@
-//! What happens to a query's rows last: DISTINCT, ORDER BY, LIMIT, set operations.
+//! The last operations on a query's rows: DISTINCT, ORDER BY, LIMIT, set operations.
 
 use std::cmp::Ordering;
 

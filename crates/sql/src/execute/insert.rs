@@ -1,8 +1,8 @@
-//! INSERT.
+//! Executes INSERT.
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Read, Row, RowBuilder,
-    TableSchema, Value, key::int_width,
+    TableSchema, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -25,9 +25,9 @@ use crate::{
 /// The source of the rows to be inserted.
 const ROW: usize = 1;
 
-/// What became of the rows of a data-modifying statement.
+/// The result of a data-modifying statement.
 pub(crate) struct Changed {
-    /// How many rows were inserted, updated or deleted.
+    /// The number of inserted, updated or deleted rows.
     pub(crate) count: u64,
     /// The RETURNING list's rows.
     pub(crate) rows: Vec<Vec<Value>>,
@@ -255,7 +255,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(existing)
     }
 
-    /// Inserts rows, or does what ON CONFLICT says.
+    /// Inserts rows, with ON CONFLICT.
     async fn insert_or(
         &mut self,
         insert: &Insert,
@@ -389,7 +389,7 @@ fn values_batch<'v>(values: Vec<Value>, width: usize) -> Batch<'v> {
     }
 }
 
-/// A row too long to be stored.
+/// The error for a row that is too long to be stored.
 #[cold]
 pub(super) fn too_long(error: impl std::fmt::Display) -> Failure {
     failure("54000", error.to_string())
@@ -404,29 +404,4 @@ fn key_of(schema: &TableSchema, columns: &[ColumnIndex], values: &[Value]) -> Ke
         key.push_value(&described.data_type, described.nullable, value);
     }
     key
-}
-
-/// The primary key of an encoded row.
-pub(super) fn primary_key(schema: &TableSchema, row: &Row) -> Key {
-    let mut key = Key::empty();
-    for column in &schema.primary_key {
-        push_column(schema, row, *column, &mut key);
-    }
-    key
-}
-
-/// Appends a column of an encoded row to a key.
-pub(super) fn push_column(schema: &TableSchema, row: &Row, column: ColumnIndex, key: &mut Key) {
-    let described = &schema.columns[column.index()];
-    if let (false, true, Some(at)) = (
-        described.nullable,
-        described.data_type.is_integer(),
-        schema.layout.stored_int(column),
-    ) && let Some(int) = row.stored(at)
-        && key.push_int(int_width(&described.data_type), int).is_ok()
-    {
-        return;
-    }
-    let value = row.get(&schema.layout, column);
-    key.push_value(&described.data_type, described.nullable, &value);
 }

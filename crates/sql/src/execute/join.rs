@@ -1,4 +1,4 @@
-//! Steps that join a source to the tuples before it.
+//! Executes the steps that join a source to the tuples before it.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Which rows of the new source belong to each tuple.
+/// The rows of the new source that belong to each tuple.
 enum Matches {
-    /// These stretches of rows, one a tuple.
+    /// A range of rows for each tuple.
     Stretches(SmallVec<[(u32, u32); 2]>),
     /// All of so many rows, for each tuple.
     All(u32),
@@ -127,7 +127,7 @@ impl<T: Transaction> Run<'_, T> {
                 done += tuples.len();
             }
         }
-        // The others each by itself.
+        // The others one by one.
         for tuple in done..batch.len() {
             let frame = self.frame(batch, tuple);
             let mut key = Key::empty();
@@ -165,7 +165,7 @@ impl<T: Transaction> Run<'_, T> {
                 for part in parts {
                     known = known && key::push(&mut key, part, &frame)?;
                 }
-                // Where the key is known, remembered until the answer is there.
+                // Keys are kept until the answers are there.
                 stretches.push((0, u32::from(known)));
                 if known {
                     if read.wants_keys {
@@ -526,7 +526,7 @@ pub(crate) fn pure_rows(
     Ok(())
 }
 
-/// Replaces each tuple by one for each row of its stretch.
+/// Replaces each tuple by one for each row of its range.
 fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
     let stride = batch.stride;
     if stretches.iter().all(|(begin, end)| end - begin <= 1) {
@@ -567,8 +567,7 @@ fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
     batch.indices = indices;
 }
 
-/// Makes the answers to one read a tuple the batch's source, and keeps the tuples that have found
-/// a row.
+/// Makes the results of one read per tuple the batch's source, and keeps the tuples with a row.
 fn keep_found<'p>(read: &'p TableRead, fetched: Vec<Fetched>, batch: &mut Batch<'p>) {
     let stride = batch.stride;
     let mut rows = Vec::with_capacity(fetched.len());

@@ -1,11 +1,13 @@
-//! Keys and ranges computed from a tuple.
+//! Computes keys and ranges from a tuple, and keys from an encoded row.
 //!
-//! A value compared with a key column may be of another number type than the column's. Equality
-//! holds only for a value that the column can hold; a bound is moved to the nearest such value.
+//! A value that is compared with a key column may be of another number type than the column. Equality holds only for a
+//! value that the column can hold; a bound is moved to the nearest such value.
 
 use std::ops::Bound;
 
-use anabranch_types::{DataType, Decimal, Key, KeyRange, Value};
+use anabranch_types::{
+    ColumnIndex, DataType, Decimal, Key, KeyRange, Row, TableSchema, Value, key::int_width,
+};
 use smallvec::SmallVec;
 
 use crate::{
@@ -17,8 +19,8 @@ use crate::{
     plan::{KeyPart, RangePath},
 };
 
-/// Appends a part's value to a key. False when no stored key can equal it: it is NULL, or not a
-/// value of the column's type.
+/// Appends a part's value to a key. False if no stored key can equal it: it is NULL, or not a value of the column's
+/// type.
 #[inline]
 pub(crate) fn push(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<bool, Failure> {
     if let Some(integer) = &part.integer
@@ -36,7 +38,7 @@ pub(crate) struct KeyColumns<'p> {
 }
 
 impl<'p> KeyColumns<'p> {
-    /// `None` where some column has to be found out for each tuple by itself.
+    /// `None` if some column needs the full evaluation of each tuple.
     pub(crate) fn of(parts: &'p [KeyPart], tuples: &Tuples<'_>) -> Option<KeyColumns<'p>> {
         let mut columns: SmallVec<[Column; 4]> = SmallVec::from_elem([0; LANES], parts.len());
         for (part, column) in parts.iter().zip(&mut columns) {
@@ -123,7 +125,7 @@ pub(crate) fn range(path: &RangePath, frame: &Frame<'_>) -> Result<Option<KeyRan
             Edge::At(bound) => lower = bound,
         }
         if part.nullable && path.upper.is_none() {
-            // NULLs lie behind all values, and no bound includes them.
+            // NULLs come after all values, and no bound includes them.
             upper = Bound::Included(Key::from_bytes(&[0]));
         }
     }
@@ -185,7 +187,7 @@ fn bound(
             Edge::Nothing
         });
     }
-    // An inexact value lies just above the nearest one.
+    // An inexact value is just above the nearest one.
     let included = match (nearest.exact, is_lower) {
         (true, _) => inclusive,
         (false, true) => false,
@@ -280,4 +282,29 @@ pub(crate) fn row_limit(
         None => 0,
     };
     Ok(u32::try_from(most.saturating_add(skipped)).ok())
+}
+
+/// The primary key of an encoded row.
+pub(super) fn primary_key(schema: &TableSchema, row: &Row) -> Key {
+    let mut key = Key::empty();
+    for column in &schema.primary_key {
+        push_column(schema, row, *column, &mut key);
+    }
+    key
+}
+
+/// Appends a column of an encoded row to a key.
+pub(super) fn push_column(schema: &TableSchema, row: &Row, column: ColumnIndex, key: &mut Key) {
+    let described = &schema.columns[column.index()];
+    if let (false, true, Some(at)) = (
+        described.nullable,
+        described.data_type.is_integer(),
+        schema.layout.stored_int(column),
+    ) && let Some(int) = row.stored(at)
+        && key.push_int(int_width(&described.data_type), int).is_ok()
+    {
+        return;
+    }
+    let value = row.get(&schema.layout, column);
+    key.push_value(&described.data_type, described.nullable, &value);
 }

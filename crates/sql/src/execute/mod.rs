@@ -1,8 +1,8 @@
 //! Execution: compiled statements over a [`Transaction`], set at a time.
 //!
-//! A query's tuples go through its steps together (see [`crate::plan`]). A correlated subquery is
-//! no exception: it begins with one tuple for each tuple of the query around it, so that its reads
-//! too are issued together, and its rows are told apart by their owner.
+//! A query's tuples go through its steps together (see [`crate::plan`]). So do those of a correlated subquery: it
+//! begins with one tuple for each tuple of the enclosing query, so that its reads are issued together, too, and its
+//! rows are distinguished by the tuple that owns them.
 
 pub(crate) mod aggregate;
 pub(crate) mod encode;
@@ -27,7 +27,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// How many tuples' reads go out in one batch, and how many tuples a correlated subquery takes at
+/// The number of tuples with reads in one batch, and of tuples that a correlated subquery takes at
 /// a time: enough to spread the cost of a batch, few enough to bound memory.
 const BATCH_TUPLES: usize = 4_096;
 
@@ -53,7 +53,7 @@ pub(crate) struct Run<'r, T> {
 pub(crate) struct Rows {
     pub(crate) width: usize,
     pub(crate) values: Vec<Value>,
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) count: usize,
     /// The parent's tuple that each row belongs to, ascending; empty without a parent.
     pub(crate) owners: Vec<u32>,

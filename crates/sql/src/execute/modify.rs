@@ -1,4 +1,4 @@
-//! UPDATE and DELETE.
+//! Executes UPDATE and DELETE.
 
 use anabranch_types::{ColumnIndex, Effect, Key, Pending, Row, SlotId, TableSchema, Value};
 use rustc_hash::FxHashSet;
@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use super::{
     Run,
-    insert::{Changed, primary_key, too_long},
+    insert::{Changed, too_long},
+    key::primary_key,
     referential::RowValues,
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// What an UPDATE does to one row: the tuple, the row's key, the row, and the new values.
+/// One row of an UPDATE: the tuple, the row's key, the row, and the new values.
 type Change = (usize, Key, Row, Vec<(ColumnIndex, Value)>);
 
 /// By place of the argument, and once for every [`LANES`] tuples.
@@ -35,7 +36,7 @@ type ArgumentColumns = SmallVec<[Option<Column>; 4]>;
 const TARGET: usize = 1;
 
 impl<T: Transaction> Run<'_, T> {
-    /// Runs an UPDATE; deferred if the plan wants that and `deferral` allows it.
+    /// Runs an UPDATE, deferred if the plan has that and `deferral` allows it.
     pub(crate) async fn update(
         &mut self,
         update: &Update,
@@ -210,7 +211,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(new)
     }
 
-    /// Ships an UPDATE to the rows' owners, unread.
+    /// Sends an UPDATE to the rows' owners without reading the rows.
     async fn deferred(
         &mut self,
         schema: &TableSchema,
@@ -251,8 +252,8 @@ impl<T: Transaction> Run<'_, T> {
         Ok(Changed { count, rows })
     }
 
-    /// Reads the rows of an UPDATE, returns what it leaves as it is, and ships the rest to the
-    /// rows' owners. Each row must still be there when it is evaluated.
+    /// Reads the rows of an UPDATE, returns their unchanged columns, and sends the changes to the rows' owners. Each
+    /// row must still exist when its change is evaluated.
     async fn deferred_once_read(
         &mut self,
         update: &Update,
@@ -309,7 +310,7 @@ impl<T: Transaction> Run<'_, T> {
         self.each_key(&deferred.key, batch, |tuple, key| {
             targets.extend(key.map(|key| (tuple, key)));
         })?;
-        // Often they come in order, and then none is there twice.
+        // Keys in ascending order have no duplicates.
         if !targets.is_sorted_by(|(_, a), (_, b)| a < b) {
             let mut seen: FxHashSet<Key> = FxHashSet::default();
             targets.retain(|(_, key)| seen.insert(key.clone()));
@@ -336,7 +337,7 @@ impl<T: Transaction> Run<'_, T> {
     }
 }
 
-/// What a deferred UPDATE's row program is given for a tuple.
+/// The arguments of a deferred UPDATE's row program for a tuple.
 fn arguments(
     deferred: &DeferredUpdate,
     columns: &ArgumentColumns,

@@ -1,4 +1,4 @@
-//! Foreign keys: parents looked up when a child is written, children when a parent goes.
+//! Foreign keys: looks up parents when a child is written, and children when a parent is deleted or its key changes.
 
 use anabranch_types::{
     ColumnIndex, ColumnSchema, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Pending, Read,
@@ -6,7 +6,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::{Nested, Run, encode::Encoded, insert::primary_key};
+use super::{Nested, Run, encode::Encoded, key::primary_key};
 use crate::{
     TransactionError,
     catalog::ReferentialAction,
@@ -15,28 +15,28 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Rows whose parents are looked up.
+/// Child rows, to look up their parents.
 pub(super) trait ChildRows {
     /// Their table.
     fn schema(&self) -> &TableSchema;
-    /// How many there are.
+    /// Their number.
     fn count(&self) -> usize;
     /// Whether a row's column is NULL.
     fn is_null(&self, row: usize, column: ColumnIndex) -> bool;
     /// Whether a row's column has the same value as that of the row before it.
     fn same_as_before(&self, row: usize, column: ColumnIndex) -> bool;
-    /// What is known only at commit of a column's value.
+    /// The pending value of a column, if it is known only at commit.
     fn pending(&self, row: usize, column: ColumnIndex) -> Option<Pending>;
-    /// Appends a column's value to a key, as a column of the parent. False when the parent's type
-    /// does not have the value.
+    /// Appends a column's value to a key, as a column of the parent. False if the parent's type does not have the
+    /// value.
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool;
 
-    /// Whether a part of some row's parent's key may be known only at commit.
+    /// Whether some row may have a pending value in its parent's key.
     fn may_wait(&self, _parent: &ParentReference) -> bool {
         true
     }
 
-    /// The key of a row's parent, where it is known to be of integers and none is NULL.
+    /// The key of a row's parent, if it is known to consist of integers without NULL.
     fn integer_key(&self, _row: usize, _parent: &ParentReference) -> Option<Key> {
         None
     }
@@ -149,7 +149,7 @@ fn parent_key(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> Op
     Some(key)
 }
 
-/// Which columns of a row's parent's key are known only at commit.
+/// The pending columns of the key of a row's parent.
 fn pending_of(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> SmallVec<[Patch; 1]> {
     let columns = parent.parent.key_columns(parent.index);
     let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
@@ -166,9 +166,9 @@ fn pending_of(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> Sm
 }
 
 impl<T: Transaction> Run<'_, T> {
-    /// Looks up the parents of rows just written; `changed` narrows it to the foreign keys that
-    /// the changed columns are part of, and a foreign key whose columns are all among `same` is
-    /// that of the first row. Parents known to exist are not asked for.
+    /// Looks up the parents of rows just written. `changed` restricts it to foreign keys with a changed column. A
+    /// foreign key over columns of `same` alone is looked up for the first row only. Parents known to exist are not
+    /// read.
     pub(super) async fn check_parents(
         &mut self,
         rows: &impl ChildRows,
@@ -258,7 +258,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
-    /// Deletes rows, and does to their children what their foreign keys say.
+    /// Deletes rows, and applies the ON DELETE actions to their children.
     pub(super) fn delete_rows<'f>(
         &'f mut self,
         schema: &'f TableSchema,
@@ -289,7 +289,7 @@ impl<T: Transaction> Run<'_, T> {
         })
     }
 
-    /// Does to the children of a row whose key has changed what their foreign keys say.
+    /// Applies the ON UPDATE actions to the children of a row with a changed key.
     pub(super) async fn follow_change(
         &mut self,
         schema: &TableSchema,
@@ -377,7 +377,7 @@ impl<T: Transaction> Run<'_, T> {
         Ok(rows)
     }
 
-    /// Does to child rows what an action says. `after` are the parent's new values, if it lives on.
+    /// Applies an action to child rows. `after` are the parent's new values, unless it is deleted.
     async fn act(
         &mut self,
         parent: &TableSchema,

@@ -1,4 +1,4 @@
-//! Subqueries in expressions: each gives every tuple one value.
+//! Executes subqueries in expressions: each gives every tuple one value.
 
 use anabranch_types::Value;
 use rustc_hash::FxHashSet;
@@ -121,7 +121,7 @@ impl<T: Transaction> Run<'_, T> {
         left.iter().map(|side| side.evaluate(&frame)).collect()
     }
 
-    /// What some of a subquery's rows mean for a tuple.
+    /// The value of some of a subquery's rows for a tuple.
     fn value(
         &self,
         kind: &SubqueryKind,
@@ -167,8 +167,7 @@ impl<T: Transaction> Run<'_, T> {
     }
 }
 
-/// Whether a row of values stands in a relation to another. For rows of more than one value the
-/// relation is `=` or `<>`.
+/// Compares two rows of values. For rows of more than one value the relation is `=` or `<>`.
 fn row_relation(relation: Relation, left: &[Value], right: &[Value]) -> Option<bool> {
     if let ([left], [right]) = (left, right) {
         return left.compare(right).map(|ordering| relation.holds(ordering));

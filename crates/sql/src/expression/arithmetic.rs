@@ -40,7 +40,7 @@ impl Operator {
     }
 }
 
-/// Where the operands and the result live.
+/// The domain of the operands and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     Int2,

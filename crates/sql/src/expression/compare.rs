@@ -1,4 +1,4 @@
-//! Equality and order of values, as PostgreSQL has them.
+//! Equality and order of values, as in PostgreSQL.
 
 use std::cmp::Ordering;
 

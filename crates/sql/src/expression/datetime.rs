@@ -1,7 +1,7 @@
-//! Dates, timestamps and the little that is known of intervals.
+//! Dates, timestamps, and the supported part of intervals.
 //!
-//! Days and microseconds count from 2000-01-01, as PostgreSQL's do; the calendar is the proleptic
-//! Gregorian one. Time zones: the session's is UTC, always.
+//! Days and microseconds count from 2000-01-01, as PostgreSQL's do; the calendar is the proleptic Gregorian one. The
+//! session's time zone is always UTC.
 
 use super::{Failure, failure};
 
@@ -21,7 +21,7 @@ pub(crate) struct Interval {
     pub(crate) micros: i64,
 }
 
-/// What `extract` takes out of a date or timestamp.
+/// A field of a date or timestamp, for `extract`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Year,
@@ -158,7 +158,7 @@ pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     (year, month, day)
 }
 
-/// How many days a month has.
+/// The number of days in a month.
 fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,

@@ -1,19 +1,18 @@
-//! Evaluation of compiled expressions.
+//! Evaluates compiled expressions.
 
 use std::cmp::Ordering;
 
 use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
-use compact_str::CompactString;
 
 use super::{
-    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, cast, failure,
-    function, pattern,
+    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, bounds, cast,
+    failure, function, pattern,
 };
 
 impl Expression {
-    /// The value as an operand: where it lies if it needs no computing. What is computed and is
-    /// not small is put into `held`.
+    /// The value as an operand: a reference, if it needs no computing. A computed value that is not small is put into
+    /// `held`.
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
@@ -91,13 +90,13 @@ impl Expression {
                 match (operand.operand(frame, &mut own)?, to) {
                     (ValueRef::Null, _) => Ok(ValueRef::Null),
                     (ValueRef::Int(int), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
-                        cast::bound_int(int, to).map(ValueRef::Int)
+                        bounds::bound_int(int, to).map(ValueRef::Int)
                     }
                     (ValueRef::Int(int), DataType::Numeric(_)) => {
-                        cast::bound_decimal(Decimal::from_i64(int), to).map(ValueRef::Numeric)
+                        bounds::bound_decimal(Decimal::from_i64(int), to).map(ValueRef::Numeric)
                     }
                     (ValueRef::Numeric(decimal), DataType::Numeric(_)) => {
-                        cast::bound_decimal(decimal, to).map(ValueRef::Numeric)
+                        bounds::bound_decimal(decimal, to).map(ValueRef::Numeric)
                     }
                     (value, to) => {
                         *held = cast::cast(value.to_value(), from, to, *explicit)?;
@@ -125,7 +124,7 @@ impl Expression {
     /// The expression's value over a tuple.
     ///
     /// # Errors
-    /// What PostgreSQL raises when it evaluates it: a division by zero, an overflow.
+    /// The errors that PostgreSQL raises: a division by zero, an overflow.
     pub(crate) fn evaluate(&self, frame: &Frame<'_>) -> Result<Value, Failure> {
         match self {
             Expression::Constant(value) => Ok(value.clone()),
@@ -312,7 +311,7 @@ impl Expression {
     }
 }
 
-/// The result that a CASE over an operand comes to.
+/// The chosen result of a CASE over an operand.
 #[inline]
 pub(crate) fn chosen<'e>(
     operand: &Expression,
@@ -420,13 +419,8 @@ pub(crate) fn evaluate_over(
         Expression::Constant(value) => Ok(value.clone()),
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
-            // It has no column, so there need be no source.
+            // It has no column, so it needs no source.
             expression.evaluate(&Frame::of_rows(variables, &[], context))
         }
     }
-}
-
-/// An empty text.
-pub(crate) fn empty_text() -> Value {
-    Value::Text(CompactString::default())
 }

@@ -1,7 +1,7 @@
-//! Tuples: what an expression is evaluated over.
+//! Tuples: the data that an expression is evaluated over.
 //!
-//! A query's sources hold their rows once; a tuple is one index into each source. So a join copies
-//! numbers, and a row is decoded a column at a time, when an expression asks for it.
+//! A query's sources hold their rows once; a tuple is one index into each source. So a join copies numbers, and a
+//! column of a row is decoded only when an expression needs it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     registers::{Cells, Column, LANES, Lanes, Operand, pad, raised, scaled},
 };
 
-/// The index of a source that a tuple has no row of: an outer join's missing side.
+/// The index for a missing row of a source: the missing side of an outer join.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The rows of one source of a query.
@@ -70,7 +70,7 @@ impl Source<'_> {
         }
     }
 
-    /// One column of one row where it lies; what has to be made first is put into `held`.
+    /// One column of one row, by reference if possible; a value that has to be made is put into `held`.
     #[inline]
     fn borrow<'v>(&'v self, row: u32, column: usize, held: &'v mut Value) -> ValueRef<'v> {
         if row == NONE {
@@ -155,7 +155,7 @@ impl<'a> Tuples<'a> {
         })
     }
 
-    /// How many there are.
+    /// Their number.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -231,7 +231,7 @@ pub(crate) type Indices = SmallVec<[u32; 8]>;
 /// Tuples of a query in progress.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
-    /// The query around this one, whose tuple each tuple here belongs to (index 0 of the tuple).
+    /// The enclosing query; index 0 of each tuple is its tuple there.
     pub(crate) parent: Option<&'a Batch<'a>>,
     /// The sources; place 0 stands for the parent.
     pub(crate) sources: Sources<'a>,
@@ -275,7 +275,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How many tuples there are.
+    /// The number of tuples.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.indices.len() / self.stride
@@ -288,7 +288,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// One tuple, with all that an expression may refer to.
+/// One tuple, with everything that an expression may refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     /// Parameters and variables.

@@ -1,4 +1,4 @@
-//! Built-in functions.
+//! The built-in functions.
 
 use anabranch_types::{DataType, Decimal, Value};
 use compact_str::CompactString;
@@ -7,13 +7,12 @@ use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
     datetime::{self, Field, Interval},
-    evaluate::empty_text,
     failure,
     text::write_text,
 };
 
-/// A function whose name and argument types are settled. All but those that say so give NULL when
-/// an argument is NULL.
+/// A function with its name and argument types settled. Unless noted otherwise, a function gives NULL if an argument is
+/// NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Function {
     Abs,
@@ -66,7 +65,7 @@ pub(crate) enum Function {
     AddInterval(Interval, /* negative */ bool),
     /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
     MakeDate,
-    /// What is not understood, by its text: any value, which depends on the arguments. Nothing evaluates it.
+    /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
 }
 
@@ -165,7 +164,7 @@ fn extreme(function: &Function, arguments: &[Value]) -> Value {
 
 fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure> {
     match (function, rest) {
-        // The binder has these operate in the argument's own width, whose ends are checked there.
+        // These operate in the argument's own width; the binder adds the range check.
         (Function::Abs, []) => i
             .checked_abs()
             .map(Value::Int)
@@ -421,6 +420,11 @@ fn split_part(text: &str, separator: &str, place: i64) -> Result<Value, Failure>
         .ok()
         .and_then(|index| parts.get(index));
     Ok(Value::text(part.copied().unwrap_or("")))
+}
+
+/// An empty text.
+fn empty_text() -> Value {
+    Value::Text(CompactString::default())
 }
 
 #[cfg(test)]

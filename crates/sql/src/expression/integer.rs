@@ -1,12 +1,10 @@
-//! Expressions whose values are integers of 64 bits, compiled once more.
+//! Integer expressions, compiled a second time for 64-bit registers.
 //!
-//! Most of what a transaction computes is integers, and decimals that fit one: a `numeric(p, s)`
-//! times 10^s. [`Integer`] knows where each operand lies and what it is, and is computed in registers
-//! ([`super::registers`]), for one row or for sixteen at once. It is never the only way to evaluate an
-//! expression: whatever is out of the ordinary (a NULL, an overflow, a value out of its type's
-//! range, a decimal with more digits than expected, a value known only at commit) gives `None`,
-//! and then [`Expression::evaluate`] says what the value is or which error there is. So nothing
-//! here decides about an error, or which of two comes first.
+//! Most of what a transaction computes is integers, and decimals that fit one: a `numeric(p, s)` times 10^s.
+//! [`Integer`] has the position and kind of each operand, and is computed in registers ([`super::registers`]), for one
+//! row or for sixteen at once. It is never the only way to evaluate an expression. Every exceptional case (a NULL, an
+//! overflow, a value out of its type's range, a decimal with more digits than expected, a pending value) gives `None`,
+//! and then [`Expression::evaluate`] gives the value or the error. So errors, and their order, are not decided here.
 
 use anabranch_types::{DataType, NumericBounds, TableSchema, Value};
 
@@ -24,13 +22,13 @@ use super::{
 pub(crate) struct Integer(Code);
 
 impl Integer {
-    /// The value; `None` where it has to be found out in another way.
+    /// The value; `None` if it takes the full evaluation.
     #[inline]
     pub(crate) fn value<C: Cells>(&self, cells: &C) -> Option<i64> {
         self.0.value(cells)
     }
 
-    /// The values for some rows; `None` where one of them has to be found out in another way.
+    /// The values for some rows; `None` if one of them takes the full evaluation.
     #[inline]
     pub(crate) fn column<L: Lanes>(&self, lanes: &L, column: &mut Column) -> Option<()> {
         self.0.column(lanes, column)
@@ -42,13 +40,13 @@ impl Integer {
 pub(crate) struct Truth(Code);
 
 impl Truth {
-    /// Whether it is true; `None` where that has to be found out in another way.
+    /// Whether it is true; `None` if it takes the full evaluation.
     #[inline]
     pub(crate) fn holds<C: Cells>(&self, cells: &C) -> Option<bool> {
         self.0.value(cells).map(|truth| truth == 1)
     }
 
-    /// Whether it is true of all of some rows; `None` where that has to be found out in another way.
+    /// Whether it is true of all of some rows; `None` if it takes the full evaluation.
     #[inline]
     pub(crate) fn holds_of_all<L: Lanes>(&self, lanes: &L) -> Option<bool> {
         let mut column = [0; LANES];
@@ -62,17 +60,17 @@ impl Truth {
 pub(crate) struct Integers(Code);
 
 impl Integers {
-    /// Puts each into its register; `None` where they have to be found out in another way.
+    /// Puts each into its register; `None` if they take the full evaluation.
     #[inline]
     pub(crate) fn values<C: Cells>(&self, cells: &C, registers: &mut Registers) -> Option<()> {
         self.0.run(cells, registers)
     }
 }
 
-/// What is known of a query's sources when an expression is compiled.
+/// The shapes of a query's sources, to compile an expression.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes<'s> {
-    /// By source: the table whose rows it has, if it has a table's.
+    /// The table of each source, if it is one.
     pub(crate) tables: Vec<Option<&'s TableSchema>>,
 }
 
@@ -88,7 +86,7 @@ impl Shapes<'_> {
         self.tables.get(source).copied().flatten()
     }
 
-    /// An expression whose values go into a column of this type, as the column stores them.
+    /// Compiles an expression, with its values as a column of this type stores them.
     pub(crate) fn stored(&self, expression: &Expression, to: &DataType) -> Option<Integer> {
         let mut code = Code::default();
         let register = self.column(expression, to, &mut code)?;
@@ -114,7 +112,7 @@ impl Shapes<'_> {
         let before = code.len();
         // A variable by itself may be of any kind.
         let register = self.register(expression, scale, code)?;
-        // Whoever stores an integer sees whether the column holds it.
+        // The range of the column is checked when the integer is stored.
         let unbound = match int_range(Domain::of(to)) {
             // Its own last operation: nothing else needs it.
             Some(bounds) if usize::from(register) >= before => code.unbound(bounds),
@@ -123,15 +121,14 @@ impl Shapes<'_> {
         Some(unbound.unwrap_or(register))
     }
 
-    /// An expression that is certain to have an integer's type, and no other number's; `None` for a
-    /// column or a variable by itself, which are as quickly taken as they are.
+    /// Compiles an expression that certainly has an integer type, and no other number's; `None` for a column or a
+    /// variable by itself, which is as fast without.
     pub(crate) fn typed(&self, expression: &Expression) -> Option<Integer> {
         let is_integer = computes_integer(expression);
         is_integer.then(|| self.compile(expression, 0)).flatten()
     }
 
-    /// An expression's scale, where it is a number whose scale is the same for all its values; 0
-    /// for integers.
+    /// An expression's scale, if it is a number with the same scale for all its values; 0 for integers.
     pub(crate) fn scale(&self, expression: &Expression) -> Option<u16> {
         match expression {
             Expression::Constant(Value::Int(_)) => Some(0),
@@ -181,8 +178,8 @@ impl Shapes<'_> {
         }
     }
 
-    /// An expression, its values times 10^scale; `None` if it is not among those that this module
-    /// knows. An expression that is not a number gives one that never has a value, or none.
+    /// Compiles an expression, its values times 10^scale; `None` if this module does not support it. For an expression
+    /// that is not a number, the result never has a value, or is `None`.
     pub(crate) fn compile(&self, expression: &Expression, scale: u16) -> Option<Integer> {
         let mut code = Code::default();
         let register = self.register(expression, scale, &mut code)?;
@@ -295,7 +292,7 @@ impl Shapes<'_> {
     ) -> Option<Register> {
         let scale = match (self.scale(left), self.scale(right)) {
             (Some(left), Some(right)) => left.max(right),
-            // Where neither tells, both are integers, or one has no value here.
+            // If neither has a scale, both are integers, or one has no value here.
             (known, None) | (None, known) => known.unwrap_or(0),
         };
         let left = self.register(left, scale, code)?;
@@ -416,7 +413,7 @@ fn times(value: Register, power: u16, code: &mut Code) -> Option<Register> {
 /// The value of a domain of integers, in its range and times 10^scale, or of numerics as it is.
 fn bounded(value: Register, domain: Domain, scale: u16, code: &mut Code) -> Option<Register> {
     match (domain, int_range(Some(domain))) {
-        // All that a register holds.
+        // The full range of a register.
         (Domain::Int8, _) => times(value, scale, code),
         (_, Some((least, greatest))) => {
             let within = code.push(Operation::Within(value, least, greatest))?;
@@ -695,7 +692,7 @@ mod tests {
                     "round {round}: {of:?} at scale {scale}"
                 );
             }
-            // Rows together: what each of them gives, or nothing if one gives nothing.
+            // Rows together: the value of each, or none if one has none.
             rows.insert(0, row.clone());
             rows.truncate(LANES);
             if let Some(integer) = shapes.compile(&of, scale)

@@ -1,11 +1,11 @@
 //! Compiled expressions: names resolved, types settled, ready to evaluate.
 //!
-//! The binder inserts every cast, so evaluation never looks at a type: two operands of an operator
-//! hold the same kind of [`Value`]. Three-valued logic is NULL among the values. Nothing here
-//! waits: a subquery is computed by the executor first and is a column like any other
-//! (see `execute`), so evaluation is an ordinary function of a [`Frame`].
+//! The binder inserts every cast, so evaluation never looks at a type: two operands of an operator hold the same kind
+//! of [`Value`]. Three-valued logic uses NULL among the values. Evaluation never waits: the executor computes a
+//! subquery first, as a column like any other (see `execute`), so evaluation is an ordinary function of a [`Frame`].
 
 pub(crate) mod arithmetic;
+pub(crate) mod bounds;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod datetime;
@@ -40,14 +40,14 @@ pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure
     })
 }
 
-/// What expressions may ask of the transaction that runs them, fixed or drawn before they run.
+/// The values that expressions take from their transaction, fixed or drawn before they run.
 #[derive(Debug, Default)]
 pub(crate) struct EvaluationContext {
     /// `now()`: microseconds since 2000-01-01.
     pub(crate) timestamp: i64,
     /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.
     pub(crate) uniques: RefCell<Vec<u128>>,
-    /// Where [`Expression::Next`] gets its numbers, if a transaction runs it.
+    /// The sequences for [`Expression::Next`], if a transaction runs it.
     pub(crate) sequences: Option<Rc<dyn Sequences>>,
 }
 
@@ -71,11 +71,11 @@ pub(crate) enum Expression {
     Variable(usize),
     /// A column of a source of this query (depth 0) or of one around it.
     Column {
-        /// How many queries outwards.
+        /// The number of queries outwards.
         depth: usize,
-        /// Which source of that query; the first is 1.
+        /// The source of that query; the first is 1.
         source: usize,
-        /// Which of the source's columns.
+        /// The column of the source.
         column: usize,
     },
     /// NOT.
@@ -319,8 +319,7 @@ impl Expression {
         }
     }
 
-    /// What a CASE of either form may come to, ELSE last. Any other expression comes to none of its
-    /// parts.
+    /// The results of a CASE of either form, ELSE last. Any other expression has none.
     pub(crate) fn results(&self) -> impl Iterator<Item = &Expression> {
         let (branches, otherwise) = match self {
             Expression::Case {
@@ -347,7 +346,7 @@ impl Expression {
         found
     }
 
-    /// Whether something in it is not understood.
+    /// Whether it has an opaque part.
     pub(crate) fn is_unknown(&self) -> bool {
         self.any(&mut |e| {
             let function = match e {
@@ -371,19 +370,19 @@ impl Expression {
         self.each_child(|child| child.each_column(visit));
     }
 
-    /// How many [`Expression::Unique`] are in it.
+    /// The number of [`Expression::Unique`] in it.
     pub(crate) fn uniques(&self) -> usize {
         let mut count = usize::from(matches!(self, Expression::Unique));
         self.each_child(|child| count += child.uniques());
         count
     }
 
-    /// Whether each evaluation gives another value.
+    /// Whether each evaluation may give another value.
     pub(crate) fn is_volatile(&self) -> bool {
         self.any(&mut |e| matches!(e, Expression::Unique | Expression::Next(_)))
     }
 
-    /// Whether its value is the same wherever and whenever it is evaluated.
+    /// Whether its value is always the same.
     pub(crate) fn is_constant(&self) -> bool {
         !self.any(&mut |e| {
             matches!(
@@ -397,8 +396,7 @@ impl Expression {
         })
     }
 
-    /// The expression with its constant parts evaluated. A part that fails is left to fail when,
-    /// and if, it is evaluated.
+    /// The expression with its constant parts evaluated, except parts that fail: they fail if they are evaluated.
     pub(crate) fn folded(self) -> Expression {
         if matches!(self, Expression::Constant(_)) || !self.is_constant() {
             return self;

@@ -1,31 +1,29 @@
-//! The machine behind [`super::integer`]: what is computed for each row, in registers.
+//! The register machine behind [`super::integer`].
 //!
-//! An expression is walked once, when it is compiled, and leaves its operations one after the
-//! other; each puts its result into a register of its own, and none is there twice. There are no
-//! jumps: of a CASE all branches are computed and one is selected, which is as good as long as
-//! whatever is out of the ordinary gives no value anyway. So the same operations run on one row, or
-//! on [`LANES`] rows at a time: then a register is a column, and what an operation has to find out
-//! (where its operand lies, of what kind its source is) it finds out once for all of them.
-//! Conditions are 1 or 0.
+//! An expression is walked once, when it is compiled, and leaves a list of operations. Each puts its result into a
+//! register of its own, and no operation occurs twice. There are no jumps: all branches of a CASE are computed and one
+//! is selected, which is correct since exceptional cases give no value anyway. So the same operations run on one row,
+//! or on [`LANES`] rows at a time, with a column of values in each register. An operation then determines the position
+//! and the kind of its operand once for all rows. Conditions are 1 or 0.
 
 use anabranch_types::{Row, StoredInt, Value};
 use smallvec::SmallVec;
 
 use super::Relation;
 
-/// How many rows go together.
+/// The number of rows that are computed together.
 pub(crate) const LANES: usize = 16;
 
-/// A value for each of some rows; those beyond the last are of no account.
+/// A value for each of some rows; those beyond the last are ignored.
 pub(crate) type Column = [i64; LANES];
 
-/// How many registers there are. What needs more is not compiled.
+/// The number of registers. An expression that needs more is not compiled.
 pub(crate) const REGISTERS: usize = 32;
 
-/// A register's number: that of the operation whose result is in it.
+/// A register's number: that of the operation with its result in it.
 pub(crate) type Register = u8;
 
-/// Where an integer lies. A decimal is one times 10^scale.
+/// The position of an integer. A decimal is an integer times 10^scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operand {
     Constant(i64),
@@ -47,7 +45,7 @@ pub(crate) enum Operand {
     },
 }
 
-/// What a register is filled with.
+/// The operation that fills a register.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operation {
     Load(Operand),
@@ -65,13 +63,13 @@ pub(crate) enum Operation {
     Select(Register, Register, Register),
 }
 
-/// Where operands lie that one row has.
+/// The operands of one row.
 pub(crate) trait Cells {
     /// The operand; `None` where it is NULL, or no integer.
     fn load(&self, operand: &Operand) -> Option<i64>;
 }
 
-/// Where operands lie that at most [`LANES`] rows have.
+/// The operands of at most [`LANES`] rows.
 pub(crate) trait Lanes {
     /// Puts the operands there; `None` where one of them is NULL, or no integer.
     fn load(&self, operand: &Operand, column: &mut Column) -> Option<()>;
@@ -98,13 +96,13 @@ impl Code {
         Some(register as Register)
     }
 
-    /// How many operations there are.
+    /// The number of operations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes the last operation back if it keeps a value between these bounds: the register with the
-    /// value, for whoever looks at the bounds anyway.
+    /// Removes the last operation if it only checks these bounds, and returns the register with the value; for a
+    /// caller that checks the bounds itself.
     pub(crate) fn unbound(&mut self, bounds: (i64, i64)) -> Option<Register> {
         match self.0.last() {
             Some(Operation::Within(of, least, greatest)) if (*least, *greatest) == bounds => {
@@ -116,13 +114,13 @@ impl Code {
         }
     }
 
-    /// Leaves out the operations behind a register, which it does not need.
+    /// Drops the operations after a register, which it does not need.
     pub(crate) fn ending_with(mut self, register: Register) -> Code {
         self.0.truncate(usize::from(register) + 1);
         self
     }
 
-    /// The last register for one row; `None` where it has to be found out in another way.
+    /// The last register for one row; `None` if it takes the full evaluation.
     #[inline]
     pub(crate) fn value<C: Cells>(&self, cells: &C) -> Option<i64> {
         match &self.0[..] {
@@ -135,10 +133,10 @@ impl Code {
         }
     }
 
-    /// Fills the registers for one row; `None` where that has to be done in another way.
+    /// Fills the registers for one row; `None` if it takes the full evaluation.
     pub(crate) fn run<C: Cells>(&self, cells: &C, registers: &mut Registers) -> Option<()> {
         for (place, operation) in self.0.iter().enumerate() {
-            // Every number is below; this way the compiler sees it, too.
+            // Always in range; the remainder lets the compiler see it.
             let of = |register: &Register| registers[usize::from(*register) % REGISTERS];
             let value = match operation {
                 Operation::Load(operand) => cells.load(operand)?,
@@ -164,7 +162,7 @@ impl Code {
         Some(())
     }
 
-    /// The last register for some rows; `None` where one of them has to be found out in another way.
+    /// The last register for some rows; `None` if one of them takes the full evaluation.
     #[inline]
     pub(crate) fn column<L: Lanes>(&self, lanes: &L, column: &mut Column) -> Option<()> {
         match &self.0[..] {
@@ -282,7 +280,7 @@ impl Lanes for RowLanes<'_> {
     }
 }
 
-/// Puts the first value beyond the last, too: so what is of no account does not fail by itself.
+/// Repeats the first value beyond the last, so that ignored lanes do not fail.
 #[inline]
 pub(crate) fn pad(column: &mut Column, count: usize) {
     let first = column[0];

@@ -1,12 +1,12 @@
-//! Values to and from text, in PostgreSQL's forms.
+//! Conversion of values to and from text, in PostgreSQL's forms.
 
 use anabranch_types::{DataType, Decimal, EffectError, Value};
 
-use super::{Failure, arithmetic::decimal_failure, cast, datetime, failure};
+use super::{Failure, arithmetic::decimal_failure, bounds, datetime, failure};
 
 /// A value of a type as PostgreSQL's output functions write it (`extra_float_digits` at its
-/// default, dates in ISO style, the time zone UTC). NULL is empty; where it must be told from an
-/// empty text, ask [`Value::is_null`] first. `char(n)` is blank-padded to its `n` characters.
+/// default, dates in ISO style, the time zone UTC). NULL is empty; to distinguish it from an
+/// empty text, use [`Value::is_null`] first. `char(n)` is blank-padded to its `n` characters.
 pub fn format_text(value: &Value, data_type: &DataType) -> String {
     let mut out = String::new();
     write_text(&mut out, value, data_type);
@@ -172,11 +172,11 @@ pub(crate) fn parse(text: &str, data_type: &DataType) -> Result<Value, Failure> 
                 }
                 failure
             })?;
-            cast::bound_numeric(decimal, data_type)
+            bounds::bound_numeric(decimal, data_type)
         }
         DataType::Real | DataType::Double => parse_float(text, trimmed, data_type),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
-            cast::bound_text(Value::text(text), data_type, false)
+            bounds::bound_text(Value::text(text), data_type, false)
         }
         DataType::Bytea => parse_bytes(text),
         DataType::Uuid => parse_uuid(trimmed).ok_or_else(|| invalid("uuid", text)),

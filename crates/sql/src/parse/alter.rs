@@ -1,7 +1,7 @@
-//! `ALTER TABLE`, `DROP TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` and migrations need them: columns,
-//! constraints, defaults, identity, and the sequences of serial columns.
+//! Parses `ALTER TABLE` and `DROP TABLE`, as far as `pg_dump` and migrations need them: columns, constraints, defaults,
+//! and identity.
 
-use sqlparser::{ast, tokenizer::Token as Kind};
+use sqlparser::tokenizer::Token as Kind;
 
 use super::{
     cursor::{Cursor, Name, Parsed},
@@ -30,7 +30,7 @@ pub(crate) fn alter_table(cursor: &mut Cursor<'_>) -> Parsed<AlterDeclaration> {
     Ok(declared)
 }
 
-/// `DROP TABLE`, from after these two words: the names, and whether those that are not there are passed over.
+/// `DROP TABLE`, from after these two words: the names, and whether it has IF EXISTS.
 pub(crate) fn drop_tables(cursor: &mut Cursor<'_>) -> Parsed<(Vec<Name>, bool)> {
     let if_exists = cursor.eat_words(&["if", "exists"]);
     let mut names = vec![cursor.schema_name("a table name")?];
@@ -42,7 +42,7 @@ pub(crate) fn drop_tables(cursor: &mut Cursor<'_>) -> Parsed<(Vec<Name>, bool)> 
     Ok((names, if_exists))
 }
 
-/// CASCADE or RESTRICT, which say what becomes of what depends on it.
+/// CASCADE or RESTRICT.
 fn behaviour(cursor: &mut Cursor<'_>) {
     if !cursor.eat_word("cascade") {
         cursor.eat_word("restrict");
@@ -133,7 +133,7 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
         alteration.not_null = Some(true);
     } else if cursor.eat_words(&["set", "data", "type"]) || cursor.eat_word("type") {
         alteration.data_type = Some(table::column_type(cursor)?);
-        // How the rows that were there are made that type is no matter afterwards.
+        // The conversion of existing rows does not matter afterwards.
         if cursor.eat_word("using") {
             cursor.take_until(|at| at.at(&Kind::Comma));
         }
@@ -141,58 +141,4 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
         return Ok(None);
     }
     Ok(Some(alteration))
-}
-
-/// `CREATE SEQUENCE`, from after these two words.
-pub(crate) fn create_sequence(cursor: &mut Cursor<'_>) -> Parsed<Name> {
-    cursor.eat_words(&["if", "not", "exists"]);
-    let name = cursor.schema_name("a sequence name")?;
-    sequence_options(*cursor)?;
-    Ok(name)
-}
-
-/// All that is left as options of a sequence: those that say what holds without them. Which
-/// numbers a column gets is the database's choice, so any others could not be kept.
-pub(crate) fn sequence_options(mut cursor: Cursor<'_>) -> Parsed<()> {
-    while !cursor.is_done() {
-        let start = cursor.span();
-        let one = |cursor: &mut Cursor<'_>| matches!(cursor.integer(), Ok((1, _)));
-        let usual = if cursor.eat_word("start") {
-            cursor.eat_word("with");
-            one(&mut cursor)
-        } else if cursor.eat_word("increment") {
-            cursor.eat_word("by");
-            one(&mut cursor)
-        } else if cursor.eat_word("cache") {
-            cursor.integer().is_ok()
-        } else if cursor.eat_word("as") {
-            super::data_type::serialless(&mut cursor)?.is_integer()
-        } else if cursor.eat_words(&["sequence", "name"]) {
-            cursor.schema_name("a sequence name")?;
-            true
-        } else if cursor.eat_words(&["owned", "by"]) {
-            cursor.take_until(|_| false);
-            true
-        } else {
-            cursor.eat_words(&["no", "minvalue"])
-                || cursor.eat_words(&["no", "maxvalue"])
-                || cursor.eat_words(&["no", "cycle"])
-        };
-        if !usual {
-            return Err(Diagnostic::unsupported("this option of a sequence", start)
-                .help("leave it out: the database chooses the numbers"));
-        }
-    }
-    Ok(())
-}
-
-/// Whether an expression takes the next number of a sequence.
-pub(crate) fn is_nextval(expression: &ast::Expr) -> bool {
-    match expression {
-        ast::Expr::Function(function) => {
-            let name = function.name.to_string();
-            name == "nextval" || name == "pg_catalog.nextval"
-        }
-        _ => false,
-    }
 }

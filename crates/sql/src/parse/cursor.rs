@@ -1,19 +1,14 @@
-//! A place in a list of tokens, and the way from there into `sqlparser`.
+//! A cursor over a list of tokens.
 
-use sqlparser::{
-    ast,
-    dialect::PostgreSqlDialect,
-    parser::{Parser, ParserError},
-    tokenizer::{Token as Kind, TokenWithSpan},
-};
+use sqlparser::tokenizer::Token as Kind;
 
-use super::{error_location, lexer::Token, unary_minus};
+use super::{keyword::is_reserved, lexer::Token};
 use crate::{
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
 };
 
-/// What this crate's own parsers return.
+/// The result of this crate's own parsers.
 pub(crate) type Parsed<T> = Result<T, Diagnostic>;
 
 /// A name and its place.
@@ -23,35 +18,27 @@ pub(crate) struct Name {
     pub(crate) span: Span,
 }
 
-/// Operators in one stretch of a statement without brackets or commas: beyond, the trees that they
-/// make would be too deep for whatever walks them.
-const OPERATORS_MAX: usize = 1_000;
-/// The depth of brackets, for the same reason.
-const DEPTH_MAX: usize = 60;
-
-static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
-
-/// A stretch of tokens, consumed from its front.
+/// A range of tokens, consumed from its front.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     file: &'a SourceFile,
     tokens: &'a [Token],
     position: usize,
-    /// What stands behind the last token, for "syntax error at or near".
+    /// What follows the last token, for "syntax error at or near".
     behind: Behind,
 }
 
-/// What stands behind the last token of a stretch.
+/// What follows the last token of a range.
 #[derive(Clone, Copy)]
 enum Behind {
-    /// A token that ends the stretch.
+    /// A token that ends the range.
     Token(Span),
     /// The end of the text.
     End(Span),
 }
 
 impl<'a> Cursor<'a> {
-    /// All of `tokens`, behind which `text_end` is the end of the text.
+    /// A cursor over `tokens`, followed by the end of the text at `text_end`.
     pub(crate) fn new(file: &'a SourceFile, tokens: &'a [Token], text_end: Span) -> Cursor<'a> {
         Cursor {
             file,
@@ -61,7 +48,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// All of `tokens`, behind which stands the token with this place.
+    /// A cursor over `tokens`, followed by a token with this place.
     pub(crate) fn ending_at(file: &'a SourceFile, tokens: &'a [Token], end: Span) -> Cursor<'a> {
         Cursor {
             file,
@@ -76,12 +63,12 @@ impl<'a> Cursor<'a> {
         self.file
     }
 
-    /// Whether nothing is left.
+    /// Whether no token remains.
     pub(crate) fn is_done(&self) -> bool {
         self.position >= self.tokens.len()
     }
 
-    /// How many tokens are left.
+    /// The number of remaining tokens.
     pub(crate) fn left(&self) -> usize {
         self.tokens.len() - self.position
     }
@@ -103,7 +90,7 @@ impl<'a> Cursor<'a> {
         Some(token)
     }
 
-    /// The place of the next token, or of what stands behind the last.
+    /// The place of the next token, or of what follows the last.
     pub(crate) fn span(&self) -> Span {
         match (self.peek(), self.behind) {
             (Some(token), _) => token.span,
@@ -111,7 +98,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The place of what stands behind the last token.
+    /// The place of what follows the last token.
     pub(crate) fn end_span(&self) -> Span {
         match self.behind {
             Behind::Token(span) | Behind::End(span) => span,
@@ -185,7 +172,7 @@ impl<'a> Cursor<'a> {
         there
     }
 
-    /// Consumes these words, or says what was expected.
+    /// Consumes these words; otherwise an error names them.
     pub(crate) fn expect_words(&mut self, words: &[&str]) -> Parsed<Span> {
         let start = self.span();
         for word in words {
@@ -196,7 +183,7 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
-    /// Consumes this token, or says what was expected.
+    /// Consumes this token; otherwise an error names it.
     pub(crate) fn expect(&mut self, kind: &Kind) -> Parsed<Span> {
         let span = self.span();
         if self.eat(kind) {
@@ -225,7 +212,7 @@ impl<'a> Cursor<'a> {
         )
     }
 
-    /// Nothing may be left.
+    /// Checks that no token is left.
     pub(crate) fn finish(&self, wanted: &str) -> Parsed<()> {
         if self.is_done() {
             Ok(())
@@ -315,8 +302,7 @@ impl<'a> Cursor<'a> {
         Err(self.expected("a whole number"))
     }
 
-    /// The tokens up to the first, outside of brackets, at which `stop` says so; they are consumed,
-    /// it is not. To the end if there is none.
+    /// Consumes the tokens up to the first, outside of brackets, for which `stop` holds, or to the end.
     pub(crate) fn take_until(&mut self, stop: impl Fn(&Cursor<'a>) -> bool) -> Cursor<'a> {
         let start = self.position;
         let mut depth = 0_usize;
@@ -336,7 +322,7 @@ impl<'a> Cursor<'a> {
         self.between(start, self.position)
     }
 
-    /// What stands between a parenthesis, which comes next, and the one that closes it.
+    /// The tokens between a parenthesis, which comes next, and the one that closes it.
     pub(crate) fn parenthesised(&mut self) -> Parsed<Cursor<'a>> {
         self.expect(&Kind::LParen)?;
         let inside = self.take_until(|_| false);
@@ -365,13 +351,12 @@ impl<'a> Cursor<'a> {
         self.between(start, self.position)
     }
 
-    /// What is left, as one stretch.
+    /// A cursor over the rest.
     pub(crate) fn rest(&self) -> Cursor<'a> {
         self.between(self.position, self.tokens.len())
     }
 
-    /// The same place over other tokens: what is left of this stretch, but for those that `keep`
-    /// leaves out.
+    /// The remaining tokens.
     pub(crate) fn tokens_left(&self) -> &'a [Token] {
         &self.tokens[self.position.min(self.tokens.len())..]
     }
@@ -389,88 +374,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// All that is left as an expression.
-    pub(crate) fn expression(&self) -> Parsed<ast::Expr> {
-        self.parse_all(|parser| parser.parse_expr())
-    }
-
-    /// All that is left as a query.
-    pub(crate) fn query(&self) -> Parsed<Box<ast::Query>> {
-        self.parse_all(|parser| parser.parse_query())
-    }
-
-    /// All that is left as one statement.
-    pub(crate) fn statement(&self) -> Parsed<ast::Statement> {
-        self.parse_all(|parser| parser.parse_statement())
-    }
-
-    fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {
-        self.check_size()?;
-        unary_minus::check(self.tokens_left())?;
-        if self.is_done() {
-            return Err(self.syntax_error());
-        }
-        let tokens = self.tokens_left();
-        let located = tokens.iter().map(|token| TokenWithSpan {
-            token: token.kind.clone(),
-            span: token.span.location(),
-        });
-        let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(located.collect());
-        let tree = parse(&mut parser)
-            .map_err(|error| error_location::improve(self, self.translate(&error)))?;
-        let next = parser.peek_token();
-        if next.token != Kind::EOF {
-            return Err(error_location::improve(
-                self,
-                self.syntax_error_at(Span::of(next.span)),
-            ));
-        }
-        Ok(tree)
-    }
-
-    /// Refuses what would make trees too deep to walk.
-    fn check_size(&self) -> Parsed<()> {
-        let (mut depth, mut operators) = (0_usize, 0_usize);
-        for token in self.tokens_left() {
-            match &token.kind {
-                Kind::LParen | Kind::LBracket => (depth, operators) = (depth + 1, operators + 1),
-                Kind::RParen | Kind::RBracket => depth = depth.saturating_sub(1),
-                Kind::Comma if depth == 0 => operators = 0,
-                Kind::Comma | Kind::Number(..) | Kind::SingleQuotedString(_) => {}
-                Kind::Word(word) => {
-                    const DEEPER: [&str; 12] = [
-                        "and",
-                        "or",
-                        "not",
-                        "is",
-                        "in",
-                        "case",
-                        "union",
-                        "intersect",
-                        "except",
-                        "join",
-                        "isnull",
-                        "notnull",
-                    ];
-                    let deeper =
-                        word.quote_style.is_none() && DEEPER.contains(&word.value.as_str());
-                    operators += usize::from(deeper);
-                }
-                _ => operators += 1,
-            }
-            if depth > DEPTH_MAX || operators > OPERATORS_MAX {
-                let message = "statement is too complex";
-                return Err(Diagnostic::new("54001", message, token.span).help(format!(
-                    "at most {DEPTH_MAX} nested brackets and {OPERATORS_MAX} operators in one \
-                     expression"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// "syntax error at or near" the token at this place, or the end.
-    fn syntax_error_at(&self, place: Option<Span>) -> Diagnostic {
+    pub(super) fn syntax_error_at(&self, place: Option<Span>) -> Diagnostic {
         let tokens = self.tokens_left();
         let found = place.and_then(|place| {
             tokens
@@ -484,138 +389,5 @@ impl<'a> Cursor<'a> {
             ..*self
         }
         .syntax_error()
-    }
-
-    /// `sqlparser`'s words as PostgreSQL's: "syntax error at or near", and what was expected.
-    fn translate(&self, error: &ParserError) -> Diagnostic {
-        let message = match error {
-            ParserError::RecursionLimitExceeded => {
-                return Diagnostic::new("54001", "statement is too complex", self.span())
-                    .help("it nests too deeply; write it in parts");
-            }
-            ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
-        };
-        let (text, place) = match message.rsplit_once(" at Line: ") {
-            Some((text, place)) => (text, parse_place(place)),
-            None => (message.as_str(), None),
-        };
-        let diagnostic = self.syntax_error_at(place);
-        match text
-            .strip_prefix("Expected: ")
-            .and_then(|text| text.split_once(", found"))
-        {
-            Some((wanted, _)) => diagnostic.help(format!("expected {wanted}")),
-            None => diagnostic.help(text.to_owned()),
-        }
-    }
-}
-
-/// `LINE, Column: COLUMN`, as the end of a message of `sqlparser` has it.
-fn parse_place(text: &str) -> Option<Span> {
-    let (line, column) = text.split_once(", Column: ")?;
-    let line: u64 = line.parse().ok()?;
-    let column: u64 = column.parse().ok()?;
-    Some(Span {
-        file: u16::try_from(line.checked_sub(1)?).ok()?,
-        start: u32::try_from(column.checked_sub(1)?).ok()?,
-        end: u32::try_from(column.checked_sub(1)?).ok()?,
-    })
-}
-
-/// PostgreSQL's reserved words (its manual, appendix C), in alphabetical order.
-const RESERVED: [&str; 77] = [
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
-
-/// Whether PostgreSQL lets this word name nothing unless it is quoted.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    RESERVED.binary_search(&word).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reserved_words_are_in_order() {
-        assert!(RESERVED.is_sorted());
-        assert!(is_reserved("select") && is_reserved("with") && is_reserved("all"));
-        assert!(!is_reserved("name"));
     }
 }

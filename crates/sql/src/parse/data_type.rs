@@ -1,4 +1,4 @@
-//! Names of types.
+//! Parses the names of types.
 
 use anabranch_types::{DataType, NumericBounds, decimal::DIGITS_MAX};
 use sqlparser::{ast, tokenizer::Token as Kind};
@@ -25,20 +25,20 @@ pub(crate) struct Declared {
 /// # Errors
 /// With PostgreSQL's words for a type that does not exist or that is not supported.
 pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
-    // The places are those of a text of our own: the caller knows better.
+    // The places are those of the type's text alone: the caller knows the right ones.
     of_text(&data_type.to_string(), serialless).map_err(|error| Diagnostic {
         span: None,
         ..error
     })
 }
 
-/// The type that a column's declaration names, where it is one that is supported.
+/// The type in a text, if it is supported.
 pub(crate) fn resolve_written_type(text: &str) -> Option<DataType> {
     let found = of_text(text, declared).ok()?;
     Some(found.data_type)
 }
 
-/// What a text is that is nothing but a type.
+/// Parses a text that consists of a type.
 fn of_text<T>(text: &str, parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<T>) -> Parsed<T> {
     let file = SourceFile::new("", text);
     let (tokens, error) = lex(Text {

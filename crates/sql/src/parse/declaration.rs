@@ -1,4 +1,4 @@
-//! What statements of data definition declare, before any name is looked up.
+//! Parsed statements of data definition, before any name is looked up.
 
 use sqlparser::ast;
 
@@ -20,7 +20,7 @@ pub(crate) enum Declaration {
         names: Vec<Name>,
         if_exists: bool,
     },
-    /// `CREATE SEQUENCE`, whose numbers only a column's default can take.
+    /// `CREATE SEQUENCE`; only a column's default can take its numbers.
     Sequence(Name),
     Index(IndexDeclaration),
     View(ViewDeclaration),
@@ -41,7 +41,7 @@ pub(crate) struct TableDeclaration {
     pub(crate) name: Name,
     pub(crate) if_not_exists: bool,
     pub(crate) columns: Vec<ColumnDeclaration>,
-    /// Those of columns too.
+    /// Its constraints, those of columns included.
     pub(crate) constraints: Vec<ConstraintDeclaration>,
     pub(crate) span: Span,
 }
@@ -63,7 +63,7 @@ pub(crate) struct ConstraintDeclaration {
     pub(crate) span: Span,
 }
 
-/// What a constraint demands.
+/// The kind of a constraint.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Debug)]
 pub(crate) enum ConstraintKind {
@@ -71,8 +71,7 @@ pub(crate) enum ConstraintKind {
     Unique(Vec<Name>),
     Check {
         expression: ast::Expr,
-        /// The names that stand in it: PostgreSQL names the constraint after the column when
-        /// there is just one.
+        /// The names in it: PostgreSQL names the constraint after the column if there is just one.
         words: Vec<String>,
     },
     ForeignKey {
@@ -93,7 +92,7 @@ pub(crate) struct AlterDeclaration {
     pub(crate) actions: Vec<AlterAction>,
 }
 
-/// What an `ALTER TABLE` does.
+/// An action of an `ALTER TABLE`.
 #[derive(Debug)]
 pub(crate) enum AlterAction {
     /// ADD of a constraint.
@@ -143,4 +142,17 @@ pub(crate) struct ViewDeclaration {
     pub(crate) columns: Vec<Name>,
     pub(crate) query: Box<ast::Query>,
     pub(crate) span: Span,
+}
+
+/// The result in a routine's header, which decides what the body may return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResultKind {
+    /// OUT parameters or nothing.
+    Parameters,
+    /// One value.
+    Scalar,
+    /// Rows with variables for columns (`RETURNS TABLE`, OUT parameters with `SETOF`).
+    NamedRows,
+    /// Rows of one nameless column, or a table's (`SETOF`).
+    Rows,
 }

@@ -1,16 +1,15 @@
-//! Better places for what `sqlparser` finds wrong.
+//! Better places for errors of `sqlparser`.
 //!
-//! It tries one reading after another and reports the last that fails, often at the start of what
-//! it could have read; and it takes reserved words for names. So when it has failed, the tokens are
-//! looked at again: a subquery that is wrong by itself is to blame, and so is a clause that begins
-//! where a table's name should stand.
+//! It tries one alternative after another and reports the error of the last, often at the start of what it could have
+//! parsed; and it accepts reserved words as names. So after an error the tokens are examined again: the error is
+//! placed at a subquery that is invalid by itself, or at a clause that begins where a table's name should be.
 
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{cursor::Cursor, lexer::Token};
 use crate::diagnostic::Diagnostic;
 
-/// The finding with a better place, if there is one.
+/// The diagnostic with a better place, if there is one.
 pub(super) fn improve(cursor: &Cursor<'_>, error: Diagnostic) -> Diagnostic {
     if error.code != "42601" {
         return error;
@@ -30,7 +29,7 @@ pub(super) fn improve(cursor: &Cursor<'_>, error: Diagnostic) -> Diagnostic {
     error
 }
 
-/// What is wrong with the first subquery that is wrong by itself.
+/// The error of the first subquery that is invalid by itself.
 fn broken_subquery(cursor: &Cursor<'_>) -> Option<Diagnostic> {
     let mut at = *cursor;
     while let Some(token) = at.peek() {
@@ -47,7 +46,7 @@ fn broken_subquery(cursor: &Cursor<'_>) -> Option<Diagnostic> {
             if let Err(error) = inside.query() {
                 return Some(error);
             }
-            // Nothing within it is wrong either.
+            // Its own subqueries are valid, too.
             at = after;
         } else {
             at.next();

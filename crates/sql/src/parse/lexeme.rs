@@ -1,5 +1,5 @@
-//! The words of a text with their places, for who changes texts: a statement's tree says what it means, and
-//! its words where each part of it stands.
+//! The words of a text with their places, for code that edits texts: a statement's tree gives its meaning, its words
+//! give the place of each part.
 
 use sqlparser::tokenizer::Token as Kind;
 
@@ -9,13 +9,13 @@ use crate::source::{SourceFile, Span};
 /// A word, a literal or a sign of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lexeme {
-    /// What it is.
+    /// Its kind.
     pub kind: LexemeKind,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
-/// What a [`Lexeme`] is.
+/// The kind of a [`Lexeme`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LexemeKind {
     /// A name or a keyword without quotes, in lower case.
@@ -50,8 +50,7 @@ impl Lexeme {
     }
 }
 
-/// What stands in a stretch of a file, without white space and comments; up to the first place that
-/// cannot be read.
+/// The lexemes of a range of a file, without white space and comments, up to the first lexical error.
 pub fn lexemes(file: &SourceFile, span: Span) -> Vec<Lexeme> {
     let text = Text {
         file: span.file,

@@ -1,11 +1,11 @@
-//! PostgreSQL's lexical structure (its manual, chapter 4.1): text in, tokens with byte spans out.
+//! PostgreSQL's lexical structure (its manual, chapter 4.1): from text to tokens with byte spans.
 //!
-//! The tokens are `sqlparser`'s, so that any stretch of them can be handed to it. They differ from
-//! those that it would make itself in four ways, each of them PostgreSQL's:
+//! The tokens are `sqlparser`'s, so that any range of them can be given to it. They differ from those of its own lexer
+//! in four ways, each of them PostgreSQL's:
 //!
 //! * unquoted names are folded to lower case and cut to 63 bytes;
-//! * every string literal (`'…'`, `E'…'`, `$$…$$`, and neighbours joined over a line break) is a
-//!   plain string token with its value;
+//! * every string literal (`'…'`, `E'…'`, `$$…$$`, and neighbours joined over a line break) is a plain string token
+//!    with its value;
 //! * `1..10` is a number, two periods and a number, as PL/pgSQL's loops need it;
 //! * a place is a file and a byte (see [`Span::of`]).
 
@@ -27,7 +27,7 @@ impl Token {
     }
 }
 
-/// A text to lex and where its bytes stand in a file.
+/// A text to lex, and the positions of its bytes in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text<'a> {
     pub(crate) file: u16,
@@ -35,12 +35,12 @@ pub(crate) struct Text<'a> {
     pub(crate) places: Places<'a>,
 }
 
-/// Where the bytes of a text stand in its file.
+/// The positions of the bytes of a text in its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Places<'a> {
-    /// One after another from here.
+    /// Consecutive, from here.
     From(u32),
-    /// One by one, and the end: a string with escapes in it.
+    /// Of each byte, and of the end: for a string with escapes.
     Each(&'a [u32]),
 }
 

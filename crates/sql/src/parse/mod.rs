@@ -1,29 +1,33 @@
-//! Text in, declarations out.
+//! Parsing: from text to declarations.
 //!
-//! 1. `lexer` makes tokens with exact places, of a whole file at once.
-//! 2. Statements (`split`) are cut at their semicolons; `BEGIN ATOMIC … END` is one.
-//! 3. Data definition is parsed here (`table`, `data_type`, `routine`): `sqlparser`'s trees of
-//!    it know no places, and its grammar takes in every dialect's. PL/pgSQL bodies are parsed here
-//!    too (`plpgsql`): it has none.
-//! 4. Expressions, queries, INSERT, UPDATE and DELETE are cut out as stretches of tokens and handed
-//!    to `sqlparser`'s PostgreSQL dialect (`cursor`).
+//! 1. `lexer` makes the tokens of a whole file, with exact places.
+//! 2. `split` cuts them into statements at their semicolons; `BEGIN ATOMIC … END` is one.
+//! 3. Data definition is parsed here (`table`, `data_type`, `routine`): `sqlparser`'s trees of it have no places, and
+//!    its
+//!    grammar accepts every dialect's. PL/pgSQL bodies are parsed here too (`plpgsql`): it has no grammar for them.
+//! 4. Expressions, queries, INSERT, UPDATE and DELETE are cut out as ranges of tokens and given to `sqlparser`'s
+//!    PostgreSQL
+//!    dialect (`cursor`).
 //!
-//! Nothing here looks a name up: that is the catalog's part.
+//! No name is looked up here: that is the catalog's part.
 
 mod alter;
 pub(crate) mod cursor;
 pub(crate) mod data_type;
 pub(crate) mod declaration;
 mod error_location;
+pub(crate) mod keyword;
 mod lexeme;
 pub(crate) mod lexer;
 mod plpgsql;
 pub(crate) mod routine;
 mod scope;
+mod sequence;
 pub(crate) mod split;
 pub(crate) mod sql_body;
 pub(crate) mod statement;
 mod table;
+mod tree;
 mod type_name;
 mod unary_minus;
 
@@ -38,11 +42,10 @@ use crate::{
     source::{SourceFile, Span},
 };
 
-/// The statements of a text that is no application file: what a client sends. `number` is the
-/// file's number in their places.
+/// Parses the statements that a client sends. `number` is the file's number in their places.
 ///
 /// # Errors
-/// The first thing that is wrong with the text.
+/// The first problem in the text.
 pub fn parse_statements(
     file: &SourceFile,
     number: u16,

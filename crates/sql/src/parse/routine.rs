@@ -1,4 +1,4 @@
-//! `CREATE FUNCTION` and `CREATE PROCEDURE`: parameters, result and options; the body is left to
+//! Parses `CREATE FUNCTION` and `CREATE PROCEDURE`: parameters, result and options. The body is left to
 //! [`super::plpgsql`] and [`super::sql_body`].
 
 use anabranch_types::DataType;
@@ -6,6 +6,7 @@ use sqlparser::tokenizer::Token as Kind;
 
 use super::{
     cursor::{Cursor, Name, Parsed},
+    declaration::ResultKind,
     lexer::{Places, Text, Token, lex},
     plpgsql,
     scope::Scope,
@@ -25,21 +26,8 @@ pub(crate) struct Routine {
     pub(crate) or_replace: bool,
 }
 
-/// What the header says of the result, which decides what the body may return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResultKind {
-    /// OUT parameters or nothing.
-    Parameters,
-    /// One value.
-    Scalar,
-    /// Rows whose columns are variables (`RETURNS TABLE`, OUT parameters with `SETOF`).
-    NamedRows,
-    /// Rows of one nameless column, or a table's (`SETOF`).
-    Rows,
-}
-
-/// A whole statement that creates a routine. What is wrong inside of its body is added to
-/// `errors`, as far as the body can be followed.
+/// Parses a statement that creates a routine. Errors within its body are added to `errors`, as far as the body can be
+/// followed.
 pub(crate) fn routine(
     mut cursor: Cursor<'_>,
     catalog: &Catalog,
@@ -78,7 +66,7 @@ pub(crate) fn routine(
     })
 }
 
-/// Where the body stands.
+/// The form of the body.
 enum Body<'a> {
     /// A string literal.
     String(&'a Token),
@@ -93,7 +81,7 @@ struct Header<'a> {
     parameters: Vec<(Parameter, Span)>,
     returns: Option<Returns>,
     returns_span: Option<Span>,
-    /// RETURNS record, without SETOF or with it: the OUT parameters say of what.
+    /// RETURNS [SETOF] record: the OUT parameters give its columns.
     record: Option<bool>,
     kind: ResultKind,
     language: Option<Name>,
@@ -161,7 +149,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The variables that a body finds there.
+    /// The variables that a body starts with.
     fn scope(&self) -> Parsed<Scope> {
         let mut scope = Scope::default();
         if !self.outputs().is_empty() {
@@ -300,7 +288,7 @@ fn at_parameter_end(cursor: &Cursor<'_>) -> bool {
         || cursor.at_word("default")
 }
 
-/// What follows the parameters, in any order.
+/// The clauses after the parameters, in any order.
 fn clauses<'a>(
     cursor: &mut Cursor<'a>,
     catalog: &Catalog,
@@ -561,7 +549,7 @@ fn body(
     }
 }
 
-/// The text of a string literal and where its bytes stand.
+/// The text of a string literal, and the positions of its bytes.
 struct Literal<'a> {
     file: u16,
     start: u32,

@@ -1,4 +1,4 @@
-//! The variables that a place in a body can see.
+//! The variables in scope at a place of a body.
 
 use std::collections::BTreeMap;
 

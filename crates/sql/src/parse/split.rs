@@ -1,15 +1,14 @@
-//! A file's tokens as statements.
+//! Cuts a file's tokens into statements.
 //!
-//! As `psql` does it: a semicolon ends a statement unless brackets are open or the statement is a
-//! `CREATE FUNCTION` or `CREATE PROCEDURE` within its `BEGIN ATOMIC … END` (where CASE and END pair
-//! too).
+//! As in `psql`, a semicolon ends a statement unless brackets are open, or the statement is a `CREATE FUNCTION` or
+//! `CREATE PROCEDURE` within its `BEGIN ATOMIC … END` (where CASE and END pair, too).
 
 use sqlparser::tokenizer::Token as Kind;
 
 use super::lexer::Token;
 use crate::source::Span;
 
-/// One statement: its tokens without the semicolon, and the place of what ends it.
+/// One statement: its tokens without the semicolon, and the place of its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatementTokens<'a> {
     pub(crate) tokens: &'a [Token],
@@ -72,8 +71,8 @@ fn statement_length(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// Whether a semicolon ends the statement. Within brackets it does not, but for a bracket that was
-/// never closed: then the next statement's first word gives it away.
+/// Whether a semicolon ends the statement. Within brackets it does only if a bracket is never closed, which the next
+/// statement's first word shows.
 fn ends_here(brackets: usize, after: &[Token]) -> bool {
     brackets == 0
         || after.first().is_none_or(|token| {

@@ -1,15 +1,14 @@
-//! Bodies in `LANGUAGE SQL`: `BEGIN ATOMIC … END`, `AS $$ … $$`, `RETURN expression`.
+//! Parses bodies in `LANGUAGE SQL`: `BEGIN ATOMIC … END`, `AS $$ … $$`, `RETURN expression`.
 //!
-//! What the last statement returns is the routine's result, when it has one. It becomes a
-//! [`Statement::ReturnQuery`]; for a routine that returns one value or OUT parameters, its first
-//! row is the result, and NULLs are where there is none.
+//! The last statement's rows are the routine's result, if it has one, as a [`Statement::ReturnQuery`]. For a routine
+//! that returns one value or OUT parameters, the first row is the result, and NULLs if there is none.
 
 use sqlparser::ast;
 
 use super::{
     cursor::{Cursor, Parsed},
+    declaration::ResultKind,
     lexer::Token,
-    routine::ResultKind,
     scope::Scope,
     split,
 };
@@ -84,7 +83,7 @@ pub(crate) fn return_expression(cursor: Cursor<'_>, result: ResultKind) -> Parse
     })
 }
 
-/// All that is left as one statement that a body may hold: a query, INSERT, UPDATE or DELETE.
+/// Parses the rest as one statement that a body may have: a query, INSERT, UPDATE or DELETE.
 pub(crate) fn sql_statement(cursor: Cursor<'_>) -> Parsed<(ast::Statement, Span)> {
     let span = cursor.whole_span();
     refuse(&cursor)?;
@@ -99,7 +98,7 @@ pub(crate) fn sql_statement(cursor: Cursor<'_>) -> Parsed<(ast::Statement, Span)
     Ok((statement, span))
 }
 
-/// Refuses by their first word those statements that no body may hold.
+/// Refuses statements that no body may have, by their first word.
 pub(crate) fn refuse(cursor: &Cursor<'_>) -> Parsed<()> {
     const REFUSED: [(&str, &str); 19] = [
         ("create", "declare it outside of the procedure"),
@@ -140,7 +139,7 @@ pub(crate) fn refuse(cursor: &Cursor<'_>) -> Parsed<()> {
     Ok(())
 }
 
-/// Refuses what `sqlparser` took for another kind of statement.
+/// Refuses statements that `sqlparser` parsed as another kind.
 pub(crate) fn allow(statement: &ast::Statement, span: Span) -> Parsed<()> {
     use ast::Statement::{Delete, Insert, Merge, Query, Update};
     match statement {

@@ -1,10 +1,9 @@
-//! One statement of a file: which it is, and the statements that change nothing here.
+//! Parses one statement of a file.
 //!
-//! Accepted and passed over, because what they say does not bear on the data: `COMMENT ON`, `SET`
-//! and `RESET`, `SELECT set_config(…)` (`pg_dump` writes it), `GRANT`, `REVOKE`, `… OWNER TO`,
-//! `ALTER SEQUENCE … OWNED BY`,
-//! `CREATE EXTENSION`, `CREATE SCHEMA public`, `ANALYZE`, `VACUUM`, and the transaction statements
-//! around a script (`BEGIN`, `START TRANSACTION`, `COMMIT`, `END`).
+//! Accepted and ignored, since they do not affect the data: `COMMENT ON`, `SET` and `RESET`, `SELECT set_config(…)`
+//! (`pg_dump` writes it), `GRANT`, `REVOKE`, `… OWNER TO`, `ALTER SEQUENCE … OWNED BY`, `CREATE EXTENSION`, `CREATE
+//! SCHEMA public`, `ANALYZE`, `VACUUM`, and the transaction statements around a script (`BEGIN`, `START TRANSACTION`,
+//! `COMMIT`, `END`).
 
 use sqlparser::tokenizer::Token as Kind;
 
@@ -12,6 +11,7 @@ use super::{
     alter,
     cursor::{Cursor, Parsed},
     declaration::{Declaration, ViewDeclaration},
+    sequence,
     split::{StatementTokens, is_routine},
     table,
 };
@@ -20,7 +20,7 @@ use crate::{
     source::{SourceFile, Span},
 };
 
-/// What one statement declares.
+/// Parses one statement.
 pub(crate) fn declaration(
     file: &SourceFile,
     statement: StatementTokens<'_>,
@@ -104,7 +104,7 @@ fn create(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
         return view(cursor, start, or_replace).map(Declaration::View);
     }
     if cursor.eat_word("sequence") {
-        return alter::create_sequence(cursor).map(Declaration::Sequence);
+        return sequence::create_sequence(cursor).map(Declaration::Sequence);
     }
     if cursor.eat_word("assertion") {
         return assertion(cursor, start);
@@ -149,7 +149,7 @@ fn assertion(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
     cursor.expect_words(&["check"])?;
     let inside = cursor.parenthesised()?;
     let expression = inside.expression()?;
-    // Whatever is said of deferral: an assertion holds in every committed state.
+    // Deferral does not matter: an assertion holds in every committed state.
     cursor.eat_words(&["not", "deferrable"]);
     cursor.eat_word("deferrable");
     if cursor.eat_word("initially") && !cursor.eat_word("immediate") {

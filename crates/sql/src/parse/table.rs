@@ -1,15 +1,15 @@
-//! `CREATE TABLE`, `ALTER TABLE … ADD constraint`, `CREATE INDEX`.
+//! Parses `CREATE TABLE`, `ALTER TABLE … ADD constraint` and `CREATE INDEX`.
 
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{
-    alter,
     cursor::{Cursor, Name, Parsed},
     data_type::{self, Declared},
     declaration::{
         ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
         TableDeclaration,
     },
+    sequence,
 };
 use crate::{
     catalog::{ColumnDefault, ReferentialAction},
@@ -55,8 +55,7 @@ fn unsupported(cursor: &Cursor<'_>, construct: &str) -> Diagnostic {
     Diagnostic::unsupported(construct, cursor.span())
 }
 
-/// What may follow a table's closing parenthesis: storage parameters and tablespaces change
-/// nothing here.
+/// The options after a table's closing parenthesis: storage parameters and tablespaces, which change nothing here.
 fn table_options(cursor: &mut Cursor<'_>) -> Parsed<()> {
     loop {
         if cursor.is_done() {
@@ -280,7 +279,7 @@ fn set_default(column: &mut ColumnDeclaration, default: ColumnDefault, span: Spa
     Ok(())
 }
 
-/// The expression after DEFAULT, up to whatever else may be said of a column.
+/// The expression after DEFAULT, up to the next option of the column.
 pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     const OPTIONS: [&str; 11] = [
         "constraint",
@@ -300,7 +299,7 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     let expression = cursor
         .take_until(|at| at.at(&Kind::Comma) || at.left() < tokens_left && at.at_any(&OPTIONS));
     let tree = expression.expression()?;
-    Ok(match alter::is_nextval(&tree) {
+    Ok(match sequence::is_nextval(&tree) {
         true => ColumnDefault::Generated { always: false },
         false => ColumnDefault::Expression(tree, cursor.since(start)),
     })
@@ -324,7 +323,7 @@ pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     }
     cursor.expect_words(&["identity"])?;
     if cursor.at(&Kind::LParen) {
-        alter::sequence_options(cursor.parenthesised()?)?;
+        sequence::sequence_options(cursor.parenthesised()?)?;
     }
     Ok(always)
 }
@@ -481,8 +480,8 @@ pub(crate) fn create_index(
     })
 }
 
-/// A column of an index. An index only speeds queries up, so that its direction does not matter:
-/// DESC and NULLS are taken note of by nobody, and results are sorted where they are asked to be.
+/// A column of an index. DESC and NULLS are ignored: an index only speeds queries up, and results are sorted where a
+/// query has ORDER BY.
 fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let start = cursor.span();
     let is_expression = cursor.at(&Kind::LParen)

@@ -1,4 +1,4 @@
-//! Types as procedures name them: `%TYPE`, `%ROWTYPE`, a table's rows, `record`, `void`.
+//! Parses types as procedures name them: `%TYPE`, `%ROWTYPE`, a table's rows, `record`, `void`.
 
 use anabranch_types::DataType;
 use sqlparser::tokenizer::Token as Kind;
@@ -13,7 +13,7 @@ use crate::{
     diagnostic::Diagnostic,
 };
 
-/// What a type's name stands for.
+/// The meaning of a type's name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TypeName {
     /// A type of values.

@@ -1,10 +1,11 @@
-//! `- a ^ b`: PostgreSQL takes it for `(- a) ^ b`, `sqlparser` for `- (a ^ b)`. It is the one place
-//! where random expressions gave the two different trees; rather than one of two meanings it gets a
-//! diagnostic.
+//! Refuses `- a ^ b`: PostgreSQL takes it for `(- a) ^ b`, `sqlparser` for `- (a ^ b)`.
+//!
+//! It is the only difference between the two that tests with random expressions found. The expression gets a diagnostic
+//! instead of one of the two meanings.
 
 use sqlparser::tokenizer::Token as Kind;
 
-use super::{cursor::is_reserved, lexer::Token};
+use super::{keyword::is_reserved, lexer::Token};
 use crate::diagnostic::Diagnostic;
 
 /// Refuses a sign before the left operand of `^`.

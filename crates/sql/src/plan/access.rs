@@ -1,4 +1,4 @@
-//! Access paths: by which key a table's rows are found.
+//! Access paths: the key by which a table's rows are found.
 
 use anabranch_types::{ColumnIndex, DataType, IndexId, TableSchema};
 
@@ -8,7 +8,7 @@ use crate::{
     expression::{Expression, Relation, frame::column_index},
 };
 
-/// A path and what it costs, for comparison with others.
+/// A path with its cost, for comparison with others.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) path: Path,
@@ -18,14 +18,14 @@ pub(crate) struct Choice {
 }
 
 /// `column relation value`, where the value is known before the table is read.
-struct Known<'c> {
+struct KnownColumn<'c> {
     conjunct: usize,
     column: usize,
     relation: Relation,
     value: &'c Expression,
 }
 
-fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<Known<'c>> {
+fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<KnownColumn<'c>> {
     let mut list = Vec::new();
     let mut add = |conjunct, column: &Expression, relation, value: &'c Expression| {
         if let Expression::Column {
@@ -36,7 +36,7 @@ fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<Kno
             && *s == source
             && mask(value) & !placed == 0
         {
-            list.push(Known {
+            list.push(KnownColumn {
                 conjunct,
                 column: *column,
                 relation,
@@ -94,7 +94,11 @@ pub(crate) fn choose(
     best
 }
 
-fn by_index(schema: &TableSchema, index: Option<IndexId>, known: &[Known<'_>]) -> Option<Choice> {
+fn by_index(
+    schema: &TableSchema,
+    index: Option<IndexId>,
+    known: &[KnownColumn<'_>],
+) -> Option<Choice> {
     let columns = schema.key_columns(index);
     let mut prefix = Vec::new();
     let mut consumed = Vec::new();
@@ -136,7 +140,7 @@ fn by_index(schema: &TableSchema, index: Option<IndexId>, known: &[Known<'_>]) -
             400 - 20 * length.min(15) - 5 * bounded + u32::from(index.is_some())
         }
     };
-    let bounds = |known: Option<&Known<'_>>, inclusive: Relation| {
+    let bounds = |known: Option<&KnownColumn<'_>>, inclusive: Relation| {
         let known = known?;
         let column = next.expect("a bound has its column");
         Some((
@@ -181,8 +185,8 @@ fn order_behind(schema: &TableSchema, index: Option<IndexId>, prefix: usize) -> 
     columns
 }
 
-/// The path in which the rows come in the order asked for, and whether backwards; `None` when the
-/// read's path, or another of the same prefix, does not give it.
+/// The path that gives the rows in this order, and whether backwards; `None` if neither the read's path nor another of
+/// the same prefix gives it.
 pub(crate) fn in_order(
     read: &TableRead,
     projection: &[Expression],
@@ -267,8 +271,8 @@ fn same_prefix(
         .collect()
 }
 
-/// A range whose first or last row has the least or greatest value of a column that cannot be
-/// NULL: the column follows the prefix of the read's index, or of another with the same prefix.
+/// A range with the least value of a column in its first row and the greatest in its last. The column cannot be NULL,
+/// and comes after the prefix of the read's index, or of another index with the same prefix.
 pub(crate) fn ending_at(read: &TableRead, column: usize) -> Option<RangePath> {
     if read.schema.columns[column].nullable {
         return None;

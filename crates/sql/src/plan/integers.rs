@@ -1,4 +1,4 @@
-//! Where a pipeline's keys and sums are integers: compiled once more, when all steps are known.
+//! Compiles the keys and sums of a pipeline for integers, when all its steps are known.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct IntegerKey {
     pub(crate) value: Integer,
-    /// The bytes that it takes in the key.
+    /// Its width in the key, in bytes.
     pub(crate) width: usize,
 }
 
-/// What `sum` and `avg` add up, where that is an integer or a decimal of one scale.
+/// The argument of `sum` and `avg`, if it is an integer or a decimal of one scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summand {
     pub(crate) value: Integer,
@@ -27,7 +27,7 @@ pub(crate) struct Summand {
 }
 
 impl KeyPart {
-    /// Finds out whether the key's column is an integer.
+    /// Compiles the key's column, if it is an integer.
     pub(crate) fn settle(&mut self, shapes: &Shapes<'_>) {
         if self.nullable || !self.data_type.is_integer() {
             return;
@@ -39,7 +39,7 @@ impl KeyPart {
     }
 }
 
-/// Compiles what can be of a pipeline's steps.
+/// Compiles the keys and sums of a pipeline's steps, as far as they are integers.
 pub(crate) fn settle(steps: &mut [Step]) {
     let mut tables: Vec<Option<Arc<TableSchema>>> = Vec::new();
     for step in steps.iter() {

@@ -1,13 +1,12 @@
-//! The order of a query's steps.
+//! Join order: the order of a query's steps.
 //!
-//! Greedy, left to right: of the sources that can be joined next, the one that is cheapest to
-//! reach. Pure sources (parameters, `unnest`, VALUES) cost nothing; then rows by full primary key,
-//! ranges by as long an index prefix as is known, derived tables, and whole tables last. Filters
-//! are applied as soon as their columns are there; subqueries of a row are computed last of all,
-//! for the rows that are left. There are no statistics: an OLTP query says by its keys what it
-//! means.
+//! Greedy, from left to right: of the sources that can be joined next, the one that is cheapest to read. Pure sources
+//! (parameters, `unnest`, VALUES) cost nothing; then come rows by full primary key, ranges by the longest known index
+//! prefix, derived tables, and whole tables last. Filters apply as soon as their columns are there; subqueries are
+//! computed last, for the remaining rows. There are no statistics: an OLTP query shows by its keys how it is meant to
+//! run.
 
-use anabranch_types::{Schema, TableSchema};
+use anabranch_types::{Schema, TableId, TableSchema};
 
 use super::{
     Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
@@ -22,7 +21,7 @@ use crate::{
     expression::{Expression, Relation},
 };
 
-/// All parts of a SELECT before they are put in order.
+/// The parts of a SELECT before they are ordered.
 pub(crate) struct Arrangement<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) sources: Vec<PlanSource>,
@@ -32,7 +31,7 @@ pub(crate) struct Arrangement<'a> {
     pub(crate) grouping: Option<(Vec<Expression>, Option<Expression>)>,
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) aggregate_source: Option<usize>,
-    /// It begins with a single tuple.
+    /// Whether it begins with a single tuple.
     pub(crate) single: bool,
     pub(crate) for_write: bool,
 }
@@ -44,13 +43,13 @@ struct Planner<'a> {
     /// Conjuncts not applied yet.
     conjuncts: Vec<Expression>,
     subqueries: Vec<Subquery>,
-    /// At most one tuple so far.
+    /// Whether there is at most one tuple so far.
     single: bool,
     for_write: bool,
 }
 
-/// Orders the steps. `finish` loses an ORDER BY that an index gives, and lends its LIMIT to a
-/// read that may stop early.
+/// Orders the steps. An ORDER BY that an index gives is removed from `finish`; its LIMIT is passed to a read that can
+/// stop early.
 pub(crate) fn arrange(
     mut arrangement: Arrangement<'_>,
     projection: &[Expression],
@@ -117,7 +116,7 @@ pub(crate) fn arrange(
 }
 
 impl Planner<'_> {
-    /// What a subquery needs before it can be computed.
+    /// The sources that a subquery needs before it can be computed.
     fn needs(subquery: &Subquery) -> u64 {
         subquery
             .references
@@ -151,7 +150,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes out the conjuncts whose columns are all in `available`.
+    /// Takes out the conjuncts over columns of `available` alone.
     fn take_applicable(&mut self, available: u64) -> Vec<Expression> {
         let (now, later) = std::mem::take(&mut self.conjuncts)
             .into_iter()
@@ -160,7 +159,7 @@ impl Planner<'_> {
         now
     }
 
-    /// Joins the source that is cheapest to reach.
+    /// Joins the source that is cheapest to read.
     fn place_next(&mut self, remaining: &mut Vec<PlanSource>) {
         let ready = |source: &PlanSource| {
             source.depends & !self.placed == 0
@@ -213,69 +212,25 @@ impl Planner<'_> {
         };
         match source.kind {
             SourceKind::Table(table) => {
-                let schema = self.schema.tables[table.index()].clone();
-                let pool = if left {
-                    &mut matches
-                } else {
-                    &mut self.conjuncts
-                };
-                let choice = access::choose(&schema, number, pool, self.placed);
-                let consumed = choice.consumed.clone();
-                let pool = if left {
-                    &mut matches
-                } else {
-                    &mut self.conjuncts
-                };
-                let mut place = 0;
-                pool.retain(|_| {
-                    place += 1;
-                    !consumed.contains(&(place - 1))
-                });
-                let path = self.hashed(choice.path, number, left, &mut matches);
-                let one = matches!(path, Path::Point { .. });
-                let filters = self.take_applicable(after);
-                self.steps.push(Step::Read(Box::new(TableRead {
-                    source: number,
-                    schema,
-                    path,
-                    join: Join {
-                        left,
-                        matches,
-                        filters,
-                    },
-                    for_write: source.target || self.for_write,
-                    wants_keys: source.target,
-                })));
-                self.single = self.single && one;
+                self.place_table(number, table, left, matches, source.target);
             }
             SourceKind::Function {
                 function,
                 arguments,
                 ordinality,
             } => {
-                let filters = self.take_applicable(after);
-                let join = Join {
-                    left,
-                    matches,
-                    filters,
-                };
                 let step = FunctionStep {
                     source: number,
                     function,
                     arguments,
                     ordinality,
-                    join,
+                    join: self.join(number, left, matches),
                 };
                 self.steps.push(Step::Function(Box::new(step)));
                 self.single = false;
             }
             SourceKind::Rows(rows) => {
-                let filters = self.take_applicable(after);
-                let join = Join {
-                    left,
-                    matches,
-                    filters,
-                };
+                let join = self.join(number, left, matches);
                 self.steps.push(Step::Rows {
                     source: number,
                     rows,
@@ -305,6 +260,50 @@ impl Planner<'_> {
         self.placed = after;
     }
 
+    /// The join of a source to the placed ones, with the filters that then apply.
+    fn join(&mut self, number: usize, left: bool, matches: Vec<Expression>) -> Join {
+        let filters = self.take_applicable(self.placed | bit(number));
+        Join {
+            left,
+            matches,
+            filters,
+        }
+    }
+
+    fn place_table(
+        &mut self,
+        number: usize,
+        table: TableId,
+        left: bool,
+        mut matches: Vec<Expression>,
+        is_target: bool,
+    ) {
+        let schema = self.schema.tables[table.index()].clone();
+        let pool = if left {
+            &mut matches
+        } else {
+            &mut self.conjuncts
+        };
+        let choice = access::choose(&schema, number, pool, self.placed);
+        let mut place = 0;
+        pool.retain(|_| {
+            place += 1;
+            !choice.consumed.contains(&(place - 1))
+        });
+        let path = self.hashed(choice.path, number, left, &mut matches);
+        let one = matches!(path, Path::Point { .. });
+        let join = self.join(number, left, matches);
+        self.steps.push(Step::Read(Box::new(TableRead {
+            source: number,
+            schema,
+            path,
+            join,
+            for_write: is_target || self.for_write,
+            wants_keys: is_target,
+        })));
+        self.single = self.single && one;
+    }
+
     fn place_rows(
         &mut self,
         number: usize,
@@ -313,12 +312,7 @@ impl Planner<'_> {
         left: bool,
         matches: Vec<Expression>,
     ) {
-        let filters = self.take_applicable(self.placed | bit(number));
-        let join = Join {
-            left,
-            matches,
-            filters,
-        };
+        let join = self.join(number, left, matches);
         self.steps.push(Step::Query(Box::new(QueryStep {
             source: number,
             rows,
@@ -328,7 +322,7 @@ impl Planner<'_> {
         self.single = false;
     }
 
-    /// A scan for many tuples finds their rows through a hash table, if anything is equal.
+    /// Turns a scan for many tuples into a hash join, if there is an equality.
     fn hashed(
         &mut self,
         path: Path,
@@ -344,7 +338,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Takes out the equalities between the source and what is placed.
+    /// Takes out the equalities between the source and the placed ones.
     fn hash_keys(
         &mut self,
         number: usize,
@@ -375,7 +369,7 @@ impl Planner<'_> {
                 debug_assert!(self.conjuncts.is_empty(), "every column has its source");
                 break;
             }
-            // Those that a filter waits for come before those that only the output wants.
+            // Subqueries in filters come before those only in the output.
             let wanted = self.conjuncts.first().map_or(u64::MAX, mask);
             let ready = |subquery: &Subquery, wanted: u64| {
                 Self::needs(subquery) & !self.placed == 0 && bit(subquery.source) & wanted != 0
@@ -500,9 +494,9 @@ fn use_index_end(
     }
 }
 
-/// Turns `column IN (list)` and `column = ANY (array)` into a join with the list's elements, where
-/// that makes look-ups of them: the column follows columns known to be equal to something in a key
-/// of its table. `allocate` numbers the new sources.
+/// Turns `column IN (list)` and `column = ANY (array)` into a join with the list's elements, if that makes look-ups of
+/// them: in a key of its table, the column comes right after columns with known values. `allocate` numbers the new
+/// sources.
 pub(crate) fn look_up_lists(
     schema: &Schema,
     sources: &mut Vec<PlanSource>,

@@ -1,9 +1,8 @@
 //! Plans: how a statement is executed, step by step.
 //!
-//! A query is a pipeline. It begins with one tuple (or one for each tuple of the query around it)
-//! and each step widens, filters or groups all tuples at once; a step that reads a table computes
-//! the keys of all tuples first and issues one batch of reads. So what a statement can know at
-//! once is asked for at once.
+//! A query is a pipeline. It begins with one tuple (or one for each tuple of the enclosing query), and each step
+//! widens, filters or groups all tuples at once. A step that reads a table first computes the keys of all tuples, and
+//! then issues one batch of reads: all reads that a statement can know at once go out at once.
 
 pub(crate) mod access;
 pub(crate) mod integers;
@@ -31,13 +30,13 @@ pub(crate) struct Query {
     pub(crate) ctes: Vec<(usize, Query)>,
     pub(crate) body: Body,
     pub(crate) columns: Vec<OutputColumn>,
-    /// Whether it refers to the query around it.
+    /// Whether it refers to the enclosing query.
     pub(crate) correlated: bool,
-    /// Where each column comes from, for the analyser.
+    /// The origin of each column, for the analyser.
     pub(crate) terms: Vec<RawTerm>,
 }
 
-/// What a query does.
+/// The body of a query.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Select(Box<Select>),
@@ -54,7 +53,7 @@ pub(crate) struct SetOperation {
     pub(crate) finish: Finish,
 }
 
-/// Which set operation.
+/// The kind of a set operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetOperator {
     Union,
@@ -75,7 +74,7 @@ pub(crate) struct Select {
     pub(crate) uniques: usize,
 }
 
-/// What happens to the rows of a result, in this order.
+/// The last operations on the rows of a result, in this order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Finish {
     /// Columns that the user sees; those behind are cut off at the end.
@@ -100,7 +99,7 @@ pub(crate) enum Distinct {
 /// One key of ORDER BY.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Order {
-    /// Which column of the projection.
+    /// The column of the projection.
     pub(crate) column: usize,
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
@@ -142,14 +141,14 @@ pub(crate) enum Step {
 pub(crate) struct Join {
     /// A LEFT JOIN: a tuple without a match goes on, once, with NULLs.
     pub(crate) left: bool,
-    /// What a match must satisfy (the ON clause of a LEFT JOIN).
+    /// The conditions of a match (the ON clause of a LEFT JOIN).
     pub(crate) matches: Vec<Expression>,
-    /// What the joined tuple must satisfy.
+    /// The conditions on the joined tuple.
     pub(crate) filters: Vec<Expression>,
 }
 
 impl Join {
-    /// Whether every match goes on, and nothing else.
+    /// Whether every match goes on, without filters or NULLs.
     pub(crate) fn is_plain(&self) -> bool {
         !self.left && self.matches.is_empty() && self.filters.is_empty()
     }
@@ -162,9 +161,9 @@ pub(crate) struct TableRead {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) path: Path,
     pub(crate) join: Join,
-    /// The statement means to write the rows.
+    /// Whether the statement may write the rows.
     pub(crate) for_write: bool,
-    /// The rows' primary keys are needed.
+    /// Whether the rows' primary keys are needed.
     pub(crate) wants_keys: bool,
 }
 
@@ -189,7 +188,7 @@ pub(crate) struct RangePath {
     pub(crate) upper: Option<(KeyPart, /* inclusive */ bool)>,
     /// Whether the bounded column may be NULL, which no bound includes.
     pub(crate) reverse: bool,
-    /// At most this many rows: LIMIT plus OFFSET, where nothing filters behind the read.
+    /// At most this many rows: LIMIT plus OFFSET, if nothing filters after the read.
     pub(crate) limit: Option<(Expression, Option<Expression>)>,
 }
 
@@ -200,7 +199,7 @@ pub(crate) struct KeyPart {
     pub(crate) data_type: DataType,
     pub(crate) nullable: bool,
     pub(crate) value: Expression,
-    /// The value once more, where it is an integer.
+    /// The value compiled for integers, if it is one.
     pub(crate) integer: Option<integers::IntegerKey>,
 }
 
@@ -236,7 +235,7 @@ pub(crate) struct QueryStep {
     pub(crate) join: Join,
 }
 
-/// Where a [`QueryStep`]'s rows come from.
+/// The origin of a [`QueryStep`]'s rows.
 #[derive(Clone, Debug)]
 pub(crate) enum RowsOf {
     Query(Query),
@@ -256,7 +255,7 @@ pub(crate) struct Subquery {
     pub(crate) grouped: bool,
 }
 
-/// What a subquery's rows become.
+/// What a subquery makes of its rows.
 #[derive(Clone, Debug)]
 pub(crate) enum SubqueryKind {
     /// The value of its one row, NULL without rows.
@@ -283,14 +282,14 @@ pub(crate) struct DeferredUpdate {
     pub(crate) program: ProgramId,
     /// The program's arguments, over a tuple.
     pub(crate) arguments: Vec<Argument>,
-    /// How many outputs the program has.
+    /// The number of outputs of the program.
     pub(crate) outputs: u16,
 }
 
-/// What a row program is given.
+/// An argument of a row program.
 #[derive(Clone, Debug)]
 pub(crate) struct Argument {
     pub(crate) value: Expression,
-    /// The value once more, where it is computed and of an integer's type.
+    /// The value compiled for integers, if it is computed and of an integer type.
     pub(crate) integer: Option<Integer>,
 }

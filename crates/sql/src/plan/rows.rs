@@ -1,9 +1,9 @@
-//! How an INSERT's rows are made straight from the tuples of its query.
+//! How the rows of an INSERT are made directly from the tuples of its query.
 //!
-//! Most columns of an inserted row are the same in all rows of a statement (parameters, variables,
-//! constants), or integers. So what a row is made of is settled here, when the statement is
-//! compiled; [`crate::execute::encode`] encodes the first kind once, computes the second in
-//! registers, and evaluates only what is left, a row at a time and straight into the encoded row.
+//! Most columns of an inserted row are the same in all rows of a statement (parameters, variables, constants), or
+//! integers. So the plan is made when the statement is compiled. [`crate::execute::encode`] encodes the constant
+//! columns once, computes the integers in registers, and evaluates only the others, row by row and directly into the
+//! encoded row.
 
 use anabranch_types::{ColumnIndex, ColumnSet, StoredInt, TableSchema, key::int_width};
 
@@ -14,35 +14,35 @@ use crate::expression::{
     integer::{Integer, Shapes},
 };
 
-/// How each column of a new row comes by its value.
+/// How each column of a new row gets its value.
 #[derive(Debug)]
 pub(crate) struct RowPlan {
     /// By column.
-    pub(crate) columns: Vec<Making>,
-    /// Columns that are the same in all rows; none that shares its bit with one that is not.
+    pub(crate) columns: Vec<ColumnPlan>,
+    /// The columns that are the same in all rows, except those that share a bit of the set with one that is not.
     pub(crate) same: ColumnSet,
-    /// How many leading columns of the primary key are.
+    /// The number of leading columns of the primary key that are the same in all rows.
     pub(crate) key_same: usize,
-    /// The other columns of the primary key, where all of them are integers: where the rows have
-    /// each, and the bytes that it takes in the key.
+    /// The other columns of the primary key, if all of them are integers: the position of each in the rows, and its
+    /// width in the key, in bytes.
     pub(crate) key_integers: Option<Vec<(StoredInt, usize)>>,
 }
 
-/// How one column comes by its value.
+/// How one column gets its value.
 #[derive(Debug)]
-pub(crate) enum Making {
+pub(crate) enum ColumnPlan {
     /// The same in all rows of a statement.
     Same,
     /// An integer, computed for each row.
     Integer { at: StoredInt, value: Integer },
-    /// A CASE whose operand is the same for all rows: what it comes to is, too.
+    /// A CASE with an operand that is the same in all rows, and so with the same branch.
     Chosen,
     /// Evaluated for each row.
     Each,
 }
 
 impl RowPlan {
-    /// The plan for the rows of a query; `None` where they are not simply made of its tuples.
+    /// The plan for the rows of a query; `None` if they are not made of its tuples one by one.
     pub(crate) fn of(schema: &TableSchema, query: &Query) -> Option<RowPlan> {
         let Body::Select(select) = &query.body else {
             return None;
@@ -65,13 +65,13 @@ impl RowPlan {
             let column = column_index(place);
             let making = making(&shapes, schema, column, expression);
             match making {
-                Making::Same => same = same.with(column),
+                ColumnPlan::Same => same = same.with(column),
                 _ => different = different.with(column),
             }
             columns.push(making);
         }
         let key = schema.primary_key.iter();
-        let key_same = key.take_while(|c| matches!(columns[c.index()], Making::Same));
+        let key_same = key.take_while(|c| matches!(columns[c.index()], ColumnPlan::Same));
         let key_same = key_same.count();
         let integer = |column: &ColumnIndex| {
             let described = &schema.columns[column.index()];
@@ -102,10 +102,10 @@ fn making(
     schema: &TableSchema,
     column: ColumnIndex,
     expression: &Expression,
-) -> Making {
+) -> ColumnPlan {
     let differs = |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { .. }));
     if !differs(expression) {
-        return Making::Same;
+        return ColumnPlan::Same;
     }
     if let Expression::Switch {
         operand, branches, ..
@@ -113,17 +113,17 @@ fn making(
         && !differs(operand)
         && !branches.iter().any(|(value, _)| differs(value))
     {
-        return Making::Chosen;
+        return ColumnPlan::Chosen;
     }
     let to = &schema.columns[column.index()].data_type;
     let integer = schema.layout.stored_int(column);
     match integer.and_then(|at| Some((at, shapes.stored(expression, to)?))) {
-        Some((at, value)) => Making::Integer { at, value },
-        None => Making::Each,
+        Some((at, value)) => ColumnPlan::Integer { at, value },
+        None => ColumnPlan::Each,
     }
 }
 
-/// What the sources of a pipeline are.
+/// The shapes of a pipeline's sources.
 pub(crate) fn shapes(stride: usize, steps: &[Step]) -> Shapes<'_> {
     let mut shapes = Shapes {
         tables: vec![None; stride],

@@ -1,4 +1,4 @@
-//! Statements: queries, and the plans of INSERT, UPDATE and DELETE.
+//! Compiled statements: queries, and the plans of INSERT, UPDATE and DELETE.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) kind: StatementKind,
-    /// What it names by WITH, unless it is a query, which has them itself.
+    /// Its common table expressions, unless it is a query, which has its own.
     pub(crate) ctes: Vec<(usize, Query)>,
     /// The columns of its result; none for a data-modifying statement without RETURNING.
     pub(crate) columns: Vec<OutputColumn>,
-    /// Tables mentioned.
+    /// Its accesses to tables.
     pub(crate) accesses: Vec<RawAccess>,
-    /// Where the result's columns come from.
+    /// The origins of the result's columns.
     pub(crate) terms: Vec<RawTerm>,
     pub(crate) span: Span,
 }
 
-/// What a statement does.
+/// The kind of a statement.
 #[derive(Debug)]
 pub(crate) enum StatementKind {
     Query(Query),
@@ -36,17 +36,17 @@ pub(crate) enum StatementKind {
     Compound(CompoundStatement),
 }
 
-/// What is told to the analyser as statements of their own, and does not run: the clauses of a MERGE, and what changes
-/// data in a WITH.
+/// A statement that the analyser sees as several, and that does not run: a MERGE with its clauses, or data-modifying
+/// statements in a WITH.
 #[derive(Debug)]
 pub(crate) struct CompoundStatement {
-    /// What it is.
+    /// Its name in messages.
     pub(crate) what: &'static str,
     pub(crate) parts: Vec<Statement>,
 }
 
 impl StatementKind {
-    /// The statements that it is told as.
+    /// Its parts, if it is compound.
     pub(crate) fn parts(&self) -> &[Statement] {
         match self {
             StatementKind::Compound(several) => &several.parts,
@@ -75,7 +75,7 @@ pub(crate) struct Insert {
     pub(crate) schema: Arc<TableSchema>,
     /// Gives whole rows, in the order of the table's columns.
     pub(crate) query: Query,
-    /// How its rows are made, where they are made straight from its tuples.
+    /// How its rows are made, if they are made directly from its tuples.
     pub(crate) rows: Option<RowPlan>,
     pub(crate) conflict: Option<Conflict>,
     /// RETURNING, over the new row (source 1).
@@ -85,7 +85,7 @@ pub(crate) struct Insert {
 /// ON CONFLICT.
 #[derive(Debug)]
 pub(crate) struct Conflict {
-    /// The keys that may be taken already: `None` is the primary key.
+    /// The keys on which a row may conflict: `None` is the primary key.
     pub(crate) arbiters: Vec<Option<IndexId>>,
     /// DO UPDATE: the existing row is source 1, the proposed one source 2.
     pub(crate) update: Option<ConflictUpdate>,
@@ -114,7 +114,7 @@ pub(crate) struct Update {
     pub(crate) moves: bool,
     /// RETURNING, over the tuple with the new row.
     pub(crate) returning: Option<Vec<Expression>>,
-    /// Whether what is returned is the same over the old row.
+    /// Whether RETURNING gives the same over the old row.
     pub(crate) returns_old: bool,
     pub(crate) deferred: Option<DeferredUpdate>,
 }

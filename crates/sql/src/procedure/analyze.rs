@@ -1,14 +1,13 @@
-//! Where values come from, and which UPDATEs can be deferred: one walk over a body, in order.
+//! Data-flow analysis of a body: the origins of values, and the UPDATEs that can be deferred. One walk, in order.
 //!
-//! Each variable has, at each place, a [`Term`] and the set of UPDATEs whose RETURNING it carries.
-//! Branches are walked apart and joined; what a loop assigns is forgotten before its body is
-//! walked, and the walk is repeated until nothing more is carried around.
+//! At each place, each variable has a [`Term`] and the set of UPDATEs with RETURNING values in it. Branches are walked
+//! separately and joined. What a loop assigns is unknown at the start of its body, and the walk is repeated until
+//! nothing more is carried around the loop.
 //!
-//! An UPDATE can be deferred when its owner can evaluate it at commit without anybody noticing:
-//! its result is unused or only carried into inserted rows and the output, and nothing that runs
-//! after it reads its table, or the tables that its result was carried into. That is more than
-//! need be asked, and simple. One whose result is used can be deferred once its row has been read,
-//! if it changes no column that it returns.
+//! An UPDATE can be deferred if its owner can evaluate it at commit without an observable difference: its result is
+//! unused or only carried into inserted rows and the output, and no later statement reads its table, or the tables
+//! that its result was carried into. This condition is sufficient and simple, not necessary. An UPDATE with a result
+//! that is used can be deferred once its row has been read, if it changes no column that it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use crate::{
 /// The sites of UPDATEs.
 type Sites = BTreeSet<usize>;
 
-/// What is known of the variables at a place.
+/// The state of the variables at a place.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
     terms: Vec<Term>,
@@ -41,14 +40,14 @@ struct State {
     row_count: Sites,
 }
 
-/// What the walk finds out.
+/// The results of the walk.
 #[derive(Debug, Default)]
 struct Findings {
-    /// UPDATEs whose result is computed with or decided by.
+    /// UPDATEs with a result that something is computed from or decided by.
     used: Sites,
-    /// UPDATEs whose result is carried somewhere.
+    /// UPDATEs with a result that is carried somewhere.
     carried: Sites,
-    /// Where a result was carried: the UPDATE, the inserting site and the table.
+    /// The destinations of carried results: the UPDATE, the inserting site and the table.
     into: Vec<(usize, usize, TableId)>,
     /// The state before each site.
     before: Vec<Option<State>>,
@@ -56,7 +55,7 @@ struct Findings {
     loops: Vec<Vec<usize>>,
     /// The branches and loops around each site, outermost first.
     paths: Vec<Vec<u32>>,
-    /// Calls of other procedures: what is known of the arguments, and whether in a loop.
+    /// Calls of other procedures.
     calls: BTreeMap<u32, Called>,
     /// Inserts seen so far: table, column, carried UPDATE and offset.
     inserted: Vec<(TableId, ColumnIndex, usize)>,
@@ -71,11 +70,11 @@ struct Called {
     path: Vec<u32>,
 }
 
-/// How a procedure comes to run.
+/// The context of a procedure's run.
 struct Calling {
     /// The number of its first statement.
     first: u32,
-    /// What is known of its arguments.
+    /// The terms of its arguments.
     arguments: Vec<Term>,
     /// Whether another procedure calls it.
     within: bool,
@@ -102,7 +101,7 @@ fn is_pure(term: &Term) -> bool {
     )
 }
 
-/// What is known of values after either of two ways here.
+/// The term after the join of two branches.
 fn join_terms(terms: &mut [Term], others: &[Term]) {
     for (term, other) in terms.iter_mut().zip(others) {
         if *term != *other {
@@ -116,7 +115,7 @@ fn join_terms(terms: &mut [Term], others: &[Term]) {
 }
 
 impl State {
-    /// What is known after either of two ways here.
+    /// The state after the join of two branches.
     fn join(&mut self, other: &State) {
         join_terms(&mut self.terms, &other.terms);
         for (sites, other) in self.carried.iter_mut().zip(&other.carried) {
@@ -178,8 +177,8 @@ impl State {
         }
     }
 
-    /// The term of an output of a statement: as [`State::resolve`], but a column that an UPDATE
-    /// increments is told as such.
+    /// The term of an output of a statement: as [`State::resolve`], but with [`Term::Incremented`] for a column that
+    /// an UPDATE increments.
     fn output(&self, raw: &RawTerm, statement: StatementId, accesses: &[RawAccess]) -> Term {
         if let RawTerm::Column {
             access: 0,
@@ -242,7 +241,7 @@ fn shifted(term: &Term, by: i64) -> Term {
     }
 }
 
-/// A variable by itself, or shifted by a constant: what a pending value may go through.
+/// A variable by itself, or shifted by a constant: the expressions that a pending value may go through.
 fn carrier(expression: &Expression) -> Option<usize> {
     match expression {
         Expression::Variable(slot) => Some(*slot),
@@ -267,7 +266,7 @@ fn carrier(expression: &Expression) -> Option<usize> {
 }
 
 impl Walk<'_> {
-    /// Statements that run only where a branch is taken, or as often as a loop goes round.
+    /// Walks statements that run only in a branch, or in each round of a loop.
     fn within(&mut self, codes: &[Code], state: &mut State) {
         self.path.push(self.next_path);
         self.next_path += 1;
@@ -285,7 +284,7 @@ impl Walk<'_> {
         state.carried_by(expression, &mut self.findings.used);
     }
 
-    /// An expression whose value decides something or is computed with: its term.
+    /// Notes an expression that decides something or is computed with; returns its term.
     fn computed(&mut self, computed: &Computed, state: &mut State) -> Term {
         match computed {
             Computed::Pure(expression) => {
@@ -379,20 +378,7 @@ impl Walk<'_> {
                 branches,
                 otherwise,
             } => {
-                let mut joined: Option<State> = None;
-                for (condition, body) in branches {
-                    self.computed(condition, state);
-                    let mut branch = state.clone();
-                    self.within(body, &mut branch);
-                    match &mut joined {
-                        None => joined = Some(branch),
-                        Some(joined) => joined.join(&branch),
-                    }
-                }
-                self.within(otherwise, state);
-                if let Some(joined) = joined {
-                    state.join(&joined);
-                }
+                self.branches(branches, otherwise, state);
             }
             Code::ForRange {
                 slot,
@@ -476,24 +462,7 @@ impl Walk<'_> {
                 into,
                 ..
             } => {
-                let terms: Vec<Term> = arguments
-                    .iter()
-                    .map(|argument| self.computed(argument, state))
-                    .collect();
-                let in_loop = !self.loops.is_empty();
-                let mut path = self.path.clone();
-                path.push(self.next_path);
-                self.next_path += 1;
-                self.findings
-                    .calls
-                    .entry(*offset)
-                    .and_modify(|call| join_terms(&mut call.arguments, &terms))
-                    .or_insert_with(|| Called {
-                        procedure: Arc::clone(procedure),
-                        arguments: terms,
-                        in_loop,
-                        path,
-                    });
+                self.call(procedure, *offset, arguments, state);
                 for Receiver { slot, .. } in into {
                     state.terms[*slot] = Term::Unknown;
                     state.carried[*slot] = Sites::new();
@@ -502,7 +471,56 @@ impl Walk<'_> {
         }
     }
 
-    /// A loop: what its body assigns is unknown at its beginning.
+    fn branches(
+        &mut self,
+        branches: &[(Computed, Vec<Code>)],
+        otherwise: &[Code],
+        state: &mut State,
+    ) {
+        let mut joined: Option<State> = None;
+        for (condition, body) in branches {
+            self.computed(condition, state);
+            let mut branch = state.clone();
+            self.within(body, &mut branch);
+            match &mut joined {
+                None => joined = Some(branch),
+                Some(joined) => joined.join(&branch),
+            }
+        }
+        self.within(otherwise, state);
+        if let Some(joined) = joined {
+            state.join(&joined);
+        }
+    }
+
+    fn call(
+        &mut self,
+        procedure: &Arc<CompiledProcedure>,
+        offset: u32,
+        arguments: &[Computed],
+        state: &mut State,
+    ) {
+        let terms: Vec<Term> = arguments
+            .iter()
+            .map(|argument| self.computed(argument, state))
+            .collect();
+        let in_loop = !self.loops.is_empty();
+        let mut path = self.path.clone();
+        path.push(self.next_path);
+        self.next_path += 1;
+        self.findings
+            .calls
+            .entry(offset)
+            .and_modify(|call| join_terms(&mut call.arguments, &terms))
+            .or_insert_with(|| Called {
+                procedure: Arc::clone(procedure),
+                arguments: terms,
+                in_loop,
+                path,
+            });
+    }
+
+    /// Walks a loop: what its body assigns is unknown at its start.
     fn looped(&mut self, body: &[Code], state: &mut State, enter: impl Fn(&mut Self, &mut State)) {
         let number = self.next_loop;
         self.next_loop += 1;
@@ -511,7 +529,7 @@ impl Walk<'_> {
         body.iter()
             .for_each(|code| assigned_by(code, self.procedure, &mut assigned));
         for slot in &assigned {
-            // Whether it is assigned before, or at all, is not known.
+            // It may be assigned before, or not at all.
             state.terms[*slot] = Term::Unknown;
         }
         loop {
@@ -531,7 +549,7 @@ impl Walk<'_> {
         self.loops.pop();
     }
 
-    /// A statement, as it is met.
+    /// Walks a statement.
     fn site(&mut self, site: usize, state: &mut State) {
         self.findings.before[site] = Some(match self.findings.before[site].take() {
             None => state.clone(),
@@ -615,8 +633,8 @@ impl Walk<'_> {
         checks.iter().any(|check| check.columns.contains(column))
     }
 
-    /// Whether the foreign keys that the column is part of point to rows that this procedure has
-    /// inserted before with the same value: no look-up by a value not known yet.
+    /// Whether the foreign keys with the column point to rows that this procedure has inserted before with the same
+    /// value, so that no pending value is looked up.
     fn parents_carry(&self, table: TableId, column: ColumnIndex, update: usize) -> bool {
         let constraints = self.procedure.constraints.of(table);
         constraints
@@ -640,7 +658,7 @@ impl Walk<'_> {
             })
     }
 
-    /// A statement's result goes into variables.
+    /// Walks the assignment of a statement's result to variables.
     fn results(&mut self, site: usize, into: &[Receiver], state: &mut State) {
         let statement = &self.procedure.statements[site].statement;
         let id = StatementId(self.first + site as u32);
@@ -711,8 +729,8 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
     }
 }
 
-/// Whether something before the end may leave the procedure, or a part of it; `to_the_end` if nothing
-/// comes behind `codes`.
+/// Whether a statement before the last may end the procedure, or an enclosing loop; `to_the_end` if `codes` are the
+/// last.
 fn leaves(codes: &[Code], to_the_end: bool) -> bool {
     let last = codes.len().saturating_sub(1);
     codes.iter().enumerate().any(|(at, code)| match code {
@@ -731,7 +749,7 @@ fn leaves(codes: &[Code], to_the_end: bool) -> bool {
 }
 
 impl CompiledProcedure {
-    /// How it runs when it is called by itself.
+    /// The context of a call by itself.
     fn by_itself(&self) -> Calling {
         Calling {
             first: self.first_statement,
@@ -789,7 +807,7 @@ impl CompiledProcedure {
         if update.deferred.is_none() || has_ctes || self.calls_others() {
             return Deferral::None;
         }
-        // A result of several rows goes into no variable; of the rest of RETURNING nobody asks.
+        // A result of several rows goes into no variable, and the rest of RETURNING is not used.
         let own = update.schema.id;
         let clear = |after: usize, table: TableId| {
             (0..self.statements.len())
@@ -826,7 +844,7 @@ impl CompiledProcedure {
         self.called_statements > 0
     }
 
-    /// What the procedure reads and writes, with all that the procedures do that it calls.
+    /// The summary of the procedure, with the statements of the procedures that it calls.
     pub(crate) fn summary(&self) -> TransactionSummary {
         let mut statements = Vec::new();
         self.summarize(&self.by_itself(), &mut statements);
@@ -851,7 +869,7 @@ impl CompiledProcedure {
         for (place, site) in self.statements.iter().enumerate() {
             let state = findings.before[place].as_ref();
             let told = !site.statement.columns.is_empty();
-            // The caller may do anything with what is carried to it, and a part with what those before it return.
+            // The caller may use a result that is carried to it, and a part the results of those before it.
             let used = findings.used.contains(&place)
                 || site
                     .statement

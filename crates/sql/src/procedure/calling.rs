@@ -1,5 +1,5 @@
-//! Procedures that a procedure calls: as a statement, and within expressions, where they are called before these are
-//! evaluated.
+//! Calls of procedures within a procedure: as a statement, and within expressions, where they run before the
+//! expression is evaluated.
 
 use sqlparser::ast::{self, Expr};
 
@@ -10,8 +10,8 @@ use crate::{
     source::Span,
 };
 
-/// How many statements the procedures may have that one procedure calls, through all levels and
-/// once for each call: calls that double at each level would be analysed without end.
+/// The maximum of statements in the procedures that one procedure calls, through all levels and counted for each call:
+/// calls that double at each level would take forever to analyse.
 const CALLED_STATEMENTS_MAX: u32 = 2_000;
 
 impl Unit<'_> {
@@ -31,8 +31,7 @@ impl Unit<'_> {
         Ok(found.then_some(changed))
     }
 
-    /// Whether an expression comes to the same whatever it calls has written before it is evaluated: it looks at
-    /// variables alone.
+    /// Whether the effects of called procedures cannot change an expression: it reads variables alone.
     fn reads_no_rows(&self, value: &Expr) -> bool {
         match value {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => true,
@@ -68,7 +67,7 @@ impl Unit<'_> {
                 let done = done.find(|done| done.name == name);
                 let only = done.filter(|done| done.columns.len() == 1);
                 let Some((_, data_type)) = only.and_then(|done| done.columns.first()) else {
-                    // What is wrong with it is told where it is called.
+                    // Its errors have the place of the call.
                     codes.push(self.call(function, &[], true, span)?);
                     return Ok(false);
                 };

@@ -1,4 +1,4 @@
-//! From a parsed body to [`Code`].
+//! Compiles parsed bodies to [`Code`].
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) struct Compiler<'c> {
     pub(crate) done: &'c [Arc<CompiledProcedure>],
 }
 
-/// A procedure in the making.
+/// A procedure while it is compiled.
 pub(super) struct Unit<'c> {
     pub(super) compiler: &'c Compiler<'c>,
     pub(super) names: Names,
@@ -50,7 +50,7 @@ pub(super) struct Unit<'c> {
 }
 
 impl Compiler<'_> {
-    /// Compiles a procedure whose first statement gets the number `first_statement`.
+    /// Compiles a procedure. Its statements are numbered from `first_statement`.
     pub(crate) fn compile(
         &self,
         procedure: &catalog::Procedure,
@@ -75,7 +75,7 @@ impl Compiler<'_> {
             .filter(|p| p.mode != ParameterMode::Out);
         let mut slots = Vec::new();
         for parameter in inputs {
-            // PostgreSQL forgets the bounds of parameters' types.
+            // PostgreSQL ignores the bounds of parameters' types.
             let data_type = parameter.data_type.clone();
             let slot = unit
                 .names
@@ -305,25 +305,11 @@ impl Unit<'_> {
                 statement,
                 into,
                 strict,
-            } => {
-                if let ast::Statement::Call(function) = &**statement {
-                    codes.push(self.call(function, into, false, span)?);
-                    return Ok(());
-                }
-                self.sql(statement, into, *strict, span)?
-            }
-            S::Perform(query) => {
-                if let Some(function) = self.called(query) {
-                    codes.push(self.call(function, &[], true, span)?);
-                    return Ok(());
-                }
-                let site = self.query_site(query, span)?;
-                Code::Sql {
-                    site,
-                    into: Vec::new(),
-                    strict: false,
-                }
-            }
+            } => match &**statement {
+                ast::Statement::Call(function) => self.call(function, into, false, span)?,
+                _ => self.sql(statement, into, *strict, span)?,
+            },
+            S::Perform(query) => self.perform(query, span)?,
             S::Assign {
                 target,
                 index,
@@ -332,22 +318,7 @@ impl Unit<'_> {
             S::If {
                 branches,
                 otherwise,
-            } => {
-                let mut compiled = Vec::new();
-                for (at, (condition, body)) in branches.iter().enumerate() {
-                    // Whether the others are evaluated is not known yet.
-                    let first = match at {
-                        0 => self.hoisted(condition, span, codes)?,
-                        _ => None,
-                    };
-                    let condition = first.as_ref().unwrap_or(condition);
-                    compiled.push((self.condition(condition, span)?, self.statements(body)?));
-                }
-                Code::If {
-                    branches: compiled,
-                    otherwise: self.statements(otherwise)?,
-                }
-            }
+            } => self.branches(branches, otherwise, span, codes)?,
             S::ForRange {
                 variable,
                 from,
@@ -355,71 +326,17 @@ impl Unit<'_> {
                 by,
                 reverse,
                 body,
-            } => {
-                let int = DataType::Int4;
-                let from = self.computed(from, Some(&int), span)?.0;
-                let to = self.computed(to, Some(&int), span)?.0;
-                let by = by
-                    .as_ref()
-                    .map(|by| self.computed(by, Some(&int), span))
-                    .transpose()?;
-                let mark = self.names.enter();
-                let slot = self.names.declare(variable, int, false);
-                let body = self.looped(body)?;
-                self.names.leave(mark);
-                Code::ForRange {
-                    slot,
-                    from,
-                    to,
-                    by: by.map(|by| by.0),
-                    reverse: *reverse,
-                    body,
-                }
-            }
+            } => self.for_range(variable, (from, to, by.as_ref()), *reverse, body, span)?,
             S::ForQuery {
                 targets,
                 query,
                 body,
-            } => {
-                let ast::Statement::Query(select) = &**query else {
-                    return Err(Diagnostic::unsupported(
-                        "a loop over anything but a query",
-                        span,
-                    ));
-                };
-                let statement = self.bound_query(select, span)?;
-                let targets = self.into(targets, &statement, span)?;
-                let site = self.site(statement);
-                let body = self.looped(body)?;
-                Code::ForQuery {
-                    site,
-                    targets,
-                    body,
-                }
-            }
+            } => self.for_query(targets, query, body, span)?,
             S::ForEach {
                 target,
                 array,
                 body,
-            } => {
-                let (array, data_type) = self.computed(array, None, span)?;
-                let DataType::Array(element) = data_type else {
-                    return Err(Diagnostic::new(
-                        "42804",
-                        "FOREACH expression must yield an array",
-                        span,
-                    ));
-                };
-                let slot = self.scalar(target, span)?;
-                if !is_nothing(&element, &self.names.types[slot]) {
-                    return Err(Diagnostic::unsupported(
-                        "FOREACH over elements of another type",
-                        span,
-                    ));
-                }
-                let body = self.looped(body)?;
-                Code::ForEach { slot, array, body }
-            }
+            } => self.for_each(target, array, body, span)?,
             S::While { condition, body } => {
                 self.loops += 1;
                 let condition = self.condition(condition, span);
@@ -429,18 +346,10 @@ impl Unit<'_> {
                     body: self.looped(body)?,
                 }
             }
-            S::Exit(condition) => Code::Exit(
-                condition
-                    .as_ref()
-                    .map(|c| self.condition(c, span))
-                    .transpose()?,
-            ),
-            S::Continue(condition) => Code::Continue(
-                condition
-                    .as_ref()
-                    .map(|c| self.condition(c, span))
-                    .transpose()?,
-            ),
+            S::Exit(condition) => Code::Exit(self.optional_condition(condition.as_ref(), span)?),
+            S::Continue(condition) => {
+                Code::Continue(self.optional_condition(condition.as_ref(), span)?)
+            }
             S::Raise {
                 exception,
                 format,
@@ -455,20 +364,7 @@ impl Unit<'_> {
                 self.return_value(hoisted.as_ref().or(value.as_ref()), span)?
             }
             S::ReturnQuery(query) => self.return_query(query, span)?,
-            S::ReturnNext(value) => {
-                let data_type = match &self.returns {
-                    Returns::Table(columns) if columns.len() == 1 => Some(columns[0].1.clone()),
-                    _ => None,
-                };
-                let value = match (value, data_type) {
-                    (None, _) => None,
-                    (Some(value), Some(to)) => Some(self.computed(value, Some(&to), span)?.0),
-                    (Some(_), None) => {
-                        return Err(Diagnostic::unsupported("RETURN NEXT of a record", span));
-                    }
-                };
-                Code::ReturnNext(value)
-            }
+            S::ReturnNext(value) => self.return_next(value.as_ref(), span)?,
             S::RowCount(target) => Code::RowCount {
                 slot: self.scalar(target, span)?,
             },
@@ -480,6 +376,142 @@ impl Unit<'_> {
         };
         codes.push(code);
         Ok(())
+    }
+
+    fn perform(&mut self, query: &ast::Query, span: Span) -> Bind<Code> {
+        if let Some(function) = self.called(query) {
+            return self.call(function, &[], true, span);
+        }
+        let site = self.query_site(query, span)?;
+        Ok(Code::Sql {
+            site,
+            into: Vec::new(),
+            strict: false,
+        })
+    }
+
+    fn branches(
+        &mut self,
+        branches: &[(ast::Expr, Vec<(catalog::Statement, Span)>)],
+        otherwise: &[(catalog::Statement, Span)],
+        span: Span,
+        codes: &mut Vec<Code>,
+    ) -> Bind<Code> {
+        let mut compiled = Vec::new();
+        for (at, (condition, body)) in branches.iter().enumerate() {
+            // Later conditions may not be evaluated.
+            let first = match at {
+                0 => self.hoisted(condition, span, codes)?,
+                _ => None,
+            };
+            let condition = first.as_ref().unwrap_or(condition);
+            compiled.push((self.condition(condition, span)?, self.statements(body)?));
+        }
+        Ok(Code::If {
+            branches: compiled,
+            otherwise: self.statements(otherwise)?,
+        })
+    }
+
+    fn for_range(
+        &mut self,
+        variable: &str,
+        (from, to, by): (&ast::Expr, &ast::Expr, Option<&ast::Expr>),
+        reverse: bool,
+        body: &[(catalog::Statement, Span)],
+        span: Span,
+    ) -> Bind<Code> {
+        let int = DataType::Int4;
+        let from = self.computed(from, Some(&int), span)?.0;
+        let to = self.computed(to, Some(&int), span)?.0;
+        let by = by
+            .map(|by| self.computed(by, Some(&int), span))
+            .transpose()?;
+        let mark = self.names.enter();
+        let slot = self.names.declare(variable, int, false);
+        let body = self.looped(body)?;
+        self.names.leave(mark);
+        Ok(Code::ForRange {
+            slot,
+            from,
+            to,
+            by: by.map(|by| by.0),
+            reverse,
+            body,
+        })
+    }
+
+    fn for_query(
+        &mut self,
+        targets: &[String],
+        query: &ast::Statement,
+        body: &[(catalog::Statement, Span)],
+        span: Span,
+    ) -> Bind<Code> {
+        let ast::Statement::Query(select) = query else {
+            return Err(Diagnostic::unsupported(
+                "a loop over anything but a query",
+                span,
+            ));
+        };
+        let statement = self.bound_query(select, span)?;
+        let targets = self.into(targets, &statement, span)?;
+        let site = self.site(statement);
+        let body = self.looped(body)?;
+        Ok(Code::ForQuery {
+            site,
+            targets,
+            body,
+        })
+    }
+
+    fn for_each(
+        &mut self,
+        target: &str,
+        array: &ast::Expr,
+        body: &[(catalog::Statement, Span)],
+        span: Span,
+    ) -> Bind<Code> {
+        let (array, data_type) = self.computed(array, None, span)?;
+        let DataType::Array(element) = data_type else {
+            return Err(Diagnostic::new(
+                "42804",
+                "FOREACH expression must yield an array",
+                span,
+            ));
+        };
+        let slot = self.scalar(target, span)?;
+        if !is_nothing(&element, &self.names.types[slot]) {
+            return Err(Diagnostic::unsupported(
+                "FOREACH over elements of another type",
+                span,
+            ));
+        }
+        let body = self.looped(body)?;
+        Ok(Code::ForEach { slot, array, body })
+    }
+
+    fn return_next(&mut self, value: Option<&ast::Expr>, span: Span) -> Bind<Code> {
+        let data_type = match &self.returns {
+            Returns::Table(columns) if columns.len() == 1 => Some(columns[0].1.clone()),
+            _ => None,
+        };
+        let value = match (value, data_type) {
+            (None, _) => None,
+            (Some(value), Some(to)) => Some(self.computed(value, Some(&to), span)?.0),
+            (Some(_), None) => {
+                return Err(Diagnostic::unsupported("RETURN NEXT of a record", span));
+            }
+        };
+        Ok(Code::ReturnNext(value))
+    }
+
+    fn optional_condition(
+        &mut self,
+        condition: Option<&ast::Expr>,
+        span: Span,
+    ) -> Bind<Option<Computed>> {
+        condition.map(|of| self.condition(of, span)).transpose()
     }
 
     /// A scalar target's slot.
@@ -548,7 +580,7 @@ impl Unit<'_> {
         Ok(self.site(statement))
     }
 
-    /// The variables that a statement's result goes into.
+    /// The receivers of a statement's result.
     fn into(
         &mut self,
         targets: &[String],
@@ -642,7 +674,7 @@ impl Unit<'_> {
         for argument in arguments {
             compiled.push(self.computed(argument, None, span)?);
         }
-        // A SQLSTATE lives as long as the program: there are as many as RAISE statements.
+        // Leaked: there are only as many as RAISE statements.
         let code = code.map_or("P0001", |code| {
             &*Box::leak(code.to_string().into_boxed_str())
         });

@@ -1,9 +1,9 @@
-//! The reads of a call that its arguments alone determine.
+//! Declared reads: the reads of a call that its arguments alone determine.
 //!
-//! The body is run without data: a variable is known while it was computed from arguments and
-//! constants, and unknown once a row has been in it. Of a branch on something unknown both sides
-//! are taken, so more may be declared than is read, and never less than can be told. The order is
-//! that of the statements.
+//! The body runs without data. A variable is known while it is computed from arguments and constants, and unknown
+//! after a row has been in it. Both sides of a branch on an unknown condition are followed, so the declared reads may
+//! be more than those that the call does, but include all that can be determined. They are in the order of the
+//! statements.
 
 use anabranch_types::{Key, Read, Value, access::whole_table};
 
@@ -17,7 +17,7 @@ use crate::{
     summary::StatementId,
 };
 
-/// How many times a loop is followed at most.
+/// The maximum of rounds of a loop that are followed.
 const ROUNDS_MAX: usize = 10_000;
 
 #[derive(Clone)]
@@ -43,10 +43,10 @@ enum Flow {
 }
 
 impl CompiledProcedure {
-    /// The reads, points and ranges, whose keys the arguments alone determine, in the order of
-    /// their statements, and whether each is to write: what a protocol may ask for before the
-    /// procedure runs. Rows that deferred UPDATEs write are among them; what depends on data that
-    /// is read, or on branches that cannot be told, may be missing or too much.
+    /// The reads (points and ranges) with keys that the arguments alone determine, in the order of their statements,
+    /// and whether each is for a write. A protocol may request them before the procedure runs. Rows that deferred
+    /// UPDATEs write are included. A read that depends on data is missing; one in a branch that depends on data is
+    /// included.
     ///
     /// The arguments are as [`CompiledProcedure::check_arguments`] gives them.
     pub fn declared_reads(&self, arguments: &[Value]) -> Vec<(StatementId, bool, Read)> {
@@ -64,7 +64,7 @@ impl CompiledProcedure {
 }
 
 impl Knowledge {
-    /// At the beginning of a procedure that is called with these arguments.
+    /// The state at the start of a procedure with these arguments.
     fn at_entry(procedure: &CompiledProcedure, mut values: Vec<Value>) -> Knowledge {
         values.resize(procedure.variables.len(), Value::Null);
         let mut knowledge = Knowledge {
@@ -165,15 +165,8 @@ impl DryRun<'_> {
                     ((Some(Value::Int(from)), Some(Value::Int(to))), Some(Value::Int(by)))
                         if by > 0 =>
                     {
-                        let (mut next, step) = (from, if *reverse { -by } else { by });
-                        while if *reverse { next >= to } else { next <= to } {
-                            knowledge.values[*slot] = Value::Int(next);
-                            knowledge.known[*slot] = true;
-                            if !self.round(body, knowledge) {
-                                break;
-                            }
-                            next += step;
-                        }
+                        let by = if *reverse { -by } else { by };
+                        self.range(*slot, (from, to, by), body, knowledge);
                     }
                     _ => self.unknown_loop([*slot], body, knowledge),
                 }
@@ -244,7 +237,26 @@ impl DryRun<'_> {
         Flow::On
     }
 
-    /// A procedure that this one calls.
+    /// Follows a loop over integers; a negative `by` counts downwards.
+    fn range(
+        &mut self,
+        slot: usize,
+        (from, to, by): (i64, i64, i64),
+        body: &[Code],
+        knowledge: &mut Knowledge,
+    ) {
+        let mut next = from;
+        while if by < 0 { next >= to } else { next <= to } {
+            knowledge.values[slot] = Value::Int(next);
+            knowledge.known[slot] = true;
+            if !self.round(body, knowledge) {
+                break;
+            }
+            next += by;
+        }
+    }
+
+    /// Follows the call of another procedure.
     fn called(
         &mut self,
         procedure: &CompiledProcedure,
@@ -304,7 +316,7 @@ impl DryRun<'_> {
         }
     }
 
-    /// One round of a loop whose rounds are known; false when there have been too many.
+    /// Follows one round of a loop with known rounds; false if there have been too many.
     fn round(&mut self, body: &[Code], knowledge: &mut Knowledge) -> bool {
         self.rounds += 1;
         self.codes(body, knowledge);
@@ -364,8 +376,8 @@ impl DryRun<'_> {
         }
     }
 
-    /// Follows a pipeline: pure sources are made, and reads whose keys are known are noted. A read
-    /// source's rows stay unknown, so what is joined by them is not declared.
+    /// Follows a pipeline: makes pure sources, and notes reads with known keys. The rows of a read stay unknown, so
+    /// reads that are joined by them are not declared.
     fn steps(&mut self, id: StatementId, steps: &[Step], stride: usize, knowledge: &Knowledge) {
         let mut batch = Batch::single(stride);
         let mut placed = 0u64;

@@ -1,9 +1,9 @@
-//! Procedures, compiled: PL/pgSQL and `LANGUAGE SQL` bodies over numbered variables.
+//! Compiled procedures: PL/pgSQL and `LANGUAGE SQL` bodies over numbered variables.
 //!
-//! [`compile`] turns a parsed body into [`Code`] with every name, type and plan settled;
-//! [`analyze`] walks it once, in order, to tell where values come from and which UPDATEs can be
-//! deferred; [`run`] interprets it as an `async fn` over a [`crate::Transaction`]; [`declared`]
-//! runs it without data, to find the reads that the arguments alone determine.
+//! [`compile`] turns a parsed body into [`Code`], with every name, type and plan settled. [`analyze`] walks it once,
+//! in order, to find the origins of values and the UPDATEs that can be deferred. [`run`] interprets it as an `async
+//! fn` over a [`crate::Transaction`]. [`declared`] runs it without data, to find the reads that the arguments alone
+//! determine.
 
 pub(crate) mod analyze;
 mod calling;
@@ -31,7 +31,7 @@ pub struct CompiledProcedure {
     pub(crate) span: Span,
     /// Assertions that its author says it keeps.
     pub(crate) keeps: Vec<String>,
-    /// The input parameters, whose slots come first.
+    /// The input parameters, which have the first slots.
     pub(crate) parameters: Vec<(String, DataType)>,
     /// Defaults of the last parameters.
     pub(crate) defaults: Vec<Option<Expression>>,
@@ -43,7 +43,7 @@ pub struct CompiledProcedure {
     /// Its statements; the first has the number `first_statement`.
     pub(crate) statements: Vec<Site>,
     pub(crate) first_statement: u32,
-    /// How many statements the procedures have that it calls, once for each call.
+    /// The number of statements in the procedures that it calls, counted for each call.
     pub(crate) called_statements: u32,
     pub(crate) result: Outcome,
     /// The slot of FOUND.
@@ -53,7 +53,7 @@ pub struct CompiledProcedure {
     pub(crate) constraints: Arc<Constraints>,
 }
 
-/// A statement in its place.
+/// A statement in a body.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) statement: Statement,
@@ -61,15 +61,14 @@ pub(crate) struct Site {
     pub(crate) deferral: Deferral,
 }
 
-/// What a procedure gives its caller.
+/// The result of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// These variables, as one row.
     Variables(Vec<usize>),
-    /// What RETURN gives.
+    /// The value of RETURN.
     Scalar,
-    /// What RETURN QUERY and RETURN NEXT have added up; RETURN NEXT without a value adds these
-    /// variables.
+    /// The rows of RETURN QUERY and RETURN NEXT; RETURN NEXT without a value adds these variables.
     Rows(Vec<usize>),
 }
 
@@ -137,15 +136,15 @@ pub(crate) enum Code {
     RowCount {
         slot: usize,
     },
-    /// Another procedure, run within this one. Its statements have numbers of their own in each
-    /// call, so that the plan can tell them from those of the procedure called by itself: they begin
-    /// this far behind the caller's last. None of them is deferred.
+    /// Another procedure, run within this one. In each call its statements have numbers of their own, so that the plan
+    /// distinguishes them from those of the procedure called by itself: they begin this far after the caller's last.
+    /// None of them is deferred.
     Call {
         procedure: Arc<CompiledProcedure>,
         offset: u32,
         arguments: Vec<Computed>,
         into: Vec<Receiver>,
-        /// Whether it is PERFORM's, which says whether there were rows, and how many.
+        /// Whether it is PERFORM's, which sets FOUND and ROW_COUNT.
         performed: bool,
     },
 }
@@ -154,13 +153,12 @@ pub(crate) enum Code {
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     pub(crate) slot: usize,
-    /// Where the column's type is not the variable's.
+    /// The cast to the variable's type, if the column's is another.
     pub(crate) cast: Option<ResultCast>,
 }
 
-/// What makes a column of a result a value of the type that is wanted. It is made of the rows that
-/// are taken alone, after all that the query does with them: a row that is left may be one that does
-/// not fit, and ORDER BY and UNION mean the values before it.
+/// A cast of a result's column to the declared type. It applies after the query, to the rows that are taken: other
+/// rows may not fit the type, and ORDER BY and UNION see the values before the cast.
 #[derive(Clone, Debug)]
 pub(crate) struct ResultCast {
     pub(crate) from: DataType,
@@ -182,10 +180,10 @@ impl Receiver {
 }
 
 impl ResultCast {
-    /// The value in the type that is wanted.
+    /// Casts a value.
     ///
     /// # Errors
-    /// When it has no counterpart there: out of range, too long.
+    /// If the type does not have the value: out of range, too long.
     pub(crate) fn of(&self, value: Value) -> Result<Value, Failure> {
         cast(value, &self.from, &self.to, false)
     }
@@ -207,17 +205,17 @@ impl CompiledProcedure {
         &self.columns
     }
 
-    /// How many numbers of statements it takes: its own and those of what it calls.
+    /// The number of its statements, and of those in the procedures that it calls.
     pub(crate) fn statements_in_all(&self) -> u32 {
         self.statements.len() as u32 + self.called_statements
     }
 
-    /// Where the numbers of a called procedure's statements begin, if the own ones begin at `first`.
+    /// The first statement number of a called procedure, if its own begin at `first`.
     pub(crate) fn first_called(&self, first: u32, offset: u32) -> u32 {
         first + self.statements.len() as u32 + offset
     }
 
-    /// The number of one of its statements when it is called by itself.
+    /// The number of one of its statements if it is called by itself.
     pub(crate) fn statement_id(&self, site: usize) -> StatementId {
         StatementId(self.first_statement + site as u32)
     }

@@ -1,11 +1,11 @@
-//! What a procedure's names mean: parameters, variables, records, FOUND.
+//! Names in a procedure: parameters, variables, records, FOUND.
 
 use anabranch_types::DataType;
 
 use super::FOUND;
 use crate::bind::Variables;
 
-/// A name and what it stands for.
+/// A name and its meaning.
 #[derive(Clone, Debug)]
 enum Meaning {
     Scalar {
@@ -16,7 +16,7 @@ enum Meaning {
     Record(Option<Vec<(String, usize)>>),
 }
 
-/// The names in sight at a place of a body.
+/// The names in scope at a place of a body.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     procedure: String,
@@ -28,11 +28,11 @@ pub(super) struct Names {
     /// The slots of `$1`, `$2`, …
     positional: Vec<usize>,
     pub(super) column_wins: bool,
-    /// Whether they are those of a condition that the schema states, and no routine's.
+    /// Whether they are for a constraint, and not for a routine.
     pub(super) of_schema: bool,
 }
 
-/// What an assignment or INTO names.
+/// The target of an assignment or INTO.
 pub(super) enum Target {
     Scalar(usize),
     Constant,
@@ -41,7 +41,7 @@ pub(super) enum Target {
 }
 
 impl Names {
-    /// The names of a procedure that has none yet but FOUND.
+    /// The initial names of a procedure: FOUND.
     pub(super) fn new(procedure: &str) -> Names {
         Names {
             procedure: procedure.to_string(),
@@ -76,7 +76,7 @@ impl Names {
         self.names.push((name.to_string(), Meaning::Record(None)));
     }
 
-    /// How many names are in sight, to come back to with [`Names::leave`].
+    /// Opens a scope, to be closed with [`Names::leave`].
     pub(super) fn enter(&self) -> usize {
         self.names.len()
     }
@@ -86,7 +86,7 @@ impl Names {
         self.names.truncate(mark);
     }
 
-    /// What a target names.
+    /// The target of this name.
     pub(super) fn target(&self, name: &str) -> Target {
         let (qualifier, name) = match name.split_once('.') {
             Some((qualifier, name)) => (Some(qualifier), name),
@@ -174,7 +174,7 @@ impl Variables for Names {
     }
 }
 
-/// `$1`, `$2`, … of a statement from a client, whose types are found out from their use.
+/// `$1`, `$2`, … of a client's statement; their types follow from their use.
 #[derive(Debug)]
 pub(crate) struct Placeholders;
 

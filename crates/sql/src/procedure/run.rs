@@ -44,8 +44,8 @@ struct Machine<'m, T> {
 type Step<'s> = Pin<Box<dyn Future<Output = Result<Flow, TransactionError>> + 's>>;
 
 impl CompiledProcedure {
-    /// Checks the number and types of a call's arguments, and brings them to the parameters'
-    /// types: missing ones get their defaults.
+    /// Checks the number and types of a call's arguments, and casts them to the parameters' types. Missing ones get
+    /// their defaults.
     ///
     /// # Errors
     /// `42883` when there are too many or too few, or one is of another kind than its parameter;
@@ -89,7 +89,7 @@ impl CompiledProcedure {
     /// [`CompiledProcedure::check_arguments`] takes them.
     ///
     /// # Errors
-    /// What the procedure raises, and what the transaction gives up for.
+    /// Errors that the procedure raises, and those of the transaction.
     pub async fn call<T: Transaction>(
         &self,
         transaction: &mut T,
@@ -145,7 +145,7 @@ impl CompiledProcedure {
                 ]
             }
             Outcome::Scalar => {
-                // What LANGUAGE SQL returns is its last query's, of which there may be none.
+                // LANGUAGE SQL returns the rows of its last query, which may have none.
                 let is_query = |code: &Code| matches!(code, Code::ReturnQuery { .. });
                 if flow != Flow::Return && !self.body.iter().any(is_query) {
                     let message = "control reached end of function without RETURN";
@@ -242,7 +242,7 @@ impl<T: Transaction> Machine<'_, T> {
                 if !into.is_empty() {
                     self.take_into(rows, into, *strict, *strict || !is_query)?;
                     if is_query {
-                        // It is not asked for more than the row that it takes.
+                        // Only one row is taken.
                         count = count.min(1);
                     }
                 }
@@ -283,23 +283,17 @@ impl<T: Transaction> Machine<'_, T> {
                 body,
             } => {
                 let (rows, _) = self.statement(*site).await?;
-                let any = !rows.is_empty();
-                if !any {
+                if rows.is_empty() {
                     self.receive(targets, Vec::new())?;
                 }
-                let flow = self.each(rows, targets, body).await?;
-                self.note_found(any);
-                return Ok(flow);
+                return self.for_rows(rows, targets, body).await;
             }
             Code::ForEach { slot, array, body } => {
                 let Value::Array(list) = self.value(array).await? else {
                     return Err(failure("22004", "FOREACH expression must not be null").into());
                 };
-                let rows: Vec<Vec<Value>> = list.iter().map(|value| vec![value.clone()]).collect();
-                let any = !rows.is_empty();
-                let flow = self.each(rows, &[Receiver::plain(*slot)], body).await?;
-                self.note_found(any);
-                return Ok(flow);
+                let rows = list.iter().map(|value| vec![value.clone()]).collect();
+                return self.for_rows(rows, &[Receiver::plain(*slot)], body).await;
             }
             Code::While { condition, body } => {
                 while self.test(condition).await? {
@@ -338,13 +332,9 @@ impl<T: Transaction> Machine<'_, T> {
                 self.return_rows(rows, casts)?;
             }
             Code::ReturnNext(value) => {
-                let row = match (value, &self.procedure.result) {
-                    (Some(value), _) => vec![self.value(value).await?],
-                    (None, Outcome::Rows(slots) | Outcome::Variables(slots)) => slots
-                        .iter()
-                        .map(|slot| self.variables[*slot].clone())
-                        .collect(),
-                    (None, Outcome::Scalar) => Vec::new(),
+                let row = match value {
+                    Some(value) => vec![self.value(value).await?],
+                    None => self.output_row(),
                 };
                 self.rows.push(row);
             }
@@ -356,27 +346,63 @@ impl<T: Transaction> Machine<'_, T> {
                 into,
                 performed,
             } => {
-                let first = self.procedure.first_called(self.first, *offset);
-                let mut values = Vec::with_capacity(procedure.variables.len());
-                for argument in arguments {
-                    values.push(self.value(argument).await?);
-                }
-                let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
-                    Box::pin(procedure.run(first, true, &mut *self.transaction, values));
-                let (rows, _) = run.await?;
-                if *performed {
-                    // A function that returns nothing is one row of nothing.
-                    let count = match procedure.result {
-                        Outcome::Rows(_) => rows.len() as u64,
-                        Outcome::Variables(_) | Outcome::Scalar => 1,
-                    };
-                    self.row_count = count;
-                    self.note_found(count > 0);
-                }
+                let rows = self.call(procedure, *offset, arguments, *performed).await?;
                 self.take_into(rows, into, false, false)?;
             }
         }
         Ok(Flow::Normal)
+    }
+
+    /// Calls a procedure, and returns its rows.
+    async fn call(
+        &mut self,
+        procedure: &CompiledProcedure,
+        offset: u32,
+        arguments: &[Computed],
+        performed: bool,
+    ) -> Result<Vec<Vec<Value>>, TransactionError> {
+        let first = self.procedure.first_called(self.first, offset);
+        let mut values = Vec::with_capacity(procedure.variables.len());
+        for argument in arguments {
+            values.push(self.value(argument).await?);
+        }
+        let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
+            Box::pin(procedure.run(first, true, &mut *self.transaction, values));
+        let (rows, _) = run.await?;
+        if performed {
+            // A function that returns void gives one empty row.
+            let count = match procedure.result {
+                Outcome::Rows(_) => rows.len() as u64,
+                Outcome::Variables(_) | Outcome::Scalar => 1,
+            };
+            self.row_count = count;
+            self.note_found(count > 0);
+        }
+        Ok(rows)
+    }
+
+    /// Runs a loop over rows, and sets FOUND.
+    async fn for_rows(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+        targets: &[Receiver],
+        body: &[Code],
+    ) -> Result<Flow, TransactionError> {
+        let any = !rows.is_empty();
+        let flow = self.each(rows, targets, body).await?;
+        self.note_found(any);
+        Ok(flow)
+    }
+
+    /// The row of RETURN NEXT without a value.
+    fn output_row(&self) -> Vec<Value> {
+        match &self.procedure.result {
+            Outcome::Rows(slots) | Outcome::Variables(slots) => slots
+                .iter()
+                .map(|slot| self.variables[*slot].clone())
+                .collect(),
+            Outcome::Scalar => Vec::new(),
+        }
     }
 
     fn note_found(&mut self, found: bool) {

@@ -1,4 +1,4 @@
-//! Statements of PL/pgSQL itself: assignment, branches, loops, RETURN.
+//! Parses the statements of PL/pgSQL itself: assignment, branches, loops, RETURN.
 
 use sqlparser::{ast, tokenizer::Token as Kind};
 
@@ -10,7 +10,7 @@ use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::{Cursor, Name, Parsed},
-        routine::ResultKind,
+        declaration::ResultKind,
         sql_body,
     },
     source::Span,

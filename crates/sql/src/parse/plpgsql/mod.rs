@@ -1,12 +1,11 @@
-//! The PL/pgSQL subset (PostgreSQL's manual, chapter 43), by recursive descent over tokens.
+//! Parses the PL/pgSQL subset (PostgreSQL's manual, chapter 43), by recursive descent over tokens.
 //!
-//! Expressions and SQL statements are cut out where PL/pgSQL ends them (`THEN`, `LOOP`, `;`, …
-//! outside of brackets) and handed to `sqlparser`. Names of variables that a statement
-//! assigns are checked here, since the catalog keeps them without their places; all other names
-//! are the binder's.
+//! Expressions and SQL statements are cut out where PL/pgSQL ends them (`THEN`, `LOOP`, `;`, … outside of brackets) and
+//! given to `sqlparser`. The variables that a statement assigns are checked here, since the catalog keeps their names
+//! without places; all other names are left to the binder.
 //!
-//! Left out, each with a diagnostic: EXECUTE, cursors, EXCEPTION handlers, labels, CASE statements,
-//! ASSERT, transaction control, CALL, and assignment to fields of records.
+//! Not supported, each with a diagnostic: EXECUTE, cursors, EXCEPTION handlers, labels, CASE statements, ASSERT,
+//! transaction control, CALL, and assignment to fields of records.
 
 mod control;
 mod raise;
@@ -17,7 +16,7 @@ use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
     cursor::{Cursor, Name, Parsed},
-    routine::ResultKind,
+    declaration::ResultKind,
     scope::Scope,
     type_name::{TypeName, type_name},
 };
@@ -27,13 +26,13 @@ use crate::{
     source::Span,
 };
 
-/// Blocks, loops and branches within each other.
+/// The maximal nesting of blocks, loops and branches.
 const DEPTH_MAX: usize = 60;
 
 /// A whole body.
 ///
 /// # Errors
-/// When it cannot be followed. Statements that are wrong in themselves are added to `errors`.
+/// If its structure cannot be followed. Errors within single statements are added to `errors`.
 pub(super) fn body(
     cursor: Cursor<'_>,
     result: ResultKind,
@@ -156,7 +155,7 @@ impl<'a> Body<'a, '_> {
         })
     }
 
-    /// Statements up to one of `ends`, which is left. `opening` is what they belong to.
+    /// Statements up to one of `ends`, which is not consumed. `opening` is the statement that they belong to.
     fn statements(&mut self, opening: Span, ends: &[&str]) -> Parsed<Statements> {
         let mut statements = Vec::new();
         self.depth += 1;
@@ -183,7 +182,7 @@ impl<'a> Body<'a, '_> {
         Ok(statements)
     }
 
-    /// `END IF`, `END LOOP`: `opening` is what they close.
+    /// `END IF`, `END LOOP`, which close `opening`.
     fn expect_end(&mut self, word: &str, opening: Span) -> Parsed<()> {
         self.cursor.expect_words(&["end"])?;
         if self.cursor.eat_word(word) {
@@ -203,8 +202,8 @@ impl<'a> Body<'a, '_> {
         Err(self.cursor.expected(&format!("\";\" {place}")))
     }
 
-    /// An expression up to a semicolon or one of `stops` outside of brackets. A wrong one is noted,
-    /// and stands as NULL.
+    /// An expression up to a semicolon or one of `stops` outside of brackets. An invalid one is noted, and becomes
+    /// NULL.
     fn expression(&mut self, stops: &[&str]) -> Parsed<ast::Expr> {
         let inside = self.until(stops);
         if inside.is_done() {
@@ -234,7 +233,7 @@ impl<'a> Body<'a, '_> {
             .unwrap_or(ast::Expr::value(ast::Value::Null)))
     }
 
-    /// What parsed; or nothing, if what is wrong does not keep one from reading on.
+    /// The result; or `None` after an error that does not keep the parser from going on.
     fn or_noted<T>(&mut self, parsed: Parsed<T>) -> Parsed<Option<T>> {
         match parsed {
             Ok(tree) => Ok(Some(tree)),
@@ -318,7 +317,7 @@ impl<'a> Body<'a, '_> {
     }
 }
 
-/// Wrong statements of one body that are told at once.
+/// The maximum of invalid statements reported for one body.
 const ERRORS_MAX: usize = 20;
 
 fn cursors(span: Span) -> Diagnostic {

@@ -1,4 +1,4 @@
-//! `RAISE`.
+//! Parses `RAISE`.
 
 use sqlparser::{ast, tokenizer::Token as Kind};
 
@@ -154,7 +154,7 @@ impl Body<'_, '_> {
                     raise.format = Some("%".to_owned());
                     raise.arguments = vec![self.argument()?];
                 }
-                // They add to what a person reads, and change nothing else.
+                // They only add to the message.
                 "detail" | "hint" => {
                     self.argument()?;
                 }

@@ -1,4 +1,4 @@
-//! SQL statements within PL/pgSQL: INTO is cut out, the rest is `sqlparser`'s.
+//! Parses SQL statements within PL/pgSQL: INTO is cut out, `sqlparser` parses the rest.
 
 use sqlparser::tokenizer::Token as Kind;
 
@@ -77,7 +77,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// `PERFORM …` is `SELECT …` whose rows are dropped.
+    /// `PERFORM …`: a `SELECT …` without its rows.
     pub(super) fn perform(&mut self) -> Parsed<Statement> {
         let inside = self.until(&[]);
         let tokens = inside.tokens_left();
@@ -144,7 +144,7 @@ impl Body<'_, '_> {
     }
 }
 
-/// Rows need somewhere to go.
+/// Refuses a statement that returns rows without INTO.
 fn check_destination(
     statement: &sqlparser::ast::Statement,
     into: Option<&Into>,

@@ -1,0 +1,139 @@
+//! Calls of `sqlparser`: from the rest of a cursor's tokens to a syntax tree.
+
+use sqlparser::{
+    ast,
+    dialect::PostgreSqlDialect,
+    parser::{Parser, ParserError},
+    tokenizer::{Token as Kind, TokenWithSpan},
+};
+
+use super::{
+    cursor::{Cursor, Parsed},
+    error_location, unary_minus,
+};
+use crate::{diagnostic::Diagnostic, source::Span};
+
+/// The maximum of operators in one range of a statement without brackets or commas: more would make trees too deep to
+/// walk recursively.
+const OPERATORS_MAX: usize = 1_000;
+/// The maximal depth of brackets, for the same reason.
+const DEPTH_MAX: usize = 60;
+
+static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+impl Cursor<'_> {
+    /// Parses the rest as an expression.
+    pub(crate) fn expression(&self) -> Parsed<ast::Expr> {
+        self.parse_all(|parser| parser.parse_expr())
+    }
+
+    /// Parses the rest as a query.
+    pub(crate) fn query(&self) -> Parsed<Box<ast::Query>> {
+        self.parse_all(|parser| parser.parse_query())
+    }
+
+    /// Parses the rest as one statement.
+    pub(crate) fn statement(&self) -> Parsed<ast::Statement> {
+        self.parse_all(|parser| parser.parse_statement())
+    }
+
+    fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {
+        self.check_size()?;
+        unary_minus::check(self.tokens_left())?;
+        if self.is_done() {
+            return Err(self.syntax_error());
+        }
+        let tokens = self.tokens_left();
+        let located = tokens.iter().map(|token| TokenWithSpan {
+            token: token.kind.clone(),
+            span: token.span.location(),
+        });
+        let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(located.collect());
+        let tree = parse(&mut parser)
+            .map_err(|error| error_location::improve(self, self.translate(&error)))?;
+        let next = parser.peek_token();
+        if next.token != Kind::EOF {
+            return Err(error_location::improve(
+                self,
+                self.syntax_error_at(Span::of(next.span)),
+            ));
+        }
+        Ok(tree)
+    }
+
+    /// Refuses text that would make trees too deep to walk.
+    fn check_size(&self) -> Parsed<()> {
+        let (mut depth, mut operators) = (0_usize, 0_usize);
+        for token in self.tokens_left() {
+            match &token.kind {
+                Kind::LParen | Kind::LBracket => (depth, operators) = (depth + 1, operators + 1),
+                Kind::RParen | Kind::RBracket => depth = depth.saturating_sub(1),
+                Kind::Comma if depth == 0 => operators = 0,
+                Kind::Comma | Kind::Number(..) | Kind::SingleQuotedString(_) => {}
+                Kind::Word(word) => {
+                    const DEEPER: [&str; 12] = [
+                        "and",
+                        "or",
+                        "not",
+                        "is",
+                        "in",
+                        "case",
+                        "union",
+                        "intersect",
+                        "except",
+                        "join",
+                        "isnull",
+                        "notnull",
+                    ];
+                    let deeper =
+                        word.quote_style.is_none() && DEEPER.contains(&word.value.as_str());
+                    operators += usize::from(deeper);
+                }
+                _ => operators += 1,
+            }
+            if depth > DEPTH_MAX || operators > OPERATORS_MAX {
+                let message = "statement is too complex";
+                return Err(Diagnostic::new("54001", message, token.span).help(format!(
+                    "at most {DEPTH_MAX} nested brackets and {OPERATORS_MAX} operators in one \
+                     expression"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Translates `sqlparser`'s error to PostgreSQL's words: "syntax error at or near", and what was expected.
+    fn translate(&self, error: &ParserError) -> Diagnostic {
+        let message = match error {
+            ParserError::RecursionLimitExceeded => {
+                return Diagnostic::new("54001", "statement is too complex", self.span())
+                    .help("it nests too deeply; write it in parts");
+            }
+            ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+        };
+        let (text, place) = match message.rsplit_once(" at Line: ") {
+            Some((text, place)) => (text, parse_place(place)),
+            None => (message.as_str(), None),
+        };
+        let diagnostic = self.syntax_error_at(place);
+        match text
+            .strip_prefix("Expected: ")
+            .and_then(|text| text.split_once(", found"))
+        {
+            Some((wanted, _)) => diagnostic.help(format!("expected {wanted}")),
+            None => diagnostic.help(text.to_owned()),
+        }
+    }
+}
+
+/// `LINE, Column: COLUMN`, as the end of a message of `sqlparser` has it.
+fn parse_place(text: &str) -> Option<Span> {
+    let (line, column) = text.split_once(", Column: ")?;
+    let line: u64 = line.parse().ok()?;
+    let column: u64 = column.parse().ok()?;
+    Some(Span {
+        file: u16::try_from(line.checked_sub(1)?).ok()?,
+        start: u32::try_from(column.checked_sub(1)?).ok()?,
+        end: u32::try_from(column.checked_sub(1)?).ok()?,
+    })
+}
