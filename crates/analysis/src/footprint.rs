@@ -252,7 +252,7 @@ impl<'a> Footprint<'a> {
     pub(crate) fn feeds(&self, action: &Action, column: ColumnIndex) -> bool {
         let computed = |a: &Action| {
             a.write(column)
-                .is_some_and(|w| matches!(w.class, WriteClass::OfRow))
+                .is_some_and(|w| matches!(w.class, WriteClass::FromRow))
         };
         action.access.role == Role::Update
             && !computed(action)
@@ -372,7 +372,7 @@ fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
     let writes: Vec<ColumnWrite> = others
         .map(|column| ColumnWrite {
             column,
-            class: WriteClass::OfData,
+            class: WriteClass::FromData,
             null_by: Vec::new(),
         })
         .collect();
@@ -403,7 +403,7 @@ fn result_use(summary: &TransactionSummary, statement: &StatementSummary) -> Res
                 a.conditions.iter().any(|c| of_it(&c.term))
                     || a.writes.iter().any(|w| match &w.class {
                         WriteClass::Assign(term) | WriteClass::Add { term, .. } => of_it(term),
-                        WriteClass::OfRow | WriteClass::OfData => false,
+                        WriteClass::FromRow | WriteClass::FromData => false,
                     })
             })
         });
@@ -544,7 +544,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
             let follow = |(column, of_parent): (&ColumnIndex, &ColumnIndex)| {
                 let class = match &parent.write(*of_parent)?.class {
                     WriteClass::Assign(term) => WriteClass::Assign(term.clone()),
-                    _ => WriteClass::OfData,
+                    _ => WriteClass::FromData,
                 };
                 Some(ColumnWrite {
                     column: *column,
@@ -574,7 +574,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
             columns_returned: Vec::new(),
             writes,
             conditions,
-            filtered_otherwise: true,
+            has_other_conditions: true,
             listed: Vec::new(),
             span: parent.access.span,
         },

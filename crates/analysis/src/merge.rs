@@ -58,7 +58,7 @@ fn policy(
         .iter()
         .filter(|c| matches!(c, WriteClass::Add { .. }))
         .count();
-    let computes = classes.iter().any(|c| matches!(c, WriteClass::OfRow));
+    let computes = classes.iter().any(|c| matches!(c, WriteClass::FromRow));
     if classes.is_empty() {
         (
             MergePolicy::Immutable,

@@ -108,12 +108,12 @@ fn replaces(footprint: &Footprint<'_>, action: &Action) -> bool {
         Role::Read | Role::Delete => false,
         Role::Insert => {
             let statement = footprint.statement(action.owner, action.statement);
-            let always = statement.is_some_and(|statement| !statement.may_leave_out);
+            let always = statement.is_some_and(|statement| !statement.may_skip_rows);
             let stays = facts.updaters.iter().all(Vec::is_empty);
             pure && always && stays
         }
         Role::Update => {
-            let by_key = !access.filtered_otherwise
+            let by_key = !access.has_other_conditions
                 && access.columns_read.iter().all(is_key)
                 && access
                     .conditions

@@ -16,18 +16,19 @@ use crate::{
     diagnostic::Diagnostic,
     execute::Run,
     expression::{EvaluationContext, Frame, Source},
-    merging::ColumnPolicy,
     plan::statement::Statement,
     procedure::{
         CompiledProcedure,
         compile::{Compiler, any_statement, condition_statement, parameter_type},
         names::Placeholders,
     },
-    program::Programs,
+    program::{Programs, merging::ColumnPolicy},
     source::SourceFile,
     summary::{Deferral, StatementId, TransactionSummary},
     transaction::Transaction,
 };
+
+pub use crate::result::ResultSet;
 
 /// An application, compiled.
 #[derive(Debug)]
@@ -57,33 +58,6 @@ pub struct CompiledStatement {
     parameters: Vec<DataType>,
     columns: Arc<[(String, DataType)]>,
     constraints: Arc<Constraints>,
-}
-
-/// The result of a call or a statement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ResultSet {
-    /// Names and types of the columns.
-    pub columns: Arc<[(String, DataType)]>,
-    /// The rows. Values may be [`Value::Pending`] until the transaction has committed.
-    pub rows: Vec<Vec<Value>>,
-    /// The number of returned, inserted, updated or deleted rows.
-    pub count: u64,
-}
-
-impl ResultSet {
-    /// Replaces the pending values by those known at commit; `slots` are the transaction's, in order.
-    pub fn resolve(&mut self, slots: &[Value]) {
-        for value in self.rows.iter_mut().flatten() {
-            if let Value::Pending(pending) = value {
-                let resolved = match slots.get(pending.slot.index()) {
-                    Some(Value::Int(i)) => Value::Int(i + pending.offset),
-                    Some(other) => other.clone(),
-                    None => Value::Null,
-                };
-                *value = resolved;
-            }
-        }
-    }
 }
 
 impl Application {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_types::{
-    ColumnIndex, ColumnSet, IndexId, ProgramId, Row, Schema, StoredInt, TableId, TableSchema,
+    ColumnIndex, ColumnSet, IndexId, ProgramId, Schema, StoredInt, TableId, TableSchema,
     key::int_width,
 };
 
@@ -11,12 +11,8 @@ use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, ReferentialAction},
     diagnostic::Diagnostic,
-    expression::{
-        Expression, Failure, Frame, Sequence,
-        integer::{Shapes, Truth},
-        registers::{RowCells, RowLanes},
-    },
-    program::{Program, Programs},
+    expression::{Expression, Sequence, integer::Shapes},
+    program::{Program, Programs, check::Check},
 };
 
 /// The constraints of all tables.
@@ -32,39 +28,6 @@ pub(crate) struct TableConstraints {
     pub(crate) checks: Vec<Check>,
     pub(crate) parents: Vec<ParentReference>,
     pub(crate) children: Vec<ChildReference>,
-}
-
-/// A CHECK over a row, which is source 1.
-#[derive(Clone, Debug)]
-pub(crate) struct Check {
-    pub(crate) name: String,
-    pub(crate) expression: Expression,
-    /// The condition once more, where it is on integers.
-    pub(crate) truth: Option<Truth>,
-    pub(crate) columns: ColumnSet,
-}
-
-impl Check {
-    /// Whether it holds for the row of a frame's source 1; `None` for NULL.
-    pub(crate) fn test(&self, frame: &Frame<'_>, row: &Row) -> Result<Option<bool>, Failure> {
-        match self.holds(row) {
-            Some(truth) => Ok(Some(truth)),
-            None => self.expression.test(frame),
-        }
-    }
-
-    /// Whether it holds for a row; `None` if only the full evaluation can decide.
-    #[inline]
-    pub(crate) fn holds(&self, row: &Row) -> Option<bool> {
-        let arguments = &[];
-        self.truth.as_ref()?.holds(&RowCells { row, arguments })
-    }
-
-    /// Whether it holds for all of some rows, at most [`crate::expression::registers::LANES`]; `None` if only the full
-    /// evaluation can decide.
-    pub(crate) fn hold(&self, rows: &[Row]) -> Option<bool> {
-        self.truth.as_ref()?.holds_of_all(&RowLanes(rows))
-    }
 }
 
 /// A foreign key, seen from the child.

@@ -124,6 +124,29 @@ impl Span {
     }
 }
 
+/// A translated text, with the position in the file of each of its bytes, and of its end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Translated {
+    pub(crate) text: String,
+    pub(crate) places: Vec<u32>,
+}
+
+impl Translated {
+    /// Appends text of the file.
+    pub(crate) fn copy(&mut self, text: &str, start: usize) {
+        self.text.push_str(text);
+        let place = |at: usize| u32::try_from(start + at).unwrap_or(u32::MAX);
+        self.places.extend((0..text.len()).map(place));
+    }
+
+    /// Appends text that stands for what is at a position.
+    pub(crate) fn write(&mut self, text: &str, at: usize) {
+        self.text.push_str(text);
+        let place = u32::try_from(at).unwrap_or(u32::MAX);
+        self.places.extend(std::iter::repeat_n(place, text.len()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,7 @@ pub struct TransactionSummary {
     pub parameters: Vec<(String, DataType)>,
     /// Every SQL statement in it, of every branch.
     pub statements: Vec<StatementSummary>,
-    /// Whether it may commit without having come to its last statement: a RETURN, EXIT or CONTINUE
+    /// Whether it may commit before its last statement: a RETURN, EXIT or CONTINUE
     /// before that, or a call of another procedure, which may have one.
     pub may_end_early: bool,
     /// Assertions that its author declares as kept when it runs alone (`-- anabranch: keeps NAME`).
@@ -49,7 +49,7 @@ pub struct StatementSummary {
     /// do the earlier statements with a path that is a prefix of its own.
     pub path: Vec<u32>,
     /// Whether it is an INSERT that may skip rows (`ON CONFLICT`).
-    pub may_leave_out: bool,
+    pub may_skip_rows: bool,
     /// Whether it is an INSERT that puts exactly one row there, or fails, whenever it runs.
     pub inserts_one: bool,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
@@ -111,7 +111,7 @@ pub struct TableAccess {
     /// Conjuncts `column op term` that every row touched satisfies.
     pub conditions: Vec<Condition>,
     /// Whether the WHERE clause has more than `conditions`.
-    pub filtered_otherwise: bool,
+    pub has_other_conditions: bool,
     /// Further conjuncts `column = ANY (parameter)`: the column, and the array parameter's index. They determine where
     /// rows are found, but are not among `conditions`, since elements of two lists do not correspond as those of one
     /// `unnest` do ([`Term::Element`]).
@@ -224,7 +224,7 @@ pub struct ColumnWrite {
     pub column: ColumnIndex,
     /// How.
     pub class: WriteClass,
-    /// If the new value is computed from the row ([`WriteClass::OfRow`]): the columns that decide whether it is NULL.
+    /// If the new value is computed from the row ([`WriteClass::FromRow`]): the columns that decide whether it is NULL.
     pub null_by: Vec<ColumnIndex>,
 }
 
@@ -241,7 +241,7 @@ pub enum WriteClass {
         negated: bool,
     },
     /// A function of the row's own columns and of values known before the statement.
-    OfRow,
+    FromRow,
     /// A function of the row and of other data read by the same statement or earlier ones.
-    OfData,
+    FromData,
 }

@@ -42,8 +42,8 @@ impl Sequences for NoSequences {
 
 /// The interface that a compiled statement runs over.
 pub trait Transaction {
-    /// Reads all of `reads` as of this transaction's view, including its own writes. `for_write`
-    /// says that the statement means to write the rows. One answer a read, in the same order.
+    /// Reads all of `reads` in this transaction's view, including its own writes. `for_write` marks rows that the
+    /// statement may write. The results are in the order of `reads`.
     fn read(
         &mut self,
         statement: StatementId,
@@ -54,15 +54,14 @@ pub trait Transaction {
     /// Adds an effect, to be applied when the transaction commits.
     ///
     /// # Errors
-    /// When the effect can be known to fail already (a duplicate among the transaction's own).
+    /// If the effect is already known to fail (a duplicate among the transaction's own).
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError>;
 
-    /// Whether the plan wants this statement's UPDATE evaluated by the owner at commit, without
-    /// being read first. Asked only for statements that can be (see
-    /// [`crate::summary::StatementSummary::deferral`]).
+    /// Whether the plan has this statement's UPDATE evaluated by the owner at commit, without a read before. Called
+    /// only for statements that can be deferred (see [`crate::summary::StatementSummary::deferral`]).
     fn defers(&self, statement: StatementId) -> bool;
 
-    /// Whether the row with this key is known to exist without asking: the transaction has inserted
+    /// Whether the row with this key is known to exist without a read: the transaction has inserted
     /// it, or has read it and no transaction type of the application deletes from that table. A
     /// foreign key that points to it needs no look-up.
     ///

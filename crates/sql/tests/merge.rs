@@ -30,7 +30,7 @@ fn shown(access: &TableAccess) -> String {
     columns.sort_unstable();
     let text = format!(
         "{:?} {:?} reads {columns:?} writes {:?} where {:?} {}",
-        access.table, access.role, access.writes, access.conditions, access.filtered_otherwise
+        access.table, access.role, access.writes, access.conditions, access.has_other_conditions
     );
     // The number of an access depends on those before it.
     let mut out = String::new();
@@ -53,7 +53,7 @@ fn same(merge: &str, apart: &[&str]) {
     let apart = apart.iter().flat_map(|body| statements(body));
     let of_apart: Vec<String> = apart.flat_map(|s| s.accesses).map(|a| shown(&a)).collect();
     assert_eq!(of_merge, of_apart, "{merge}");
-    assert!(merged[0].may_leave_out && !merged[0].inserts_one);
+    assert!(merged[0].may_skip_rows && !merged[0].inserts_one);
 }
 
 #[test]

@@ -37,14 +37,14 @@ fn placeless(statement: &StatementSummary) -> String {
             access.columns_read,
             access.writes,
             access.conditions,
-            access.filtered_otherwise
+            access.has_other_conditions
         )
     });
     let accesses: Vec<String> = accesses.collect();
     format!(
         "{:?} {} {}\n{}",
         statement.result,
-        statement.may_leave_out,
+        statement.may_skip_rows,
         statement.inserts_one,
         accesses.join("\n")
     )
@@ -174,7 +174,7 @@ fn text_is_case_insensitive_unless_its_collation_is_binary() {
         .map(|c| (c.column.0, c.comparison))
         .collect();
     assert_eq!(conditions, [(2, Comparison::Equal)]);
-    assert!(access.filtered_otherwise);
+    assert!(access.has_other_conditions);
     // The timestamp is written, too.
     let written: Vec<_> = access
         .writes

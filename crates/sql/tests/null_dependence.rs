@@ -20,7 +20,7 @@ BEGIN ATOMIC UPDATE t SET b = {expression} WHERE id = k; END;"
     let [write] = &access.writes[..] else {
         panic!("{expression}: {:?}", access.writes)
     };
-    assert_eq!(write.class, WriteClass::OfRow, "{expression}");
+    assert_eq!(write.class, WriteClass::FromRow, "{expression}");
     write.null_by.iter().map(|column| column.index()).collect()
 }
 

@@ -111,7 +111,7 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
             .class
             .clone()
     };
-    assert_eq!(class("Set", 1), WriteClass::OfData);
+    assert_eq!(class("Set", 1), WriteClass::FromData);
     assert_eq!(class("Set", 4), WriteClass::Assign(Term::Unknown));
     assert_eq!(of("Set").deferral, Deferral::None);
     assert!(
@@ -127,7 +127,7 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
     );
     assert_eq!(of("Add").deferral, Deferral::None);
     let find = of("Find");
-    assert!(find.accesses[0].conditions.is_empty() && find.accesses[0].filtered_otherwise);
+    assert!(find.accesses[0].conditions.is_empty() && find.accesses[0].has_other_conditions);
     assert_eq!(find.deferral, Deferral::None);
     assert_eq!(class("Put", 0), WriteClass::Assign(Term::Unknown));
     // Each is reported at its place.

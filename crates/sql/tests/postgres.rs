@@ -82,7 +82,7 @@ END $$;
     assert_eq!(access(&script, "Cheer").conditions.len(), 2);
     // 'sad' is the least label, and 'happy' comes before it as text.
     let low = access(&script, "Low");
-    assert!(low.conditions.is_empty() && low.filtered_otherwise);
+    assert!(low.conditions.is_empty() && low.has_other_conditions);
 }
 
 /// Labels in the order of text are ordered like text; a CHECK that compares others cannot be analysed.
@@ -162,7 +162,7 @@ SELECT data ->> 'x' FROM t WHERE id = $1;
     assert_eq!(types, ["text", "text", "text", "text", time, "text"]);
     // A comparison with it tells nothing; a transaction that writes it checks it.
     let put = access(&script, "Put");
-    assert!(put.conditions.is_empty() && put.filtered_otherwise);
+    assert!(put.conditions.is_empty() && put.has_other_conditions);
     // A transaction that writes one of two columns may violate a CHECK of both.
     assert_eq!(unknown(&script), ["Tag", "Add"]);
     let told = skipped(&script);
@@ -636,5 +636,8 @@ UPDATE t SET n = n + 1 WHERE id = $1;
 ",
     );
     assert_eq!(skipped(&script).len(), 2, "{:?}", script.skipped);
-    assert_eq!(access(&script, "More").writes[0].class, WriteClass::OfData);
+    assert_eq!(
+        access(&script, "More").writes[0].class,
+        WriteClass::FromData
+    );
 }

@@ -313,7 +313,7 @@ fn conditions_under_another_order_are_dropped() {
         .map(|c| (c.column.0, c.comparison))
         .collect();
     assert_eq!(told, [(1, Comparison::NotEqual), (2, Comparison::Less)]);
-    assert!(access.filtered_otherwise);
+    assert!(access.has_other_conditions);
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn the_summaries_have_deferrals_and_terms() {
         .find(|a| a.table == table("stock") && !a.writes.is_empty())
         .unwrap();
     assert_eq!(stock.conditions[0].term, Term::Element(5));
-    assert_eq!(stock.writes[0].class, WriteClass::OfRow);
+    assert_eq!(stock.writes[0].class, WriteClass::FromRow);
     assert!(matches!(
         &stock.writes[1].class,
         WriteClass::Add {

@@ -94,7 +94,7 @@ fn a_data_modifying_cte_is_a_statement_of_its_own() {
     );
     // Its result is used, even if that of the last statement is not.
     assert_eq!(statement.result, ResultUse::Used);
-    assert!(statement.may_leave_out && !statement.inserts_one);
+    assert!(statement.may_skip_rows && !statement.inserts_one);
     let gone = on(statement, PLAYER, Role::Delete);
     assert!(gone.conditions.iter().any(|c| c.term == Term::Parameter(0)));
     let changed = on(statement, TEAM, Role::Update);

@@ -408,7 +408,7 @@ impl<'a> World<'a> {
                     let columns = update.writes.iter().map(|w| w.column);
                     site.updates.push((update.table, columns.collect()));
                     let of_row = |w: &&ColumnWrite| {
-                        matches!(w.class, WriteClass::OfRow | WriteClass::Add { .. })
+                        matches!(w.class, WriteClass::FromRow | WriteClass::Add { .. })
                     };
                     let computed = update.writes.iter().filter(of_row);
                     site.computed

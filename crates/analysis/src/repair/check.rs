@@ -126,7 +126,7 @@ pub(super) fn is_by_key_alone(footprint: &Footprint<'_>, update: &Action) -> boo
     let access = &update.access;
     let key = &footprint.table(access.table).primary_key;
     let of_key = access.conditions.iter().all(|c| key.contains(&c.column));
-    of_key && !access.filtered_otherwise
+    of_key && !access.has_other_conditions
 }
 
 /// What the UPDATE assigns if a condition holds, or if no other does.

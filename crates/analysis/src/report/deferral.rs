@@ -81,7 +81,7 @@ fn undeferrable(catalog: &Catalog, statement: &StatementSummary, update: &TableA
     }
     let keys = update.conditions.iter().map(|c| &c.column);
     let mut others = keys.filter(|column| !table.primary_key.contains(column));
-    if update.filtered_otherwise || others.next().is_some() {
+    if update.has_other_conditions || others.next().is_some() {
         return "its WHERE clause tests more than the row's key".to_owned();
     }
     let unique = |column: &ColumnIndex| {
@@ -103,9 +103,9 @@ fn undeferrable(catalog: &Catalog, statement: &StatementSummary, update: &TableA
         return format!("{} is part of a key", name(&write.column));
     }
     let of_data = |class: &WriteClass| match class {
-        WriteClass::OfData => true,
+        WriteClass::FromData => true,
         WriteClass::Assign(term) | WriteClass::Add { term, .. } => matches!(term, Term::Unknown),
-        WriteClass::OfRow => false,
+        WriteClass::FromRow => false,
     };
     let reads_others = statement.accesses.len() > 1;
     if let Some(write) = update.writes.iter().find(|w| of_data(&w.class))

@@ -243,7 +243,7 @@ fn added(
                 existing: true,
             }
         }
-        WriteClass::Assign(_) | WriteClass::OfRow | WriteClass::OfData => Kind::Overwrites,
+        WriteClass::Assign(_) | WriteClass::FromRow | WriteClass::FromData => Kind::Overwrites,
     })
 }
 

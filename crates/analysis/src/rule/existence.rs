@@ -147,7 +147,7 @@ fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> boo
     let of_group = |c: &Condition| linked.contains(&c.column) && c.comparison == Comparison::Equal;
     let all = linked.iter().all(|c| delete.fixed(*c).is_some())
         && delete.access.conditions.iter().all(of_group)
-        && !delete.access.filtered_otherwise;
+        && !delete.access.has_other_conditions;
     one || all
 }
 

@@ -178,7 +178,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
         // Two deletions have the same effect as one, unless one uses whether the row existed.
         Role::Delete => {
             let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
-            if action.access.filtered_otherwise && !action.cascaded {
+            if action.access.has_other_conditions && !action.cascaded {
                 seen.extend(moving(&mut read.iter().copied()));
             }
             // The existence of the row decides what becomes of its contents.
@@ -198,7 +198,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
         }
         Role::Update => {
             let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
-            if action.access.filtered_otherwise && !action.cascaded {
+            if action.access.has_other_conditions && !action.cascaded {
                 seen.extend(moving(&mut read.iter().copied()));
             }
             if action.result != ResultUse::Unused {
@@ -244,9 +244,9 @@ fn source_of(term: &Term) -> Option<StatementId> {
 /// Whether a written value may be computed from what was read: of two such writes one is lost.
 pub(crate) fn is_computed(class: &WriteClass) -> bool {
     match class {
-        WriteClass::OfData => true,
+        WriteClass::FromData => true,
         WriteClass::Assign(term) => is_data(term),
-        WriteClass::Add { .. } | WriteClass::OfRow => false,
+        WriteClass::Add { .. } | WriteClass::FromRow => false,
     }
 }
 
@@ -312,7 +312,7 @@ fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
             "blind-write",
             format!("it deletes from {name} without using what was there"),
         ),
-        _ if any(|c| matches!(c, WriteClass::OfRow)) => Finding::yes(
+        _ if any(|c| matches!(c, WriteClass::FromRow)) => Finding::yes(
             owner,
             "owner-order",
             format!(

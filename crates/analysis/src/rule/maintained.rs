@@ -226,7 +226,7 @@ fn sure_amount(
             let Some(WriteClass::Add { term, negated }) = written.map(|w| &w.class) else {
                 return None;
             };
-            let by_key_alone = !access.filtered_otherwise
+            let by_key_alone = !access.has_other_conditions
                 && access
                     .conditions
                     .iter()
@@ -415,7 +415,7 @@ fn surely_exists(footprint: &Footprint<'_>, owner: usize, effect: &SureEffect<'_
         footprint.table(effect.access.table),
         footprint.types[owner].summary,
     );
-    let by_key_alone = !effect.access.filtered_otherwise
+    let by_key_alone = !effect.access.has_other_conditions
         && effect
             .access
             .conditions

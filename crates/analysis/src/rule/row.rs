@@ -158,7 +158,7 @@ fn bound(
         };
         let name = footprint.column_name(table, column);
         findings.push(match &write.class {
-            WriteClass::Assign(_) | WriteClass::OfData => {
+            WriteClass::Assign(_) | WriteClass::FromData => {
                 assigners.push(action);
                 Finding::yes(action.owner, "threshold-assign", format!("{name} is assigned a value that is checked where it is written"))
             }
@@ -185,7 +185,7 @@ fn bound(
                     .needing(vec![Need::row(footprint, action).of(column)]),
                 }
             }
-            WriteClass::OfRow => Finding::unknown(
+            WriteClass::FromRow => Finding::unknown(
                 action.owner,
                 "bound-computed",
                 format!("{name} is computed from the row in a way that the analyser does not follow"),
@@ -258,11 +258,11 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
                     continue;
                 };
                 findings.push(match write.class {
-                    WriteClass::Assign(_) | WriteClass::OfData => {
+                    WriteClass::Assign(_) | WriteClass::FromData => {
                         assigners.push(action);
                         Finding::yes(action.owner, "eq-any", format!("{name} is assigned values that are checked where they are written"))
                     }
-                    WriteClass::Add { .. } | WriteClass::OfRow => Finding::no(
+                    WriteClass::Add { .. } | WriteClass::FromRow => Finding::no(
                         action.owner,
                         "eq-counter",
                         format!("concurrent changes to {name} may add up to a value that no transaction has checked"),
@@ -302,7 +302,7 @@ pub(super) fn several(
         moving.iter().all(|c| {
             matches!(
                 a.write(*c).map(|w| &w.class),
-                Some(WriteClass::Assign(_) | WriteClass::OfData)
+                Some(WriteClass::Assign(_) | WriteClass::FromData)
             )
         })
     });

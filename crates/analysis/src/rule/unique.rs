@@ -140,7 +140,7 @@ fn parent_of(
     let surely_new = |parent: &Action| {
         let of = |action: &Action| footprint.statement(action.owner, action.statement);
         match (of(parent), of(insert)) {
-            (Some(p), Some(i)) => !p.may_leave_out && p.id < i.id && i.path.starts_with(&p.path),
+            (Some(p), Some(i)) => !p.may_skip_rows && p.id < i.id && i.path.starts_with(&p.path),
             _ => false,
         }
     };

@@ -266,7 +266,7 @@ fn is_decided_at_commit(contribution: &Contribution<'_>, parts: &[Part]) -> bool
     contribution.action.access.writes.iter().any(|write| {
         let term = match &write.class {
             WriteClass::Assign(term) | WriteClass::Add { term, .. } => Some(term),
-            WriteClass::OfRow | WriteClass::OfData => None,
+            WriteClass::FromRow | WriteClass::FromData => None,
         };
         is_summed(write.column) && matches!(term, Some(Term::Incremented { .. }))
     })

@@ -390,7 +390,7 @@ impl Binder<'_> {
             columns_read: Vec::new(),
             writes: Vec::new(),
             conditions: Vec::new(),
-            filtered_otherwise: false,
+            has_other_conditions: false,
             listed: Vec::new(),
             span,
         });
@@ -682,7 +682,7 @@ impl Binder<'_> {
             let sources = self.scopes.last().map_or(0, |scope| scope.sources.len());
             for source in (1..=sources).filter(|source| mentioned & bit(*source) != 0) {
                 if let Some(access) = self.scope().sources[source - 1].access {
-                    self.accesses[access].filtered_otherwise = true;
+                    self.accesses[access].has_other_conditions = true;
                 }
             }
         }

@@ -49,7 +49,7 @@ impl Binder<'_> {
             columns_read: Vec::new(),
             writes: Vec::new(),
             conditions: Vec::new(),
-            filtered_otherwise: false,
+            has_other_conditions: false,
             listed: Vec::new(),
             span,
         });
@@ -360,7 +360,7 @@ impl Binder<'_> {
         // The existing row is read and overwritten: the analyser sees an update beside the insert.
         let writes = assignments
             .iter()
-            .map(|(column, _)| (*column, RawWrite::OfData))
+            .map(|(column, _)| (*column, RawWrite::FromData))
             .collect();
         let span = self.accesses[0].span;
         self.accesses.push(RawAccess {
@@ -372,7 +372,7 @@ impl Binder<'_> {
                 .collect(),
             writes,
             conditions: Vec::new(),
-            filtered_otherwise: true,
+            has_other_conditions: true,
             listed: Vec::new(),
             span,
         });

@@ -4,7 +4,6 @@
 //! of the dialect. A construct without a rule here is refused with its place.
 
 pub(crate) mod aggregate;
-pub(crate) mod builtin;
 pub(crate) mod convert;
 pub(crate) mod expression;
 pub(crate) mod from;
@@ -115,7 +114,7 @@ pub(crate) struct RawAccess {
     pub(crate) columns_returned: Vec<ColumnIndex>,
     pub(crate) writes: Vec<(ColumnIndex, RawWrite)>,
     pub(crate) conditions: Vec<(ColumnIndex, Comparison, RawTerm)>,
-    pub(crate) filtered_otherwise: bool,
+    pub(crate) has_other_conditions: bool,
     /// Columns that are compared with the elements of a variable's array.
     pub(crate) listed: Vec<(ColumnIndex, usize)>,
     pub(crate) span: Span,
@@ -139,12 +138,12 @@ pub(crate) enum RawWrite {
         negated: bool,
     },
     /// A function of the row and of these variables.
-    OfRow {
+    FromRow {
         slots: Vec<usize>,
         /// The columns that decide whether it is NULL.
         null_by: Vec<ColumnIndex>,
     },
-    OfData,
+    FromData,
 }
 
 /// Binds one statement.

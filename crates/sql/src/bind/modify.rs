@@ -442,10 +442,10 @@ impl Binder<'_> {
             false
         });
         if other_data {
-            RawWrite::OfData
+            RawWrite::FromData
         } else {
             let columns = &self.catalog.schema.table(table).columns;
-            RawWrite::OfRow {
+            RawWrite::FromRow {
                 slots,
                 null_by: Nullness::of(expression, columns)
                     .columns

@@ -5,70 +5,17 @@
 //! no type, its term is unknown, and nothing evaluates it. Constraints (a CHECK, an assertion) are never bound so:
 //! that would drop them.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use sqlparser::{
     ast::{self, Expr},
     dialect::PostgreSqlDialect,
     parser::Parser,
 };
 
-use super::{Bind, Binder, Bound, builtin::is_builtin};
+use super::{Bind, Binder, Bound};
 use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, Function},
 };
-
-/// Allows opaque expressions in a catalog's statements, and collects them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OpaqueExpressions {
-    /// Functions that may have side effects.
-    effects: BTreeSet<String>,
-    /// Why each expression is opaque.
-    reasons: Arc<Mutex<Vec<Diagnostic>>>,
-}
-
-impl OpaqueExpressions {
-    /// PostgreSQL's functions with side effects, or with reads that their text does not name.
-    const EFFECTS: [&str; 12] = [
-        "nextval",
-        "setval",
-        "currval",
-        "lastval",
-        "set_config",
-        "query_to_xml",
-        "table_to_xml",
-        "schema_to_xml",
-        "cursor_to_xml",
-        "ts_stat",
-        "dblink",
-        "dblink_exec",
-    ];
-
-    /// Allows any functions but these routines.
-    pub(crate) fn except(routines: impl IntoIterator<Item = String>) -> OpaqueExpressions {
-        let own = OpaqueExpressions::EFFECTS.into_iter().map(str::to_owned);
-        OpaqueExpressions {
-            effects: own.chain(routines).collect(),
-            reasons: Arc::default(),
-        }
-    }
-
-    /// Whether a function may have side effects: it is not known to have none.
-    fn may_have_effects(&self, name: &str) -> bool {
-        self.effects.contains(name) || !is_builtin(name)
-    }
-
-    /// A diagnostic for each opaque expression so far.
-    pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
-        let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut reasons = reasons.clone();
-        reasons.sort_by_key(|of| of.span.map(|span| (span.file, span.start, span.end)));
-        reasons.dedup_by_key(|of| of.span);
-        reasons
-    }
-}
 
 /// The maximum of opaque expressions in one statement: the parts of each are bound once more.
 const OPAQUE_MAX: u32 = 1_000;
@@ -145,15 +92,15 @@ impl Binder<'_> {
             columns.push(ast::Ident::new("ordinality"));
         }
         let mut types = vec![None; columns.len()];
-        for (place, reasons) in alias.iter().flat_map(|alias| &alias.columns).enumerate() {
+        for (place, aliased) in alias.iter().flat_map(|alias| &alias.columns).enumerate() {
             match columns.get_mut(place) {
-                Some(column) => column.clone_from(&reasons.name),
+                Some(column) => column.clone_from(&aliased.name),
                 None => {
-                    columns.push(reasons.name.clone());
+                    columns.push(aliased.name.clone());
                     types.push(None);
                 }
             }
-            types[place].clone_from(&reasons.data_type);
+            types[place].clone_from(&aliased.data_type);
         }
         let Some(ast::Statement::Query(mut query)) = written("SELECT unknown() AS value") else {
             return Err(error);
@@ -235,16 +182,14 @@ impl Binder<'_> {
         let Some(parts) = parts.filter(|_| !has_effects && self.opaque_count < OPAQUE_MAX) else {
             return Err(error);
         };
-        let reasons = opaque.reasons.clone();
         self.opaque_count += 1;
         let mut arguments = Vec::new();
         for part in parts {
             arguments.push(self.expression(&part)?.expression);
         }
-        reasons
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(error);
+        if let Some(opaque) = &self.catalog.opaque {
+            opaque.note(error);
+        }
         let function = Function::Unknown(syntax.to_string().into());
         Ok(Bound {
             expression: Expression::Call {

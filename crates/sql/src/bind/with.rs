@@ -176,7 +176,7 @@ fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
     for (_, write) in &mut access.writes {
         match write {
             RawWrite::Assign(term) | RawWrite::Add { term, .. } => shift(term, first),
-            RawWrite::OfRow { .. } | RawWrite::OfData => {}
+            RawWrite::FromRow { .. } | RawWrite::FromData => {}
         }
     }
     access

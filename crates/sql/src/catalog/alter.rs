@@ -147,7 +147,7 @@ impl Draft {
     }
 }
 
-/// Whether a constraint goes with a column of its table.
+/// Whether a constraint is dropped with a column of its table.
 fn is_about(kind: &ConstraintKind, column: &str) -> bool {
     match kind {
         ConstraintKind::PrimaryKey(columns)

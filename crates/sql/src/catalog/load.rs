@@ -22,8 +22,7 @@ use crate::{
         split::{StatementTokens, statements},
         statement::{cursor_of, declaration},
     },
-    script::Translated,
-    source::{SourceFile, Span},
+    source::{SourceFile, Span, Translated},
 };
 
 /// The maximum of diagnostics in one report.

@@ -4,10 +4,12 @@
 //! bound where they are used.
 
 mod alter;
+pub(crate) mod builtin;
 mod directive;
 mod load;
 mod lookup;
 mod names;
+pub(crate) mod opaque;
 mod tables;
 
 use std::sync::Arc;
@@ -15,10 +17,8 @@ use std::sync::Arc;
 use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
 use sqlparser::ast;
 
-use crate::{
-    bind::opaque::OpaqueExpressions,
-    source::{SourceFile, Span},
-};
+use crate::source::{SourceFile, Span};
+use opaque::OpaqueExpressions;
 
 pub use load::load;
 pub(crate) use load::{load_beside, load_translated};

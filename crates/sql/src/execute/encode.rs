@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use super::{Run, key::push_column};
 use crate::{
     TransactionError,
-    constraint::Check,
     expression::{
         Batch, Expression, Frame, Source,
         evaluate::chosen,
@@ -21,6 +20,7 @@ use crate::{
         registers::{Column, LANES},
     },
     plan::rows::{ColumnPlan, RowPlan},
+    program::check::Check,
     transaction::Transaction,
 };
 

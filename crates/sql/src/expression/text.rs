@@ -19,7 +19,7 @@ pub fn literal(value: &Value) -> String {
         Value::Null => "NULL".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Int(_) | Value::Numeric(_) => format_text(value, &DataType::Numeric(None)),
-        // The type tells little more than how a real is rounded and a time zone shown.
+        // The type only decides how a real is rounded and whether a time zone is written.
         _ => {
             let text = format_text(value, &DataType::Array(Box::new(DataType::Text)));
             format!("'{}'", text.replace('\'', "''"))

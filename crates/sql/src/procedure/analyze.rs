@@ -892,7 +892,7 @@ impl CompiledProcedure {
                 span: site.statement.span,
                 in_loop: site.in_loop || calling.in_loop,
                 path: findings.paths[place].clone(),
-                may_leave_out: matches!(
+                may_skip_rows: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if insert.conflict.is_some()
                 ) || matches!(&site.statement.kind, StatementKind::Compound(_)),
@@ -932,15 +932,15 @@ impl CompiledProcedure {
                 term: resolve(term),
                 negated: *negated,
             },
-            RawWrite::OfRow { slots, .. } => {
+            RawWrite::FromRow { slots, .. } => {
                 let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
                 if slots.iter().all(known) {
-                    WriteClass::OfRow
+                    WriteClass::FromRow
                 } else {
-                    WriteClass::OfData
+                    WriteClass::FromData
                 }
             }
-            RawWrite::OfData => WriteClass::OfData,
+            RawWrite::FromData => WriteClass::FromData,
         };
         let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
             Term::Parameter(parameter) => Some((*column, parameter)),
@@ -961,7 +961,7 @@ impl CompiledProcedure {
                         column: *column,
                         class: class(raw),
                         null_by: match raw {
-                            RawWrite::OfRow { null_by, .. } => null_by.clone(),
+                            RawWrite::FromRow { null_by, .. } => null_by.clone(),
                             _ => Vec::new(),
                         },
                     })
@@ -975,7 +975,7 @@ impl CompiledProcedure {
                         term: resolve(raw),
                     })
                     .collect(),
-                filtered_otherwise: access.filtered_otherwise,
+                has_other_conditions: access.has_other_conditions,
                 listed: access.listed.iter().filter_map(listed).collect(),
                 span: access.span,
             })

@@ -29,7 +29,7 @@ use crate::{
 pub struct CompiledProcedure {
     pub(crate) name: String,
     pub(crate) span: Span,
-    /// Assertions that its author says it keeps.
+    /// Assertions that its author declares as kept.
     pub(crate) keeps: Vec<String>,
     /// The input parameters, which have the first slots.
     pub(crate) parameters: Vec<(String, DataType)>,

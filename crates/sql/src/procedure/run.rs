@@ -7,12 +7,12 @@ use anabranch_types::{DataType, EffectError, Value};
 use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
-    application::ResultSet,
     execute::Run,
     expression::{
         EvaluationContext, Failure, cast, evaluate::evaluate_over, failure, text::write_text,
     },
     plan::statement::{Statement, StatementKind},
+    result::ResultSet,
     summary::{Deferral, StatementId},
     transaction::Transaction,
 };

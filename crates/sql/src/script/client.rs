@@ -7,7 +7,7 @@ use sqlparser::ast;
 
 use anabranch_types::DataType;
 
-use super::{FileRange, Reader, Translated, mysql, pgsql, unparsed::StatementText};
+use super::{FileRange, Reader, mysql, pgsql, unparsed::StatementText};
 use crate::{
     application::Application,
     catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
@@ -18,7 +18,7 @@ use crate::{
         split::statements,
         sql_body::sql_statement,
     },
-    source::Span,
+    source::{Span, Translated},
     summary::{Term, TransactionSummary, WriteClass},
 };
 
@@ -263,7 +263,7 @@ impl ClientTransaction {
             for write in &mut access.writes {
                 match &mut write.class {
                     WriteClass::Assign(term) | WriteClass::Add { term, .. } => correct(term),
-                    WriteClass::OfRow | WriteClass::OfData => {}
+                    WriteClass::FromRow | WriteClass::FromData => {}
                 }
             }
         }

@@ -88,6 +88,6 @@ fn forget(
         access.conditions.retain(|condition| {
             !(columns.contains(&(table, condition.column)) && forgotten(condition.comparison))
         });
-        access.filtered_otherwise |= access.conditions.len() < before;
+        access.has_other_conditions |= access.conditions.len() < before;
     }
 }

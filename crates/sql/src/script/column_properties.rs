@@ -15,9 +15,9 @@ use crate::{
 pub(super) struct ColumnProperties {
     /// Columns with an equality other than that of text: case-insensitive text, and types that the catalog does not
     /// have.
-    pub(super) equal_otherwise: ColumnNames,
+    pub(super) own_equality: ColumnNames,
     /// Columns with an order other than that of text.
-    pub(super) ordered_otherwise: ColumnNames,
+    pub(super) own_order: ColumnNames,
     /// Columns that every UPDATE of their row sets to the current time, unless it assigns them itself.
     pub(super) set_on_update: ColumnNames,
     /// Columns that every UPDATE of their row sets to the current time, even if it assigns them itself.
@@ -81,8 +81,8 @@ impl ColumnProperties {
             }
         }
         // Constants go last, since the steps above look for those of defaults.
-        forget_equality(summaries, catalog, &self.equal_otherwise);
-        forget_order_conditions(summaries, catalog, &self.ordered_otherwise);
+        forget_equality(summaries, catalog, &self.own_equality);
+        forget_order_conditions(summaries, catalog, &self.own_order);
     }
 
     /// The generated columns in the catalog, with the columns that they are computed from.

@@ -13,16 +13,14 @@ use super::{
         Types,
     },
     renaming::{self, Renamed},
-    tokens::Translated,
     undeclared::{self, Undeclared},
     unparsed::{self, Unparsed},
 };
 use crate::{
     application::Application,
-    bind::opaque::OpaqueExpressions,
-    catalog::{Procedure, load_beside, load_translated},
+    catalog::{Procedure, load_beside, load_translated, opaque::OpaqueExpressions},
     diagnostic::Diagnostic,
-    source::{SourceFile, Span},
+    source::{SourceFile, Span, Translated},
 };
 
 /// The declarations of files, and which of them are skipped.
@@ -268,9 +266,9 @@ impl Reader {
     fn skip_opaque_assertions(&mut self, files: Range<usize>, first: usize) {
         self.in_postgres_words(files);
         // Other text is case-insensitive, which does not matter to a comparison with a constant.
-        let unknown = self.declarations.properties.ordered_otherwise.clone();
+        let unknown = self.declarations.properties.own_order.clone();
         let properties = ColumnProperties {
-            equal_otherwise: unknown,
+            own_equality: unknown,
             ..ColumnProperties::default()
         };
         let views = self.views();

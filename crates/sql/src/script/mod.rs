@@ -54,7 +54,6 @@ pub use client::{
 pub use collation::{ColumnNames, forget_order};
 pub use invariants::invariants;
 pub use placeholder::{Placeholder, substitute};
-pub(crate) use tokens::Translated;
 pub use unparsed::anything;
 
 /// The files of an application, as far as they can be analysed.

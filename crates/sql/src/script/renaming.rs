@@ -14,10 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     pgsql::{Edit, edited},
     scan::Part,
-    tokens::{
-        Token, Translated, after_if, altered, begin, closing, listed, name_of, quoted, tokens,
-    },
+    tokens::{Token, after_if, altered, begin, closing, listed, name_of, quoted, tokens},
 };
+use crate::source::Translated;
 
 /// A declaration, rewritten to final names.
 #[derive(Clone, Debug)]

@@ -1,29 +1,7 @@
-//! A statement's tokens with their positions, and translated texts with the positions that their bytes come from.
+//! A statement's tokens with their positions, and a writer of translations.
 
 use super::scan::{Part, parts};
-
-/// A translated text, with the position in the file of each of its bytes, and of its end.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Translated {
-    pub(crate) text: String,
-    pub(crate) places: Vec<u32>,
-}
-
-impl Translated {
-    /// Appends text of the file.
-    pub(super) fn copy(&mut self, text: &str, start: usize) {
-        self.text.push_str(text);
-        let place = |at: usize| u32::try_from(start + at).unwrap_or(u32::MAX);
-        self.places.extend((0..text.len()).map(place));
-    }
-
-    /// Appends text that stands for what is at a position.
-    pub(super) fn say(&mut self, text: &str, at: usize) {
-        self.text.push_str(text);
-        let place = u32::try_from(at).unwrap_or(u32::MAX);
-        self.places.extend(std::iter::repeat_n(place, text.len()));
-    }
-}
+use crate::source::Translated;
 
 /// A token with its range.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +112,7 @@ impl<'t> Writer<'t> {
         if let (Some(first), Some(last)) = (tokens.first(), tokens.last()) {
             let text = &self.text[first.start..last.end];
             self.out.copy(text, self.base + first.start);
-            self.out.say(" ", self.base + last.end);
+            self.out.write(" ", self.base + last.end);
         }
     }
 
@@ -147,8 +125,8 @@ impl<'t> Writer<'t> {
     }
 
     /// Writes text in the place of a token.
-    pub(super) fn say(&mut self, text: &str, at: usize) {
-        self.out.say(text, self.base + at);
+    pub(super) fn write(&mut self, text: &str, at: usize) {
+        self.out.write(text, self.base + at);
     }
 }
 

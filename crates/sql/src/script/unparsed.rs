@@ -14,8 +14,7 @@ use super::{
     undeclared::{Undeclared, declared, is_cascade, is_policy, is_trigger_function, routine},
 };
 use crate::{
-    bind::builtin::is_builtin,
-    catalog::{Catalog, ReferentialAction},
+    catalog::{Catalog, ReferentialAction, builtin::is_builtin},
     source::Span,
     summary::{
         ColumnWrite, Deferral, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
@@ -194,7 +193,7 @@ fn statement(
     for (table, role, written) in done {
         let class = match role {
             Role::Insert => Some(WriteClass::Assign(Term::Unknown)),
-            Role::Update => Some(WriteClass::OfData),
+            Role::Update => Some(WriteClass::FromData),
             Role::Read | Role::Delete => None,
         };
         let write = |column, class: &WriteClass| ColumnWrite {
@@ -213,7 +212,7 @@ fn statement(
             columns_returned: columns(table),
             writes,
             conditions: Vec::new(),
-            filtered_otherwise: true,
+            has_other_conditions: true,
             listed: Vec::new(),
             span,
         });
@@ -223,7 +222,7 @@ fn statement(
         span,
         in_loop: true,
         path: Vec::new(),
-        may_leave_out: true,
+        may_skip_rows: true,
         inserts_one: false,
         accesses,
         result: ResultUse::Used,
@@ -714,11 +713,11 @@ fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
 /// change any rows in any way, any number of times.
 fn does_anything_to(tables: &[TableId], catalog: &Catalog, summary: &TransactionSummary) -> bool {
     summary.statements.iter().any(|statement| {
-        let any = statement.in_loop && statement.may_leave_out && statement.path.is_empty();
+        let any = statement.in_loop && statement.may_skip_rows && statement.path.is_empty();
         let does = |table: TableId, role: Role| {
             let all = catalog.schema.table(table).columns.len();
             let changes_all = |writes: &[ColumnWrite]| {
-                writes.len() == all && writes.iter().all(|w| w.class == WriteClass::OfData)
+                writes.len() == all && writes.iter().all(|w| w.class == WriteClass::FromData)
             };
             statement.accesses.iter().any(|access| {
                 access.table == table

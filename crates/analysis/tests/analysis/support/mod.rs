@@ -228,7 +228,7 @@ impl Type<'_> {
             columns_read: conditions.iter().map(|c| c.column).collect(),
             writes: Vec::new(),
             conditions,
-            filtered_otherwise: false,
+            has_other_conditions: false,
             listed: Vec::new(),
             span: NOWHERE,
         }
@@ -241,7 +241,7 @@ impl Type<'_> {
             span: NOWHERE,
             in_loop: false,
             path: Vec::new(),
-            may_leave_out: false,
+            may_skip_rows: false,
             inserts_one: accesses.iter().any(|a| a.role == Role::Insert),
             accesses,
             result: ResultUse::Unused,
@@ -295,10 +295,10 @@ impl Type<'_> {
         let mut deferrable = true;
         for (column, text) in writes {
             let class = match *text {
-                "row" => WriteClass::OfRow,
+                "row" => WriteClass::FromRow,
                 "data" => {
                     deferrable = false;
-                    WriteClass::OfData
+                    WriteClass::FromData
                 }
                 _ => match (text.strip_prefix('+'), text.strip_prefix('-')) {
                     (Some(t), _) => WriteClass::Add {

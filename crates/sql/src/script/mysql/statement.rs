@@ -18,9 +18,9 @@ use crate::{
     diagnostic::Diagnostic,
     script::{
         scan::Part,
-        tokens::{Token, Translated, Writer, begin, closing, tokens},
+        tokens::{Token, Writer, begin, closing, tokens},
     },
-    source::Span,
+    source::{Span, Translated},
 };
 
 /// Translates a statement to PostgreSQL's SQL; `None` if it is that already. `places` are the positions in the file of
@@ -42,11 +42,11 @@ pub(in crate::script) fn statement(
     let mut changed = ignores || replaces || duplicate.is_some();
     let body = match (ignores, replaces) {
         (true, _) => {
-            writer.say("INSERT ", 0);
+            writer.write("INSERT ", 0);
             &all[2..]
         }
         (_, true) => {
-            writer.say("INSERT ", 0);
+            writer.write("INSERT ", 0);
             &all[1..]
         }
         _ => &all[..],
@@ -69,7 +69,7 @@ pub(in crate::script) fn statement(
     if let Some(at) = duplicate {
         let target = target(&all, catalog, span)?;
         let key = target.key(span)?;
-        writer.say(
+        writer.write(
             &format!(" ON CONFLICT ({key}) DO UPDATE SET "),
             all[at].start,
         );
@@ -93,13 +93,13 @@ pub(in crate::script) fn statement(
             .filter(|set| !key.split(", ").any(|k| set.starts_with(k)))
             .collect();
         if set.is_empty() {
-            writer.say(" ON CONFLICT DO NOTHING", last);
+            writer.write(" ON CONFLICT DO NOTHING", last);
         } else {
             let set = set.join(", ");
-            writer.say(&format!(" ON CONFLICT ({key}) DO UPDATE SET {set}"), last);
+            writer.write(&format!(" ON CONFLICT ({key}) DO UPDATE SET {set}"), last);
         }
     } else if ignores {
-        writer.say(" ON CONFLICT DO NOTHING", last);
+        writer.write(" ON CONFLICT DO NOTHING", last);
     }
     // From positions in this text to positions in the file.
     let end = places.last().copied().unwrap_or_default();
@@ -119,11 +119,11 @@ fn duplicate(all: &[Token<'_>]) -> Option<usize> {
 fn only_mysqls(rest: &[Token<'_>], writer: &mut Writer<'_>) -> usize {
     let at = rest[0].start;
     if begin(rest, &["lock", "in", "share", "mode"]) {
-        writer.say("FOR SHARE ", at);
+        writer.write("FOR SHARE ", at);
         return 4;
     }
     if rest[0].is("ifnull") && rest.get(1).is_some_and(|t| t.is_sign('(')) {
-        writer.say("coalesce", at);
+        writer.write("coalesce", at);
         return 1;
     }
     if rest[0].is("limit") {
@@ -131,9 +131,9 @@ fn only_mysqls(rest: &[Token<'_>], writer: &mut Writer<'_>) -> usize {
         let comma = rest.get(1 + first).is_some_and(|t| t.is_sign(','));
         let second = amount(rest.get(2 + first..).unwrap_or_default());
         if first > 0 && comma && second > 0 {
-            writer.say("LIMIT ", at);
+            writer.write("LIMIT ", at);
             writer.copy(&rest[2 + first..2 + first + second]);
-            writer.say("OFFSET ", at);
+            writer.write("OFFSET ", at);
             writer.copy(&rest[1..=first]);
             return 2 + first + second;
         }
@@ -235,7 +235,7 @@ impl Target<'_> {
                 && next('(')
                 && let Some(close) = closing(all, at + 1)
             {
-                writer.say("excluded.", token.start);
+                writer.write("excluded.", token.start);
                 writer.copy(&all[at + 2..close]);
                 // The text after the bracket is copied with the next token.
                 at = close + 1;
@@ -243,7 +243,7 @@ impl Target<'_> {
             }
             match column {
                 Some(column) if !assigned && !behind && !next('.') && !next('(') => {
-                    writer.say(
+                    writer.write(
                         &format!("\"{}\".\"{column}\" ", self.schema.name),
                         token.start,
                     );

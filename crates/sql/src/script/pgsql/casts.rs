@@ -3,8 +3,9 @@
 use super::{Edit, types::Types};
 use crate::script::{
     scan::Part,
-    tokens::{Token, Translated, begin, name_of, tokens},
+    tokens::{Token, begin, name_of, tokens},
 };
+use crate::source::Translated;
 
 /// Replaces declared types in a statement by those that represent them; `None` if it names none. `places` are the
 /// positions in the file of the bytes of `text`.

@@ -32,8 +32,9 @@ use std::ops::Range;
 use super::{
     column_properties::ColumnProperties,
     scan::starts_among,
-    tokens::{Token, Translated, after_if, begin, name_of, tokens},
+    tokens::{Token, after_if, begin, name_of, tokens},
 };
+use crate::source::Translated;
 
 pub(super) use casts::statement;
 pub(super) use relation::Relations;
@@ -222,8 +223,8 @@ pub(super) fn unsupported_reason(
         ));
     }
     let compares = compares(&all);
-    let unknown = properties.equal_otherwise.iter();
-    let disordered = properties.ordered_otherwise.iter().filter(|_| compares);
+    let unknown = properties.own_equality.iter();
+    let disordered = properties.own_order.iter().filter(|_| compares);
     let (_, column) = unknown.chain(disordered).find(is_named)?;
     Some(format!(
         "an assertion about \"{column}\", with values that the analysis does not know,"
@@ -251,7 +252,7 @@ pub(super) fn edited(text: &mut String, edits: &[Edit]) -> Option<Translated> {
             continue;
         }
         out.copy(&text[done..edit.range.start], done);
-        out.say(&edit.text, edit.place);
+        out.write(&edit.text, edit.place);
         done = edit.range.end;
     }
     out.copy(&text[done..], done);

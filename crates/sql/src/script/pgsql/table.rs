@@ -159,7 +159,7 @@ impl Table<'_> {
         declared.extend_from_slice(&action[start + 1..end]);
         self.columns(&[&declared]);
         if action.get(end).is_some_and(|t| t.is("collate")) {
-            self.properties.equal_otherwise.insert(self.key(&name));
+            self.properties.own_equality.insert(self.key(&name));
             let using = action.iter().position(|t| t.is("using"));
             self.edit(&action[end..using.unwrap_or(action.len())], "");
         }
@@ -243,18 +243,17 @@ impl Table<'_> {
             of_table.insert(name.clone());
             let key = self.key(&name);
             let end = type_end(element);
-            let (opaque, ordered_otherwise) = match self.types.classify(self.text, &element[1..end])
-            {
+            let (opaque, own_order) = match self.types.classify(self.text, &element[1..end]) {
                 TypeClass::Opaque => (true, true),
-                TypeClass::Declared(declared) => (declared.opaque, declared.ordered_otherwise),
+                TypeClass::Declared(declared) => (declared.opaque, declared.own_order),
                 TypeClass::Known | TypeClass::Named(_) => (false, false),
             };
             let options = &element[end..];
             if opaque || options.iter().any(|t| t.is("collate")) {
-                self.properties.equal_otherwise.insert(key.clone());
+                self.properties.own_equality.insert(key.clone());
             }
-            if ordered_otherwise {
-                self.properties.ordered_otherwise.insert(key.clone());
+            if own_order {
+                self.properties.own_order.insert(key.clone());
             }
             let computed = options
                 .windows(2)
@@ -262,7 +261,7 @@ impl Table<'_> {
             if let Some(open) = computed.map(|at| at + 1) {
                 let close = closing(options, open).unwrap_or(options.len() - 1);
                 let sources = options[open..=close].iter().filter_map(Token::name);
-                self.properties.equal_otherwise.insert(key.clone());
+                self.properties.own_equality.insert(key.clone());
                 self.properties.defaulted.insert(key.clone());
                 self.properties.generated.insert(key, sources.collect());
             }
@@ -314,9 +313,9 @@ impl Table<'_> {
         };
         let properties = &*self.properties;
         let generated = first(&|key| properties.generated.contains_key(key));
-        let unknown = first(&|key| properties.equal_otherwise.contains(key));
+        let unknown = first(&|key| properties.own_equality.contains(key));
         let compares = super::compares(body);
-        let disordered = first(&|key| properties.ordered_otherwise.contains(key));
+        let disordered = first(&|key| properties.own_order.contains(key));
         let generated_named = generated.is_some();
         let why = match (generated, is("check"), &unknown, disordered) {
             (Some(column), ..) => {

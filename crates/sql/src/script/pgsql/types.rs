@@ -34,7 +34,7 @@ pub(super) struct DeclaredType {
     /// Whether it is opaque: nothing is known of its values.
     pub(super) opaque: bool,
     /// Whether its labels are in another order than as text.
-    pub(super) ordered_otherwise: bool,
+    pub(super) own_order: bool,
 }
 
 /// How a column's type is represented.
@@ -398,7 +398,7 @@ impl DeclaredType {
             .rsplit(", ")
             .next()
             .and_then(|last| last.strip_prefix("(VALUE IN (").or(Some(last)));
-        self.ordered_otherwise |= labels.len() > 1 || last.is_some_and(|last| last > *new);
+        self.own_order |= labels.len() > 1 || last.is_some_and(|last| last > *new);
         self.checks = vec![format!("{list}, {new}))")];
     }
 }
@@ -469,7 +469,7 @@ fn enumeration(rest: &[Token<'_>]) -> Option<DeclaredType> {
             true => Vec::new(),
             false => vec![format!("(VALUE IN ({}))", labels.join(", "))],
         },
-        ordered_otherwise: !labels.is_sorted(),
+        own_order: !labels.is_sorted(),
         opaque: none,
         ..DeclaredType::default()
     })

@@ -130,8 +130,8 @@ fn unsupported_reason(
         let is_ordered = ordered(of);
         names.any(|name| {
             let column = (table.to_owned(), name);
-            properties.equal_otherwise.contains(&column)
-                || is_ordered && properties.ordered_otherwise.contains(&column)
+            properties.own_equality.contains(&column)
+                || is_ordered && properties.own_order.contains(&column)
                 || properties.generated.contains_key(&column)
         })
     })

@@ -4,6 +4,10 @@
 //! can be deferred has a second program, which computes them from the row as it is at commit (bumper.txt's delayed
 //! actions; see [`crate::summary::StatementSummary::deferral`]).
 
+pub(crate) mod check;
+mod interval;
+pub mod merging;
+
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch_types::{
@@ -13,16 +17,15 @@ use anabranch_types::{
 use smallvec::SmallVec;
 
 use crate::{
-    constraint::Check,
     diagnostic::Diagnostic,
     expression::{
         Domain, EvaluationContext, Expression, Failure, Frame, Function, Operator, Source, failure,
         integer::{Integers, Shapes},
         registers::{REGISTERS, Register, RowCells},
     },
-    interval,
-    merging::{ColumnPolicy, Policies},
 };
+use check::Check;
+use merging::{ColumnPolicy, Policies};
 
 /// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
 /// statements compiled later.

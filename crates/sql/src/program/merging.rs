@@ -19,8 +19,8 @@
 use anabranch_types::{ColumnIndex, DataType, Merging, TableId, TableSchema};
 use rustc_hash::FxHashMap;
 
+use super::{Program, reads_row};
 use crate::expression::{Domain, Expression, Function, Operator};
-use crate::program::{Program, reads_row};
 
 /// The value of a column after several transactions have written it, in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,8 @@ use std::sync::Arc;
 use anabranch_types::{ColumnIndex, DataType, Decimal, Row, RowLayout, Value};
 use smallvec::SmallVec;
 
-use crate::{
-    expression::{Domain, EvaluationContext, Expression, Frame, Function, Operator},
-    program::{Program, reads_row},
-};
+use super::{Program, reads_row};
+use crate::expression::{Domain, EvaluationContext, Expression, Frame, Function, Operator};
 
 /// The maximum of programs that are followed if their order matters: the work is quadratic in their number.
 const PROGRAMS_MAX: usize = 32;
