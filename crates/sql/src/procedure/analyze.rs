@@ -23,10 +23,7 @@ use crate::{
         statement::{Insert, Statement, StatementKind},
         walk,
     },
-    summary::{
-        ColumnWrite, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
-        TableAccess, Term, TransactionSummary, WriteClass,
-    },
+    summary::{Deferral, Role, StatementId, Term},
 };
 
 /// The sites of UPDATEs.
@@ -34,54 +31,54 @@ type Sites = BTreeSet<usize>;
 
 /// The state of the variables at a place.
 #[derive(Clone, Debug, PartialEq)]
-struct State {
-    terms: Vec<Term>,
+pub(super) struct State {
+    pub(super) terms: Vec<Term>,
     carried: Vec<Sites>,
     row_count: Sites,
 }
 
 /// The results of the walk.
 #[derive(Debug, Default)]
-struct Findings {
+pub(super) struct Findings {
     /// UPDATEs with a result that something is computed from or decided by.
-    used: Sites,
+    pub(super) used: Sites,
     /// UPDATEs with a result that is carried somewhere.
-    carried: Sites,
+    pub(super) carried: Sites,
     /// The destinations of carried results: the UPDATE, the inserting site and the table.
     into: Vec<(usize, usize, TableId)>,
     /// The state before each site.
-    before: Vec<Option<State>>,
+    pub(super) before: Vec<Option<State>>,
     /// The innermost loops around each site, outermost first.
     loops: Vec<Vec<usize>>,
     /// The branches and loops around each site, outermost first.
-    paths: Vec<Vec<u32>>,
+    pub(super) paths: Vec<Vec<u32>>,
     /// Calls of other procedures.
-    calls: BTreeMap<u32, Called>,
+    pub(super) calls: BTreeMap<u32, Called>,
     /// Inserts seen so far: table, column, carried UPDATE and offset.
     inserted: Vec<(TableId, ColumnIndex, usize)>,
 }
 
 /// A call of another procedure.
 #[derive(Debug)]
-struct Called {
-    procedure: Arc<CompiledProcedure>,
-    arguments: Vec<Term>,
-    in_loop: bool,
-    path: Vec<u32>,
+pub(super) struct Called {
+    pub(super) procedure: Arc<CompiledProcedure>,
+    pub(super) arguments: Vec<Term>,
+    pub(super) in_loop: bool,
+    pub(super) path: Vec<u32>,
 }
 
 /// The context of a procedure's run.
-struct Calling {
+pub(super) struct Calling {
     /// The number of its first statement.
-    first: u32,
+    pub(super) first: u32,
     /// The terms of its arguments.
-    arguments: Vec<Term>,
+    pub(super) arguments: Vec<Term>,
     /// Whether another procedure calls it.
-    within: bool,
+    pub(super) within: bool,
     /// Whether it may be called more than once.
-    in_loop: bool,
+    pub(super) in_loop: bool,
     /// The branches and loops around the call.
-    path: Vec<u32>,
+    pub(super) path: Vec<u32>,
 }
 
 struct Walk<'w> {
@@ -94,7 +91,7 @@ struct Walk<'w> {
     next_path: u32,
 }
 
-fn is_pure(term: &Term) -> bool {
+pub(super) fn is_pure(term: &Term) -> bool {
     matches!(
         term,
         Term::Constant(_) | Term::Parameter(_) | Term::Element(_) | Term::Now | Term::Pure
@@ -125,7 +122,12 @@ impl State {
     }
 
     /// A term with its variables resolved, for the statement with this number.
-    fn resolve(&self, raw: &RawTerm, statement: StatementId, accesses: &[RawAccess]) -> Term {
+    pub(super) fn resolve(
+        &self,
+        raw: &RawTerm,
+        statement: StatementId,
+        accesses: &[RawAccess],
+    ) -> Term {
         match raw {
             RawTerm::Constant(value) => Term::Constant(value.clone()),
             RawTerm::Variable { slot, offset } => shifted(&self.terms[*slot], *offset),
@@ -729,28 +731,9 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
     }
 }
 
-/// Whether a statement before the last may end the procedure, or an enclosing loop; `to_the_end` if `codes` are the
-/// last.
-fn leaves(codes: &[Code], to_the_end: bool) -> bool {
-    let last = codes.len().saturating_sub(1);
-    codes.iter().enumerate().any(|(at, code)| match code {
-        Code::Return(_) => !to_the_end || at < last,
-        Code::Exit(_) | Code::Continue(_) | Code::Call { .. } => true,
-        Code::If {
-            branches,
-            otherwise,
-        } => branches.iter().any(|(_, body)| leaves(body, false)) || leaves(otherwise, false),
-        Code::ForRange { body, .. }
-        | Code::ForQuery { body, .. }
-        | Code::ForEach { body, .. }
-        | Code::While { body, .. } => leaves(body, false),
-        _ => false,
-    })
-}
-
 impl CompiledProcedure {
     /// The context of a call by itself.
-    fn by_itself(&self) -> Calling {
+    pub(super) fn by_itself(&self) -> Calling {
         Calling {
             first: self.first_statement,
             arguments: (0..self.parameters.len()).map(Term::Parameter).collect(),
@@ -760,7 +743,7 @@ impl CompiledProcedure {
         }
     }
 
-    fn walked(&self, calling: &Calling) -> Findings {
+    pub(super) fn walked(&self, calling: &Calling) -> Findings {
         let sites = self.statements.len();
         let mut walk = Walk {
             procedure: self,
@@ -843,159 +826,8 @@ impl CompiledProcedure {
     fn calls_others(&self) -> bool {
         self.called_statements > 0
     }
-
-    /// The summary of the procedure, with the statements of the procedures that it calls.
-    pub(crate) fn summary(&self) -> TransactionSummary {
-        let mut statements = Vec::new();
-        self.summarize(&self.by_itself(), &mut statements);
-        statements.sort_by_key(|statement| statement.id);
-        let mut accesses = statements.iter().flat_map(|of| &of.accesses);
-        let only_reads = accesses.all(|access| access.role == Role::Read);
-        TransactionSummary {
-            name: self.name.clone(),
-            span: self.span,
-            parameters: self.parameters.clone(),
-            statements,
-            may_end_early: leaves(&self.body, true),
-            keeps: self.keeps.clone(),
-            unknown: None,
-            only_reads,
-            may_change_any_table: false,
-        }
-    }
-
-    fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
-        let findings = self.walked(calling);
-        for (place, site) in self.statements.iter().enumerate() {
-            let state = findings.before[place].as_ref();
-            let told = !site.statement.columns.is_empty();
-            // The caller may use a result that is carried to it, and a part the results of those before it.
-            let used = findings.used.contains(&place)
-                || site
-                    .statement
-                    .kind
-                    .parts()
-                    .iter()
-                    .any(|part| !part.columns.is_empty())
-                || told && !is_update(&site.statement)
-                || calling.within && findings.carried.contains(&place);
-            let result = if used {
-                ResultUse::Used
-            } else if findings.carried.contains(&place) {
-                ResultUse::Carried
-            } else {
-                ResultUse::Unused
-            };
-            let id = StatementId(calling.first + place as u32);
-            statements.push(StatementSummary {
-                id,
-                span: site.statement.span,
-                in_loop: site.in_loop || calling.in_loop,
-                path: findings.paths[place].clone(),
-                may_skip_rows: matches!(
-                    &site.statement.kind,
-                    StatementKind::Insert(insert) if insert.conflict.is_some()
-                ) || matches!(&site.statement.kind, StatementKind::Compound(_)),
-                inserts_one: matches!(
-                    &site.statement.kind,
-                    StatementKind::Insert(insert) if inserts_one(insert)
-                ),
-                accesses: self.accesses(place, id, state),
-                result,
-                deferral: match calling.within {
-                    true => Deferral::None,
-                    false => site.deferral,
-                },
-            });
-        }
-        for (offset, call) in findings.calls {
-            let calling = Calling {
-                first: self.first_called(calling.first, offset),
-                arguments: call.arguments,
-                within: true,
-                in_loop: calling.in_loop || call.in_loop,
-                path: call.path,
-            };
-            call.procedure.summarize(&calling, statements);
-        }
-    }
-
-    fn accesses(&self, site: usize, id: StatementId, state: Option<&State>) -> Vec<TableAccess> {
-        let statement = &self.statements[site].statement;
-        let resolve = |raw: &RawTerm| match state {
-            Some(state) => state.resolve(raw, id, &statement.accesses),
-            None => Term::Unknown,
-        };
-        let class = |raw: &RawWrite| match raw {
-            RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
-            RawWrite::Add { term, negated } => WriteClass::Add {
-                term: resolve(term),
-                negated: *negated,
-            },
-            RawWrite::FromRow { slots, .. } => {
-                let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
-                if slots.iter().all(known) {
-                    WriteClass::FromRow
-                } else {
-                    WriteClass::FromData
-                }
-            }
-            RawWrite::FromData => WriteClass::FromData,
-        };
-        let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
-            Term::Parameter(parameter) => Some((*column, parameter)),
-            _ => None,
-        };
-        statement
-            .accesses
-            .iter()
-            .map(|access| TableAccess {
-                table: access.table,
-                role: access.role,
-                columns_read: access.columns_read.clone(),
-                columns_returned: access.columns_returned.clone(),
-                writes: access
-                    .writes
-                    .iter()
-                    .map(|(column, raw)| ColumnWrite {
-                        column: *column,
-                        class: class(raw),
-                        null_by: match raw {
-                            RawWrite::FromRow { null_by, .. } => null_by.clone(),
-                            _ => Vec::new(),
-                        },
-                    })
-                    .collect(),
-                conditions: access
-                    .conditions
-                    .iter()
-                    .map(|(column, comparison, raw)| Condition {
-                        column: *column,
-                        comparison: *comparison,
-                        term: resolve(raw),
-                    })
-                    .collect(),
-                has_other_conditions: access.has_other_conditions,
-                listed: access.listed.iter().filter_map(listed).collect(),
-                span: access.span,
-            })
-            .collect()
-    }
 }
 
-/// Whether an INSERT puts exactly one row there, or fails: `VALUES` of one row, or a SELECT of values
-/// alone, without ON CONFLICT.
-fn inserts_one(insert: &Insert) -> bool {
-    let Body::Select(select) = &insert.query.body else {
-        return false;
-    };
-    insert.conflict.is_none()
-        && insert.query.ctes.is_empty()
-        && select.steps.is_empty()
-        && select.finish.limit.is_none()
-        && select.finish.offset.is_none()
-}
-
-fn is_update(statement: &Statement) -> bool {
+pub(super) fn is_update(statement: &Statement) -> bool {
     matches!(statement.kind, StatementKind::Update(_))
 }

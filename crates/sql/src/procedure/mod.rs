@@ -11,6 +11,7 @@ pub(crate) mod compile;
 pub(crate) mod declared;
 pub(crate) mod names;
 pub(crate) mod run;
+mod summarize;
 
 use std::sync::Arc;
 

@@ -1,0 +1,191 @@
+//! Summaries of compiled procedures for the analyser, from the data flow in them ([`super::analyze`]).
+
+use anabranch_types::ColumnIndex;
+
+use super::{
+    Code, CompiledProcedure,
+    analyze::{Calling, State, is_pure, is_update},
+};
+use crate::{
+    bind::{RawWrite, term::RawTerm},
+    plan::{
+        Body,
+        statement::{Insert, StatementKind},
+    },
+    summary::{
+        ColumnWrite, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
+        TableAccess, Term, TransactionSummary, WriteClass,
+    },
+};
+
+impl CompiledProcedure {
+    /// The summary of the procedure, with the statements of the procedures that it calls.
+    pub(crate) fn summary(&self) -> TransactionSummary {
+        let mut statements = Vec::new();
+        self.summarize(&self.by_itself(), &mut statements);
+        statements.sort_by_key(|statement| statement.id);
+        let mut accesses = statements.iter().flat_map(|of| &of.accesses);
+        let only_reads = accesses.all(|access| access.role == Role::Read);
+        TransactionSummary {
+            name: self.name.clone(),
+            span: self.span,
+            parameters: self.parameters.clone(),
+            statements,
+            may_end_early: leaves(&self.body, true),
+            keeps: self.keeps.clone(),
+            unknown: None,
+            only_reads,
+            may_change_any_table: false,
+        }
+    }
+
+    fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
+        let findings = self.walked(calling);
+        for (place, site) in self.statements.iter().enumerate() {
+            let state = findings.before[place].as_ref();
+            let told = !site.statement.columns.is_empty();
+            // The caller may use a result that is carried to it, and a part the results of those before it.
+            let used = findings.used.contains(&place)
+                || site
+                    .statement
+                    .kind
+                    .parts()
+                    .iter()
+                    .any(|part| !part.columns.is_empty())
+                || told && !is_update(&site.statement)
+                || calling.within && findings.carried.contains(&place);
+            let result = if used {
+                ResultUse::Used
+            } else if findings.carried.contains(&place) {
+                ResultUse::Carried
+            } else {
+                ResultUse::Unused
+            };
+            let id = StatementId(calling.first + place as u32);
+            statements.push(StatementSummary {
+                id,
+                span: site.statement.span,
+                in_loop: site.in_loop || calling.in_loop,
+                path: findings.paths[place].clone(),
+                may_skip_rows: matches!(
+                    &site.statement.kind,
+                    StatementKind::Insert(insert) if insert.conflict.is_some()
+                ) || matches!(&site.statement.kind, StatementKind::Compound(_)),
+                inserts_one: matches!(
+                    &site.statement.kind,
+                    StatementKind::Insert(insert) if inserts_one(insert)
+                ),
+                accesses: self.accesses(place, id, state),
+                result,
+                deferral: match calling.within {
+                    true => Deferral::None,
+                    false => site.deferral,
+                },
+            });
+        }
+        for (offset, call) in findings.calls {
+            let calling = Calling {
+                first: self.first_called(calling.first, offset),
+                arguments: call.arguments,
+                within: true,
+                in_loop: calling.in_loop || call.in_loop,
+                path: call.path,
+            };
+            call.procedure.summarize(&calling, statements);
+        }
+    }
+
+    fn accesses(&self, site: usize, id: StatementId, state: Option<&State>) -> Vec<TableAccess> {
+        let statement = &self.statements[site].statement;
+        let resolve = |raw: &RawTerm| match state {
+            Some(state) => state.resolve(raw, id, &statement.accesses),
+            None => Term::Unknown,
+        };
+        let class = |raw: &RawWrite| match raw {
+            RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
+            RawWrite::Add { term, negated } => WriteClass::Add {
+                term: resolve(term),
+                negated: *negated,
+            },
+            RawWrite::FromRow { slots, .. } => {
+                let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
+                if slots.iter().all(known) {
+                    WriteClass::FromRow
+                } else {
+                    WriteClass::FromData
+                }
+            }
+            RawWrite::FromData => WriteClass::FromData,
+        };
+        let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
+            Term::Parameter(parameter) => Some((*column, parameter)),
+            _ => None,
+        };
+        statement
+            .accesses
+            .iter()
+            .map(|access| TableAccess {
+                table: access.table,
+                role: access.role,
+                columns_read: access.columns_read.clone(),
+                columns_returned: access.columns_returned.clone(),
+                writes: access
+                    .writes
+                    .iter()
+                    .map(|(column, raw)| ColumnWrite {
+                        column: *column,
+                        class: class(raw),
+                        null_by: match raw {
+                            RawWrite::FromRow { null_by, .. } => null_by.clone(),
+                            _ => Vec::new(),
+                        },
+                    })
+                    .collect(),
+                conditions: access
+                    .conditions
+                    .iter()
+                    .map(|(column, comparison, raw)| Condition {
+                        column: *column,
+                        comparison: *comparison,
+                        term: resolve(raw),
+                    })
+                    .collect(),
+                has_other_conditions: access.has_other_conditions,
+                listed: access.listed.iter().filter_map(listed).collect(),
+                span: access.span,
+            })
+            .collect()
+    }
+}
+
+/// Whether a statement before the last may end the procedure, or an enclosing loop; `to_the_end` if `codes` are the
+/// last.
+fn leaves(codes: &[Code], to_the_end: bool) -> bool {
+    let last = codes.len().saturating_sub(1);
+    codes.iter().enumerate().any(|(at, code)| match code {
+        Code::Return(_) => !to_the_end || at < last,
+        Code::Exit(_) | Code::Continue(_) | Code::Call { .. } => true,
+        Code::If {
+            branches,
+            otherwise,
+        } => branches.iter().any(|(_, body)| leaves(body, false)) || leaves(otherwise, false),
+        Code::ForRange { body, .. }
+        | Code::ForQuery { body, .. }
+        | Code::ForEach { body, .. }
+        | Code::While { body, .. } => leaves(body, false),
+        _ => false,
+    })
+}
+
+/// Whether an INSERT puts exactly one row there, or fails: `VALUES` of one row, or a SELECT of values
+/// alone, without ON CONFLICT.
+fn inserts_one(insert: &Insert) -> bool {
+    let Body::Select(select) = &insert.query.body else {
+        return false;
+    };
+    insert.conflict.is_none()
+        && insert.query.ctes.is_empty()
+        && select.steps.is_empty()
+        && select.finish.limit.is_none()
+        && select.finish.offset.is_none()
+}
