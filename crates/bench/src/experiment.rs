@@ -233,7 +233,7 @@ impl std::fmt::Display for ExperimentError {
             } => write!(
                 f,
                 "error: --{what}: {} {what} take about {:.1} GiB, and {:.1} GiB of this machine's memory can \
-                 be used: set at most {}",
+                 be used; ask for at most {}",
                 database.count,
                 gibibytes(database.bytes()),
                 gibibytes(*available),
