@@ -150,19 +150,19 @@ fn the_replica_asked_longest_ago_is_asked_first() {
     }
     cluster.deliver(V, R);
     // Node 4 never hears of the first one, 3 not yet of the second, and 5 is silent.
-    let withheld = [
+    let held = [
         (NodeId(0), NodeId(4)),
         (NodeId(2), NodeId(3)),
         (NodeId(1), NodeId(5)),
     ];
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
-    deliver_but(&mut cluster, &withheld);
+    deliver_but(&mut cluster, &held);
     assert!(!cluster.has_reply(reader), "no replica has both");
-    let withheld = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
+    let held = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
     for _ in 0..4 {
         cluster.advance(PATIENCE);
-        deliver_but(&mut cluster, &withheld);
+        deliver_but(&mut cluster, &held);
     }
     assert_eq!(registers(cluster.take_reply(reader)), [8, 8]);
     cluster.request(reader, Request::Commit(Vec::new()));
@@ -175,17 +175,17 @@ fn the_replica_asked_longest_ago_is_asked_first() {
 fn a_reader_gets_past_a_replica_that_lags() {
     let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
-    let withheld = [(NodeId(0), NodeId(4))];
+    let held = [(NodeId(0), NodeId(4))];
     let mut attempts = 0;
     loop {
         attempts += 1;
         let reader = cluster.begin(R);
         let [here, there]: [_; 2] = read_both().try_into().expect("two reads");
         cluster.request(reader, Request::Read(vec![there]));
-        deliver_but(&mut cluster, &withheld);
+        deliver_but(&mut cluster, &held);
         let mut seen = registers(cluster.take_reply(reader));
         cluster.request(reader, Request::Read(vec![here]));
-        deliver_but(&mut cluster, &withheld);
+        deliver_but(&mut cluster, &held);
         let reply = cluster.take_reply(reader);
         if let Some(Reply::Aborted(reason)) = &reply {
             assert_eq!(*reason, AbortReason::Fractured);

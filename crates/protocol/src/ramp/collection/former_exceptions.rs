@@ -103,7 +103,7 @@ mod tests {
     /// The number of former exceptions is bounded: readers that know a list from before the oldest of them are waited
     /// for.
     #[test]
-    fn few_that_were_strays_are_remembered() {
+    fn few_former_exceptions_are_remembered() {
         let mut clock = HybridClock::new(NodeId(0));
         let mut next = || clock.next(Ticks(10));
         let commits: Vec<Timestamp> = (0..4).map(|_| next()).collect();
@@ -113,7 +113,7 @@ mod tests {
         for commit in &commits {
             former_exceptions.leaves(*commit);
             lists.push(next());
-            former_exceptions.published(*lists.last().expect("it was told"));
+            former_exceptions.published(*lists.last().expect("it was published"));
         }
         let last = commits[3];
         assert_eq!(

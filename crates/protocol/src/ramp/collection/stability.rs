@@ -703,7 +703,7 @@ impl Stability {
                 .and_then(|causal_context| causal_context.newest());
             if newest.is_some_and(|newest| newest >= *commit) {
                 return Err(format!(
-                    "CAUSAL-I5: {commit} follows {newest:?}, which is not below it"
+                    "CAUSAL-I5: {commit} depends on {newest:?}, which is not below it"
                 ));
             }
             before = *commit;
@@ -792,7 +792,7 @@ mod tests {
 
     /// Looking at the time only when something can age misses nothing that was learned meanwhile.
     #[test]
-    fn what_is_told_is_settled_when_it_has_been_known_for_long_enough() {
+    fn what_is_learned_is_settled_when_it_has_been_known_for_long_enough() {
         let retain = Ticks(1_600);
         let mut stability = Stability::new(NodeId(0), 2, retain, false, None);
         let mut other = HybridClock::new(NodeId(1));
@@ -821,7 +821,7 @@ mod tests {
     /// By gossip all but the exceptions are settled; a reader that knows an older list may still need what has left
     /// it.
     #[test]
-    fn strays_alone_are_left_out_of_gossip() {
+    fn exceptions_alone_are_left_out_of_gossip() {
         let mut coordinator = Coordinator::new(NodeId(1), 2, Ticks(1 << 40));
         let (stability, commits) = (&mut coordinator.stability, &coordinator.commits);
         let clock = &mut coordinator.clock;
@@ -885,7 +885,7 @@ mod tests {
 
     /// One of two exceptions of a checkpoint has ended since: a restarted coordinator waits for the other alone.
     #[test]
-    fn a_stray_that_has_ended_since_the_checkpoint_is_none() {
+    fn an_exception_that_has_ended_since_the_checkpoint_is_none() {
         let mut coordinator = Coordinator::new(NodeId(0), 4, Ticks(1_600));
         let stability = &mut coordinator.stability;
         stability.age(Ticks(111));
@@ -908,7 +908,7 @@ mod tests {
     /// A participant that has acknowledged later transactions is not slow to acknowledge an earlier one: that one
     /// becomes an exception after an eighth of the time. One of two participants that has not may be slow.
     #[test]
-    fn what_others_have_overtaken_is_set_aside_sooner() {
+    fn what_was_overtaken_becomes_an_exception_sooner() {
         for (by, sooner) in [(&[1, 2][..], true), (&[1], false), (&[], false)] {
             let exception_policy = ExceptionPolicy {
                 after: Ticks(800),
@@ -944,7 +944,7 @@ mod tests {
     /// A transaction that is not acknowledged holds up the others no longer than it may. It is listed as an
     /// exception, and stable when it is acknowledged; also for a coordinator that restarts in between.
     #[test]
-    fn what_is_set_aside_is_told_by_name() {
+    fn exceptions_are_listed_by_name() {
         let mut coordinator = Coordinator::new(NodeId(0), 1, Ticks(1_600));
         let (stability, commits) = (&mut coordinator.stability, &coordinator.commits);
         let (clock, other) = (&mut coordinator.clock, NodeId(1));

@@ -158,11 +158,11 @@ impl StableVector {
 
     /// Whether both are the same, as far as a cheap comparison shows.
     pub(crate) fn is_same(&self, other: &StableVector) -> bool {
-        let same_strays = match (&self.exceptions, &other.exceptions) {
+        let same_exceptions = match (&self.exceptions, &other.exceptions) {
             (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
             (own, theirs) => own.is_none() && theirs.is_none(),
         };
-        same_strays && self.watermarks.is_same(&other.watermarks)
+        same_exceptions && self.watermarks.is_same(&other.watermarks)
     }
 
     /// By node.
@@ -298,15 +298,15 @@ mod tests {
                 let watermark = random.below(24);
                 let exceptions: BTreeSet<u64> = (0..random.below(6))
                     .map(|_| random.below(24))
-                    .filter(|stray| *stray <= watermark)
+                    .filter(|exception| *exception <= watermark)
                     .collect();
-                let told = (random.below(3) > 0).then(|| {
+                let reported = (random.below(3) > 0).then(|| {
                     Arc::new(Exceptions {
                         since: at(100 + random.below(9)),
-                        commits: exceptions.iter().map(|stray| at(*stray)).collect(),
+                        commits: exceptions.iter().map(|exception| at(*exception)).collect(),
                     })
                 });
-                sides.push((at(watermark), told));
+                sides.push((at(watermark), reported));
             }
             let known = |(watermark, exceptions): &(Timestamp, Option<Arc<Exceptions>>)| {
                 let mut known = StableVector::nothing(1);

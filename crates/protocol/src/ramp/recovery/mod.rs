@@ -213,7 +213,7 @@ impl RampNode {
                     sticky.installed(origin_commit);
                 }
                 let origin_commit = origin_commit.unwrap_or(timestamp);
-                (self.participant).replay_shown(timestamp, origin_commit, Some(changes), trace);
+                (self.participant).replay_installed(timestamp, origin_commit, Some(changes), trace);
             }
             RampRecord::Prepared(record) => self.participant.replay_prepared(*record),
             RampRecord::Committed {
@@ -305,11 +305,12 @@ impl RampNode {
             sticky.decided(origin_commit);
         }
         let at = origin_commit.unwrap_or(commit);
-        self.participant.replay_shown(commit, at, changes, trace);
+        self.participant
+            .replay_installed(commit, at, changes, trace);
         let others: Participants = others.into();
-        let follows = causal_context.clone();
+        let dependencies = causal_context.clone();
         let all = others.iter().copied();
-        self.context.stability.decided(commit, follows, all);
+        self.context.stability.decided(commit, dependencies, all);
         let deciding = Deciding {
             origin_commit,
             causal_context,

@@ -161,7 +161,7 @@ impl Participant {
             .siblings
             .map(|siblings| Trace::new(siblings, ended.causal_context, &ended.effects));
         let origin_commit = ended.origin_commit.unwrap_or(decided.commit);
-        self.replay_shown(decided.commit, origin_commit, changes, trace);
+        self.replay_installed(decided.commit, origin_commit, changes, trace);
         if !several {
             self.commit_reply(decided, slots);
         } else if let Some(recent) = self.recent.get_mut(&decided.commit) {
@@ -171,7 +171,7 @@ impl Participant {
     }
 
     /// A commit is installed here again; registers take the timestamp `origin_commit`.
-    pub(crate) fn replay_shown(
+    pub(crate) fn replay_installed(
         &mut self,
         commit: Timestamp,
         origin_commit: Timestamp,

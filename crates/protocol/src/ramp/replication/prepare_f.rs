@@ -164,7 +164,7 @@ impl RampNode {
                     .prepare_replicated(&mut self.context, *prepare);
                 self.handle_replicated_vote(transaction, own, vote, out);
                 if !matches!(self.phase_of(transaction), Some(Phase::Replicating(_))) {
-                    return; // Withdrawn: who is asked after that is not told.
+                    return; // Withdrawn: an owner asked after that would get no Abort.
                 }
             } else {
                 self.send(node, Message::Prepare(prepare), out);

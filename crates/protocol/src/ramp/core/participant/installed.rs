@@ -253,7 +253,7 @@ mod tests {
         let mut random = SplitMix64::new(5);
         for metadata in [Metadata::Fast, Metadata::Small] {
             let mut installed = InstalledBy::default();
-            let (mut told, mut searched) = (0, 0);
+            let (mut found_in_all, mut searched) = (0, 0);
             for number in 1..=6_000u64 {
                 let commit = Timestamp::new(number + random.below(40), NodeId(1));
                 let written = [drawn(&mut random), drawn(&mut random)];
@@ -287,11 +287,14 @@ mod tests {
                 });
                 let all: Vec<CommitSequence> = all.map(|installed| installed.sequence).collect();
                 assert_eq!(found, all, "{read:?} after {known} in {snapshot}");
-                told += all.len();
+                found_in_all += all.len();
                 searched = searched.max(installed.blocks.iter().flatten().count());
             }
             // Reachability: readers find some, in many blocks.
-            assert!(told > 1_000 && searched > 4, "{told} of {searched} blocks");
+            assert!(
+                found_in_all > 1_000 && searched > 4,
+                "{found_in_all} of {searched} blocks"
+            );
         }
     }
 }

@@ -93,7 +93,7 @@ impl Participant {
             .flat_map(ExceptionsBy::excepted)
             .count();
         if self.recent.len() != installed + exceptions_by {
-            return Err("RAMP-I2: more is remembered than was shown".to_string());
+            return Err("RAMP-I2: more is remembered than was installed".to_string());
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Participant {
             .is_some_and(|newest| newest >= installed.commit)
         {
             return Err(format!(
-                "CAUSAL-I5: {} has no higher timestamp than what it follows",
+                "CAUSAL-I5: {} has no higher timestamp than its dependencies",
                 installed.commit
             ));
         }
@@ -122,14 +122,14 @@ impl Participant {
                 .is_some_and(|followed| followed.sequence > installed.sequence);
             if is_prepared || later {
                 return Err(format!(
-                    "CAUSAL-I3: {} is shown before {}, which it follows",
+                    "CAUSAL-I3: {} is installed before {}, on which it depends",
                     installed.commit, dependency.commit
                 ));
             }
         }
         if causal_context.covered.of(self.partition) >= installed.sequence {
             return Err(format!(
-                "CAUSAL-I2: {} follows what was installed after it",
+                "CAUSAL-I2: {} depends on what was installed after it",
                 installed.commit
             ));
         }

@@ -240,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_replaced_is_not_told_of() {
+    fn a_replaced_writer_is_not_found() {
         let (a, both) = (row(7, &[1], true), row(7, &[1, 2], true));
-        for (commits, told) in [
+        for (commits, found) in [
             // Assigned once more.
             (vec![(1, Some(a)), (2, Some(a))], vec![2]),
             (vec![(1, Some(a)), (2, Some(both))], vec![2]),
@@ -269,7 +269,7 @@ mod tests {
             ),
         ] {
             let last = commits.len() as u64;
-            assert_eq!(seen(&commits, last), Some(told), "{commits:?}");
+            assert_eq!(seen(&commits, last), Some(found), "{commits:?}");
         }
         // In an older snapshot it was not replaced yet.
         let commits = [(1, Some(a)), (2, Some(a)), (3, None)];

@@ -191,8 +191,8 @@ impl RampNode {
         look_up.asked.push(next);
         let required = look_up.required.clone();
         if next == own {
-            let told = self.participant.look_up(&self.context, &required)?;
-            self.learn_looked_up(attempt, (partition, own), told);
+            let reported = self.participant.look_up(&self.context, &required)?;
+            self.learn_looked_up(attempt, (partition, own), reported);
             return Ok(());
         }
         let message = Message::LookUp {
@@ -209,9 +209,9 @@ impl RampNode {
         &mut self,
         attempt: &mut Attempt,
         (partition, from): (PartitionId, NodeId),
-        told: LookedUp,
+        reported: LookedUp,
     ) {
-        for wrote in told.written {
+        for wrote in reported.written {
             let uncertain_read =
                 uncertain_read_mut(&mut attempt.uncertain, partition, wrote.commit);
             uncertain_read.written = Some(wrote.written);
@@ -221,7 +221,7 @@ impl RampNode {
             &mut attempt.uncertain,
             replicas,
             (partition, from),
-            &told.not_prepared,
+            &reported.not_prepared,
         );
         self.count_denied(settled);
     }
@@ -241,7 +241,7 @@ impl RampNode {
             return;
         };
         match result {
-            Ok(told) => self.learn_looked_up(&mut attempt, (partition, from), told),
+            Ok(reported) => self.learn_looked_up(&mut attempt, (partition, from), reported),
             Err(refusal) => {
                 if let Refusal::Forgotten(known) = &refusal {
                     self.context.stability.learn_vector(known);
@@ -260,7 +260,7 @@ impl RampNode {
         Some(attempt)
     }
 
-    /// Something was settled_writes, perhaps: gives the rows to the procedure if nothing is waited for any more.
+    /// Finishes the round if the attempt waits for nothing any more.
     fn read_on(
         &mut self,
         transaction: TransactionId,
