@@ -5,7 +5,7 @@
 //!
 //! * unquoted names are folded to lower case and cut to 63 bytes;
 //! * every string literal (`'…'`, `E'…'`, `$$…$$`, and neighbours joined over a line break) is a plain string token
-//!    with its value;
+//!   with its value;
 //! * `1..10` is a number, two periods and a number, as PL/pgSQL's loops need it;
 //! * a place is a file and a byte (see [`Span::of`]).
 
