@@ -1,4 +1,4 @@
--- NewBid: somebody bids for an item. The highest bid stays the item's price.
+-- NewBid: a user bids for an item. The highest bid stays the item's price.
 CREATE FUNCTION new_bid(p_seller bigint, p_item bigint, p_buyer bigint, p_bid numeric, OUT bid_id uuid)
 LANGUAGE plpgsql AS $$
 BEGIN

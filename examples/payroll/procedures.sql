@@ -21,7 +21,7 @@ BEGIN ATOMIC
     DELETE FROM departments WHERE id = p_department_id;
 END;
 
--- Hires somebody under some unique id. Confluent: sites choose from ids of their own.
+-- Hires an employee under some unique id. Confluent: sites choose from ids of their own.
 -- anabranch: keeps totals_add_up
 CREATE FUNCTION hire(p_last_name varchar(40), p_department_id uuid, p_salary numeric,
                      OUT employee_id uuid)

@@ -511,7 +511,7 @@ fn groups_of_three_agree() {
 /// A backup installs a state and crashes before its acknowledgement leaves. The primary, which had sent all
 /// parts, must not wait for ever.
 #[test]
-fn seed_46_asks_again_who_has_taken_over_a_state() {
+fn seed_46_asks_a_backup_again_that_has_adopted_a_state() {
     let mut group = Group::new(46, 3);
     group.storm(3_000);
     group.calm();

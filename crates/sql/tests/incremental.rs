@@ -143,7 +143,7 @@ fn queries_are_added_one_by_one() {
 const SCHEMA: &str = "CREATE TABLE t (id bigint PRIMARY KEY, n bigint NOT NULL CHECK (n >= 0), d jsonb);
 CREATE TABLE u (id bigint PRIMARY KEY, n bigint NOT NULL);
 CREATE FUNCTION bump(p bigint) RETURNS void LANGUAGE sql AS $$ UPDATE t SET n = n + 1 WHERE id = p $$;
-CREATE TRIGGER odd BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION nobody_knows();
+CREATE TRIGGER odd BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION undeclared();
 -- name: Odd :exec
 UPDATE t SET n = missing() WHERE id IN (SELECT strange FROM t);
 ";

@@ -30,7 +30,7 @@ const DEPTH_MAX: usize = 16;
 /// Why a condition is not recognised.
 type Reason = String;
 
-/// Reads the clauses of an assertion. Never fails: a clause that is not understood becomes [`Shape::Unrecognised`].
+/// Reads the clauses of an assertion. Never fails: a clause that is not recognised becomes [`Shape::Unrecognised`].
 pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);

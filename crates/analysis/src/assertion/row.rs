@@ -12,7 +12,7 @@ pub(crate) enum Atom {
     Upper(ColumnIndex),
     /// The column is, or is not, one of some values; or another test of this column alone.
     Value(ColumnIndex),
-    /// A test of several columns together; of no column, if it is constant or not understood.
+    /// A test of several columns together; of no column, if it is constant or not recognised.
     Several(Vec<ColumnIndex>),
 }
 
@@ -149,7 +149,7 @@ fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
     }
 }
 
-/// The columns that an expression depends on, ascending; `None` if a part of it is not understood, so that it may
+/// The columns that an expression depends on, ascending; `None` if a part of it is not recognised, so that it may
 /// depend on any.
 pub(crate) fn columns_of(scope: &RowScope<'_>, expression: &Expr) -> Option<Vec<ColumnIndex>> {
     let mut columns = Vec::new();
@@ -181,7 +181,7 @@ pub(super) fn is_constant(expression: &Expr) -> bool {
     }
 }
 
-/// Collects the columns that an expression names; returns false if a part is not understood, so that it may depend
+/// Collects the columns that an expression names; returns false if a part is not recognised, so that it may depend
 /// on more.
 fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex>) -> bool {
     match expression {

@@ -97,7 +97,7 @@ fn kinds_are_distinguished() {
         ("(SELECT count(*) FROM b) >= 2", LowerBound),
         ("EXISTS (SELECT * FROM a)", NonEmpty),
         ("(SELECT count(*) FROM a) = 4", Size),
-        // What is not understood is reported as such.
+        // What is not recognised is reported as such.
         (
             "NOT EXISTS (SELECT 1 FROM a WHERE total <> (SELECT avg(x) FROM b WHERE b.a = a.id))",
             Other,

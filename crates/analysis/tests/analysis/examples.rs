@@ -18,7 +18,7 @@ fn the_payroll_of_the_paper() {
         "unique-generated",
     );
     expect(&plan, "dismiss", "employees_pkey", Yes, "unique-delete");
-    // §4.1: somebody is always employed.
+    // §4.1: there is always an employee.
     expect(
         &plan,
         "dismiss",
@@ -33,7 +33,7 @@ fn the_payroll_of_the_paper() {
         Yes,
         "nonempty-insert",
     );
-    // §5.1: departments are closed while somebody is hired into them.
+    // §5.1: departments are closed while employees are hired into them.
     expect(
         &plan,
         "close_department",

@@ -247,7 +247,7 @@ const CASES: &[Case] = &[
         proved: true,
     },
     Case {
-        name: "NULL passes, and whoever adds NULL makes it so",
+        name: "NULL passes, and adding NULL makes it so",
         columns: "a integer, b integer, CONSTRAINT it CHECK (a + b <= 4)",
         types: &[
             (

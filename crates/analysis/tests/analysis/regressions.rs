@@ -422,26 +422,26 @@ fn a_requirement_of_one_row_on_others_is_no_equivalence() {
     let plan = explored(
         "CREATE TABLE task (id integer PRIMARY KEY, started integer);
          CREATE TABLE worker (id integer PRIMARY KEY, task integer NOT NULL REFERENCES task (id));
-         CREATE ASSERTION somebody_is_on_it CHECK (NOT EXISTS (SELECT * FROM task
+         CREATE ASSERTION a_worker_is_on_it CHECK (NOT EXISTS (SELECT * FROM task
              WHERE started IS NOT NULL AND NOT EXISTS (SELECT * FROM worker WHERE worker.task = task.id)));
          CREATE PROCEDURE leave(p_task integer, p_worker integer) LANGUAGE SQL BEGIN ATOMIC
              UPDATE task SET started = 1 WHERE id = p_task;
              DELETE FROM worker WHERE id = p_worker; END;",
     );
-    is_not(&plan, "leave", "somebody_is_on_it", Yes);
+    is_not(&plan, "leave", "a_worker_is_on_it", Yes);
     // Rows that must not exist together.
     let plan = explored(
         "CREATE TABLE room (id integer PRIMARY KEY, closed boolean NOT NULL);
          CREATE TABLE guest (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), room integer NOT NULL);
-         CREATE ASSERTION nobody_in_closed CHECK (NOT EXISTS (SELECT * FROM room
+         CREATE ASSERTION no_guest_in_closed CHECK (NOT EXISTS (SELECT * FROM room
              WHERE closed AND EXISTS (SELECT * FROM guest WHERE guest.room = room.id)));
          CREATE PROCEDURE close_room(p integer) LANGUAGE SQL BEGIN ATOMIC
              UPDATE room SET closed = true WHERE id = p; END;
          CREATE PROCEDURE check_in(p integer) LANGUAGE SQL BEGIN ATOMIC
              INSERT INTO guest (room) VALUES (p); END;",
     );
-    is_not(&plan, "close_room", "nobody_in_closed", Yes);
-    is_not(&plan, "check_in", "nobody_in_closed", Yes);
+    is_not(&plan, "close_room", "no_guest_in_closed", Yes);
+    is_not(&plan, "check_in", "no_guest_in_closed", Yes);
 }
 
 #[test]

@@ -709,7 +709,7 @@ fn guards_for_different_invariants_order_nothing_between_them() {
         .delete("emp", &[("id", "p_emp")])
         .update("dept", &[("total", "-?")], &[("id", "p_dept")])
         .done();
-    // Any two dismissals are ordered, since somebody must stay.
+    // Any two dismissals are ordered, since an employee must stay.
     expect(&app.plan(), "dismiss", "totals", Yes, "mv-update");
     // A raise is ordered, too, but for what it checks itself.
     app.transaction("raise", &["p_emp", "p_dept", "p_pay"])

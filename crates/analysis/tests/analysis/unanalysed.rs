@@ -22,7 +22,7 @@ SELECT n FROM item WHERE shop = $1;
 /// The application, with so many additional types that may do anything.
 fn read(odd: usize) -> Script {
     let odd: String = (0..odd)
-        .map(|name| format!("-- name: Odd{name} :exec\nSELECT nobody_knows({name});\n"))
+        .map(|name| format!("-- name: Odd{name} :exec\nSELECT undeclared({name});\n"))
         .collect();
     let files = vec![
         SourceFile::new("schema.sql", SCHEMA),
