@@ -222,7 +222,7 @@ fn participants(
         .collect()
 }
 
-/// What a transaction did to these items.
+/// A transaction's operations on these items.
 fn operations(history: &History, number: TransactionNumber, items: &[ItemNumber]) -> Vec<String> {
     let source = &history.facts(number).source_operations;
     if !source.is_empty() {

@@ -93,14 +93,14 @@ pub struct Transaction {
     pub arguments: Vec<String>,
     /// The outcome.
     pub outcome: Outcome,
-    /// What it did, in order.
+    /// Its operations, in order.
     pub operations: Vec<Operation>,
 }
 
 /// The outcome of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has committed.
+    /// Committed.
     #[default]
     Committed,
     /// Aborted without effect, for this reason.
@@ -112,18 +112,18 @@ pub enum Outcome {
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// It read one item.
+    /// A read of one item.
     Read(Read),
-    /// It read all items in a range.
+    /// A read of all items in a range.
     Scan(Scan),
-    /// It wrote one item.
+    /// A write of one item.
     Write(Write),
 }
 
 /// A read of one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Which item.
+    /// The item.
     pub item: String,
     /// The newest version that the result includes. `None` is the initial version, which no transaction of the
     /// history wrote.
@@ -161,7 +161,7 @@ pub struct Scan {
     /// The first position that belongs to the range; none: from the beginning.
     pub lower: Option<String>,
     /// The first position beyond the range; none: to the end. A scan that stopped at a limit
-    /// covers what it has passed, not what it was asked.
+    /// covers the range that it passed, not the range requested.
     pub upper: Option<String>,
     /// The items found there.
     pub found: Vec<Read>,
@@ -173,9 +173,9 @@ pub struct Scan {
 /// A write of one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Write {
-    /// Which item.
+    /// The item.
     pub item: String,
-    /// What kind of write.
+    /// The kind of write.
     pub kind: WriteKind,
     /// The value, for explanations.
     pub value: Option<String>,
@@ -210,7 +210,7 @@ pub enum WriteKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(u16, u64)", into = "(u16, u64)")]
 pub struct PartitionSequence {
-    /// Which partition.
+    /// The partition.
     pub partition: u16,
     /// Its sequence of installation; 0 is what was loaded.
     pub sequence: u64,
@@ -235,7 +235,7 @@ impl From<PartitionSequence> for (u16, u64) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// Which item.
+    /// The item.
     #[serde(rename = "order")]
     pub item: String,
     /// Its writers, by [`Transaction::version`], the first one first.

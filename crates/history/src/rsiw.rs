@@ -69,7 +69,7 @@ fn reads_a_subset(history: &History, reader: TransactionNumber) -> bool {
     let writers: FxHashSet<TransactionNumber> = versions
         .map(|read| history.versions_of(read.item)[read.position as usize - 1].writer)
         .collect();
-    // tidy: order-free because all are asked the same
+    // tidy: order-free because all writers are tested alike
     writers.iter().all(|writer| {
         let written = history.writes_of(*writer);
         let has = |item| {

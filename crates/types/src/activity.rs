@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What a node spends its time on.
+/// A kind of work in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Activity {
-    /// It has nothing to do.
+    /// No work.
     Idle,
     /// Taking messages and calls out of queues, and putting messages and outcomes into others.
     Transport,

@@ -543,7 +543,7 @@ impl<'k> KeyReader<'k> {
 /// `lower = Excluded(s)` leaves out every key that starts with `prefix ++ s`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRange {
-    /// What every key in the range starts with.
+    /// The prefix of every key in the range.
     pub prefix: Key,
     /// The lower bound on what follows the prefix.
     pub lower: Bound<Key>,

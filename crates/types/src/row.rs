@@ -253,7 +253,7 @@ impl StoredInt {
     }
 }
 
-/// What many rows have in common: the values of some of the columns with a fixed place, and which
+/// The common part of many rows: the values of some of the columns with a fixed position, and which
 /// columns are NULL. [`RowBuilder::start_like`] begins a row with it.
 #[derive(Debug)]
 pub struct RowTemplate<'l> {
@@ -611,7 +611,7 @@ impl Row {
     /// An integer where it is known to lie; `None` for NULL.
     ///
     /// # Panics
-    /// When the row is not of the layout that the place was asked of.
+    /// When the row is not of the layout that gave the position.
     #[inline]
     pub fn stored(&self, at: StoredInt) -> Option<i64> {
         at.get(&self.0)
@@ -621,7 +621,7 @@ impl Row {
     /// column has.
     ///
     /// # Panics
-    /// When the row is not of the layout that the places were asked of.
+    /// When the row is not of the layout that gave the positions.
     pub fn with_stored(&self, changes: &[(StoredInt, i64)]) -> Option<Row> {
         let mut bytes: Arc<[u8]> = Arc::from(&*self.0);
         let unique = Arc::get_mut(&mut bytes).expect("a new allocation has one owner");

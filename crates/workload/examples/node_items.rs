@@ -54,7 +54,7 @@ fn stores(workload: &dyn Workload, planned: &Arc<PlannedApplication>, nodes: u16
     loaders.into_iter().map(Loader::into_store).collect()
 }
 
-/// Makes the calls, those of the first tenth unmeasured, and tells what they took.
+/// Makes the calls, the first tenth of them unmeasured, and prints their cost.
 fn run<P: Durable>(
     count: u64,
     workload: &dyn Workload,

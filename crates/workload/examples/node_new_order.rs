@@ -1,20 +1,21 @@
-//! What TPC-C's calls cost nodes, without threads, queues or network: RAMP nodes driven in one
-//! thread by the calls of one seed, a batch of calls under way at each at a time. The same
-//! arguments make the same run, instruction for instruction.
+//! Measures the cost of TPC-C's calls at the nodes, without threads, queues or network: one thread drives RAMP nodes
+//! by the calls of one seed, with a batch of open calls at each node. The same arguments make the same run,
+//! instruction for instruction.
 //!
-//! `cargo run --release -p anabranch-workload --example node_new_order -- [CALLS] [WAREHOUSES] [MIX] [NODES] [REMOTE]`
-//! with 100000 calls, one warehouse, the mix `new-order`, one node and as many distributed orders
-//! as the specification has unless told otherwise; `payment` and `full` are the other mixes, and
-//! REMOTE is the percentage of the orders with a line from another node.
+//! `cargo run --release -p anabranch-workload --example node_new_order -- [CALLS] [WAREHOUSES] [MIX] [NODES]
+//! [REMOTE]`
 //!
-//! Processor time is disturbed by whatever else the machine does. Instructions are not:
+//! Defaults: 100000 calls, one warehouse, the mix `new-order` (or `payment`, `full`), one node, and the
+//! specification's share of distributed orders; REMOTE is the percentage of orders with a line from another node.
+//!
+//! Processor time varies with the load of the machine; the number of instructions does not:
 //!
 //! ```text
 //! valgrind --tool=callgrind --toggle-collect='*run_calls*' target/release/examples/node_new_order 3000
 //! ```
 //!
-//! collects what happens in the measured calls alone; divide by their number. `--cache-sim=yes`
-//! adds the misses, which the random rows of a warehouse make about as costly.
+//! counts the measured calls only; divide by their number. `--cache-sim=yes` adds the cache misses, which the random
+//! rows of a warehouse make about as costly.
 
 mod driver;
 

@@ -59,7 +59,7 @@ pub trait Caller: Send {
 /// One call of a procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Which of [`Workload::procedures`].
+    /// The index in [`Workload::procedures`].
     pub procedure: usize,
     /// Its input arguments, in order.
     pub arguments: Arc<[Value]>,

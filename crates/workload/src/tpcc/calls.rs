@@ -70,7 +70,7 @@ pub enum Distribution {
 /// One call: the transaction, the warehouse of its terminal, and the procedure's arguments.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// Which transaction.
+    /// The transaction.
     pub transaction: TransactionType,
     /// The home warehouse.
     pub warehouse: i64,

@@ -244,7 +244,7 @@ pub fn warehouse<S: Sink>(
     let w = i64::from(warehouse);
     let mut row = vec![int(w)];
     row.extend(name_and_address(rng));
-    // What all districts' customers have paid: 10.00 each.
+    // The payments of all districts' customers: 10.00 each.
     let paid = i64::from(scale.customers) * 10_00;
     row.extend([fraction(rng.i64(0..=2_000)), money(paid * DISTRICTS)]);
     sink.row(Table::Warehouse, &row)?;
