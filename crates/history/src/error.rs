@@ -1,6 +1,6 @@
 //! Errors in histories.
 
-/// A history that is cut short, invalid, from a newer format, or contradictory. There is no verdict on it.
+/// A history that is truncated, invalid, from a newer format, or contradictory. There is no verdict on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct HistoryError {
@@ -32,11 +32,11 @@ pub enum Problem {
         known: u32,
     },
     /// The last line is missing.
-    #[error("the history is cut short: its last line, {{\"end\": …}}, is missing")]
-    CutShort,
+    #[error("the history is truncated: its last line, {{\"end\": …}}, is missing")]
+    Truncated,
     /// The input ends within a value.
-    #[error("the history is cut short: it ends in the middle of a value")]
-    CutInside,
+    #[error("the history is truncated: it ends within a value")]
+    TruncatedValue,
     /// There are fewer or more lines than the last one counts.
     #[error("the history is incomplete: its last line counts {promised}, but there are {found}")]
     Counts {

@@ -54,7 +54,7 @@ impl<W: Sink> HistoryWriter<W> {
         self.line(order)
     }
 
-    /// Ends the history. A history without its end counts as cut short.
+    /// Ends the history. A history without its end counts as truncated.
     ///
     /// # Errors
     /// The sink's error.
@@ -140,7 +140,7 @@ impl<R: BufRead> HistoryReader<R> {
     /// [`HistoryError`].
     pub fn next_record(&mut self) -> Result<Option<Record>, HistoryError> {
         if !self.next_line()? {
-            return Err(self.error(Problem::CutShort));
+            return Err(self.error(Problem::Truncated));
         }
         let whole = self.text.last() == Some(&b'\n');
         match self.parse() {
@@ -165,7 +165,7 @@ impl<R: BufRead> HistoryReader<R> {
                 }
                 Ok(None)
             }
-            Err(_) if !whole => Err(self.error(Problem::CutShort)),
+            Err(_) if !whole => Err(self.error(Problem::Truncated)),
             Err(problem) => Err(self.error(problem)),
         }
     }

@@ -112,7 +112,7 @@ fn a_file_cut_anywhere_is_refused() {
         assert!(
             matches!(
                 error.1,
-                Problem::Empty | Problem::NoHeader(_) | Problem::CutShort
+                Problem::Empty | Problem::NoHeader(_) | Problem::Truncated
             ),
             "cut at {length}: {error:?}"
         );

@@ -298,11 +298,11 @@ fn what_contradicts_itself_is_refused_with_its_line() {
         (bare(&["nil"]), 1, "is a vector"),
         ("{:type :ko, :value []}".into(), 1, ":type"),
         ("{:type :ok, :value [[:w 1 1]]} 7".into(), 1, "is a map"),
-        ("{:type :ok, :value".into(), 1, "cut short"),
+        ("{:type :ok, :value".into(), 1, "truncated"),
         ("{:type :ok, :value}".into(), 1, "without a value"),
-        ("[{:type :ok, :value [[:w 1 1]]}".into(), 1, "cut short"),
+        ("[{:type :ok, :value [[:w 1 1]]}".into(), 1, "truncated"),
         ("{:type :ok, :value []} ]".into(), 1, "nothing has opened"),
-        ("#".repeat(100) + "{", 1, "cut short"),
+        ("#".repeat(100) + "{", 1, "truncated"),
         ("[".repeat(100_000), 1, "too deeply"),
     ];
     for (text, line, words) in cases {
@@ -334,7 +334,7 @@ fn a_file_cut_within_a_line_is_refused() {
         if !VALID[..length].trim_end().ends_with('}') {
             let error = refused(&VALID[..length]);
             assert!(
-                error.to_string().contains("cut short"),
+                error.to_string().contains("truncated"),
                 "cut at {length}: {error}"
             );
         }

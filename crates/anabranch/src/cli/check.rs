@@ -12,7 +12,7 @@ use super::Verdict;
 use super::output::{check_outputs, say, write_file};
 use super::text;
 
-/// Exit code 1: the history violates a model. Exit code 2, with the line: the history is cut short, not valid, in a
+/// Exit code 1: the history violates a model. Exit code 2, with the line: the history is truncated, not valid, in a
 /// newer format, or contradicts itself.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {

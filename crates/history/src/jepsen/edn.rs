@@ -250,7 +250,7 @@ impl<'t> EdnReader<'t> {
     fn cut_short(&self) -> HistoryError {
         HistoryError {
             line: self.line,
-            problem: Problem::CutInside,
+            problem: Problem::TruncatedValue,
         }
     }
 }
