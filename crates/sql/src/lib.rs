@@ -6,12 +6,10 @@
 //! 3. [`catalog`]: tables, indexes, views, assertions, procedures.
 //! 4. `bind`, `plan`: names resolved and typed, access paths chosen, expressions compiled.
 //! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues all the reads that
-//!    it
-//!    can know at once.
+//!    it can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
 //! 7. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
-//!    be
-//!    analysed: for the analyser alone.
+//!    be analysed: for the analyser alone.
 //!
 //! This crate knows no protocol, no partition, and no plan of where transactions coordinate.
 

@@ -2,7 +2,7 @@
 //!
 //! The binder inserts every cast, so evaluation never looks at a type: two operands of an operator hold the same kind
 //! of [`Value`]. Three-valued logic uses NULL among the values. Evaluation never waits: the executor computes a
-//! subquery first, as a column like any other (see `execute`), so evaluation is an ordinary function of a [`Frame`].
+//! subquery first, as a column like any other (see `execute`), so evaluation is an ordinary function of a `Frame`.
 
 pub(crate) mod arithmetic;
 pub(crate) mod bounds;

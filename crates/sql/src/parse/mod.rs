@@ -3,11 +3,10 @@
 //! 1. `lexer` makes the tokens of a whole file, with exact places.
 //! 2. `split` cuts them into statements at their semicolons; `BEGIN ATOMIC … END` is one.
 //! 3. Data definition is parsed here (`table`, `data_type`, `routine`): `sqlparser`'s trees of it have no places, and
-//!    its
-//!    grammar accepts every dialect's. PL/pgSQL bodies are parsed here too (`plpgsql`): it has no grammar for them.
+//!    its grammar accepts every dialect's. PL/pgSQL bodies are parsed here too (`plpgsql`): it has no grammar for
+//!    them.
 //! 4. Expressions, queries, INSERT, UPDATE and DELETE are cut out as ranges of tokens and given to `sqlparser`'s
-//!    PostgreSQL
-//!    dialect (`cursor`).
+//!    PostgreSQL dialect (`cursor`).
 //!
 //! No name is looked up here: that is the catalog's part.
 

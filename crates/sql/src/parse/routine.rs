@@ -81,7 +81,7 @@ struct Header<'a> {
     parameters: Vec<(Parameter, Span)>,
     returns: Option<Returns>,
     returns_span: Option<Span>,
-    /// RETURNS [SETOF] record: the OUT parameters give its columns.
+    /// `RETURNS [SETOF] record`: the OUT parameters give its columns.
     record: Option<bool>,
     kind: ResultKind,
     language: Option<Name>,

@@ -31,8 +31,8 @@ pub(super) fn forget_order_conditions(
     });
 }
 
-/// Drops all conditions on these columns but IS [NOT] NULL, and the values of constants assigned to them: the database
-/// may hold different texts for equal ('a' and 'A').
+/// Drops all conditions on these columns but `IS [NOT] NULL`, and the values of constants assigned to them: the
+/// database may hold different texts for equal ('a' and 'A').
 pub(super) fn forget_equality(
     summaries: &mut [TransactionSummary],
     catalog: &Catalog,
