@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::text::{heading, paragraph};
+use super::layout::{heading, paragraph};
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, InvariantKind, Plan};
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use anabranch_types::markup::escaped;
 
-use super::json::class_name;
+use super::names::class_name;
 use super::not_analysed::{distinct, name_of};
 use super::notes::mark;
 use crate::plan::{CoordinationClass, Edge, Plan};

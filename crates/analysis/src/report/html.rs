@@ -14,7 +14,7 @@ use anabranch_types::markup::{escaped, page};
 use super::counterexample::{ReplayedBy, missing, unconfirmed, unsearched, violated};
 use super::findings::{Baseline, Finding};
 use super::graph::svg;
-use super::json::{class_name, merge_name};
+use super::names::{class_name, merge_name};
 use super::not_analysed::{self, name_of};
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{PartitioningView, put_html};

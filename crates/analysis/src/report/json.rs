@@ -9,14 +9,12 @@ use serde::Serialize;
 
 use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
+use super::names::{class_name, merge_name};
 use super::probable;
 use super::repairs::BestRepairs;
 use super::skipped::{Located, located};
 use crate::explore::{Counterexample, Search};
-use crate::plan::{
-    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
-    PlanEntry, ReadSubset,
-};
+use crate::plan::{Confluence, Guard, GuardKeeping, InvariantKind, Plan, PlanEntry, ReadSubset};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -419,32 +417,12 @@ fn tables<'a>(plan: &'a Plan, catalog: &'a Catalog) -> Vec<Table<'a>> {
         .collect()
 }
 
-/// The name of a class in reports.
-pub fn class_name(class: CoordinationClass) -> &'static str {
-    match class {
-        CoordinationClass::Free => "free",
-        CoordinationClass::Local => "local",
-        CoordinationClass::Global => "global",
-    }
-}
-
 /// The name of a confluence in reports.
 pub fn confluence_name(confluence: Confluence) -> &'static str {
     match confluence {
         Confluence::Yes => "yes",
         Confluence::No => "no",
         Confluence::Unknown => "unknown",
-    }
-}
-
-/// The name of a merge policy in reports.
-pub fn merge_name(policy: MergePolicy) -> &'static str {
-    match policy {
-        MergePolicy::Immutable => "immutable",
-        MergePolicy::Counter => "counter",
-        MergePolicy::LastWriter => "last-writer",
-        MergePolicy::OwnerOrder => "owner-order",
-        MergePolicy::Guarded => "guarded",
     }
 }
 

@@ -7,6 +7,8 @@ pub mod github;
 mod graph;
 pub mod html;
 pub mod json;
+pub mod layout;
+pub mod names;
 mod not_analysed;
 mod notes;
 pub mod partition;

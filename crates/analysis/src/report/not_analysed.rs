@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use anabranch_types::markup::escaped;
 
+use super::layout::{hanging, heading, paragraph};
 use super::notes::{count, mark};
-use super::text::{hanging, heading, paragraph};
 use crate::plan::{CoordinationClass, Plan, PlanEntry};
 
 /// The effect on the plan.

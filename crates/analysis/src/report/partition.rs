@@ -8,8 +8,8 @@ use anabranch_types::markup::escaped;
 use anabranch_types::{ColumnIndex, TableId};
 use serde::Serialize;
 
+use super::layout::{hanging, heading, paragraph};
 use super::notes::count;
-use super::text::{hanging, heading, paragraph};
 use crate::partition::{
     Clause, Conflict, ConflictKind, Distribution, Key, OperationClass, PartitionedType,
     Partitioning,

@@ -4,7 +4,7 @@ use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::ProbableInvariant;
 use serde::Serialize;
 
-use super::text::{heading, paragraph};
+use super::layout::{heading, paragraph};
 
 /// The text report lists at most this many.
 const SHOWN_MAX: usize = 50;

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use anabranch_types::markup::escaped;
 use serde::Serialize;
 
-use super::json::class_name;
+use super::layout::{hanging, heading, paragraph};
+use super::names::class_name;
 use super::notes::{count, mark, routed_by};
-use super::text::{hanging, heading, paragraph};
 use crate::repair::{Classes, Considered, Repair, Repairs, Step, TypeChange, TypePlan};
 
 /// The text names at most this many changes that are not offered.

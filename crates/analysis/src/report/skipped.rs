@@ -5,7 +5,7 @@ use anabranch_sql::script::Skipped;
 use serde::Serialize;
 use std::fmt::Write;
 
-use super::text::{heading, paragraph};
+use super::layout::{heading, paragraph};
 
 /// The text report lists at most this many.
 const SHOWN_MAX: usize = 50;

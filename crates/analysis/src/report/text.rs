@@ -9,14 +9,12 @@ use anabranch_sql::catalog::Catalog;
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 
-use super::json::{class_name, merge_name};
+use super::layout::{WIDTH, hanging, heading, paragraph};
+use super::names::{class_name, merge_name};
 use super::not_analysed;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{PartitioningView, put_text};
 use crate::plan::{MergePolicy, Plan, PlanEntry};
-
-/// The width of the text, in columns.
-pub const WIDTH: usize = 100;
 
 /// Longer names of invariants are cut, in columns.
 const NAME_MAX: usize = 32;
@@ -57,10 +55,6 @@ pub fn render_transactions(
     transactions(plan, catalog, summaries, &mut out);
     placements(plan, catalog, &mut out);
     out
-}
-
-pub(super) fn heading(out: &mut String, title: &str) {
-    let _ = writeln!(out, "{title}\n{}", "─".repeat(title.chars().count()));
 }
 
 fn heading_line(plan: &Plan, out: &mut String) {
@@ -256,35 +250,6 @@ fn labelled(out: &mut String, label: &str, text: &str) {
         &format!("    {label:<width$}", width = MARGIN - 4),
         text,
     );
-}
-
-/// Writes a paragraph indented by `indent`.
-pub(super) fn paragraph(out: &mut String, indent: usize, text: &str) {
-    hanging(out, &" ".repeat(indent), text);
-}
-
-/// Writes `text` behind `start`, wrapped with a hanging indent.
-pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
-    let indent = start.chars().count();
-    let mut line = start.to_owned();
-    let mut width = indent;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if width > indent && width + 1 + length > WIDTH {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            line = " ".repeat(indent);
-            width = indent;
-        }
-        if width > indent {
-            line.push(' ');
-            width += 1;
-        }
-        line.push_str(word);
-        width += length;
-    }
-    out.push_str(line.trim_end());
-    out.push('\n');
 }
 
 /// The text of a statement, on one line.

@@ -605,7 +605,7 @@ fn weights_are_read_or_refused() {
 
 #[test]
 fn reports_show_the_partitioning() {
-    use anabranch_analysis::report::{json, text};
+    use anabranch_analysis::report::{json, layout, text};
     let app = Application::example("rubis");
     let plan = app.plan_for(Guarantee::Serializable);
     let told = text::render(&plan, &app.catalog, &app.types);
@@ -617,7 +617,7 @@ fn reports_show_the_partitioning() {
         assert!(told.contains(line), "{line}\n{told}");
     }
     for line in told.lines() {
-        assert!(line.chars().count() <= text::WIDTH, "too long: {line}");
+        assert!(line.chars().count() <= layout::WIDTH, "too long: {line}");
     }
     let read = json::render(&plan, &app.catalog, &app.types, json::Sections::default());
     let read: serde_json::Value = serde_json::from_str(&read).expect("JSON");
