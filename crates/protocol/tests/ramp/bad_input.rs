@@ -1,5 +1,5 @@
-//! Messages that no correct node sends: refused with a reason where a sender waits for an answer, dropped otherwise,
-//! and without a trace.
+//! Messages that no correct node sends. A message whose sender waits for an answer is refused with a reason; any other
+//! is dropped. Neither changes the node's state.
 
 use anabranch_protocol::ramp::core::message::{
     Decision, Got, Message, Prepare, ReadersKnow, Refusal, Stamped,
@@ -22,17 +22,17 @@ fn stamped(message: Message) -> Stamped {
     }
 }
 
-/// A Prepare that C1 has sent to X, as it is under way.
+/// A Prepare from C1 to X that is in flight.
 fn prepare_for_x(cluster: &mut Cluster<RampNode>) -> Box<Prepare> {
     let transaction = cluster.begin(C1);
     cluster.request(transaction, Request::Commit(set_both(1)));
-    match cluster.peek(C1, X).expect("it is under way").message {
+    match cluster.peek(C1, X).expect("Prepare is in flight").message {
         Message::Prepare(prepare) => prepare,
         other => panic!("not a Prepare: {other:?}"),
     }
 }
 
-/// Says a Prepare to X; the reason for which it is refused.
+/// Sends a Prepare to X; returns the reason for which it is refused.
 fn refused(cluster: &mut Cluster<RampNode>, from: NodeId, prepare: Box<Prepare>) -> AbortReason {
     let before = cluster.under_way(X, from);
     let prepared = cluster.nodes[X.index()].prepared();
@@ -40,7 +40,7 @@ fn refused(cluster: &mut Cluster<RampNode>, from: NodeId, prepare: Box<Prepare>)
     assert_eq!(
         cluster.nodes[X.index()].prepared(),
         prepared,
-        "nothing stays"
+        "nothing stays prepared"
     );
     assert_eq!(cluster.under_way(X, from), before + 1, "it is answered");
     for _ in 0..before {
@@ -61,10 +61,10 @@ fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
     cluster.nodes.iter().all(RampNode::is_idle)
 }
 
-/// One that is repeated, one of another node, one from the far future: each is refused, and the next
-/// transaction of an honest clock is not.
+/// A name that is repeated, a name of another node, and a name from the far future are each refused. The next
+/// transaction of a node with a correct clock commits.
 #[test]
-fn names_that_are_repeated_or_invented_are_refused() {
+fn repeated_and_invented_names_are_refused() {
     let mut cluster = cluster(4);
     let prepare = prepare_for_x(&mut cluster);
     let invented = |prepared| {
@@ -87,17 +87,17 @@ fn names_that_are_repeated_or_invented_are_refused() {
         ),
     ] {
         let AbortReason::Failed(error) = refused(&mut cluster, C1, invented(prepared)) else {
-            panic!("{prepared} is refused for what it is");
+            panic!("{prepared} is refused with an error");
         };
         assert_eq!(error.code, "58000");
         assert!(error.message.contains(words), "{error:?}");
     }
-    // In another node's name it comes from nowhere, however it is called.
+    // A Prepare whose sender does not own its name is refused.
     assert!(matches!(
         refused(&mut cluster, Y, prepare.clone()),
         AbortReason::Failed(_)
     ));
-    // A question about such a name is no reason to promise anything.
+    // An inquiry about such a name makes no participant promise anything.
     let transaction = TransactionId {
         node: C1,
         sequence: 77,
@@ -118,9 +118,9 @@ fn names_that_are_repeated_or_invented_are_refused() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// Answers for transactions that are not there, or are not waiting for them, are passed over.
+/// Answers for transactions that do not exist, or do not wait for them, are dropped.
 #[test]
-fn messages_for_unknown_transactions_leave_nothing() {
+fn messages_for_unknown_transactions_are_dropped() {
     let mut cluster = cluster(4);
     let of = |sequence| TransactionId { node: X, sequence };
     let name = Timestamp::new(9, X);
@@ -182,18 +182,18 @@ fn messages_for_unknown_transactions_leave_nothing() {
     )));
 }
 
-/// Two hours, where one is permitted.
+/// Two hours: twice as far ahead as is permitted.
 const FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
 
 fn far_ahead(reply: Option<Reply>, words: &str) {
     let AbortReason::Failed(error) = reason(reply) else {
-        panic!("it is refused for the clock");
+        panic!("not refused because of a clock");
     };
     assert_eq!(error.code, "58000");
     assert!(error.message.contains(words), "{error:?}");
 }
 
-/// When the next transactions of these nodes commit, by their clocks.
+/// The highest commit timestamp of the next transaction of each of these nodes.
 fn clocks(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) -> u64 {
     let commits = nodes.iter().map(|node| {
         let next = cluster.begin(*node);
@@ -206,8 +206,8 @@ fn clocks(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) -> u64 {
     commits.max().expect("there is a node")
 }
 
-/// A vote from a clock that is far ahead is a no, and a clock that jumps far ahead between the votes and the
-/// decision decides nothing: neither takes the other clocks along. Nothing stays prepared.
+/// A vote from a clock that is far ahead counts as a no. A clock that jumps far ahead between the votes and the
+/// decision decides nothing. Neither advances the other clocks, and nothing stays prepared.
 #[test]
 fn votes_and_decisions_from_a_clock_far_ahead_are_refused() {
     let before_the_vote = |cluster: &mut Cluster<RampNode>| {
@@ -239,8 +239,8 @@ fn votes_and_decisions_from_a_clock_far_ahead_are_refused() {
     }
 }
 
-/// A transaction that has committed at its only owner is reported as committed, whatever the owner's clock shows. The
-/// own clock does not follow.
+/// A transaction that has committed at its only owner is reported as committed, whatever the owner's clock is. The
+/// coordinator's own clock does not advance to it.
 #[test]
 fn a_commit_at_an_owner_far_ahead_advances_no_other_clock() {
     let mut cluster = cluster(4);
@@ -253,10 +253,10 @@ fn a_commit_at_an_owner_far_ahead_advances_no_other_clock() {
     assert!(clock < FAR.as_micros() / 2, "{clock} us");
 }
 
-/// A transaction that would depend on a commit far ahead of the own clock is refused; one that only reads it is not.
-/// Each clock may be near enough to the next one, and the first still too far from the last.
+/// A transaction that would depend on a commit far ahead of its coordinator's clock is refused; one that only reads it
+/// is not. Each clock may be near enough to the next one, and the first still too far from the last.
 #[test]
-fn what_was_committed_far_ahead_is_not_followed() {
+fn a_dependency_far_ahead_is_refused() {
     let options = RampOptions {
         causal: true,
         ..RampOptions::default()
@@ -278,18 +278,18 @@ fn what_was_committed_far_ahead_is_not_followed() {
         cluster.deliver(X, C2);
     }
     assert_eq!(registers(cluster.take_reply(reader)), [1]);
-    let follows = vec![on(C2.0, vec![update(SET, C2.0, 0, 2)])];
-    cluster.request(reader, Request::Commit(follows));
+    let writes = vec![on(C2.0, vec![update(SET, C2.0, 0, 2)])];
+    cluster.request(reader, Request::Commit(writes));
     far_ahead(cluster.take_reply(reader), "set n2's clock right");
     cluster.deliver_all();
     let clock = clocks(&mut cluster, &[C2]);
     assert!(clock < minutes(50).as_micros(), "{clock} us");
 }
 
-/// The same where the coordinator's clock may follow, and the clock of the one owner that gets the write may not: the
-/// owner would give it a timestamp below its dependencies (CAUSAL-I5).
+/// The same where the dependency is near enough to the coordinator's clock, but too far ahead of the clock of the only
+/// owner that gets the write: the owner would commit the write below its dependencies (CAUSAL-I5).
 #[test]
-fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
+fn an_owner_refuses_a_dependency_far_ahead() {
     const Z: NodeId = NodeId(4);
     let options = RampOptions {
         causal: true,
@@ -312,8 +312,8 @@ fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
         cluster.deliver(X, C2);
     }
     assert_eq!(registers(cluster.take_reply(reader)), [1]);
-    let follows = vec![on(Z.0, vec![update(SET, Z.0, 0, 2)])];
-    cluster.request(reader, Request::Commit(follows));
+    let writes = vec![on(Z.0, vec![update(SET, Z.0, 0, 2)])];
+    cluster.request(reader, Request::Commit(writes));
     while cluster.under_way(C2, Z) > 0 {
         cluster.deliver(C2, Z);
     }
@@ -327,10 +327,10 @@ fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
     assert!(clock < minutes(50).as_micros(), "{clock} us");
 }
 
-/// The owner has prepared some of what is followed, and its clock comes to follow the rest only by showing that. What
-/// is committed there lies above all of it (CAUSAL-I5).
+/// The owner has prepared one of the dependencies. Installing it advances the owner's clock, and only then is the other
+/// dependency near enough. The write commits above both (CAUSAL-I5).
 #[test]
-fn what_is_installed_first_advances_the_clock_for_the_rest() {
+fn installing_one_dependency_lets_the_clock_reach_the_next() {
     const Z: NodeId = NodeId(4);
     const V: NodeId = NodeId(5);
     let options = RampOptions {
@@ -343,7 +343,7 @@ fn what_is_installed_first_advances_the_clock_for_the_rest() {
     for node in [X, Y, C2] {
         cluster.skew[node.index()] = minutes(50);
     }
-    // Z has prepared it by a clock that is 50 minutes behind what it is decided by.
+    // Z has prepared it by a clock that is 50 minutes behind its commit timestamp.
     let first = cluster.begin(V);
     let effects = [0, Z.0].map(|part| on(part, vec![update(SET, part, 1, 1)]));
     cluster.request(first, Request::Commit(effects.to_vec()));
@@ -354,23 +354,23 @@ fn what_is_installed_first_advances_the_clock_for_the_rest() {
     for coordinator in [V, C1] {
         cluster.deliver(coordinator, X);
     }
-    let follower = cluster.begin(C2);
+    let dependent = cluster.begin(C2);
     let reads = vec![read_item(0, 0), read_item(0, 1)];
-    cluster.request(follower, Request::Read(reads));
+    cluster.request(dependent, Request::Read(reads));
     cluster.deliver(C2, X);
     while cluster.under_way(X, C2) > 0 {
         cluster.deliver(X, C2);
     }
-    assert_eq!(registers(cluster.take_reply(follower)), [2, 1]);
-    let follows = vec![on(Z.0, vec![update(SET, Z.0, 0, 3)])];
-    cluster.request(follower, Request::Commit(follows));
+    assert_eq!(registers(cluster.take_reply(dependent)), [2, 1]);
+    let writes = vec![on(Z.0, vec![update(SET, Z.0, 0, 3)])];
+    cluster.request(dependent, Request::Commit(writes));
     cluster.deliver(C2, Z);
     cluster.deliver_all();
     let at = |reply| match reply {
         Some(Reply::Committed { timestamp, .. }) => timestamp,
         other => panic!("not committed: {other:?}"),
     };
-    let followed = at(cluster.take_reply(newest));
-    assert!(followed < at(cluster.take_reply(follower)));
+    let dependency = at(cluster.take_reply(newest));
+    assert!(dependency < at(cluster.take_reply(dependent)));
     assert!(is_at_rest(&mut cluster));
 }

@@ -17,7 +17,7 @@ use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster_with, inexact};
 
-/// Owns what Sam's reply goes to.
+/// Owns the item of Sam's reply.
 const Z: NodeId = NodeId(4);
 
 const WINDOW: Ticks = Ticks::from_millis(500);
@@ -50,7 +50,7 @@ fn session(reply: Option<Reply>) -> Session {
     }
 }
 
-/// Delivers what is under way between two nodes until nothing is.
+/// Delivers the messages between two nodes until none is in flight.
 fn talk(cluster: &mut Cluster<RampNode>, a: NodeId, b: NodeId) {
     while cluster.under_way(a, b) + cluster.under_way(b, a) > 0 {
         for (from, to) in [(a, b), (b, a)] {
@@ -61,7 +61,7 @@ fn talk(cluster: &mut Cluster<RampNode>, a: NodeId, b: NodeId) {
     }
 }
 
-/// Reads at a node, talking to the owners alone.
+/// Reads at a node; delivers its messages with the owners alone.
 fn read(
     cluster: &mut Cluster<RampNode>,
     reader: TransactionId,
@@ -71,7 +71,7 @@ fn read(
     cluster.request(reader, Request::Read(reads));
     for _ in 0..4 {
         for owner in [0, 1, 2, 3, 4, 5].map(NodeId) {
-            // Others are asked only what they had been asked before.
+            // Of the other nodes, only those of earlier requests are served.
             if owner != reader.node && (owners.contains(&owner.0) || owner.0 < 2) {
                 talk(cluster, reader.node, owner);
             }
@@ -80,7 +80,7 @@ fn read(
     cluster.take_reply(reader)
 }
 
-/// X was read lately in an older snapshot, so its version history is retained.
+/// X was recently read in an older snapshot, so its version history is retained.
 fn retain_history_of_x(cluster: &mut Cluster<RampNode>) {
     let reader = cluster.begin(NodeId(5));
     assert_eq!(registers(read(cluster, reader, vec![read_item(0, 3)])), [0]);
@@ -93,7 +93,7 @@ fn retain_history_of_x(cluster: &mut Cluster<RampNode>) {
     assert_eq!(reason(late), AbortReason::BelowFloor);
 }
 
-/// Mary (at C1) writes on X and Y, and X alone has heard that it is committed.
+/// Mary (at C1) writes on X and Y; only X has received the `Commit`.
 fn mary_comments(cluster: &mut Cluster<RampNode>) -> TransactionId {
     let mary = cluster.begin(C1);
     cluster.request(mary, Request::Commit(vec![set(0, 1), set(1, 1)]));
@@ -111,7 +111,7 @@ fn sam_replies(cluster: &mut Cluster<RampNode>) -> Session {
     session(cluster.take_reply(sam))
 }
 
-/// A third client, at node 5, sees the reply on Z, and reads the comment at Y, whose `Commit` is still under way
+/// A third client, at node 5, sees the reply on Z, and reads the comment at Y, whose `Commit` is still in flight
 /// (§4.7).
 #[test]
 fn a_reader_of_the_reply_sees_the_comment() {
@@ -133,8 +133,8 @@ fn a_reader_of_the_reply_sees_the_comment() {
     }
 }
 
-/// The same for a reader that has read Y before the comment was there: it cannot be given both, and restarts. A
-/// reader of another item of Y misses nothing.
+/// The same for a reader that has read Y before the comment was there: it cannot be given both, and restarts. A reader
+/// of another item of Y misses nothing.
 #[test]
 fn a_reader_from_before_the_comment_does_not_see_the_reply() {
     for metadata in every() {
@@ -156,8 +156,8 @@ fn a_reader_from_before_the_comment_does_not_see_the_reply() {
     }
 }
 
-/// The comment is on one partition alone, so no causal context names it; and it is committed everywhere when Sam
-/// replies. A reader from before it restarts all the same.
+/// The comment is on one partition alone, so no causal context names it; and it is stable when Sam replies. A reader
+/// from before it restarts all the same.
 #[test]
 fn a_reader_from_before_a_comment_of_one_partition_does_not_see_the_reply() {
     for metadata in every() {
@@ -172,8 +172,8 @@ fn a_reader_from_before_a_comment_of_one_partition_does_not_see_the_reply() {
             talk(&mut cluster, C1, X);
             assert!(is_committed(cluster.take_reply(mary)));
             sam_replies(&mut cluster);
-            // The reader reads on in the comment's partition, too. That the rows it reads there now have not changed
-            // is not enough.
+            // The reader also reads on in the comment's partition. It is not enough that the rows it reads there now
+            // have not changed.
             let reads = vec![read_item(0, 2), read_item(4, 0)];
             let reply = read(&mut cluster, reader, reads);
             let what = format!("{metadata:?}, causal {causal}, item {item}");
@@ -186,15 +186,15 @@ fn a_reader_from_before_a_comment_of_one_partition_does_not_see_the_reply() {
     }
 }
 
-/// Sam's reply is known to be everywhere, and the comment that it answers is not: a reader has to be told
-/// all the same. So nothing counts as known before what it follows does.
+/// All participants have acknowledged Sam's reply, and not yet the comment that it depends on: a reader must learn of
+/// the comment all the same. So no transaction counts as stable before its dependencies do.
 #[test]
-fn a_reply_is_not_known_to_be_everywhere_before_the_comment_is() {
+fn a_reply_is_not_stable_before_the_comment_is() {
     for metadata in every() {
         for causal in [false, true] {
             let mut cluster = cluster(metadata, causal);
             mary_comments(&mut cluster);
-            // Sam replies on two partitions, Z and the third one's own, and all of it is acknowledged.
+            // Sam replies on two partitions, Z and node 5's own, and both acknowledge it.
             let sam = cluster.begin(C2);
             assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
             cluster.request(sam, Request::Commit(vec![set(4, 2), set(5, 2)]));
@@ -202,7 +202,7 @@ fn a_reply_is_not_known_to_be_everywhere_before_the_comment_is() {
                 talk(&mut cluster, C2, owner);
             }
             assert!(is_committed(cluster.take_reply(sam)));
-            // Word of that comes to the third one, by whatever Sam's node has to say next.
+            // Node 5 learns that with the next message of Sam's node.
             let again = cluster.begin(C2);
             cluster.request(again, Request::Read(look(5)));
             talk(&mut cluster, C2, NodeId(5));
@@ -215,11 +215,11 @@ fn a_reply_is_not_known_to_be_everywhere_before_the_comment_is() {
     }
 }
 
-/// What is stable has no name in a causal context any more, and neither has a comment on one partition that it
-/// depends on, which its writer brought along from another node. A reader of a reply to it that has read before all
-/// of them restarts all the same: the sequences of owners are reported with what is stable.
+/// A causal context does not name stable transactions. Nor does it name a comment on one partition that such a
+/// transaction depends on, and that its writer brought along from another node. A reader that has read before all of
+/// them, and then reads a reply, restarts all the same: reports of stable transactions carry the sequences of owners.
 #[test]
-fn what_is_everywhere_takes_along_what_it_follows() {
+fn stability_reports_carry_the_sequences_of_owners() {
     for metadata in every() {
         for causal in [false, true] {
             let mut cluster = cluster(metadata, causal);
@@ -239,7 +239,7 @@ fn what_is_everywhere_takes_along_what_it_follows() {
             assert!(is_committed(cluster.take_reply(next)));
             cluster.advance(RampOptions::default().announce_after);
             talk(&mut cluster, C2, Y);
-            // Ann, at Y, reads that there, and replies on Z.
+            // Ann, at Y, reads it there, and replies on Z.
             let ann = cluster.begin(Y);
             assert_eq!(registers(read(&mut cluster, ann, look(1))), [2]);
             let reply = on(4, vec![update(SET, 4, 1, 3)]);
@@ -255,7 +255,7 @@ fn what_is_everywhere_takes_along_what_it_follows() {
     }
 }
 
-/// A node without rows, to come back as.
+/// A node without rows, as it is when a restart begins.
 fn fresh(node: NodeId, metadata: Metadata) -> RampNode {
     let topology = Arc::new(Topology::one_each(6));
     let store = store(node.0, 0, WINDOW).emptied();
@@ -267,7 +267,7 @@ fn fresh(node: NodeId, metadata: Metadata) -> RampNode {
     RampNode::new(node, topology, store, programs(), options)
 }
 
-/// C2 comes back, from a checkpoint or from its log.
+/// C2 restarts, from a checkpoint or from its log.
 fn restart_c2(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: bool) {
     if checkpoint {
         let log = &mut cluster.logs[C2.index()];
@@ -277,10 +277,10 @@ fn restart_c2(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: b
     cluster.restart(C2, fresh(C2, metadata));
 }
 
-/// Sam's node restarts, from a checkpoint or from its log, after all participants have acknowledged his reply. It
-/// does not report the reply as stable with all its dependencies, for the comment is not.
+/// Sam's node restarts, from a checkpoint or from its log, after all participants have acknowledged his reply. It does
+/// not report the reply as stable, for the comment that it depends on is not.
 #[test]
-fn a_node_that_comes_back_knows_what_it_follows() {
+fn a_restarted_node_knows_its_dependencies() {
     for metadata in every() {
         for checkpoint in [false, true] {
             let mut cluster = cluster(metadata, true);
@@ -306,10 +306,10 @@ fn a_node_that_comes_back_knows_what_it_follows() {
 }
 
 /// The coordinator of a comment restarts after all participants have acknowledged it, and reports it as stable. It
-/// still knows their sequences: a reply to it, by a client that has read it on Z, is not seen by a reader that has
-/// read Y before it.
+/// still knows the owners' sequences: a client reads the comment on Z and replies, and a reader that has read Y before
+/// the comment does not see the reply.
 #[test]
-fn a_node_that_comes_back_knows_how_far_owners_had_come() {
+fn a_restarted_node_knows_the_sequences_of_owners() {
     for metadata in every() {
         for checkpoint in [false, true] {
             let mut cluster = cluster(metadata, true);
@@ -336,17 +336,16 @@ fn a_node_that_comes_back_knows_how_far_owners_had_come() {
     }
 }
 
-/// On its own partition, so that its log ends with what has to be there.
+/// Writes on the node's own partition, so that all earlier records of its log are durable.
 fn write_something(cluster: &mut Cluster<RampNode>, node: NodeId) {
     let writer = cluster.begin(node);
     cluster.request(writer, Request::Commit(vec![set(node.0, 9)]));
     assert!(is_committed(cluster.take_reply(writer)));
 }
 
-/// A client that goes to another node with what it has seen finds it there; one that brings nothing need
-/// not.
+/// A client that takes its session to another node finds there what it has seen; a client without a session may not.
 #[test]
-fn a_client_brings_what_it_has_seen() {
+fn a_client_takes_its_causal_context_to_another_node() {
     for metadata in every() {
         for brings in [false, true] {
             let mut cluster = cluster(metadata, true);
@@ -366,7 +365,7 @@ fn a_client_brings_what_it_has_seen() {
     }
 }
 
-/// The same, where the other node owns what the comment is on: it has it prepared, and shows it.
+/// The same, where the other node owns an item of the comment: it has the comment prepared, and installs it.
 #[test]
 fn a_node_installs_what_a_client_has_seen_elsewhere() {
     let mut cluster = cluster(Metadata::Fast, true);
@@ -382,8 +381,8 @@ fn a_node_installs_what_a_client_has_seen_elsewhere() {
     cluster.deliver_all();
 }
 
-/// With one-phase writes a client that changes nodes reads what it wrote, since it brings it along; and its
-/// next write stands behind the first, wherever clocks are.
+/// With one-phase writes a client that changes nodes with its session reads what it wrote. Its next write commits above
+/// the first, whatever the clocks show.
 #[test]
 fn one_phase_writes_are_read_by_a_client_that_brings_them() {
     for metadata in every() {
@@ -403,7 +402,7 @@ fn one_phase_writes_are_read_by_a_client_that_brings_them() {
         cluster.request(next, Request::Follow(wrote.clone()));
         let seen = registers(read(&mut cluster, next, look(0)));
         assert_eq!(seen, [7], "{metadata:?}");
-        // Y has it prepared, at a lower time than its commit.
+        // Y has it prepared, with a timestamp below that of its commit.
         let over = cluster.begin(C2);
         cluster.request(over, Request::Follow(wrote));
         cluster.request(over, Request::Commit(vec![set(1, 8)]));
@@ -416,7 +415,7 @@ fn one_phase_writes_are_read_by_a_client_that_brings_them() {
     }
 }
 
-/// A writer with more dependencies than may be named waits until fewer are in flight; a reader does not.
+/// A writer with more dependencies than a message may name is aborted until fewer are in flight; a reader is not.
 #[test]
 fn too_many_dependencies_abort_a_writer() {
     let options = RampOptions {
@@ -426,7 +425,7 @@ fn too_many_dependencies_abort_a_writer() {
     };
     let mut cluster = cluster_with(6, WINDOW, options);
     mary_comments(&mut cluster);
-    // A second one in flight, of another item.
+    // A second transaction in flight, on another item.
     let other = cluster.begin(NodeId(5));
     let of = |part| on(part, vec![update(SET, part, 1, 1)]);
     cluster.request(other, Request::Commit(vec![of(0), of(1)]));
@@ -442,7 +441,7 @@ fn too_many_dependencies_abort_a_writer() {
     cluster.request(only, Request::Commit(Vec::new()));
     assert!(is_committed(cluster.take_reply(only)));
     cluster.deliver_all();
-    // The owners are told; C2 takes part in none of it, and hears of it from them.
+    // The owners learn that both are stable. C2 is no participant, and learns it from the owners.
     cluster.advance(RampOptions::default().announce_after);
     cluster.deliver_all();
     let again = cluster.begin(C2);
@@ -452,19 +451,19 @@ fn too_many_dependencies_abort_a_writer() {
     assert!(is_committed(cluster.take_reply(again)));
 }
 
-/// What a node keeps of transactions: for readers, and until what they follow is stable.
-fn held(cluster: &Cluster<RampNode>, node: NodeId) -> (usize, usize) {
-    let mut held = (0, 0);
+/// How many transactions a node remembers: for readers, and until their dependencies are stable.
+fn kept(cluster: &Cluster<RampNode>, node: NodeId) -> (usize, usize) {
+    let mut kept = (0, 0);
     cluster.nodes[node.index()].checkpoint(&mut |record| {
         if let Record::Ramp(RampRecord::Stability(known)) = record {
-            held = (known.recent.len(), known.waiting.len());
+            kept = (known.recent.len(), known.waiting.len());
         }
     });
-    held
+    kept
 }
 
 /// A transaction that reads and writes on its node's own partition.
-fn works_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64) {
+fn commit_locally(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64) {
     let local = cluster.begin(node);
     cluster.request(local, Request::Read(look(node.0)));
     registers(cluster.take_reply(local));
@@ -472,9 +471,9 @@ fn works_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64) {
     assert!(is_committed(cluster.take_reply(local)));
 }
 
-/// Sam's node has seen Mary's comment once, and from then on works by itself. It takes part in nothing of her node's,
-/// and no message reports that the comment is stable: it asks. What it writes is kept for as long as readers may need
-/// it, and no longer.
+/// Sam's node has seen Mary's comment once, and from then on works by itself. It participates in no transaction of her
+/// node, and no message reports that the comment is stable: it asks. Its own transactions are remembered for as long as
+/// readers may need them, and no longer.
 #[test]
 fn a_node_asks_about_dependencies_that_no_message_reports() {
     for metadata in every() {
@@ -490,24 +489,23 @@ fn a_node_asks_about_dependencies_that_no_message_reports() {
         }
         let mut most = (0, 0);
         for n in 0..2_000 {
-            works_alone(&mut cluster, C2, n);
+            commit_locally(&mut cluster, C2, n);
             cluster.advance(Ticks::from_millis(1));
             cluster.deliver_all();
-            let (recent, waiting) = held(&cluster, C2);
+            let (recent, waiting) = kept(&cluster, C2);
             most = (most.0.max(recent), most.1.max(waiting));
         }
-        // One a millisecond, kept for `retain` of 500 ms; for what they follow they wait 50.
+        // One a millisecond, kept for `retain` of 500 ms; they wait 50 ms for their dependency.
         assert!(most.0 < 700 && most.1 < 70, "{metadata:?}: {most:?}");
         assert!(most.0 > 400 && most.1 > 40, "{metadata:?}: {most:?}");
-        assert_eq!(held(&cluster, C2).1, 0, "{metadata:?}");
+        assert_eq!(kept(&cluster, C2).1, 0, "{metadata:?}");
     }
 }
 
-/// Her node is asked before the comment is everywhere, and answers when it is; and if it has died meanwhile,
-/// it is asked again.
+/// Her node is asked before the comment is stable, and answers when it is. If it crashes meanwhile, it is asked again.
 #[test]
 fn a_node_asked_too_early_answers_later() {
-    for dies in [false, true] {
+    for crashes in [false, true] {
         let mut cluster = cluster(Metadata::Fast, true);
         cluster.keep_logs();
         mary_comments(&mut cluster);
@@ -518,13 +516,13 @@ fn a_node_asked_too_early_answers_later() {
         let patience = RampOptions::default().await_after;
         cluster.advance(patience);
         talk(&mut cluster, C1, C2);
-        assert_eq!(held(&cluster, C2).1, 1, "Y has not acknowledged");
-        if dies {
+        assert_eq!(kept(&cluster, C2).1, 1, "Y has not acknowledged");
+        if crashes {
             cluster.restart(C1, fresh(C1, Metadata::Fast));
             while cluster.busy_links().contains(&(C1, C2)) {
                 cluster.deliver(C1, C2);
             }
-            assert_eq!(held(&cluster, C2).1, 1, "it could not say so");
+            assert_eq!(kept(&cluster, C2).1, 1, "its answer is lost");
             cluster.advance(patience);
         }
         for other in [Y, X, Y, X] {
@@ -540,13 +538,13 @@ fn a_node_asked_too_early_answers_later() {
         talk(&mut cluster, C2, C1);
         cluster.advance(RampOptions::default().announce_after);
         talk(&mut cluster, C1, C2);
-        assert_eq!(held(&cluster, C2).1, 0, "dies {dies}");
+        assert_eq!(kept(&cluster, C2).1, 0, "crashes {crashes}");
     }
 }
 
-/// A question about a transaction of another node, or one that was never issued, is dropped.
+/// An `Await` for a transaction of another node, or for one that was never issued, is dropped.
 #[test]
-fn no_node_waits_for_what_never_was() {
+fn no_node_waits_for_a_transaction_that_never_was() {
     let mut cluster = cluster(Metadata::Fast, true);
     let never = [
         Timestamp::new(1, C2),
@@ -565,14 +563,14 @@ fn no_node_waits_for_what_never_was() {
     assert!(cluster.busy_links().is_empty());
     write_something(&mut cluster, C1);
     cluster.advance(Ticks::from_millis(1_000));
-    assert!(cluster.busy_links().is_empty(), "no message is needed");
+    assert!(cluster.busy_links().is_empty(), "no message is sent");
 }
 
-/// A participant of the comment has known it to be stable for so long that it has forgotten it, and restarts. It
-/// reports that the comment is stable, and the sequences of its owners. A reader of a reply to it that has read Y
-/// before the comment (by a clock that is slow) restarts.
+/// A participant of the comment has known it to be stable for so long that it has forgotten it, and restarts. It still
+/// reports the comment as stable, and the sequences of its owners. A reader by a slow clock, which has read Y before
+/// the comment, restarts when it meets a reply to it.
 #[test]
-fn a_node_that_comes_back_knows_how_far_owners_had_come_with_what_it_has_forgotten() {
+fn a_restarted_node_knows_the_sequences_of_owners_of_forgotten_transactions() {
     for metadata in every() {
         let mut cluster = cluster(metadata, true);
         cluster.keep_logs();

@@ -1,4 +1,4 @@
-//! Transactions one after the other: what is written is read back, guards and holds exclude.
+//! Transactions one after the other: writes are read back, guards and write intents exclude conflicting transactions.
 
 use anabranch_protocol::ramp::RampNode;
 use anabranch_protocol::{AbortReason, PartitionEffects, PartitionRead, Reply, Request};
@@ -133,7 +133,7 @@ fn a_reply_collects_the_deferred_values_of_all_partitions() {
 }
 
 #[test]
-fn a_constraint_aborts_all_partitions_and_says_which() {
+fn a_violated_constraint_aborts_all_partitions_and_is_named() {
     let mut cluster = cluster(2);
     for (node, taken) in [(A, 0), (A, 1), (B, 0), (B, 1)] {
         let take = update(TAKE, taken, 1, 1);
@@ -157,7 +157,7 @@ fn a_constraint_aborts_all_partitions_and_says_which() {
 }
 
 #[test]
-fn a_taken_key_aborts_and_a_missing_row_asks_for_another_way() {
+fn a_duplicate_key_fails_and_a_missing_row_is_reported_as_such() {
     let mut cluster = cluster(2);
     let insert = || {
         vec![
@@ -182,9 +182,9 @@ fn a_taken_key_aborts_and_a_missing_row_asks_for_another_way() {
     assert_eq!(item(&rows[0]), Some((0, 1)));
 }
 
-/// A key drawn at commit on the own partition is the one thing that can fail after the vote.
+/// A key drawn at commit on the coordinator's own partition is the only thing that can fail after the votes.
 #[test]
-fn a_taken_drawn_key_aborts_before_anything_is_installed() {
+fn a_drawn_key_that_is_taken_aborts_before_anything_is_installed() {
     let mut cluster = cluster(2);
     committed(write(
         &mut cluster,

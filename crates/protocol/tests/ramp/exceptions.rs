@@ -1,5 +1,5 @@
 //! Exceptions whose coordinators, owners and readers restart, are slow, or have clocks that jump: no reader gets a
-//! fractured view, and none is refused or waited for for ever.
+//! fractured view, and none is refused or kept waiting for ever.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) type Link = (NodeId, NodeId);
 
 const WINDOW: Ticks = Ticks::from_millis(500);
 
-/// What C1 says to X is slow.
+/// Messages from C1 to X are slow.
 const SLOW: [Link; 1] = [(C1, X)];
 
 fn options(gossip: bool, retain_millis: u64) -> RampOptions {
@@ -31,7 +31,7 @@ fn options(gossip: bool, retain_millis: u64) -> RampOptions {
     }
 }
 
-/// A node as it comes back, before it has read its log.
+/// A node that restarts, before it has read its log.
 fn fresh(node: NodeId, options: RampOptions) -> RampNode {
     let topology = Arc::new(Topology::one_each(4));
     let store = store(node.0, 0, WINDOW);
@@ -45,7 +45,7 @@ fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[Link]) {
     }
 }
 
-/// Time goes on in small steps, and all is delivered but what is said on these links.
+/// Advances time in steps of a millisecond, and delivers everything but the messages on these links.
 pub(crate) fn wait(cluster: &mut Cluster<RampNode>, millis: u64, slow: &[Link]) {
     for _ in 0..millis {
         cluster.advance(Ticks::from_millis(1));
@@ -77,7 +77,7 @@ fn write_behind(cluster: &mut Cluster<RampNode>, value: i64, slow: &[Link]) {
     assert!(is_committed(Some(reply)));
 }
 
-/// Writes on the node's own partition alone: what is in its log is durable up to here.
+/// Writes on the node's own partition alone, so that all earlier records of its log are durable.
 fn write_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64, slow: &[Link]) {
     let writer = cluster.begin(node);
     let effects = vec![on(node.0, vec![update(SET, node.0, 2, value)])];
@@ -85,14 +85,14 @@ fn write_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64, slow: 
     assert!(is_committed(Some(reply)));
 }
 
-/// C1 sets both first items to 1. Y shows it, X does not hear of it, and others of C1's follow, so that it is set
-/// aside.
+/// C1 sets both first items to 1. Y installs it, X does not receive the `Commit`, and C1 commits later transactions, so
+/// that this one becomes an exception.
 fn make_exceptions(cluster: &mut Cluster<RampNode>) {
-    let stray = cluster.begin(C1);
-    cluster.request(stray, Request::Commit(set_both(1)));
+    let exception = cluster.begin(C1);
+    cluster.request(exception, Request::Commit(set_both(1)));
     prepare(cluster, C1, &[X, Y]);
     deliver_but(cluster, &SLOW);
-    assert!(!cluster.has_reply(stray));
+    assert!(!cluster.has_reply(exception));
     for value in 0..6 {
         wait(cluster, 2, &SLOW);
         write_behind(cluster, value, &SLOW);
@@ -101,19 +101,19 @@ fn make_exceptions(cluster: &mut Cluster<RampNode>) {
     assert!(cluster.counters().exceptions > 0);
 }
 
-/// A coordinator that comes back knows no watermark as high as what it had told. Its first list of strays names all
-/// that is not acknowledged: else a reader that knows an older list, too, would be taken to know what has ended
-/// since.
+/// A restarted coordinator knows a lower watermark than it has reported. Its first list of exceptions names all
+/// transactions that are not acknowledged. Otherwise a reader that knows an older list would be taken to know
+/// transactions that have ended since.
 #[test]
-fn a_coordinator_that_comes_back_names_what_it_has_not_heard_of() {
-    for comes_back in [false, true] {
+fn a_restarted_coordinator_lists_all_unacknowledged_transactions() {
+    for restarts in [false, true] {
         let options = options(true, 20_000);
         let mut cluster = cluster_with(4, WINDOW, options);
         cluster.keep_logs();
         make_exceptions(&mut cluster);
         write_alone(&mut cluster, C1, 9, &SLOW);
         wait(&mut cluster, 30, &SLOW);
-        if comes_back {
+        if restarts {
             cluster.restart(C1, fresh(C1, options));
         }
         deliver_but(&mut cluster, &SLOW);
@@ -122,15 +122,15 @@ fn a_coordinator_that_comes_back_names_what_it_has_not_heard_of() {
         assert_eq!(registers(Some(first)), [0]);
         wait(&mut cluster, 300, &[]);
         let second = ask(&mut cluster, reader, first_of(1), &[]);
-        assert_eq!(reason(Some(second)), AbortReason::Fractured, "{comes_back}");
+        assert_eq!(reason(Some(second)), AbortReason::Fractured, "{restarts}");
     }
 }
 
-/// An owner that has forgotten a stray by its own clock, which has jumped, refuses readers that know an older
-/// list; also when it has come back since, from its log or from a checkpoint.
+/// An owner that has forgotten an exception by its own clock, which has jumped, refuses readers that know an older
+/// list; also after it has restarted from its log or from a checkpoint.
 #[test]
 fn a_restarted_owner_refuses_a_reader_that_knows_an_older_list() {
-    for (comes_back, checkpoint) in [(false, false), (true, false), (true, true)] {
+    for (restarts, checkpoint) in [(false, false), (true, false), (true, true)] {
         let options = options(false, 500);
         let mut cluster = cluster_with(4, WINDOW, options);
         cluster.keep_logs();
@@ -153,20 +153,20 @@ fn a_restarted_owner_refuses_a_reader_that_knows_an_older_list() {
             log.clear();
             cluster.nodes[Y.index()].checkpoint(&mut |record| log.push(record));
         }
-        if comes_back {
+        if restarts {
             cluster.restart(Y, fresh(Y, options));
         }
         deliver_but(&mut cluster, &[]);
         let second = ask(&mut cluster, reader, first_of(1), &[]);
         assert!(
             matches!(second, Reply::Aborted { .. }),
-            "{comes_back}, {checkpoint}: {second:?}"
+            "{restarts}, {checkpoint}: {second:?}"
         );
     }
 }
 
 /// A list that equals an older one is newer all the same: an owner that knows it refuses readers that know the older
-/// one, and they must be able to learn it.
+/// one, and they must be able to learn the newer one.
 #[test]
 fn a_reader_that_knows_all_is_not_refused_for_ever() {
     for gossip in [false, true] {
@@ -175,7 +175,7 @@ fn a_reader_that_knows_all_is_not_refused_for_ever() {
             gossip_after: gossip.then_some(Ticks::from_millis(1)),
             ..RampOptions::default()
         };
-        // With gossip, X says nothing to C1: what it needs is not known.
+        // With gossip, C1 gets no message from X, and does not know what X's readers need.
         let silent: &[Link] = if gossip { &[(X, C1)] } else { &[] };
         let before = [silent, &[(C1, Y)]].concat();
         let mut cluster = cluster_with(4, WINDOW, options);
@@ -202,7 +202,7 @@ fn a_reader_that_knows_all_is_not_refused_for_ever() {
     }
 }
 
-/// What was a stray is forgotten by gossip as soon as its last reader has ended, also if nothing else happens.
+/// Gossip lets owners forget a former exception as soon as its last reader has ended, also if nothing else happens.
 #[test]
 fn an_exception_is_forgotten_when_its_reader_has_ended() {
     let mut cluster = cluster_with(4, WINDOW, options(true, 20_000));
@@ -219,7 +219,7 @@ fn an_exception_is_forgotten_when_its_reader_has_ended() {
     assert_eq!(kept(&cluster), [0, 0]);
 }
 
-/// A transaction that waits for acknowledgements reads no more: what it knew when it began keeps nothing.
+/// A transaction that waits for acknowledgements reads no more: it needs none of the metadata of when it began.
 #[test]
 fn a_transaction_that_waits_for_acknowledgements_needs_no_metadata() {
     let kept = [false, true].map(|reads_first| {

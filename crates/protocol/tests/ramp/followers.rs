@@ -1,4 +1,4 @@
-//! Replicas that follow a node's log: a backup, or the node itself when it restarts.
+//! Nodes that replay another's log: a backup, or the node itself when it restarts.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::scenarios::{C1, C2, X, Y, fetched, is_committed, prepare, read_both, 
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
-/// A node without rows, that has done nothing.
+/// A new node without rows.
 fn fresh(node: NodeId, nodes: u16) -> RampNode {
     let mut fresh = RampNode::new(
         node,
@@ -24,12 +24,12 @@ fn fresh(node: NodeId, nodes: u16) -> RampNode {
     fresh
 }
 
-/// One that has followed a node's log to its end.
+/// A node that has replayed another's log to its end.
 fn follower(cluster: &Cluster<RampNode>, node: NodeId) -> RampNode {
     let mut follower = fresh(node, cluster.nodes.len() as u16);
     for record in &cluster.logs[node.index()] {
         let replayed = follower.replay(record.clone());
-        replayed.expect("a log can be followed");
+        replayed.expect("a log can be replayed");
     }
     follower
 }
@@ -40,7 +40,7 @@ fn commit(cluster: &mut Cluster<RampNode>, at: NodeId, effects: Vec<PartitionEff
     assert!(is_committed(Some(reply)));
 }
 
-/// It keeps what its node keeps, and no version more.
+/// A backup has the rows of its primary, and no more versions.
 #[test]
 fn a_backup_keeps_no_more_than_its_primary() {
     let mut cluster = cluster(4);
@@ -69,7 +69,7 @@ fn a_backup_keeps_no_more_than_its_primary() {
     assert!(kept <= versions && kept == 8, "{kept} of {versions}");
 }
 
-/// Replay does not drop what decides between a late writer and others either: the node crashes while it has prepared
+/// Replay keeps the versions that decide between a late writer and others, too: the node crashes while it has prepared
 /// a transaction that will commit below what it has installed since, and restarts.
 #[test]
 fn a_late_writer_loses_at_a_restarted_node_too() {
@@ -100,7 +100,7 @@ fn a_late_writer_loses_at_a_restarted_node_too() {
         Some((2, 10)),
         "the later register, and the sum"
     );
-    // It was kept for that, and goes when that is over.
+    // The versions were kept for the late writer, and are dropped after it.
     let kept = follower(&cluster, X).store().versions();
     assert!(held > 8 && kept == 8, "{held}, then {kept}");
 }

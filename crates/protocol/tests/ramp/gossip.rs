@@ -1,4 +1,4 @@
-//! Gossip of what no reader needs any more (ramp.txt §4.5): how long transactions are remembered.
+//! Gossip about transactions that no reader needs (ramp.txt §4.5): how long they are remembered.
 
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Request};
@@ -25,7 +25,7 @@ fn write_both(cluster: &mut Cluster<RampNode>, value: i64) {
 /// Owners forget a transaction when all nodes have reported that their readers do not need it, long before the window
 /// is over; and then gossip stops.
 #[test]
-fn what_no_reader_needs_goes_at_once() {
+fn metadata_that_no_reader_needs_are_dropped_at_once() {
     for (gossip_after, left) in [(Some(Ticks::from_millis(3)), 0), (None, 1)] {
         let options = RampOptions {
             gossip_after,
@@ -36,14 +36,14 @@ fn what_no_reader_needs_goes_at_once() {
         assert_eq!(kept(&cluster), [1, 1, 0, 0]);
         wait(&mut cluster, 100, &[]);
         assert_eq!(kept(&cluster), [left, left, 0, 0], "{gossip_after:?}");
-        let said = cluster.counters().messages;
+        let sent = cluster.counters().messages;
         wait(&mut cluster, 100, &[]);
-        assert_eq!(cluster.counters().messages, said, "{gossip_after:?}");
+        assert_eq!(cluster.counters().messages, sent, "{gossip_after:?}");
     }
 }
 
-/// A reader that has asked one owner before a transaction, and asks another behind it, is told of it, however
-/// many that began later need it no more.
+/// A reader that has read at one owner before a transaction, and reads at another after it, gets its metadata, although
+/// readers that began later do not need them.
 #[test]
 fn a_running_reader_keeps_the_metadata_it_may_need() {
     let mut cluster = cluster(4);
@@ -52,19 +52,18 @@ fn a_running_reader_keeps_the_metadata_it_may_need() {
     assert_eq!(registers(Some(first)), [0]);
     write_both(&mut cluster, 1);
     wait(&mut cluster, 100, &[]);
-    let young = cluster.begin(C2);
-    cluster.ask(young, Request::Read(vec![read_item(0, 3)]));
+    let later = cluster.begin(C2);
+    cluster.ask(later, Request::Read(vec![read_item(0, 3)]));
     wait(&mut cluster, 200, &[]);
     assert_eq!(kept(&cluster), [1, 1, 0, 0]);
     let second = cluster.ask(reader, Request::Read(vec![read_item(1, 0)]));
     assert_eq!(reason(Some(second)), AbortReason::Fractured);
-    // The young one knows it to be stable.
+    // The later reader knows it to be stable.
     wait(&mut cluster, 100, &[]);
     assert_eq!(kept(&cluster), [0, 0, 0, 0]);
 }
 
-/// Of a node that says nothing it is not known what its readers need: what they may need stays until the
-/// window is over, and no longer.
+/// The readers of a silent node may need any metadata: these are kept until the window is over, and no longer.
 #[test]
 fn a_silent_node_is_waited_for_as_long_as_the_window() {
     let silent = [X, Y, C1].map(|to| (C2, to));
@@ -76,8 +75,8 @@ fn a_silent_node_is_waited_for_as_long_as_the_window() {
     assert_eq!(kept(&cluster), [0, 0, 0, 0]);
 }
 
-/// An exception that was left out of what is settled is given to readers by an owner that has installed it, though
-/// nothing else is remembered there.
+/// An exception that is not settled is given to readers by an owner that has installed it, although nothing else is
+/// remembered there.
 #[test]
 fn exceptions_are_given_to_readers() {
     let options = RampOptions {
@@ -90,7 +89,7 @@ fn exceptions_are_given_to_readers() {
     };
     let mut cluster = cluster_with(4, Ticks::from_millis(500), options);
     for value in 1..=41 {
-        // Every other one is shown where it was coordinated, and is only prepared elsewhere.
+        // Every other one is installed at its coordinator, and only prepared elsewhere.
         let writer = cluster.begin(X);
         let id = value % 2;
         let effects = [0, 1].map(|part| on(part, vec![update(SET, part, id, value)]));

@@ -1,5 +1,5 @@
-//! Increments that are prepared side by side never leave a type's domain together: what has been
-//! promised can be kept, and what would not fit is refused before anything is promised.
+//! Increments that are prepared concurrently never exceed a type's domain together: each promise can be kept, and an
+//! increment that would not fit is refused before it is promised.
 
 use anabranch_protocol::ramp::RampNode;
 use anabranch_protocol::{AbortReason, PartitionEffects, Protocol, Reply, Request, TransactionId};
@@ -22,7 +22,7 @@ fn adding(amount: i64, register: i64) -> Vec<PartitionEffects> {
     ]
 }
 
-/// Brings a transaction up to its vote on y; x has not been asked yet.
+/// Runs a transaction up to the vote of y; x has not been asked yet.
 fn prepare_on_y(
     cluster: &mut Cluster<RampNode>,
     node: NodeId,
@@ -58,8 +58,8 @@ fn check_invariants(cluster: &Cluster<RampNode>) {
     }
 }
 
-/// Each of three fits alone, two fit together: the third is told to come again, and then that it
-/// does not fit.
+/// Each of three increments fits alone, and two fit together. The third aborts with a conflict while the two are
+/// prepared; once they have committed, it fails as out of range.
 #[test]
 fn increments_that_fit_alone_never_overflow_together() {
     for sign in [1, -1] {
@@ -75,7 +75,7 @@ fn increments_that_fit_alone_never_overflow_together() {
         );
         let refused = add_alone(&mut cluster, sign);
         assert!(matches!(refused, Reply::Aborted(AbortReason::Conflict)));
-        // The other way there is room, whatever becomes of the two.
+        // In the other direction there is room, whether or not the two commit.
         assert!(matches!(
             add_alone(&mut cluster, -sign),
             Reply::Committed { .. }
@@ -87,17 +87,17 @@ fn increments_that_fit_alone_never_overflow_together() {
         }
         assert_eq!(count(&mut cluster), 2 * half - sign, "no increment is lost");
         let Reply::Aborted(AbortReason::Failed(error)) = add_alone(&mut cluster, 2 * sign) else {
-            panic!("there is room for one more alone");
+            panic!("there is room for only one more");
         };
         assert_eq!(error.code, "22003");
         check_invariants(&cluster);
     }
 }
 
-/// What an abort gives back is not counted on before: the worst of every order, and of every
-/// subset, must fit.
+/// Room that a prepared decrement will make is not used before it commits: the sums of every order and every subset
+/// must fit.
 #[test]
-fn room_that_an_increment_may_make_is_not_counted_on() {
+fn room_that_a_prepared_decrement_may_make_is_not_used() {
     let mut cluster = cluster(4);
     assert!(matches!(
         add_alone(&mut cluster, COUNT_MAX),
@@ -117,14 +117,14 @@ fn room_that_an_increment_may_make_is_not_counted_on() {
     check_invariants(&cluster);
 }
 
-/// An increment whose commit comes late, with a timestamp below what was installed since, still has the room that it
-/// was promised.
+/// An increment whose `Commit` arrives late, with a timestamp below what was installed since, still has the room that
+/// it was promised.
 #[test]
 fn a_late_increment_has_its_room() {
     let mut cluster = cluster(4);
     let late = prepare_on_y(&mut cluster, C1, adding(COUNT_MAX - 100, 1));
     cluster.deliver(C1, X);
-    cluster.deliver(X, C1); // decided; the commit is under way to y
+    cluster.deliver(X, C1); // decided; the Commit to y is in flight
     for _ in 0..100 {
         assert!(matches!(
             add_alone(&mut cluster, 1),
@@ -140,10 +140,10 @@ fn a_late_increment_has_its_room() {
     check_invariants(&cluster);
 }
 
-/// An update that has found no row is promised to do nothing. No insert puts a row under it, not even with a key that
-/// is drawn at commit.
+/// An update that has found no row is promised to do nothing. No insert creates that row before it commits, not even
+/// with a key that is drawn at commit.
 #[test]
-fn no_row_comes_under_an_update_that_has_found_none() {
+fn no_insert_creates_a_row_that_a_prepared_update_has_not_found() {
     let mut cluster = cluster(4);
     let nowhere = vec![
         on(0, vec![update(SET, 0, 1, 1)]),

@@ -1,4 +1,4 @@
-//! RAMP's tests: stories by hand, and random schedules under a checker.
+//! RAMP's tests: scenarios step by step, and random schedules under a checker.
 
 mod bad_input;
 mod causal;
@@ -29,7 +29,7 @@ use anabranch_types::{NodeId, Ticks};
 use support::cluster::Cluster;
 use support::fixture;
 
-/// RAMP-Small, and RAMP-Hybrid with filters that are as large as the paper's and useless.
+/// RAMP-Small, and RAMP-Hybrid with filters of the paper's size and of one bit, which exclude next to nothing.
 fn inexact() -> [Metadata; 3] {
     let hybrid = |bits| Metadata::Hybrid(FilterSize::try_from(bits).expect("a size"));
     [Metadata::Small, hybrid(256), hybrid(1)]

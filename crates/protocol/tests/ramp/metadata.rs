@@ -1,5 +1,5 @@
-//! RAMP-Small and RAMP-Hybrid, where they are not RAMP-Fast: stories under each, with filters that err
-//! seldom, and always.
+//! RAMP-Small and RAMP-Hybrid where they differ from RAMP-Fast. Each scenario runs under RAMP-Small, and under
+//! RAMP-Hybrid with filters that seldom err and that always do.
 
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, PartitionEffects, Reply, Request, TransactionId};
@@ -30,21 +30,21 @@ fn serve(cluster: &mut Cluster<RampNode>, node: NodeId) {
     }
 }
 
-/// A transaction that is prepared on both partitions, and shown on the first of these.
+/// A transaction that is prepared on both partitions, and installed at one owner only.
 fn half_committed(
     cluster: &mut Cluster<RampNode>,
     effects: Vec<PartitionEffects>,
-    shown: NodeId,
+    installed_at: NodeId,
 ) -> TransactionId {
     let writer = cluster.begin(C1);
     cluster.request(writer, Request::Commit(effects));
     prepare(cluster, C1, &[X, Y]);
-    cluster.deliver(C1, shown);
+    cluster.deliver(C1, installed_at);
     writer
 }
 
 /// ramp.txt, Figure 3: the race of Figure 2 under RAMP-Small. The second round names the transactions that the first
-/// has met; an owner whose snapshot has them all confirms it, without rows.
+/// has met. An owner whose snapshot includes them all confirms it, without rows.
 #[test]
 fn figure_3() {
     let mut cluster = cluster_of(Metadata::Small);
@@ -73,14 +73,13 @@ fn figure_3() {
     assert!(actual == expected, "the transcript is now:\n{actual}");
 }
 
-/// History 1: whichever partition shows a transaction first, and whichever is asked first, in one
-/// batch or two.
+/// History 1, whichever owner installs a transaction first, and whichever is asked first, in one batch or two.
 #[test]
-fn fractured_reads_never() {
+fn reads_are_never_fractured() {
     for metadata in inexact() {
-        for (shown, together) in [(X, true), (Y, true), (X, false), (Y, false)] {
+        for (installed_at, together) in [(X, true), (Y, true), (X, false), (Y, false)] {
             let mut cluster = cluster_of(metadata);
-            let t1 = half_committed(&mut cluster, set_both(1), shown);
+            let t1 = half_committed(&mut cluster, set_both(1), installed_at);
             let reader = cluster.begin(C2);
             let mut seen = Vec::new();
             let batches = match together {
@@ -92,8 +91,8 @@ fn fractured_reads_never() {
                 serve(&mut cluster, C2);
                 match cluster.take_reply(reader) {
                     Some(Reply::Aborted(AbortReason::Fractured)) => {
-                        // It had been given the old row before it met the new one.
-                        assert!(!together && shown == Y, "{metadata:?}");
+                        // It had got the old row before it met the new one.
+                        assert!(!together && installed_at == Y, "{metadata:?}");
                         seen.clear();
                         break;
                     }
@@ -107,8 +106,8 @@ fn fractured_reads_never() {
     }
 }
 
-/// What an interactive reader has been given cannot be taken back: it is restarted if it would
-/// fracture, and only then. Where metadata do not say what a transaction wrote, its owner does.
+/// Rows given to an interactive reader cannot be taken back: it is restarted if its view would fracture, and only then.
+/// Where metadata do not say what a transaction wrote, the owner does.
 #[test]
 fn a_reader_is_restarted_for_what_it_has_read_and_for_nothing_else() {
     for metadata in inexact() {
@@ -131,7 +130,7 @@ fn a_reader_is_restarted_for_what_it_has_read_and_for_nothing_else() {
                 continue;
             };
             assert_eq!(registers(Some(reply)), [value], "{metadata:?}");
-            // What T1 has written here is in no snapshot with what it has not.
+            // No snapshot includes what T1 wrote here and lacks what it wrote there.
             let reply = cluster.ask(reader, Request::Read(vec![read_item(0, 1)]));
             let why = reason(Some(reply));
             let expected = [AbortReason::Fractured, AbortReason::BelowFloor];
@@ -142,7 +141,7 @@ fn a_reader_is_restarted_for_what_it_has_read_and_for_nothing_else() {
 
 /// The same where the reader has one of the rows from its own partition.
 #[test]
-fn a_reader_is_restarted_for_what_it_has_read_at_home() {
+fn a_reader_is_restarted_for_what_it_has_read_on_its_own_partition() {
     for metadata in inexact() {
         for (written, fractures) in [(0, true), (1, false)] {
             let mut cluster = cluster_of(metadata);
@@ -165,8 +164,8 @@ fn a_reader_is_restarted_for_what_it_has_read_at_home() {
     }
 }
 
-/// Trap 1: the second round reaches an owner that has forgotten what it is asked for. It answers from a newer
-/// snapshot, or not at all; no reader is given the older row beside the newer one.
+/// Trap 1: the second round reaches an owner that has forgotten the transaction asked for. The owner answers from a
+/// newer snapshot, or refuses; no reader gets the older row beside the newer one.
 #[test]
 fn a_reader_slower_than_the_window_is_restarted() {
     for metadata in inexact() {
@@ -174,7 +173,7 @@ fn a_reader_slower_than_the_window_is_restarted() {
         let t1 = half_committed(&mut cluster, set_both(1), X);
         let reader = cluster.begin(C2);
         cluster.request(reader, Request::Read(read_both()));
-        // Both answer the first round; the question that follows is slow.
+        // Both answer the first round; the request of the second is slow.
         for node in [X, Y] {
             cluster.deliver(C2, node);
         }
@@ -207,8 +206,8 @@ fn a_reader_slower_than_the_window_is_restarted() {
     }
 }
 
-/// Trap 2: what is prepared may be older than the item's newest version, and still be the sibling
-/// that another partition shows.
+/// Trap 2: a prepared write may be older than the item's newest version, and still be the sibling that is visible at
+/// another partition.
 #[test]
 fn a_delayed_commit_is_found_beneath_an_overwrite() {
     for metadata in inexact() {
@@ -233,8 +232,8 @@ fn a_delayed_commit_is_found_beneath_an_overwrite() {
     }
 }
 
-/// Trap 10: two transactions add to a total and insert a row each, and their commits cross. The rows
-/// are read by a range of the table, and of its index.
+/// Trap 10: two transactions add to a total and insert a row each, and their commits cross. The rows are read by a
+/// range of the table, and of its index.
 #[test]
 fn crossed_increments_are_seen_with_their_rows() {
     for metadata in inexact() {
@@ -251,7 +250,7 @@ fn crossed_increments_are_seen_with_their_rows() {
             cluster.request(t2, Request::Commit(post(2)));
             prepare(&mut cluster, C1, &[X, Y]);
             prepare(&mut cluster, C2, &[X, Y]);
-            // The total gets T1's increment and then T2's; of the rows only T2's is shown.
+            // The total gets T1's increment and then T2's; of the rows only T2's is visible.
             cluster.deliver(C1, X);
             cluster.deliver(C2, X);
             cluster.deliver(C2, Y);
@@ -272,7 +271,7 @@ fn crossed_increments_are_seen_with_their_rows() {
     }
 }
 
-/// A row whose key is drawn at commit: no filter can have it, and a reader of its key must find it.
+/// A row whose key is drawn at commit is in no filter, and a reader of its key must find it.
 #[test]
 fn a_row_with_a_drawn_key_is_found() {
     for metadata in inexact() {
@@ -292,9 +291,9 @@ fn a_row_with_a_drawn_key_is_found() {
     }
 }
 
-/// A row that moves to another partition leaves a range of a secondary index without a version.
+/// A row that moves to another partition leaves no version in a range of a secondary index.
 #[test]
-fn a_row_that_has_left_a_range_is_found_where_it_went() {
+fn a_moved_row_is_found_on_its_new_partition() {
     for metadata in inexact() {
         let mut cluster = cluster_short(metadata, Ticks::from_millis(1));
         let t0 = cluster.begin(C1);
@@ -311,15 +310,15 @@ fn a_row_that_has_left_a_range_is_found_where_it_went() {
     }
 }
 
-/// Trap 6: a filter that is full makes readers ask in vain, and does no other harm: a transaction that
-/// is unknown at an owner is no answer, and no reason to be restarted. The question is counted.
+/// Trap 6: a full filter costs readers requests in vain, and nothing else: an owner that does not know the transaction
+/// confirms the snapshot, and no reader restarts. The request is counted as a false positive.
 #[test]
-fn a_false_positive_costs_a_question() {
+fn a_false_positive_costs_a_request() {
     let [small, hybrid, full] = inexact();
     for (metadata, asks, in_vain) in [(small, 1, 0), (hybrid, 0, 0), (full, 1, 1)] {
         let mut cluster = cluster_of(metadata);
         let t1 = cluster.begin(C1);
-        // It writes nothing at y that is read.
+        // Nothing is written at y.
         let effects = vec![
             on(0, vec![update(SET, 0, 0, 1)]),
             on(2, vec![update(SET, 2, 0, 1)]),
@@ -343,9 +342,9 @@ fn a_false_positive_costs_a_question() {
     }
 }
 
-/// Where nothing that is in flight has written what is read, RAMP-Small needs no second round either.
+/// Where no transaction in flight has written what is read, RAMP-Small needs no second round either.
 #[test]
-fn what_is_committed_everywhere_needs_no_second_round() {
+fn a_stable_transaction_needs_no_second_round() {
     let [small, hybrid, full] = inexact();
     for (metadata, asks) in [(small, 1), (hybrid, 0), (full, 1)] {
         let mut cluster = cluster_of(metadata);
@@ -358,7 +357,7 @@ fn what_is_committed_everywhere_needs_no_second_round() {
         cluster.deliver(C1, X);
         cluster.deliver(X, C1);
         cluster.deliver(C1, X);
-        // T1 is not acknowledged when the first reader begins, and is when the second does.
+        // T1 is acknowledged between the first reader and the second.
         for _ in 0..2 {
             let seen = registers(read(&mut cluster, C1, read_both()));
             assert_eq!(seen, [1, 0], "{metadata:?}");
@@ -368,13 +367,13 @@ fn what_is_committed_everywhere_needs_no_second_round() {
     }
 }
 
-/// An owner's transactions are included up to its watermark of when it took the snapshot. The answer
-/// to a later question, under which the snapshot stands, comes with a later watermark.
+/// A snapshot includes an owner's transactions up to its watermark of when it took the snapshot. The answer to a later
+/// request that confirms the snapshot carries a later watermark.
 #[test]
 fn the_watermark_of_a_later_answer_does_not_hold_for_the_snapshot() {
     for metadata in inexact() {
         let mut cluster = cluster_of(metadata);
-        // T1 is what the second round will ask y for, and wrote nothing there that is read.
+        // The second round will ask y for T1, which wrote nothing there that is read.
         let other = vec![
             on(0, vec![update(SET, 0, 0, 1)]),
             on(1, vec![update(SET, 1, 7, 1)]),

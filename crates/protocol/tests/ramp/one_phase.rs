@@ -1,4 +1,4 @@
-//! One-phase writes (ramp.txt §4.8): what a client that is answered early gives up, and what not.
+//! One-phase writes (ramp.txt §4.8): which guarantees a client loses that is answered early, and which it keeps.
 
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Reply, Request, TransactionId};
@@ -30,7 +30,7 @@ fn write(cluster: &mut Cluster<RampNode>) -> TransactionId {
     writer
 }
 
-/// What a transaction at this node reads while nothing but its own messages is delivered.
+/// The result of a read at this node while only the messages of its own are delivered.
 fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
     let reader = cluster.begin(at);
     cluster.request(reader, Request::Read(read_both()));
@@ -49,7 +49,8 @@ fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
     seen
 }
 
-/// The client is answered after one round; another one may be told the state of before, and never half.
+/// The client is answered after one round. Another client may still read the state before the transaction, but never
+/// half of it.
 #[test]
 fn an_answer_does_not_wait_for_participants() {
     for metadata in every() {
@@ -57,7 +58,11 @@ fn an_answer_does_not_wait_for_participants() {
         let writer = write(&mut cluster);
         prepare(&mut cluster, C1, &[X, Y]);
         assert!(is_committed(cluster.take_reply(writer)), "{metadata:?}");
-        assert_eq!(look(&mut cluster, C2), [0, 0], "{metadata:?}: given up");
+        assert_eq!(
+            look(&mut cluster, C2),
+            [0, 0],
+            "{metadata:?}: no read-your-writes"
+        );
         cluster.deliver(C1, X);
         assert_eq!(look(&mut cluster, C2), [7, 7], "{metadata:?}: all of it");
         cluster.deliver_all();
@@ -65,7 +70,7 @@ fn an_answer_does_not_wait_for_participants() {
     }
 }
 
-/// At the node that wrote it a later transaction asks behind the `Commit`.
+/// A later transaction at the writer's node sends its `Get` after the `Commit` on the same link.
 #[test]
 fn a_client_of_one_node_reads_its_writes() {
     for metadata in every() {
@@ -79,7 +84,7 @@ fn a_client_of_one_node_reads_its_writes() {
     }
 }
 
-/// An answer that has to carry what another partition produces comes when that has come.
+/// An answer that contains a deferred value of another partition waits for that value.
 #[test]
 fn a_client_that_needs_a_value_waits_for_it() {
     let mut cluster = cluster(Metadata::Fast);
@@ -93,14 +98,14 @@ fn a_client_that_needs_a_value_waits_for_it() {
     assert!(!cluster.has_reply(writer));
     cluster.deliver_all();
     let Some(Reply::Committed { slots, .. }) = cluster.take_reply(writer) else {
-        panic!("it has not committed");
+        panic!("not committed");
     };
     assert_eq!(slots.len(), 1);
     assert_eq!(slots[0].1, Value::Int(1));
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
-/// No client is answered twice, and a refusal is reported as under two phases.
+/// No client is answered twice, and a refusal is reported as in a two-phase commit.
 #[test]
 fn a_refusal_is_reported() {
     let mut cluster = cluster(Metadata::Fast);

@@ -1,5 +1,5 @@
-//! Prepare-F (ramp.txt §6.1), step by step: two or three clusters of two partitions, in each of which
-//! transactions are prepared before one is shown anywhere.
+//! Prepare-F (ramp.txt §6.1), step by step, in two or three clusters of two partitions: a transaction is prepared in
+//! all clusters before it is installed in any.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn node(number: u16, clusters: u16, options: RampOptions, rows: i64) 
     RampNode::new(NodeId(number), topology, store, programs(), options)
 }
 
-/// The same, where a unique secondary index of `item` says once more what its primary key says.
+/// The same, with a unique secondary index of `item` on the columns of its primary key.
 pub(crate) fn node_with_unique_index(number: u16, clusters: u16, options: RampOptions) -> RampNode {
     let topology = Arc::new(Topology::clusters(clusters, 2, number % clusters));
     let store = store_with_unique_index(number / clusters, 8, WINDOW);
@@ -61,7 +61,7 @@ pub(crate) fn write(cluster: &mut Cluster<RampNode>, at: NodeId, value: i64) -> 
     writer
 }
 
-/// Delivers what is under way between these nodes, and nothing else.
+/// Delivers the messages between these nodes, and no others.
 pub(crate) fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
     loop {
         let mut busy = cluster.busy_links().into_iter();
@@ -73,7 +73,7 @@ pub(crate) fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
     }
 }
 
-/// Delivers everything but what is under way on these links.
+/// Delivers everything but the messages on these links.
 pub(crate) fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, NodeId)]) {
     loop {
         let mut busy = cluster.busy_links().into_iter();
@@ -84,12 +84,12 @@ pub(crate) fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, Node
     }
 }
 
-/// What a client of the node reads while nothing is delivered but within its cluster.
+/// What a client of the node reads while only messages within its cluster are delivered.
 pub(crate) fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
     registers(Some(looked(cluster, at, clusters)))
 }
 
-/// The same, of what has been added.
+/// The same, for counters.
 pub(crate) fn look_counts(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
     counts(Some(looked(cluster, at, clusters)))
 }
@@ -118,8 +118,8 @@ pub(crate) fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
     cluster.nodes.iter().all(RampNode::is_idle)
 }
 
-/// F = 1 of three clusters: when the second has prepared, the client goes on. No reader sees anything until the third
-/// has, not even the client (ramp.txt §6.1). Then all see all of it.
+/// F = 1 of three clusters: the client is answered when the second has prepared. No reader sees the write before the
+/// third has, not even the client's own (ramp.txt §6.1). Then all readers see all of it.
 #[test]
 fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
     for metadata in every() {
@@ -127,7 +127,11 @@ fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
         let at = owner(0, 0, 3);
         let (near, far) = ([0, 1, 3, 4].map(NodeId), [2, 5].map(NodeId));
         let writer = write(&mut cluster, at, 7);
-        assert_eq!(prepared(&cluster), [1, 0, 0, 0, 0, 0], "its own is there");
+        assert_eq!(
+            prepared(&cluster),
+            [1, 0, 0, 0, 0, 0],
+            "its own partition has prepared"
+        );
         // One partition of the second cluster alone is not a cluster.
         for node in [3, 1].map(NodeId) {
             cluster.deliver(at, node);
@@ -141,10 +145,10 @@ fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
             assert_eq!(
                 look(&mut cluster, node, 3),
                 [0, 0],
-                "{metadata:?}: given up"
+                "{metadata:?}: not visible yet"
             );
         }
-        // The last one prepares, and one node installs it: a reader that meets it there sees all of it.
+        // The last cluster prepares, and one node installs it: a reader that meets it there sees all of it.
         for node in far {
             cluster.deliver(at, node);
             cluster.deliver(node, at);
@@ -153,7 +157,11 @@ fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
         assert_eq!(look(&mut cluster, NodeId(1), 3), [0, 0], "{metadata:?}");
         cluster.deliver(at, NodeId(1));
         assert_eq!(look(&mut cluster, NodeId(4), 3), [7, 7], "{metadata:?}");
-        assert_eq!(cluster.nodes[4].prepared(), 0, "it was asked for there");
+        assert_eq!(
+            cluster.nodes[4].prepared(),
+            0,
+            "the reader had it installed there"
+        );
         assert!(is_at_rest(&mut cluster), "{metadata:?}");
         for node in (0..6).map(NodeId) {
             assert_eq!(look(&mut cluster, node, 3), [7, 7], "{metadata:?}");
@@ -161,15 +169,15 @@ fn a_client_is_answered_by_enough_clusters_and_no_reader_sees_it_before_all() {
     }
 }
 
-/// A cluster is away. Writers go on, none of what they write is shown, and when it is back all of it is,
-/// in the same order everywhere: by timestamp, and not as it came.
+/// A cluster is away. Writers go on, and none of their writes is visible. When the cluster is back all of them are, in
+/// the same order everywhere: by timestamp, and not by arrival.
 #[test]
 fn a_cluster_that_is_away_delays_no_client_and_makes_nothing_visible() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
     let one = [0, 2].map(NodeId);
     let other = [1, 3].map(NodeId);
-    // The second cluster's clocks are ahead: what it has written wins, whenever it comes.
+    // The second cluster's clocks are ahead: its writes win, in whatever order they arrive.
     for node in other {
         cluster.skew[node.index()] = Ticks::from_millis(50);
     }
@@ -188,7 +196,7 @@ fn a_cluster_that_is_away_delays_no_client_and_makes_nothing_visible() {
         assert_eq!(look(&mut cluster, at, 2), [0, 0]);
     }
     assert_eq!(prepared(&cluster), [3, 3, 3, 3]);
-    // What the second has written is installed everywhere, collected, and then the first's comes.
+    // The second cluster's writes are installed everywhere and collected before the first's arrive.
     for (from, to) in [(b, 0), (b, 2)].map(|(from, to)| (from, NodeId(to))) {
         while cluster.under_way(from, to) > 0 {
             cluster.deliver(from, to);
@@ -211,9 +219,9 @@ fn a_cluster_that_is_away_delays_no_client_and_makes_nothing_visible() {
     }
 }
 
-/// Three write a register, the last of them long before the others' Prepares come to the second cluster,
-/// one after the other. When the second is installed there, the third has been superseded and collected,
-/// and decides all the same.
+/// Three clients write a register, the last of them long before the others' Prepares reach the second cluster, one
+/// after the other. When the second write is installed there, the third has been superseded and collected, and wins all
+/// the same.
 #[test]
 fn what_decides_between_writers_outlives_its_version() {
     let mut cluster = clusters(2, 1, Metadata::Fast);
@@ -241,7 +249,7 @@ fn what_decides_between_writers_outlives_its_version() {
     }
 }
 
-fn lives_on(checkpoint: bool) {
+fn restarted_coordinator_finishes(checkpoint: bool) {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     cluster.keep_logs();
     let (a, far) = (owner(0, 0, 2), [1, 3].map(NodeId));
@@ -253,7 +261,7 @@ fn lives_on(checkpoint: bool) {
         cluster.nodes[a.index()].checkpoint(&mut |record| log.push(record));
         cluster.logs[a.index()] = log;
     }
-    // One of the others has been asked, and one has not.
+    // One of the others has received its Prepare, and one has not.
     cluster.deliver(a, far[0]);
     let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
     cluster.restart(a, fresh);
@@ -265,20 +273,20 @@ fn lives_on(checkpoint: bool) {
             "checkpoint {checkpoint}"
         );
     }
-    // Nor is it done twice when everything is over.
+    // Another restart, after everything is over, applies nothing twice.
     let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
     cluster.restart(a, fresh);
     assert!(is_at_rest(&mut cluster), "checkpoint {checkpoint}");
 }
 
-/// What a client was told of is finished by the coordinator's next life, from its log or a checkpoint.
+/// A restarted coordinator finishes the transactions that it has acknowledged, from its log or a checkpoint.
 #[test]
-fn a_coordinator_that_comes_back_finishes_what_it_has_answered_for() {
-    lives_on(false);
-    lives_on(true);
+fn a_restarted_coordinator_finishes_what_it_has_acknowledged() {
+    restarted_coordinator_finishes(false);
+    restarted_coordinator_finishes(true);
 }
 
-/// So is what it has written nothing of itself: the intent is all that it has of it.
+/// The same where the coordinator has no write of its own: its log has only the intent.
 #[test]
 fn a_write_is_durable_before_any_owner_is_asked() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
@@ -296,16 +304,17 @@ fn a_write_is_durable_before_any_owner_is_asked() {
     }
 }
 
-/// A participant in doubt asks; no participant promises never to prepare what has been answered.
+/// A participant in doubt inquires; no other one promises never to prepare a transaction that may have been
+/// acknowledged.
 #[test]
-fn what_has_been_answered_is_never_given_up() {
+fn what_has_been_acknowledged_is_never_given_up() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let a = owner(0, 0, 2);
     let writer = write(&mut cluster, a, 7);
     deliver_among(&mut cluster, &[0, 2].map(NodeId));
     assert!(is_committed(cluster.take_reply(writer)));
     cluster.deliver(a, NodeId(1));
-    // Each asks all others, but the coordinator's Prepare to the last has not arrived.
+    // Each inquires of all others, but the coordinator's Prepare to the last has not arrived.
     for _ in 0..4 {
         cluster.advance(AFTER);
         deliver_but(&mut cluster, &[(a, NodeId(3))]);
@@ -315,7 +324,7 @@ fn what_has_been_answered_is_never_given_up() {
     assert_eq!(look(&mut cluster, NodeId(3), 2), [7, 7]);
 }
 
-/// A participant that misses the end learns it from another one that shows it.
+/// A participant that misses the Commit learns the outcome from another one that has installed it.
 #[test]
 fn an_owner_that_installed_it_answers_inquiries() {
     let mut cluster = clusters(2, 1, Metadata::Fast);
@@ -334,23 +343,23 @@ fn an_owner_that_installed_it_answers_inquiries() {
     assert_eq!(
         prepared(&cluster),
         [0, 0, 0, 0],
-        "without a word of the coordinator"
+        "without a message of the coordinator"
     );
     assert!(is_at_rest(&mut cluster));
 }
 
-/// An hour ahead: more than a node follows.
+/// Two hours: twice as far ahead as a clock may be.
 pub(crate) const TOO_FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
 
-/// A refusal that comes before the answer ends it, durably: nothing stays prepared although the coordinator crashes
-/// before it has sent any Abort.
+/// A refusal that arrives before the client is answered aborts the transaction, durably: nothing stays prepared
+/// although the coordinator crashes before it has sent any Abort.
 #[test]
-fn what_is_refused_in_time_is_withdrawn() {
+fn a_refusal_before_the_answer_aborts_everywhere() {
     for crashes in [false, true] {
         let mut cluster = clusters(2, 1, Metadata::Fast);
         cluster.keep_logs();
         let a = owner(0, 0, 2);
-        // The own cluster's other node follows the coordinator's clock, the other cluster does not.
+        // The other node of its cluster accepts the coordinator's clock, the other cluster does not.
         for node in [0, 2] {
             cluster.skew[node] = TOO_FAR;
         }
@@ -370,10 +379,10 @@ fn what_is_refused_in_time_is_withdrawn() {
     }
 }
 
-/// The coordinator's own partition refuses, while Prepares are being sent: none is sent after that, since no Abort
-/// would follow.
+/// The coordinator's own partition refuses while Prepares are being sent: none is sent after that, since no Abort would
+/// follow it.
 #[test]
-fn no_owner_is_asked_after_the_own_one_has_refused() {
+fn no_owner_is_asked_after_the_own_partition_has_refused() {
     for (own, valid) in [(0, 1), (1, 0)] {
         let mut cluster = clusters(2, 1, Metadata::Fast);
         let mut effects = [(own, REGISTER_MAX + 1), (valid, 7)];
@@ -384,14 +393,17 @@ fn no_owner_is_asked_after_the_own_one_has_refused() {
         let why = reason(cluster.take_reply(writer));
         assert!(matches!(why, AbortReason::Failed(error) if error.code == "22003"));
         cluster.deliver_all();
-        assert_eq!(prepared(&cluster), [0; 4], "{own} refuses");
-        assert!(cluster.nodes.iter().all(RampNode::is_idle), "{own} refuses");
+        assert_eq!(prepared(&cluster), [0; 4], "partition {own} refuses");
+        assert!(
+            cluster.nodes.iter().all(RampNode::is_idle),
+            "partition {own} refuses"
+        );
     }
 }
 
-/// A refusal that comes after the answer changes nothing: that owner is asked until it accepts.
+/// A refusal that arrives after the client is answered changes nothing: that owner is asked until it accepts.
 #[test]
-fn what_is_refused_too_late_is_asked_for_again() {
+fn a_refusal_after_the_answer_is_retried() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let a = owner(0, 0, 2);
     for node in [0, 2] {
@@ -409,7 +421,7 @@ fn what_is_refused_too_late_is_asked_for_again() {
     cluster.advance(AFTER);
     cluster.deliver_all();
     assert_eq!(prepared(&cluster), [1, 0, 1, 0], "and again");
-    // Its clock goes on, and it is asked again.
+    // Its clock catches up, and it is asked again.
     for clock in &mut cluster.skew {
         *clock = Ticks(0);
     }
@@ -418,8 +430,8 @@ fn what_is_refused_too_late_is_asked_for_again() {
     assert_eq!(look(&mut cluster, NodeId(1), 2), [7, 7]);
 }
 
-/// Each of two clusters has prepared what its client was told of, on a table with a unique index that neither of
-/// them touches. If such writers excluded each other, each cluster would refuse for ever what the other one has.
+/// Each of two clusters has prepared what it has acknowledged, on a table with a unique index that neither write
+/// touches. If such writers excluded each other, each cluster would refuse the other's write for ever.
 #[test]
 fn clusters_that_write_beside_a_unique_index_do_not_wait_for_each_other() {
     let node = |number| node_with_unique_index(number, 2, options(0, Metadata::Fast));
@@ -437,9 +449,9 @@ fn clusters_that_write_beside_a_unique_index_do_not_wait_for_each_other() {
     }
 }
 
-/// What another cluster could refuse is refused at once, and leaves nothing.
+/// Effects that another cluster could refuse are refused at once, with an error that names them, and leave nothing.
 #[test]
-fn what_a_cluster_could_refuse_is_refused_by_name() {
+fn effects_that_a_cluster_could_refuse_are_refused_by_name() {
     let alone = |effect| vec![on(0, vec![effect])];
     let guard = vec![PartitionEffects {
         guards: vec![0],
@@ -467,8 +479,8 @@ fn what_a_cluster_could_refuse_is_refused_by_name() {
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
-/// What is added comes to the same in every cluster, and once, also if a coordinator that has come back asks
-/// for all of it again.
+/// Increments have the same sum in every cluster, and count once, also if a restarted coordinator sends all its
+/// Prepares again.
 #[test]
 fn sums_are_the_same_everywhere() {
     for metadata in every() {
@@ -496,14 +508,14 @@ fn sums_are_the_same_everywhere() {
     }
 }
 
-/// A Prepare that comes again, long after all is over, is answered and leaves nothing.
+/// A Prepare that arrives again, long after the transaction has ended, is answered and leaves nothing.
 #[test]
-fn a_prepare_that_comes_again_leaves_nothing() {
+fn a_repeated_prepare_leaves_nothing() {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     let (a, far) = (owner(0, 0, 2), NodeId(1));
     write(&mut cluster, a, 7);
     let Some(Stamped { message, .. }) = cluster.peek(a, far) else {
-        panic!("it is asked to prepare");
+        panic!("no Prepare in flight");
     };
     assert!(matches!(message, Message::Prepare(_)));
     let again = |cluster: &mut Cluster<RampNode>| {

@@ -1,5 +1,6 @@
-//! Quorum operation (ramp.txt §6.2), step by step: three copies of two partitions. Copies 0, 1 and 2 are of
-//! partition 0, and 3, 4 and 5 of partition 1; a client's near copies are those with its node's number modulo 3.
+//! Quorum operation (ramp.txt §6.2), step by step, with three replicas of two partitions. Nodes 0, 1 and 2 are the
+//! replicas of partition 0, and 3, 4 and 5 those of partition 1. The near replicas of a client are those with its
+//! node's number modulo 3.
 
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Reply, Request, TransactionId};
@@ -16,7 +17,7 @@ pub(crate) const PATIENCE: Ticks = Ticks::from_millis(20);
 
 /// The coordinator of all that is written.
 pub(crate) const W: NodeId = NodeId(0);
-/// The nodes 1 and 4 are its near replicas.
+/// A reader's node; nodes 1 and 4 are its near replicas.
 pub(crate) const R: NodeId = NodeId(1);
 
 /// Further ahead than a clock may be.
@@ -31,7 +32,7 @@ fn options() -> RampOptions {
 }
 
 /// Participants do not ask each other about the outcome: the coordinator sends it to all of them.
-fn unasking() -> RampOptions {
+fn without_termination() -> RampOptions {
     RampOptions {
         terminate_after: None,
         ..options()
@@ -39,39 +40,39 @@ fn unasking() -> RampOptions {
 }
 
 fn replicas() -> Cluster<RampNode> {
-    copies_with(options())
+    replicas_with(options())
 }
 
-pub(crate) fn copies_with(options: RampOptions) -> Cluster<RampNode> {
+pub(crate) fn replicas_with(options: RampOptions) -> Cluster<RampNode> {
     Cluster::new((0..6).map(|n| node(n, 3, options, 8)).collect())
 }
 
-/// Lets these copies prepare what W writes, one after the other.
+/// Lets these replicas prepare W's transaction, one after the other.
 pub(crate) fn prepare(cluster: &mut Cluster<RampNode>, nodes: &[u16]) {
     for node in nodes {
         round(cluster, W, NodeId(*node));
     }
 }
 
-/// W writes 7 on both partitions; decided by the copies 0 and 1 of one and these of the other, and shown by 0 and
-/// 1 alone.
+/// W writes 7 on both partitions. Replicas 0 and 1 of one partition and `others` of the other decide it; only 0 and 1
+/// have installed it.
 pub(crate) fn decided(cluster: &mut Cluster<RampNode>, others: [u16; 2]) {
     write(cluster, W, 7);
     prepare(cluster, &[1, others[0], others[1]]);
     cluster.deliver(W, R);
 }
 
-/// What a client of a node is given when everything is delivered.
+/// What a client of the node reads when everything is delivered.
 fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
     let reader = cluster.begin(at);
     registers(Some(cluster.ask(reader, Request::Read(read_both()))))
 }
 
-/// A majority of the replicas of each partition is enough, and no fewer. The client is answered when one replica of
-/// each has installed it, and a reader of others is given what is older, all of it.
+/// A majority of each partition's replicas decides, and no fewer. The client is answered when one replica of each has
+/// installed it. A reader of other replicas gets the state before it, whole.
 #[test]
 fn a_majority_decides_and_one_replica_of_each_partition_answers() {
-    let mut cluster = copies_with(unasking());
+    let mut cluster = replicas_with(without_termination());
     let writer = write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1, 3]);
     assert_eq!(
@@ -80,7 +81,7 @@ fn a_majority_decides_and_one_replica_of_each_partition_answers() {
         "one of three is none"
     );
     prepare(&mut cluster, &[4]);
-    assert_eq!(prepared(&cluster), [0, 1, 0, 1, 1, 0], "W shows it");
+    assert_eq!(prepared(&cluster), [0, 1, 0, 1, 1, 0], "W has installed it");
     assert!(
         !cluster.has_reply(writer),
         "no replica has installed the other partition's"
@@ -95,7 +96,11 @@ fn a_majority_decides_and_one_replica_of_each_partition_answers() {
     let late = cluster.begin(NodeId(2));
     cluster.request(late, Request::Read(read_both()));
     deliver_among(&mut cluster, &[2, 5].map(NodeId));
-    assert_eq!(registers(cluster.take_reply(late)), [0, 0], "given up");
+    assert_eq!(
+        registers(cluster.take_reply(late)),
+        [0, 0],
+        "not visible there yet"
+    );
     cluster.request(late, Request::Commit(Vec::new()));
     assert!(is_at_rest(&mut cluster));
     for node in (0..6).map(NodeId) {
@@ -103,8 +108,8 @@ fn a_majority_decides_and_one_replica_of_each_partition_answers() {
     }
 }
 
-/// R's own copy shows it, and the near copy of the other partition has never heard of it: another one has it
-/// prepared, and shows it.
+/// R's own replica has installed it, and the near replica of the other partition has not received it. Another replica
+/// has it prepared, and installs it.
 #[test]
 fn a_reader_asks_another_replica_for_what_the_near_one_lacks() {
     let mut cluster = replicas();
@@ -112,7 +117,7 @@ fn a_reader_asks_another_replica_for_what_the_near_one_lacks() {
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
     round(&mut cluster, R, NodeId(4));
-    assert!(!cluster.has_reply(reader), "half of it is nothing");
+    assert!(!cluster.has_reply(reader), "half of it is not enough");
     assert_eq!(cluster.counters().other_replicas, 1);
     round(&mut cluster, R, NodeId(3));
     assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
@@ -138,7 +143,7 @@ fn a_replica_that_lacked_it_is_asked_again() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// Of two copies that have not got all that is required, each is asked again: the first one may never get it.
+/// Of two replicas that lack something required, each is asked again: the first one may never get it.
 #[test]
 fn the_replica_asked_longest_ago_is_asked_first() {
     const V: NodeId = NodeId(2);
@@ -149,43 +154,43 @@ fn the_replica_asked_longest_ago_is_asked_first() {
         round(&mut cluster, V, NodeId(node));
     }
     cluster.deliver(V, R);
-    // Node 4 never hears of the first one, 3 not yet of the second, and 5 is silent.
-    let held = [
+    // Node 4 never receives the first transaction, 3 not yet the second, and 5 is silent.
+    let slow = [
         (NodeId(0), NodeId(4)),
         (NodeId(2), NodeId(3)),
         (NodeId(1), NodeId(5)),
     ];
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(read_both()));
-    deliver_but(&mut cluster, &held);
+    deliver_but(&mut cluster, &slow);
     assert!(!cluster.has_reply(reader), "no replica has both");
-    let held = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
+    let slow = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
     for _ in 0..4 {
         cluster.advance(PATIENCE);
-        deliver_but(&mut cluster, &held);
+        deliver_but(&mut cluster, &slow);
     }
     assert_eq!(registers(cluster.take_reply(reader)), [8, 8]);
     cluster.request(reader, Request::Commit(Vec::new()));
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The near replica of the other partition never receives what the own one has installed. A reader with rows of it
-/// cannot go on, and begins with another replica the next time.
+/// The near replica of the other partition never receives what R's own replica has installed. A reader that has got
+/// rows of the near one cannot go on, and begins with another replica the next time.
 #[test]
 fn a_reader_gets_past_a_replica_that_lags() {
     let mut cluster = replicas();
     decided(&mut cluster, [3, 5]);
-    let held = [(NodeId(0), NodeId(4))];
+    let slow = [(NodeId(0), NodeId(4))];
     let mut attempts = 0;
     loop {
         attempts += 1;
         let reader = cluster.begin(R);
         let [here, there]: [_; 2] = read_both().try_into().expect("two reads");
         cluster.request(reader, Request::Read(vec![there]));
-        deliver_but(&mut cluster, &held);
+        deliver_but(&mut cluster, &slow);
         let mut seen = registers(cluster.take_reply(reader));
         cluster.request(reader, Request::Read(vec![here]));
-        deliver_but(&mut cluster, &held);
+        deliver_but(&mut cluster, &slow);
         let reply = cluster.take_reply(reader);
         if let Some(Reply::Aborted(reason)) = &reply {
             assert_eq!(*reason, AbortReason::Fractured);
@@ -197,12 +202,12 @@ fn a_reader_gets_past_a_replica_that_lags() {
         cluster.request(reader, Request::Commit(Vec::new()));
         break;
     }
-    assert!(attempts > 1, "the near copy is asked first");
+    assert!(attempts > 1, "the near replica is asked first");
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The near replica is silent: another one is asked as well, and the first answer counts. A reader that reads on asks
-/// the replica that it has read, and the late answer of the other one is dropped.
+/// The near replica is silent: another one is asked as well, and the first answer counts. The reader reads on at the
+/// replica whose rows it has, and the late answer of the other one is dropped.
 #[test]
 fn a_silent_replica_is_not_waited_for() {
     let mut cluster = replicas();
@@ -219,12 +224,12 @@ fn a_silent_replica_is_not_waited_for() {
     assert_eq!(
         cluster.under_way(R, NodeId(3)),
         1,
-        "the copy that it has read"
+        "the replica that it has read"
     );
     round(&mut cluster, R, NodeId(4));
     assert!(
         !cluster.has_reply(reader),
-        "an answer to what was asked before"
+        "an answer to the earlier request"
     );
     round(&mut cluster, R, NodeId(3));
     assert_eq!(registers(cluster.take_reply(reader)), [0, 0]);
@@ -232,7 +237,7 @@ fn a_silent_replica_is_not_waited_for() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A near copy that has been silent is not asked first for a while: one read waits for it, and not each.
+/// A near replica that has been silent is not asked first for a while: one read waits for it, and not every read.
 #[test]
 fn a_silent_replica_is_waited_for_once_in_a_while() {
     let mut cluster = replicas();
@@ -245,14 +250,14 @@ fn a_silent_replica_is_waited_for_once_in_a_while() {
     cluster.advance(PATIENCE);
     round(&mut cluster, R, NodeId(3));
     assert_eq!(registers(cluster.take_reply(first)), [0]);
-    // Node 4 still has what it was asked first.
+    // Node 4 has not yet received the first request.
     for _ in 0..3 {
         let (next, at_the_silent) = read(&mut cluster);
         assert_eq!(at_the_silent, 1, "nothing more is asked of it");
-        let answered = [NodeId(3), NodeId(5)].map(|copy| {
-            let asked = cluster.under_way(R, copy) > 0;
+        let answered = [NodeId(3), NodeId(5)].map(|replica| {
+            let asked = cluster.under_way(R, replica) > 0;
             if asked {
-                round(&mut cluster, R, copy);
+                round(&mut cluster, R, replica);
             }
             asked
         });
@@ -260,7 +265,7 @@ fn a_silent_replica_is_waited_for_once_in_a_while() {
         assert_eq!(registers(cluster.take_reply(next)), [0]);
         cluster.request(next, Request::Commit(Vec::new()));
     }
-    assert_eq!(cluster.counters().other_replicas, 1, "one has waited");
+    assert_eq!(cluster.counters().other_replicas, 1, "one read has waited");
     // After a while it is asked again.
     cluster.advance(Ticks(PATIENCE.0 * 64));
     let (later, at_the_near) = read(&mut cluster);
@@ -273,21 +278,22 @@ fn a_silent_replica_is_waited_for_once_in_a_while() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The copy that was silent answers R in the middle of its second round: it knows nothing of what R has met since.
+/// The silent replica answers in the middle of the reader's second round: its answer includes nothing that the reader
+/// has required since.
 #[test]
-fn an_answer_of_the_first_round_is_none_of_the_second() {
+fn a_late_answer_of_the_first_round_does_not_count_in_the_second() {
     let mut cluster = replicas();
     let writer = write(&mut cluster, W, 7);
     let reader = cluster.begin(NodeId(2));
     cluster.request(reader, Request::Read(read_both()));
-    // Its near copies are 2, which shows nothing, and 5, which is silent: 3 is asked as well.
+    // Its near replicas are 2, which has installed nothing, and 5, which is silent: 3 is asked as well.
     prepare(&mut cluster, &[1, 3, 4]);
     cluster.deliver(W, NodeId(3));
     cluster.deliver(NodeId(3), W);
     assert!(is_committed(cluster.take_reply(writer)));
     cluster.advance(PATIENCE);
     round(&mut cluster, NodeId(2), NodeId(3));
-    // The first half is not at node 2: W has it. Node 5 answers meanwhile, as of long ago.
+    // Node 2 lacks the write on partition 0, and W has it. Node 5 now answers the first round.
     assert!(!cluster.has_reply(reader));
     round(&mut cluster, NodeId(2), NodeId(5));
     assert!(!cluster.has_reply(reader));
@@ -300,7 +306,7 @@ fn an_answer_of_the_first_round_is_none_of_the_second() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// Only the replica whose rows a reader was given can give it more of that snapshot: when that one stays silent, the
+/// Only the replica whose rows a reader has got can give it more of that snapshot: when that one falls silent, the
 /// reader restarts.
 #[test]
 fn a_reader_at_a_replica_that_falls_silent_restarts() {
@@ -322,7 +328,7 @@ fn a_reader_at_a_replica_that_falls_silent_restarts() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A replica whose first rows took long is waited for four times as long: it is slow, and not silent.
+/// A replica whose first answer took long is waited for four times as long: it is slow, and not silent.
 #[test]
 fn a_reader_at_a_slow_replica_waits_longer() {
     let mut cluster = replicas();
@@ -345,8 +351,8 @@ fn a_reader_at_a_slow_replica_waits_longer() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A replica whose clock is far behind refuses. As long as a majority may accept, that stops no writer: it is asked
-/// again, until its clock is right, before the decision and after it.
+/// A replica whose clock is far behind refuses. As long as a majority may accept, that stops no writer: the replica is
+/// asked again until its clock is right, before the decision and after it.
 #[test]
 fn a_minority_that_refuses_stops_no_writer() {
     let mut cluster = replicas();
@@ -361,7 +367,10 @@ fn a_minority_that_refuses_stops_no_writer() {
         assert!(is_committed(cluster.take_reply(writer)), "{value}");
     }
     cluster.deliver_all();
-    assert!(!cluster.nodes[0].is_idle(), "two copies have refused both");
+    assert!(
+        !cluster.nodes[0].is_idle(),
+        "two replicas have refused both"
+    );
     for node in [2, 5] {
         cluster.skew[node] = FAR;
     }
@@ -371,9 +380,9 @@ fn a_minority_that_refuses_stops_no_writer() {
     }
 }
 
-/// A majority of one partition's copies refuses, whatever the other's do: it ends everywhere.
+/// A majority of one partition's replicas refuses, whatever those of the other do: the transaction aborts everywhere.
 #[test]
-fn a_majority_that_refuses_ends_it() {
+fn a_majority_that_refuses_aborts_the_transaction() {
     let mut cluster = replicas();
     for node in [0, 1, 3] {
         cluster.skew[node] = FAR;
@@ -394,8 +403,8 @@ fn a_majority_that_refuses_ends_it() {
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
-/// Two write a table with a unique index that neither of them touches, each at its own copy first, and the third copy
-/// is away: if they excluded each other, neither could have a majority before that returns.
+/// Two clients write to a table with a unique index that neither write touches, each at its own replica first, and the
+/// third replica is away. If they excluded each other, neither could have a majority before that one returns.
 #[test]
 fn writers_beside_a_unique_index_do_not_wait_for_an_absent_replica() {
     let node = |number| node_with_unique_index(number, 3, options());
@@ -411,8 +420,8 @@ fn writers_beside_a_unique_index_do_not_wait_for_an_absent_replica() {
     }
 }
 
-/// The clocks of W and of these copies are ahead, further than the others follow. R's copy has refused, comes back,
-/// and is asked again.
+/// The clocks of W and of these replicas are further ahead than the others accept. R has refused, restarts, and is
+/// asked again.
 fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId) {
     let mut cluster = replicas();
     cluster.keep_logs();
@@ -427,10 +436,10 @@ fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId
     (cluster, writer)
 }
 
-/// A copy that has refused comes back with its clock set right, and accepts. It is one that accepts from then on, so
-/// that with another one that refuses there is a majority all the same.
+/// A replica that has refused restarts with its clock set right, and accepts. From then on it counts as accepting: if
+/// another one refuses, there is a majority all the same.
 #[test]
-fn a_replica_that_accepts_has_not_refused() {
+fn a_replica_that_accepts_after_a_refusal_counts_as_accepting() {
     let (mut cluster, writer) = refused_and_asked_again(&[0, 3, 4]);
     cluster.skew[R.index()] = FAR;
     deliver_among(&mut cluster, &[W, R]);
@@ -447,8 +456,8 @@ fn a_replica_that_accepts_has_not_refused() {
     }
 }
 
-/// It refuses once more, and that ends the transaction. It is not asked a second time meanwhile, since it had refused
-/// in its former incarnation: by then its clock may be right, and no Abort would follow.
+/// The restarted replica refuses again, and the transaction aborts. It is not asked a second time for having refused
+/// before its restart: by then its clock might be right, and no Abort would follow.
 #[test]
 fn a_replica_asked_at_its_restart_is_asked_once() {
     let (mut cluster, writer) = refused_and_asked_again(&[0, 3]);
@@ -466,40 +475,40 @@ fn a_replica_asked_at_its_restart_is_asked_once() {
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
-/// The coordinator dies before its transaction is decided, or after its client was told, and comes back: it goes
-/// on, and in the end each copy shows it.
+/// The coordinator crashes before its transaction is decided, or after its client was answered, and restarts: it goes
+/// on, and in the end each replica has installed it.
 #[test]
-fn a_coordinator_that_comes_back_finishes_what_it_intended() {
-    for is_told in [false, true] {
+fn a_restarted_coordinator_finishes_its_intents() {
+    for is_answered in [false, true] {
         let mut cluster = replicas();
         cluster.keep_logs();
         let writer = write(&mut cluster, W, 7);
-        match is_told {
+        match is_answered {
             true => {
-                let slow = [2, 5].map(|copy| (W, NodeId(copy)));
+                let slow = [2, 5].map(|replica| (W, NodeId(replica)));
                 deliver_but(&mut cluster, &slow);
                 assert!(is_committed(cluster.take_reply(writer)));
             }
             false => prepare(&mut cluster, &[1]),
         }
         cluster.restart(W, node(0, 3, options(), 0));
-        assert!(is_at_rest(&mut cluster), "told {is_told}");
+        assert!(is_at_rest(&mut cluster), "answered {is_answered}");
         for node in (0..6).map(NodeId) {
-            assert_eq!(look(&mut cluster, node), [7, 7], "told {is_told}");
+            assert_eq!(look(&mut cluster, node), [7, 7], "answered {is_answered}");
         }
     }
 }
 
-/// A copy that dies with what it had prepared, and comes back, is told again.
+/// A replica that crashes with a prepared transaction and restarts gets its Commit again.
 #[test]
 fn a_restarted_replica_gets_the_commit_again() {
-    let mut cluster = copies_with(unasking());
+    let mut cluster = replicas_with(without_termination());
     cluster.keep_logs();
     let writer = write(&mut cluster, W, 7);
     prepare(&mut cluster, &[1, 3, 4]);
-    // Its Commit is under way when it dies, and the Prepare of node 5 was never delivered.
-    cluster.restart(NodeId(3), node(3, 3, unasking(), 0));
-    cluster.restart(NodeId(5), node(5, 3, unasking(), 0));
+    // Its Commit is in flight when it crashes, and the Prepare of node 5 was never delivered.
+    cluster.restart(NodeId(3), node(3, 3, without_termination(), 0));
+    cluster.restart(NodeId(5), node(5, 3, without_termination(), 0));
     assert!(is_at_rest(&mut cluster));
     assert!(is_committed(cluster.take_reply(writer)));
     for node in (0..6).map(NodeId) {

@@ -1,4 +1,4 @@
-//! Thousands of seeded schedules under the checker.
+//! Thousands of random schedules under the checker, each from a seed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::random::Random;
 use crate::support::schedule::{Client, Pace, run};
 use crate::{cluster, cluster_with, inexact};
 
-/// Runs a mix and everything's last look, and checks both.
+/// Runs a mix and a last read of everything, and checks both.
 fn check<P: Protocol>(
     cluster: &mut Cluster<P>,
     recipe: Recipe,
@@ -33,15 +33,16 @@ fn check<P: Protocol>(
         node: NodeId(0),
         procedures: last_look(recipe.partitions).into(),
     };
-    let mut looks = run(cluster, vec![last], pace, &mut random);
-    for look in &mut looks {
+    let mut last_reads = run(cluster, vec![last], pace, &mut random);
+    for look in &mut last_reads {
         look.turns = (turn, turn);
     }
-    runs.extend(looks);
+    runs.extend(last_reads);
     let checker = Checker::new(&runs);
     checker.check()?;
     if recipe.guards {
-        // A node that has been quiet begins again with what owners tell it: once for each at most.
+        // A reader at a node that has been quiet restarts with the floor that an owner reports: at most once for each
+        // owner.
         let mut tries = (0..=cluster.nodes.len()).map(|_| {
             let transaction = cluster.begin(NodeId(1));
             (
@@ -117,7 +118,7 @@ fn every_schedule_of_two_partitions_is_read_atomic() {
         guards: false,
     };
     let Sweep { counters, retries } = sweep(0..1500, recipe, WINDOW, RampOptions::default());
-    // Reachability: a run without races would show nothing.
+    // Reachability: a run without races would prove nothing.
     assert!(counters.second_rounds > 100, "{counters:?}");
     assert!(retries["fractured"] > 100, "{retries:?}");
 }
@@ -148,9 +149,9 @@ fn every_schedule_with_guards_keeps_them() {
     assert!(retries["conflict"] > 100, "{retries:?}");
 }
 
-/// The same under RAMP-Small and RAMP-Hybrid: with filters that err seldom, and always.
+/// The same under RAMP-Small and RAMP-Hybrid, with filters that seldom err and that always do.
 #[test]
-fn every_schedule_is_read_atomic_whatever_metadata_say() {
+fn every_schedule_with_inexact_metadata_is_read_atomic() {
     for (at, metadata) in (0..).zip(inexact()) {
         for (partitions, guards) in [(2, false), (3, true)] {
             let recipe = Recipe {
@@ -177,8 +178,8 @@ fn every_schedule_is_read_atomic_whatever_metadata_say() {
     }
 }
 
-/// A prepared transaction commits below what was installed after its vote: versions that decide
-/// between the writers of a register are kept until it has.
+/// A prepared transaction commits below what was installed after its vote. The versions that decide between the writers
+/// of a register are kept until then.
 #[test]
 fn seed_20804_keeps_what_decides_against_a_late_writer() {
     let recipe = Recipe {
@@ -190,7 +191,7 @@ fn seed_20804_keeps_what_decides_against_a_late_writer() {
     sweep(20_804..20_805, recipe, WINDOW, RampOptions::default());
 }
 
-/// Trap 1: a reader that is slower than the window is restarted, never given a fractured view.
+/// Trap 1: a reader that is slower than the window restarts, and never gets a fractured view.
 #[test]
 fn every_schedule_with_a_short_window_is_read_atomic() {
     let recipe = Recipe {
@@ -210,10 +211,10 @@ fn every_schedule_with_a_short_window_is_read_atomic() {
     assert!(retries["below_floor"] > 100, "{retries:?}");
 }
 
-/// Trap 1 again: RAMP-Small's owners cannot tell what they have forgotten from what was never there,
-/// nor can RAMP-Hybrid's.
+/// Trap 1 again: owners under RAMP-Small and RAMP-Hybrid cannot distinguish what they have forgotten from what was
+/// never there.
 #[test]
-fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
+fn every_schedule_with_inexact_metadata_and_a_short_window_is_read_atomic() {
     let recipe = Recipe {
         partitions: 3,
         clients: 6,
@@ -235,13 +236,13 @@ fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
     }
 }
 
-/// Whatever keeps another waiting is set aside at once: below a watermark that goes on, readers and owners
-/// know different ones, and are told of all that they do not know to be stable.
+/// A transaction that holds up the watermark becomes an exception at once. Below the watermark, readers and owners know
+/// different exceptions, and readers get the metadata of all that they do not know to be stable.
 #[test]
 fn every_schedule_with_exceptions_is_read_atomic() {
     let exact = [Metadata::Fast].into_iter();
     for (at, metadata) in (0..).zip(exact.chain(inexact())) {
-        // Remembered for long, for long unless gossip says otherwise, and shortly.
+        // Remembered for a long time, for a long time unless gossip ends it, and for a short time.
         for (retain, gossip_after, window) in [
             (500_000, None, WINDOW),
             (500_001, Some(Ticks::from_micros(100)), WINDOW),

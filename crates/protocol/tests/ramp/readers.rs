@@ -1,4 +1,4 @@
-//! Readers that come back for more: those that read on, pause, or are slower than evidence is kept.
+//! Readers that read on, pause, or are slower than sibling metadata are kept.
 
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Reply, Request};
@@ -11,7 +11,7 @@ use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster, cluster_with, inexact};
 
-/// What an interactive reader has been given cannot be taken back: it is restarted.
+/// Rows given to an interactive reader cannot be taken back: it is restarted.
 #[test]
 fn a_reader_that_has_seen_too_little_is_restarted() {
     let mut cluster = cluster(4);
@@ -30,10 +30,10 @@ fn a_reader_that_has_seen_too_little_is_restarted() {
     assert_eq!(registers(read(&mut cluster, C2, read_both())), [1, 1]);
 }
 
-/// What was read of a partition grows: what it counted as when a first transaction was looked for there
-/// is not what a second one is looked for with.
+/// The read set of a partition grows: a second transaction is compared with all of it, and not with the read set as it
+/// was when a first one was compared.
 #[test]
-fn a_reader_is_asked_for_all_that_it_has_read() {
+fn a_transaction_is_compared_with_all_that_was_read() {
     let mut cluster = cluster(4);
     let t1 = cluster.begin(C1);
     let both = Request::Commit(set_both(1));
@@ -58,7 +58,7 @@ fn a_reader_is_asked_for_all_that_it_has_read() {
     assert_eq!(reason(Some(last)), AbortReason::Fractured);
 }
 
-/// Trap 1: a reader that pauses for longer than versions are kept is told to begin again.
+/// Trap 1: a reader that pauses for longer than versions are kept restarts.
 #[test]
 fn a_reader_slower_than_the_window_is_restarted() {
     let mut cluster = cluster_with(4, Ticks::from_millis(5), RampOptions::default());
@@ -73,9 +73,9 @@ fn a_reader_slower_than_the_window_is_restarted() {
     assert_eq!(reason(Some(again)), AbortReason::BelowFloor);
 }
 
-/// Trap 1, of a reader that pauses between its rounds: what it asks for a second time has been followed by
-/// others, of which nothing is remembered any more. It is told to begin again, and not given one of them
-/// here and its elder there.
+/// Trap 1, for a reader that pauses between its rounds: the transaction that its second round asks for has been
+/// followed by others, of which nothing is remembered. The reader restarts, and is not given a later one here and an
+/// earlier one there.
 #[test]
 fn a_reader_that_pauses_between_its_rounds_is_restarted() {
     for metadata in std::iter::once(Metadata::Fast).chain(inexact()) {
@@ -92,7 +92,7 @@ fn a_reader_that_pauses_between_its_rounds_is_restarted() {
         round(&mut cluster, C2, X);
         round(&mut cluster, C2, Y);
         assert_eq!(cluster.under_way(C2, Y), 1, "{metadata:?}: a second round");
-        // All but that question goes on, for longer than evidence is kept.
+        // All but that request is delivered, for longer than sibling metadata are kept.
         let others = |cluster: &mut Cluster<RampNode>| {
             while let Some((from, to)) =
                 (cluster.busy_links().into_iter()).find(|link| *link != (C2, Y))
@@ -115,8 +115,8 @@ fn a_reader_that_pauses_between_its_rounds_is_restarted() {
     }
 }
 
-/// What an owner has forgotten since a reader began, its own coordinator's reader may not miss either, nor if
-/// the clock by which it was forgotten has gone back since.
+/// An owner has forgotten a transaction since a reader at its own node began: that reader restarts, too, also if the
+/// clock by which the transaction was forgotten has gone back since.
 #[test]
 fn a_reader_restarts_when_its_own_node_has_forgotten_too_much() {
     let mut cluster = cluster(4);
@@ -130,7 +130,7 @@ fn a_reader_restarts_when_its_own_node_has_forgotten_too_much() {
     };
     commit(&mut cluster, 1);
     commit(&mut cluster, 1);
-    // By its clock, X has known for long that the first one is stable.
+    // By its clock, X has known for a long time that the first one is stable.
     cluster.skew[X.index()] = Ticks::from_millis(60_000);
     commit(&mut cluster, 1);
     cluster.advance(Ticks::from_millis(1));
@@ -141,10 +141,10 @@ fn a_reader_restarts_when_its_own_node_has_forgotten_too_much() {
     assert_eq!(registers(read(&mut cluster, X, read_both())), [1, 1]);
 }
 
-/// Rows are replaced in place while no reader reads on in an older snapshot. The first that does restarts and is
-/// never given a mixture; from then on the version history is retained for others like it.
+/// Rows are replaced in place while no reader reads on in an older snapshot. The first one that does restarts and never
+/// gets a mixture; from then on the version history is retained for others like it.
 #[test]
-fn a_reader_of_an_older_snapshot_finds_it_the_next_time() {
+fn the_history_is_retained_after_a_read_in_an_older_snapshot() {
     for node in [X, C2] {
         let mut cluster = cluster(4);
         let mut value = 0;

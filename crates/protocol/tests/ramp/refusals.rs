@@ -1,6 +1,6 @@
-//! Random schedules in which owners refuse: clocks are set ahead, further than others follow, and back, while nodes
-//! crash and restart. Readers see each write whole or not at all, and none that was taken back. When all clocks
-//! agree, nothing is left prepared, and all replicas are equal.
+//! Random schedules in which owners refuse: clocks are set further ahead than others accept, and back, while nodes
+//! crash and restart. Readers see each write whole or not at all, and none that was aborted. When all clocks agree,
+//! nothing is left prepared, and all replicas are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -22,18 +22,18 @@ use crate::support::random::Random;
 
 const TURNS: u64 = 600;
 
-/// What is written in copies of several partitions, and how.
+/// How many replicas and partitions there are, and under which options.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
-    copies: u16,
+    replicas: u16,
     partitions: u16,
     options: RampOptions,
 }
 
 impl Shape {
     fn node(&self, number: u16, rows: i64) -> RampNode {
-        let topology = Topology::clusters(self.copies, self.partitions, number % self.copies);
-        let store = store(number / self.copies, rows, WINDOW);
+        let topology = Topology::clusters(self.replicas, self.partitions, number % self.replicas);
+        let store = store(number / self.replicas, rows, WINDOW);
         RampNode::new(
             NodeId(number),
             Arc::new(topology),
@@ -44,31 +44,31 @@ impl Shape {
     }
 
     fn nodes(&self) -> u16 {
-        self.copies * self.partitions
+        self.replicas * self.partitions
     }
 }
 
-/// What has happened to writes, by the value that they alone have written everywhere.
+/// The outcomes of writes, by the value that each of them alone has written everywhere.
 #[derive(Debug, Default)]
 struct Fates {
     committed: BTreeMap<i64, Timestamp>,
-    taken_back: BTreeSet<i64>,
+    aborted: BTreeSet<i64>,
     read: u64,
-    died: u64,
+    crashes: u64,
 }
 
 struct Schedule {
     shape: Shape,
     cluster: Cluster<RampNode>,
     random: Random,
-    /// How far ahead a clock may be that is set wrong: ever further, so that those that have followed refuse again.
+    /// How far ahead a wrong clock may be set. It grows, so that owners that have caught up refuse again.
     epoch: u64,
-    /// What is written next.
+    /// The next value to be written.
     next: i64,
-    /// What a client has seen that has committed last.
+    /// The session of the client that has committed last.
     session: Session,
     writers: BTreeMap<TransactionId, i64>,
-    /// What each has been given so far.
+    /// The values that each reader has got so far.
     readers: BTreeMap<TransactionId, Vec<i64>>,
     fates: Fates,
     what: String,
@@ -171,17 +171,17 @@ impl Schedule {
         self.cluster.request(reader, Request::Read(reads));
     }
 
-    /// A node dies, and comes back. What it was asked for has no answer.
+    /// A node crashes and restarts. Requests to it get no answer.
     fn restart(&mut self) {
         let node = self.any();
         self.writers.retain(|writer, _| writer.node != node);
         self.readers.retain(|reader, _| reader.node != node);
         let fresh = self.shape.node(node.0, 0);
         self.cluster.restart(node, fresh);
-        self.fates.died += 1;
+        self.fates.crashes += 1;
     }
 
-    /// A node writes down all that it knows in the place of its log.
+    /// A node replaces its log by a checkpoint.
     fn checkpoint(&mut self) {
         let node = self.any();
         let log = &mut self.cluster.logs[node.index()];
@@ -205,7 +205,7 @@ impl Schedule {
                 }
                 Reply::Aborted(AbortReason::InDoubt) => {}
                 Reply::Aborted(_) => {
-                    self.fates.taken_back.insert(value);
+                    self.fates.aborted.insert(value);
                 }
                 other => panic!("{}: {other:?}", self.what),
             }
@@ -217,20 +217,20 @@ impl Schedule {
                 Some(Reply::Aborted(_)) => {
                     self.readers.remove(&reader);
                 }
-                reply => self.was_given(reader, registers(reply)),
+                reply => self.take_rows(reader, registers(reply)),
             }
         }
     }
 
-    fn was_given(&mut self, reader: TransactionId, rows: Vec<i64>) {
+    fn take_rows(&mut self, reader: TransactionId, rows: Vec<i64>) {
         let seen = self.readers.get_mut(&reader).expect("it reads");
         seen.extend(rows);
         let alike = seen.iter().all(|value| *value == seen[0]);
         assert!(alike, "{}: {reader:?} reads {seen:?}", self.what);
         let value = seen[0];
         assert!(
-            !self.fates.taken_back.contains(&value),
-            "{}: {reader:?} reads {value}, which was taken back",
+            !self.fates.aborted.contains(&value),
+            "{}: {reader:?} reads {value}, which was aborted",
             self.what
         );
         if seen.len() < usize::from(self.shape.partitions) {
@@ -248,7 +248,7 @@ impl Schedule {
     }
 
     /// All clocks agree, and everything arrives.
-    fn comes_to_rest(&mut self) {
+    fn come_to_rest(&mut self) {
         for skew in &mut self.cluster.skew {
             *skew = Ticks(TOO_FAR.0 * (self.epoch + 1));
         }
@@ -264,65 +264,70 @@ impl Schedule {
         panic!("{}: not at rest, prepared {prepared:?}", self.what);
     }
 
-    /// What each copy shows, and that it is the last that was written.
-    fn look(&mut self) {
+    /// Checks that all replicas are equal, and have the last write.
+    fn check_replicas(&mut self) {
         // By then no replica is avoided for having been silent.
         self.cluster.advance(Ticks(PATIENCE.0 * 100));
         self.cluster.deliver_all();
-        let (copies, partitions) = (self.shape.copies, self.shape.partitions);
-        let mut shown = BTreeSet::new();
+        let (replicas, partitions) = (self.shape.replicas, self.shape.partitions);
+        let mut visible = BTreeSet::new();
         for number in 0..self.shape.nodes() {
-            let part = number / copies;
+            let part = number / replicas;
             let rows = [0, 1].map(|row| read_item(part, row));
             let (rows, reader) = (rows.to_vec(), self.cluster.begin(NodeId(number)));
             let rows = registers(Some(self.cluster.ask(reader, Request::Read(rows))));
             self.cluster.request(reader, Request::Abort);
-            shown.insert((part, rows[1]));
-            shown.insert((partitions, rows[0]));
+            visible.insert((part, rows[1]));
+            visible.insert((partitions, rows[0]));
         }
         let expected = usize::from(partitions) + 1;
-        assert_eq!(shown.len(), expected, "{}: {shown:?}", self.what);
-        let (_, last) = shown.last().expect("there are some");
+        assert_eq!(visible.len(), expected, "{}: {visible:?}", self.what);
+        let (_, last) = visible.last().expect("there are some");
         let Some(at) = self.fates.committed.get(last) else {
-            return; // Its coordinator has died, or it is what was loaded.
+            return; // Its coordinator has crashed, or it is a loaded row.
         };
         let newest = self.fates.committed.values().max();
-        assert_eq!(Some(at), newest, "{}: {last} is no last write", self.what);
+        assert_eq!(
+            Some(at),
+            newest,
+            "{}: {last} is not the last write",
+            self.what
+        );
     }
 }
 
-/// Runs seeds over between two and five copies, or one; tells what has become of all writes.
+/// Runs seeds with two to five replicas, or with one; returns the outcomes of all writes.
 fn sweep(seeds: Range<u64>, one: bool, options: impl Fn(u16, &mut Random) -> RampOptions) -> Fates {
     let mut all = Fates::default();
     for seed in seeds {
         let mut random = Random::new(seed);
-        let copies = if one { 1 } else { 2 + random.below(4) as u16 };
+        let replicas = if one { 1 } else { 2 + random.below(4) as u16 };
         let shape = Shape {
-            copies,
+            replicas,
             partitions: 1 + u16::from(one) + random.below(3) as u16,
-            options: options(copies, &mut random),
+            options: options(replicas, &mut random),
         };
         let mut schedule = Schedule::new(shape, seed);
         for _ in 0..TURNS {
             schedule.turn();
         }
-        schedule.comes_to_rest();
-        schedule.look();
+        schedule.come_to_rest();
+        schedule.check_replicas();
         let fates = schedule.fates;
         all.committed.extend(fates.committed);
-        all.taken_back.extend(fates.taken_back);
+        all.aborted.extend(fates.aborted);
         all.read += fates.read;
-        all.died += fates.died;
+        all.crashes += fates.crashes;
     }
     all
 }
 
-fn has_seen_everything(fates: &Fates) {
-    let (committed, taken_back) = (fates.committed.len(), fates.taken_back.len());
-    let (read, died) = (fates.read, fates.died);
+fn check_reached(fates: &Fates) {
+    let (committed, aborted) = (fates.committed.len(), fates.aborted.len());
+    let (read, crashes) = (fates.read, fates.crashes);
     assert!(
-        committed > 100 && taken_back > 20 && read > 100 && died > 20,
-        "{committed} committed, {taken_back} taken back, {read} read, {died} died"
+        committed > 100 && aborted > 20 && read > 100 && crashes > 20,
+        "{committed} committed, {aborted} aborted, {read} read, {crashes} crashes"
     );
 }
 
@@ -339,21 +344,21 @@ fn replicas_that_refuse_leave_nothing_behind() {
         metadata: any_metadata(random),
         ..RampOptions::default()
     });
-    has_seen_everything(&fates);
+    check_reached(&fates);
 }
 
 #[test]
 fn clusters_that_refuse_leave_nothing_behind() {
-    let fates = sweep(1_000..1_060, false, |copies, random| RampOptions {
-        prepare_f: Some(random.below(u64::from(copies)) as u16),
+    let fates = sweep(1_000..1_060, false, |replicas, random| RampOptions {
+        prepare_f: Some(random.below(u64::from(replicas)) as u16),
         terminate_after: Some(AFTER),
         metadata: any_metadata(random),
         ..RampOptions::default()
     });
-    has_seen_everything(&fates);
+    check_reached(&fates);
 }
 
-/// The same in one cluster, where each participant that is asked votes, and a yes of all decides.
+/// The same in one cluster, where each participant votes, and a yes of all decides.
 #[test]
 fn owners_that_refuse_leave_nothing_behind() {
     let fates = sweep(2_000..2_060, true, |_, random| RampOptions {
@@ -363,12 +368,12 @@ fn owners_that_refuse_leave_nothing_behind() {
         one_phase: random.percent(30),
         ..RampOptions::default()
     });
-    has_seen_everything(&fates);
+    check_reached(&fates);
 }
 
-/// The same with strays all the time, and gossip beside them.
+/// The same with exceptions all the time, and with gossip.
 #[test]
-fn owners_that_refuse_beside_exceptions() {
+fn owners_that_refuse_beside_exceptions_leave_nothing_behind() {
     let fates = sweep(3_000..3_400, true, |_, random| RampOptions {
         terminate_after: Some(AFTER),
         metadata: any_metadata(random),
@@ -381,5 +386,5 @@ fn owners_that_refuse_beside_exceptions() {
         gossip_after: random.percent(70).then_some(Ticks(1 + AFTER.0 / 8)),
         ..RampOptions::default()
     });
-    has_seen_everything(&fates);
+    check_reached(&fates);
 }

@@ -1,4 +1,4 @@
-//! The paper's figure, its histories and the traps of its reading, each as a story: messages are
+//! The paper's figure, its histories, and its traps (points that are easy to misread), each as a scenario: messages are
 //! delivered one by one where the order matters.
 
 use anabranch_protocol::ramp::core::message::{Decision, Message, ReadPoint, Stamped};
@@ -73,7 +73,7 @@ pub(crate) fn prepare(cluster: &mut Cluster<RampNode>, from: NodeId, to: &[NodeI
     }
 }
 
-/// There and back.
+/// Delivers a request and its answer.
 pub(crate) fn round(cluster: &mut Cluster<RampNode>, from: NodeId, to: NodeId) {
     cluster.deliver(from, to);
     cluster.deliver(to, from);
@@ -116,7 +116,7 @@ pub(crate) fn words(stamped: &Stamped) -> String {
                 true => "nothing new".to_string(),
                 false => describe::list(got.fetched.iter().map(describe::rows)),
             };
-            let evidence = got.siblings().iter().map(|seen| {
+            let siblings = got.siblings().iter().map(|seen| {
                 let there = |(partition, tags): (_, &[_])| format!("{partition}: {}", tags.len());
                 let wrote = match &seen.siblings.written {
                     WriteSet::Items(partitions) => {
@@ -130,7 +130,7 @@ pub(crate) fn words(stamped: &Stamped) -> String {
             format!(
                 "Got {rows} at {}{}",
                 got.snapshot,
-                evidence.collect::<String>()
+                siblings.collect::<String>()
             )
         }
         Message::Got {
@@ -189,10 +189,10 @@ fn figure_2() {
     assert!(actual == expected, "the transcript is now:\n{actual}");
 }
 
-/// History 1: T4 and T5 read one of T1's writes without the other. Read committed lets both
-/// commit; here each order of asking and each delay gives all or nothing.
+/// History 1: T4 and T5 read one of T1's writes without the other. Read committed lets both commit; here every order of
+/// requests and every delay gives all or nothing.
 #[test]
-fn history_1_fractured_reads_never() {
+fn history_1_reads_are_never_fractured() {
     for first in [X, Y] {
         for second_batch in [false, true] {
             let mut cluster = cluster(4);
@@ -290,7 +290,7 @@ fn history_3_write_skew_unless_guarded() {
             true => {
                 assert!(
                     !(is_committed(first) && is_committed(second)),
-                    "both met the other's hold"
+                    "each met the other's write intent"
                 );
                 assert_eq!(cluster.nodes[0].prepared() + cluster.nodes[1].prepared(), 0);
             }
@@ -348,8 +348,8 @@ fn history_7_is_permitted() {
     );
 }
 
-/// A prepared transaction commits below what is installed after its vote, by a clock that is ahead.
-/// That rows are replaced in place takes nothing from what decides between writers of a register.
+/// A prepared transaction commits below what a clock that is ahead has installed since its vote. Rows are replaced in
+/// place, and the versions that decide between the writers of a register are kept all the same.
 #[test]
 fn a_late_writer_loses_to_what_was_installed_before_it() {
     let mut cluster = cluster(4);
@@ -357,7 +357,7 @@ fn a_late_writer_loses_to_what_was_installed_before_it() {
     cluster.request(late, Request::Commit(set_both(1)));
     prepare(&mut cluster, C1, &[X, Y]);
     cluster.skew[X.index()] = Ticks::from_millis(50);
-    // The last two have the owner look for what it may drop.
+    // The last two make the owner look for versions that it may drop.
     for effect in [
         update(SET, 0, 0, 2),
         update(ADD, 0, 0, 10),
@@ -379,10 +379,10 @@ fn a_late_writer_loses_to_what_was_installed_before_it() {
     assert_eq!(item(&seen[1]), Some((1, 0)));
 }
 
-/// A guard is validated in a snapshot that is too old to be read: rows replaced beside the guard do not matter, and a
-/// guard that was deleted without leaving a version is not taken for "unchanged".
+/// A guard is validated in a snapshot that is too old to be read. Rows replaced beside the guard do not matter, and a
+/// guard row that was deleted without leaving a version does not count as unchanged.
 #[test]
-fn a_guard_outlives_what_is_replaced_beside_it_and_not_its_own_end() {
+fn a_guard_survives_writes_beside_it_and_not_its_own_deletion() {
     for (delete, expected) in [(false, None), (true, Some(AbortReason::BelowFloor))] {
         let mut cluster = cluster(4);
         let reader = cluster.begin(C2);
@@ -407,8 +407,8 @@ fn a_guard_outlives_what_is_replaced_beside_it_and_not_its_own_end() {
     }
 }
 
-/// Trap 2: what is prepared may be older than the item's newest version, and still be the sibling
-/// that another partition shows.
+/// Trap 2: a prepared write may be older than the item's newest version, and still be the sibling that is visible at
+/// another partition.
 #[test]
 fn a_delayed_commit_is_found_beneath_an_overwrite() {
     let mut cluster = cluster_with(4, Ticks::from_millis(1), RampOptions::default());
@@ -420,7 +420,7 @@ fn a_delayed_commit_is_found_beneath_an_overwrite() {
     cluster.request(t1, Request::Commit(effects));
     prepare(&mut cluster, C1, &[X, Y]);
     cluster.deliver(C1, X);
-    // Far more than the window and than a chain: everything but T1 is collected.
+    // Far more than the window and a chain of versions: everything but T1 is collected.
     for _ in 0..50 {
         cluster.advance(Ticks::from_millis(1));
         for (node, part) in [(X, 0), (Y, 1)] {
@@ -439,8 +439,8 @@ fn a_delayed_commit_is_found_beneath_an_overwrite() {
     assert_eq!(counts(cluster.take_reply(reader)), [1, 1]);
 }
 
-/// Trap 4: a Commit that no participant has prepared is neither dropped nor obeyed: it is a broken invariant, and the
-/// coordinator learns of it.
+/// Trap 4: a Commit of a transaction that is not prepared is neither dropped nor applied: it breaks an invariant, and
+/// the coordinator learns of it.
 #[test]
 fn an_unknown_commit_is_refused_and_reported() {
     let mut cluster = cluster(2);
@@ -479,9 +479,9 @@ fn an_unknown_commit_is_refused_and_reported() {
     );
 }
 
-/// Trap 5: a fresh client's write is not hidden behind a busy one's.
+/// Trap 5: the write of a new client is not hidden behind those of a busy one.
 #[test]
-fn a_fresh_client_reads_its_write_back_after_a_busy_one() {
+fn a_new_client_reads_its_write_back_after_a_busy_one() {
     let mut cluster = cluster(4);
     // Nearly as far ahead as is permitted.
     cluster.skew[C1.index()] = Ticks::from_millis(3_500_000);
@@ -491,9 +491,9 @@ fn a_fresh_client_reads_its_write_back_after_a_busy_one() {
             cluster.ask(busy, Request::Commit(set_both(value)))
         )));
     }
-    let fresh = cluster.begin(C2);
+    let new_client = cluster.begin(C2);
     assert!(is_committed(Some(
-        cluster.ask(fresh, Request::Commit(set_both(99)))
+        cluster.ask(new_client, Request::Commit(set_both(99)))
     )));
     assert_eq!(registers(read(&mut cluster, C2, read_both())), [99, 99]);
     let one = cluster.begin(C2);
@@ -514,12 +514,12 @@ fn a_reused_timestamp_is_refused() {
     let t1 = cluster.begin(C1);
     cluster.request(t1, Request::Commit(set_both(1)));
     cluster.deliver(C1, X);
-    // The coordinator restarts without a memory, and its clock begins anew.
+    // The coordinator restarts without its state, and its clock begins anew.
     let topology = std::sync::Arc::new(anabranch_protocol::Topology::one_each(4));
     let store = store(2, 8, Ticks::from_millis(500));
     let options = RampOptions::default();
-    let reborn = RampNode::new(C1, topology, store, programs(), options);
-    cluster.nodes[C1.index()] = reborn;
+    let restarted = RampNode::new(C1, topology, store, programs(), options);
+    cluster.nodes[C1.index()] = restarted;
     while cluster.under_way(C1, Y) > 0 {
         cluster.deliver(C1, Y);
     }
@@ -546,7 +546,7 @@ fn crossed_increments_are_seen_with_their_rows() {
     cluster.request(t2, Request::Commit(post(2)));
     prepare(&mut cluster, C1, &[X, Y]);
     prepare(&mut cluster, C2, &[X, Y]);
-    // The total gets T1's increment and then T2's; of the rows only T2's is shown.
+    // The total gets T1's increment and then T2's; of the rows only T2's is visible.
     cluster.deliver(C1, X);
     cluster.deliver(C2, X);
     cluster.deliver(C2, Y);
@@ -567,14 +567,14 @@ fn crossed_increments_are_seen_with_their_rows() {
     assert_eq!(rows(ENTRY, &read[1]), [[1, 1, 0, 1], [1, 2, 0, 1]]);
 }
 
-/// §4.8 lets a server drop the metadata of what is committed everywhere. A reader that asked one
-/// partition before that and another after it must still be told.
+/// §4.8 lets a server drop the metadata of stable transactions. A reader that asked one partition before such a
+/// transaction and another after it must still get them.
 #[test]
 fn a_running_reader_is_given_what_has_become_stable() {
     let mut cluster = cluster(4);
     let reader = cluster.begin(C2);
     cluster.request(reader, Request::Read(read_both()));
-    cluster.deliver(C2, X); // x is read; the question for y is slow
+    cluster.deliver(C2, X); // x is read; the request to y is slow
     let t1 = cluster.begin(C1);
     cluster.request(t1, Request::Commit(set_both(1)));
     prepare(&mut cluster, C1, &[X, Y]);
@@ -590,8 +590,8 @@ fn a_running_reader_is_given_what_has_become_stable() {
     assert_eq!(registers(cluster.take_reply(reader)), [1, 1]);
 }
 
-/// §4.8, faster commit detection, where a deferred number is drawn: the coordinator learns it
-/// although a reader had it drawn.
+/// §4.8, faster commit detection, where a deferred number is drawn: the coordinator gets the number although a reader
+/// had the transaction installed.
 #[test]
 fn a_number_drawn_for_a_reader_reaches_its_transaction() {
     let mut cluster = cluster(4);
@@ -620,10 +620,10 @@ fn a_number_drawn_for_a_reader_reaches_its_transaction() {
     assert_eq!(slots, [(SlotId(3), Value::Int(1))]);
 }
 
-/// Confluence, trap 5: what is written on other partitions cannot name a row whose key is not yet drawn. A reader
-/// that asks for that row by its key must still find it.
+/// Confluence, trap 5: metadata cannot name a row whose key is not yet drawn. A reader that asks for that row by its
+/// key must still find it.
 #[test]
-fn a_row_with_a_drawn_key_is_found_by_its_siblings() {
+fn a_row_with_a_drawn_key_is_found_by_its_key() {
     let mut cluster = cluster(4);
     let effects = vec![
         on(0, vec![update(SET, 0, 0, 1)]),
@@ -646,10 +646,10 @@ fn a_row_with_a_drawn_key_is_found_by_its_siblings() {
     assert!(matches!(read[1], Fetched::Point(Some(_))), "{:?}", read[1]);
 }
 
-/// A row that moves to another partition leaves a range of a secondary index. However long its
-/// commit there takes, a reader that misses it here looks for it there. (Seed 30268 found this.)
+/// A row that moves to another partition leaves a range of a secondary index. However long its commit at the new
+/// partition takes, a reader that misses the row at the old one finds it there. (Seed 30268 found this.)
 #[test]
-fn a_row_that_has_left_a_range_is_found_where_it_went() {
+fn a_moved_row_is_found_on_its_new_partition() {
     let mut cluster = cluster_with(4, Ticks::from_millis(1), RampOptions::default());
     let t0 = cluster.begin(C1);
     cluster.ask(t0, Request::Commit(vec![on(0, vec![insert(0, 1, 7, 5)])]));
@@ -677,10 +677,10 @@ fn a_row_that_has_left_a_range_is_found_where_it_went() {
     assert_eq!(rows(ENTRY, &read[1]), [[1, 1, 7, 5]]);
 }
 
-/// The nested atomic transaction (coordination-avoidance.txt §6.1): transactions over several
-/// partitions draw from one counter at once, and none excludes another.
+/// The nested atomic transaction (coordination-avoidance.txt §6.1): transactions over several partitions draw from one
+/// counter concurrently, and none excludes another.
 #[test]
-fn numbers_are_drawn_by_many_at_once() {
+fn many_transactions_draw_numbers_concurrently() {
     let mut cluster = cluster(2);
     let order = || {
         vec![
@@ -692,7 +692,7 @@ fn numbers_are_drawn_by_many_at_once() {
     for order_id in &orders {
         cluster.request(*order_id, Request::Commit(order()));
     }
-    assert_eq!(cluster.under_way(X, Y), 20, "all are on their way at once");
+    assert_eq!(cluster.under_way(X, Y), 20, "all are in flight at once");
     cluster.deliver_all();
     for (at, order_id) in orders.iter().enumerate() {
         let Some(Reply::Committed { slots, .. }) = cluster.take_reply(*order_id) else {
@@ -702,7 +702,7 @@ fn numbers_are_drawn_by_many_at_once() {
     }
 }
 
-/// What a participant has promised is kept against everything that would break it.
+/// What a participant has promised stays possible: write intents exclude everything that would break it.
 #[test]
 fn write_intents_exclude_what_would_break_a_promise() {
     let set = || update(SET, 1, 2, 1);
@@ -786,7 +786,7 @@ fn write_intents_exclude_what_would_break_a_promise() {
             true,
         ),
         (
-            "a guard is none of ours",
+            "a guarded write and an unguarded one",
             guarding(1, vec![set()]),
             on(1, vec![set()]),
             false,
@@ -798,20 +798,20 @@ fn write_intents_exclude_what_would_break_a_promise() {
             true,
         ),
     ];
-    for (what, held, met, excluded) in cases {
+    for (what, prepared_first, sent_second, excluded) in cases {
         for alone in [true, false] {
             let mut cluster = cluster(4);
             let t1 = cluster.begin(C1);
             let other = on(0, vec![update(SET, 0, 1, 1)]);
-            cluster.request(t1, Request::Commit(vec![other, held.clone()]));
+            cluster.request(t1, Request::Commit(vec![other, prepared_first.clone()]));
             cluster.deliver(C1, Y); // prepared, and T1's Prepare to x is slow
             let t2 = cluster.begin(C2);
-            let mut effects = vec![met.clone()];
+            let mut effects = vec![sent_second.clone()];
             if !alone {
                 effects.insert(0, on(0, vec![update(SET, 0, 2, 1)]));
             }
             cluster.request(t2, Request::Commit(effects));
-            // Everything of T2's, and nothing more of T1's.
+            // Delivers all messages of T2, and no more of T1.
             while let Some((from, to)) = cluster
                 .busy_links()
                 .into_iter()
@@ -833,7 +833,7 @@ fn write_intents_exclude_what_would_break_a_promise() {
     }
 }
 
-/// A range read as a guard: no phantom gets in between vote and commit, nor before.
+/// A range read as a guard: no phantom gets in between the vote and the commit, nor before the vote.
 #[test]
 fn a_guarded_range_keeps_phantoms_out() {
     let mut cluster = cluster(4);
@@ -857,7 +857,7 @@ fn a_guarded_range_keeps_phantoms_out() {
     assert_eq!(reason(cluster.take_reply(t2)), AbortReason::Conflict);
     cluster.deliver_all();
     assert!(is_committed(cluster.take_reply(t1)));
-    // And one that comes between the read and the vote is found by validation.
+    // Validation finds a phantom that comes between the read and the vote.
     let (t3, t4) = (cluster.begin(C1), cluster.begin(C2));
     cluster.ask(t3, Request::Read(look()));
     assert!(is_committed(Some(

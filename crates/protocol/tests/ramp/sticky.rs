@@ -1,5 +1,5 @@
-//! Sticky clusters (ramp.txt §6.1), step by step: each commits by itself and takes over what the other has
-//! committed.
+//! Sticky clusters (ramp.txt §6.1), step by step: each commits by itself, replicates to the other, and applies what the
+//! other has committed.
 
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Durable, Reply, Request};
@@ -35,8 +35,8 @@ fn fresh(number: u16) -> RampNode {
     node(number, 2, options(Metadata::Fast), 0)
 }
 
-/// A client goes on when its cluster shows what it has written; the other one shows it later, and at no
-/// time half of it.
+/// A client is answered when its own cluster has installed its write. The other cluster installs it later, and no
+/// reader ever sees half of it.
 #[test]
 fn a_client_waits_for_its_own_cluster_alone() {
     for metadata in every() {
@@ -51,7 +51,7 @@ fn a_client_waits_for_its_own_cluster_alone() {
         for at in THERE {
             assert_eq!(look(&mut cluster, at, 2), [0, 0], "{metadata:?}");
         }
-        // Its counterpart prepares it with the other owner there, and shows it first.
+        // The counterpart of its coordinator prepares it with the other owner there, and installs it first.
         cluster.deliver(a, b);
         cluster.deliver(b, THERE[1]);
         assert_eq!(look(&mut cluster, b, 2), [0, 0], "{metadata:?}: prepared");
@@ -73,11 +73,11 @@ fn what_is_applied_remotely_is_seen_whole() {
         cluster.deliver(a, b);
         cluster.deliver(b, THERE[1]);
         cluster.deliver(THERE[1], b);
-        // It is shown at its coordinator there, and the Commit to the other owner is under way.
+        // Its coordinator there has installed it, and the Commit to the other owner is in flight.
         assert_eq!(prepared(&cluster), [0, 0, 0, 1], "{metadata:?}");
         let reader = cluster.begin(b);
         cluster.request(reader, Request::Read(crate::scenarios::read_both()));
-        // This read is sent behind the Commit on the same link; a read from the other side is not.
+        // This read is sent after the Commit on the same link; a read from the other owner is not.
         deliver_among(&mut cluster, &THERE);
         let seen = crate::scenarios::registers(cluster.take_reply(reader));
         assert_eq!(seen, [7, 7], "{metadata:?}");
@@ -86,10 +86,10 @@ fn what_is_applied_remotely_is_seen_whole() {
     }
 }
 
-/// Both write the same registers, one of them by a clock that is ahead. Whatever comes where in which
-/// order, and long after what it would be compared with has been collected, both end alike.
+/// Both clusters write the same registers, one of them by a clock that is ahead. They converge, in whatever order
+/// writes arrive, and also long after the versions that decide have been collected.
 #[test]
-fn clusters_that_write_side_by_side_end_alike() {
+fn clusters_that_write_concurrently_converge() {
     for ahead in [HERE, THERE] {
         let mut cluster = clusters(Metadata::Fast);
         for node in ahead {
@@ -117,10 +117,10 @@ fn clusters_that_write_side_by_side_end_alike() {
     }
 }
 
-/// What a client writes after it has read something is not hidden behind that, although that came from a cluster
-/// whose clock is far ahead.
+/// A client's write is not hidden behind what it has read before, although that came from a cluster whose clock is far
+/// ahead.
 #[test]
-fn what_was_read_is_overwritten() {
+fn a_write_overwrites_what_its_client_has_read() {
     let mut cluster = clusters(Metadata::Fast);
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
     for node in HERE {
@@ -133,7 +133,7 @@ fn what_was_read_is_overwritten() {
     }
     write(&mut cluster, b, 8);
     assert!(is_at_rest(&mut cluster));
-    // Of one partition, too, wherever it is written.
+    // The same for writes on one partition, from every node.
     for (at, part) in [(b, 1), (THERE[1], 1), (b, 0)] {
         let writer = cluster.begin(at);
         let effects = vec![on(part, vec![update(SET, part, 1, 9)])];
@@ -145,17 +145,16 @@ fn what_was_read_is_overwritten() {
     }
 }
 
-/// A transaction of one partition is forwarded by its owner, which alone knows for sure that it has
-/// committed.
+/// A transaction on one partition is replicated by its owner: only the owner is certain that it has committed.
 #[test]
-fn one_partition_is_forwarded_by_its_owner() {
+fn a_write_on_one_partition_is_replicated_by_its_owner() {
     let mut cluster = clusters(Metadata::Fast);
     cluster.keep_logs();
     let writer = cluster.begin(HERE[0]);
     let effects = vec![on(1, vec![update(SET, 1, 0, 7)])];
     cluster.request(writer, Request::Commit(effects));
     cluster.deliver(HERE[0], HERE[1]);
-    // The sender is gone, and never gets the answer.
+    // The sender crashes, and never gets the answer.
     cluster.restart(HERE[0], fresh(0));
     assert!(is_at_rest(&mut cluster));
     for at in ALL {
@@ -163,35 +162,35 @@ fn one_partition_is_forwarded_by_its_owner() {
     }
 }
 
-/// What is decided is sent by the next incarnation of the node that has decided it, from its log or a checkpoint; and
-/// it is applied once, whichever node crashes in between.
+/// The next incarnation of a coordinator replicates what it has decided, from its log or a checkpoint. It is applied
+/// once, whichever node crashes in between.
 #[test]
 fn the_other_cluster_gets_it_whichever_node_crashes() {
-    for (checkpoint, dies) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
+    for (checkpoint, crashed) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
         let mut cluster = clusters(Metadata::Fast);
         cluster.keep_logs();
         let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
         let writer = write(&mut cluster, a, 7);
         deliver_among(&mut cluster, &HERE);
         assert!(is_committed(cluster.take_reply(writer)));
-        if dies == 1 {
-            // It has taken it over, and has not been able to say so.
+        if crashed == 1 {
+            // It has applied it remotely, and its answer has not been sent.
             cluster.deliver(a, b);
             deliver_among(&mut cluster, &THERE);
             assert_eq!(look(&mut cluster, b, 2), [7, 7]);
         }
         if checkpoint {
             let mut log = Vec::new();
-            cluster.nodes[dies].checkpoint(&mut |record| log.push(record));
-            cluster.logs[dies] = log;
+            cluster.nodes[crashed].checkpoint(&mut |record| log.push(record));
+            cluster.logs[crashed] = log;
         }
-        cluster.restart(NodeId(dies as u16), fresh(dies as u16));
-        let what = format!("checkpoint {checkpoint}, n{dies}");
+        cluster.restart(NodeId(crashed as u16), fresh(crashed as u16));
+        let what = format!("checkpoint {checkpoint}, n{crashed}");
         assert!(is_at_rest(&mut cluster), "{what}");
         for at in ALL {
             assert_eq!(look(&mut cluster, at, 2), [7, 7], "{what}");
         }
-        // When all know that all have it, it is not applied again.
+        // When all nodes know that all have it, it is not applied again.
         cluster.restart(a, fresh(0));
         let before = cluster.counters().applied_remote;
         assert!(is_at_rest(&mut cluster), "{what}");
@@ -199,16 +198,16 @@ fn the_other_cluster_gets_it_whichever_node_crashes() {
     }
 }
 
-/// What is added is added once in each cluster, whichever node crashes after which message and restarts, from its log
+/// An increment counts once in each cluster, whichever node crashes after whichever message and restarts, from its log
 /// or from a checkpoint.
 #[test]
-fn what_is_added_is_added_once() {
-    let mut deaths = 0;
-    for (checkpoint, dies, parts) in [false, true].iter().flat_map(|checkpoint| {
+fn an_increment_counts_once_in_each_cluster() {
+    let mut restarts = 0;
+    for (checkpoint, crashed, parts) in [false, true].iter().flat_map(|checkpoint| {
         let each = ALL
             .iter()
-            .flat_map(|dies| [vec![0], vec![0, 1]].map(|parts| (*dies, parts)));
-        each.map(|(dies, parts)| (*checkpoint, dies, parts))
+            .flat_map(|crashed| [vec![0], vec![0, 1]].map(|parts| (*crashed, parts)));
+        each.map(|(crashed, parts)| (*checkpoint, crashed, parts))
     }) {
         for after in 0..40 {
             let mut cluster = clusters(Metadata::Fast);
@@ -228,28 +227,29 @@ fn what_is_added_is_added_once() {
             }
             if checkpoint {
                 let mut log = Vec::new();
-                cluster.nodes[dies.index()].checkpoint(&mut |record| log.push(record));
-                cluster.logs[dies.index()] = log;
+                cluster.nodes[crashed.index()].checkpoint(&mut |record| log.push(record));
+                cluster.logs[crashed.index()] = log;
             }
-            cluster.restart(dies, fresh(dies.0));
-            let what = format!("{dies} after {delivered}, checkpoint {checkpoint}, of {parts:?}");
+            cluster.restart(crashed, fresh(crashed.0));
+            let what =
+                format!("{crashed} after {delivered}, checkpoint {checkpoint}, of {parts:?}");
             assert!(is_at_rest(&mut cluster), "{what}");
             let added = look_counts(&mut cluster, HERE[0], 2);
             assert!(added[0] == 0 || added[0] == 3, "{what}: {added:?}");
             for at in ALL {
                 assert_eq!(look_counts(&mut cluster, at, 2), added, "{what}");
             }
-            deaths += 1;
+            restarts += 1;
             if delivered < after {
                 break;
             }
         }
     }
-    assert!(deaths > 100, "{deaths}");
+    assert!(restarts > 100, "{restarts}");
 }
 
-/// A Forward that was on its way for long, and comes after all that it belongs to is over and forgotten, adds
-/// nothing; and what is remembered to see that does not grow.
+/// A `Replicate` that arrives long after its transaction has ended and is forgotten adds nothing. What is remembered to
+/// recognise it does not grow.
 #[test]
 fn what_was_applied_long_ago_is_recognised() {
     let mut cluster = clusters(Metadata::Fast);
@@ -263,17 +263,17 @@ fn what_was_applied_long_ago_is_recognised() {
         assert!(is_at_rest(&mut cluster));
         assert!(cluster.nodes[b.index()].remembered() <= 2);
     }
-    let answers = cluster.counters().applied_remote;
-    cluster.inject(a, b, first.expect("it was forwarded"));
+    let before = cluster.counters().applied_remote;
+    cluster.inject(a, b, first.expect("it was replicated"));
     assert!(is_at_rest(&mut cluster));
     assert_eq!(look_counts(&mut cluster, b, 2), [20, 0]);
-    assert_eq!(cluster.counters().applied_remote, answers);
+    assert_eq!(cluster.counters().applied_remote, before);
 }
 
-/// One that another cluster does not show yet is taken over after later ones that it does, also if the first
-/// attempt at it fails meanwhile.
+/// A write that the other cluster has not installed is applied after later ones that it has, also if the first attempt
+/// at it fails meanwhile.
 #[test]
-fn what_is_late_is_applied_all_the_same() {
+fn a_late_write_is_applied_after_later_ones() {
     let mut cluster = clusters(Metadata::Fast);
     cluster.keep_logs();
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
@@ -286,7 +286,7 @@ fn what_is_late_is_applied_all_the_same() {
         deliver_among(cluster, &HERE);
         assert!(is_committed(cluster.take_reply(writer)));
     };
-    // The first waits for an owner there, the second for none.
+    // The first waits for another owner there, the second does not.
     add(&mut cluster, &[0, 1]);
     cluster.deliver(a, b);
     add(&mut cluster, &[0]);
@@ -301,9 +301,9 @@ fn what_is_late_is_applied_all_the_same() {
     }
 }
 
-/// A clock that is hours ahead stays in its own cluster, until the others have come as far.
+/// Writes by a clock that is hours ahead stay in their own cluster until the clocks of the other have caught up.
 #[test]
-fn a_clock_too_far_ahead_waits() {
+fn writes_by_a_clock_too_far_ahead_wait() {
     let mut cluster = clusters(Metadata::Fast);
     let a = owner(0, 0, 2);
     for node in HERE {
@@ -317,7 +317,7 @@ fn a_clock_too_far_ahead_waits() {
         cluster.advance(AFTER);
     }
     assert_eq!(look(&mut cluster, THERE[0], 2), [0, 0]);
-    // Nor has it advanced the clock of the receiver, whose own names others would refuse.
+    // Nor has it advanced the receiver's clock; otherwise others would refuse the receiver's transactions.
     let writer = write(&mut cluster, THERE[0], 5);
     deliver_among(&mut cluster, &THERE);
     assert!(is_committed(cluster.take_reply(writer)));
@@ -329,9 +329,9 @@ fn a_clock_too_far_ahead_waits() {
     assert_eq!(look(&mut cluster, THERE[0], 2), [7, 7]);
 }
 
-/// What another cluster could refuse is refused at once, and leaves nothing.
+/// Effects that another cluster could refuse are refused at once, with an error that names them, and leave nothing.
 #[test]
-fn what_another_cluster_could_refuse_is_refused_by_name() {
+fn effects_that_another_cluster_could_refuse_are_refused_by_name() {
     let mut cluster = clusters(Metadata::Fast);
     for (effect, words) in [
         (insert(0, 1, 1, 1), "inserted"),

@@ -1,5 +1,5 @@
-//! Cooperative termination (ramp.txt §4.6): what becomes of what is prepared when its coordinator
-//! stays away, step by step.
+//! Cooperative termination (ramp.txt §4.6), step by step: the outcome of prepared transactions whose coordinator stays
+//! away.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ fn cluster() -> Cluster<RampNode> {
     cluster_with(4, WINDOW, options())
 }
 
-/// A node without rows, to come back as.
+/// A node without rows, as it is when a restart begins.
 fn fresh(node: NodeId) -> RampNode {
     let topology = Arc::new(Topology::one_each(4));
     let store = store(node.0, 0, WINDOW).emptied();
     RampNode::new(node, topology, store, programs(), options())
 }
 
-/// Delivers all but what comes from or goes to one node, which is away.
+/// Delivers everything but the messages from and to one node, which is away.
 fn deliver_without(cluster: &mut Cluster<RampNode>, away: NodeId) {
     loop {
         let mut busy = cluster.busy_links().into_iter();
@@ -46,13 +46,13 @@ fn deliver_without(cluster: &mut Cluster<RampNode>, away: NodeId) {
     }
 }
 
-/// All nodes but one get no messages for a time.
+/// Advances time, and then delivers everything but the messages of one node, which is away.
 fn pass(cluster: &mut Cluster<RampNode>, time: Ticks, away: NodeId) {
     cluster.advance(time);
     deliver_without(cluster, away);
 }
 
-/// Reads both items at a node, and ends.
+/// Reads both items at a node, and ends the reader.
 fn look(cluster: &mut Cluster<RampNode>, node: NodeId, away: Option<NodeId>) -> Vec<i64> {
     loop {
         let reader = cluster.begin(node);
@@ -63,7 +63,7 @@ fn look(cluster: &mut Cluster<RampNode>, node: NodeId, away: Option<NodeId>) -> 
         }
         let reply = cluster.take_reply(reader);
         if matches!(reply, Some(Reply::Aborted(AbortReason::BelowFloor))) {
-            // It has been quiet for long: it begins again with what the owner has told it.
+            // The node has been quiet for a long time: the reader restarts with the floor that the owner has reported.
             continue;
         }
         let seen = registers(reply);
@@ -87,7 +87,7 @@ fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
     cluster.nodes.iter().all(RampNode::is_idle)
 }
 
-/// Commit reaches one participant, and the coordinator is gone: the other one asks, and is told.
+/// Commit reaches one participant, and the coordinator is away: the other one inquires, and gets the Commit.
 #[test]
 fn a_participant_that_installed_it_answers_commit() {
     for (first, last) in [(X, Y), (Y, X)] {
@@ -105,15 +105,19 @@ fn a_participant_that_installed_it_answers_commit() {
         for node in [X, Y, C2] {
             assert_eq!(look(&mut cluster, node, Some(C1)), [1, 1]);
         }
-        assert_eq!(cluster.counters().second_rounds, 0, "both show it");
+        assert_eq!(
+            cluster.counters().second_rounds,
+            0,
+            "both have installed it"
+        );
         // The coordinator returns, and finds nothing left to do.
         assert!(is_at_rest(&mut cluster));
         assert!(is_committed(cluster.take_reply(t1)));
     }
 }
 
-/// Trap 3: Prepare reaches one participant alone. The other one promises never to prepare it, and
-/// keeps that through a crash and for however long the message takes.
+/// Trap 3: Prepare reaches one participant only. The other one promises never to prepare it, and keeps the promise
+/// through a crash, however late the Prepare arrives.
 #[test]
 fn one_that_has_not_prepared_it_promises_never_to() {
     for crashes in [false, true] {
@@ -126,7 +130,7 @@ fn one_that_has_not_prepared_it_promises_never_to() {
         cluster.advance(AFTER);
         cluster.deliver(X, Y);
         if crashes {
-            // The answer may be under way when Y dies: it comes from what Y has made durable.
+            // The answer may be in flight when Y crashes: Y sends it when the promise is durable.
             cluster.deliver(Y, X);
             cluster.restart(Y, fresh(Y));
             cluster.deliver(Y, X);
@@ -135,12 +139,12 @@ fn one_that_has_not_prepared_it_promises_never_to() {
         assert_eq!(prepared(&cluster), [0, 0]);
         assert_eq!(cluster.nodes[X.index()].counters().terminations, 1);
         if crashes {
-            // What C1 had said to the dead does not arrive, and it is told so. What it says by
-            // mistake to the new life is refused all the same: see the random schedules.
+            // What C1 sent to the crashed incarnation is lost, and C1 learns of the restart. A message that it sends by
+            // mistake to the new incarnation is refused all the same: see the random schedules.
             assert!(is_at_rest(&mut cluster));
             assert_eq!(reason(cluster.take_reply(t1)), AbortReason::Restarted);
         } else {
-            // Much later, and after everything that has been committed meanwhile.
+            // Much later, after all that has been committed meanwhile.
             for _ in 0..3 {
                 cluster.advance(WINDOW);
                 let t2 = cluster.begin(C2);
@@ -158,10 +162,10 @@ fn one_that_has_not_prepared_it_promises_never_to() {
     }
 }
 
-/// The promise is durable before it is answered: a Prepare that is sent again to the promiser's next
-/// life, by a coordinator that could not know, is refused.
+/// The promise is durable before it is sent: a coordinator that does not know of it sends its Prepare again to the next
+/// incarnation, which refuses.
 #[test]
-fn a_promise_outlives_the_promiser() {
+fn a_promise_survives_a_restart() {
     let mut cluster = cluster();
     cluster.keep_logs();
     let t1 = cluster.begin(C1);
@@ -177,10 +181,9 @@ fn a_promise_outlives_the_promiser() {
     assert_eq!(prepared(&cluster), [0, 0]);
 }
 
-/// All have prepared it and none has installed it: they wait, as in the paper, and no other transaction waits for
-/// them.
+/// All have prepared it and none has installed it: they wait, as in the paper, and no other transaction waits for them.
 #[test]
-fn where_all_have_prepared_it_only_they_wait() {
+fn participants_that_have_all_prepared_it_wait_and_no_others() {
     let mut cluster = cluster();
     let t1 = cluster.begin(C1);
     cluster.request(t1, Request::Commit(set_both(1)));
@@ -199,8 +202,8 @@ fn where_all_have_prepared_it_only_they_wait() {
     assert_eq!(look(&mut cluster, C2, None), [4, 4]);
 }
 
-/// A participant that gets no answer waits twice as long before it asks again: a node that was away finds few
-/// questions when it returns.
+/// A participant that gets no answer waits twice as long before it asks again, so that a node that was away finds few
+/// inquiries when it returns.
 #[test]
 fn a_participant_without_an_answer_asks_ever_more_seldom() {
     let mut cluster = cluster();
@@ -217,10 +220,10 @@ fn a_participant_without_an_answer_asks_ever_more_seldom() {
     assert!(is_committed(cluster.take_reply(writer)));
 }
 
-/// What was prepared at different times is asked about at different times: the nodes that are asked have other work
-/// meanwhile.
+/// Inquiries about transactions that were prepared at different times are sent at different times: the nodes that get
+/// them have other work, too.
 #[test]
-fn what_waits_is_not_asked_about_all_at_once() {
+fn inquiries_are_spread_over_time() {
     let half = Ticks(AFTER.0 / 2);
     let mut cluster = cluster();
     let mut asked = Vec::new();
@@ -234,15 +237,15 @@ fn what_waits_is_not_asked_about_all_at_once() {
         pass(&mut cluster, half, C1);
         asked.push(cluster.under_way(X, C1));
     }
-    // The votes are under way as well.
+    // The votes are in flight as well.
     assert_eq!(asked, [1, 3, 4, 4, 4]);
     assert!(is_at_rest(&mut cluster));
 }
 
-/// The coordinator's own partition has installed it, and is lost with its coordinator: no other node knows. When it
-/// returns, all install it.
+/// The coordinator's own partition has installed it, and is lost with its coordinator: no other node knows the outcome.
+/// When the coordinator returns, all install it.
 #[test]
-fn what_only_a_lost_partition_installed_waits_for_it() {
+fn participants_wait_for_the_only_partition_that_has_installed_it() {
     let mut cluster = cluster();
     cluster.keep_logs();
     let t1 = cluster.begin(X);
@@ -263,8 +266,8 @@ fn what_only_a_lost_partition_installed_waits_for_it() {
     assert_eq!(look(&mut cluster, C2, None), [1, 1]);
 }
 
-/// A participant that only holds what the transaction has read is told, too, and so is one of a
-/// transaction that writes on no other partition.
+/// A participant with guards and no writes learns the outcome, too; and it answers the inquiry of the only participant
+/// that writes.
 #[test]
 fn a_participant_without_writes_answers_too() {
     for (first, last) in [(X, Y), (Y, X)] {
@@ -277,11 +280,11 @@ fn a_participant_without_writes_answers_too() {
         cluster.request(t1, Request::Commit(effects));
         prepare(&mut cluster, C1, &[X, Y]);
         cluster.deliver(C1, first);
-        // Longer than anything is kept of what is known to have committed everywhere.
+        // Longer than stable transactions are remembered.
         for _ in 0..3 {
             pass(&mut cluster, AFTER, C1);
         }
-        assert_eq!(prepared(&cluster), [0, 0], "{last} has been told");
+        assert_eq!(prepared(&cluster), [0, 0], "{last} has learned it");
         let written = cluster.begin(X);
         let rows = cluster.ask(written, Request::Read(vec![read_item(0, 0)]));
         assert_eq!(registers(Some(rows)), [1]);
@@ -290,15 +293,15 @@ fn a_participant_without_writes_answers_too() {
     }
 }
 
-/// What a participant has asked is answered by a transaction that reads what another one shows.
+/// A reader that has met the transaction at another participant ends it before the inquiry is answered.
 #[test]
-fn a_reader_ends_it_as_well() {
+fn a_reader_ends_a_transaction_in_doubt() {
     let mut cluster = cluster();
     let t1 = cluster.begin(C1);
     cluster.request(t1, Request::Commit(set_both(1)));
     prepare(&mut cluster, C1, &[X, Y]);
     cluster.deliver(C1, X);
-    cluster.advance(AFTER); // Both questions are under way.
+    cluster.advance(AFTER); // Both inquiries are in flight.
     let reader = cluster.begin(C2);
     cluster.request(reader, Request::Read(read_both()));
     for node in [X, Y, Y] {
@@ -312,9 +315,9 @@ fn a_reader_ends_it_as_well() {
     assert!(is_committed(cluster.take_reply(t1)));
 }
 
-/// The answer of a participant that has installed it may come after all have forgotten it.
+/// The answer of a participant that has installed it may arrive after all have forgotten it.
 #[test]
-fn an_answer_that_comes_too_late_does_nothing() {
+fn a_late_answer_to_an_inquiry_is_dropped() {
     for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
         let options = RampOptions {
             retain: Ticks::from_millis(20),
@@ -328,7 +331,7 @@ fn an_answer_that_comes_too_late_does_nothing() {
         cluster.deliver(C1, X);
         cluster.advance(AFTER);
         cluster.deliver(Y, X); // Y asks X …
-        cluster.deliver(C1, Y); // … and is told by C1 before X's answer arrives.
+        cluster.deliver(C1, Y); // … and gets C1's Commit before X's answer arrives.
         cluster.deliver(X, C1);
         cluster.deliver(Y, C1);
         cluster.deliver(Y, C1);
@@ -345,10 +348,10 @@ fn an_answer_that_comes_too_late_does_nothing() {
     }
 }
 
-/// §5.3: of the transactions whose Commit is not sent, every one is ended by its participants, without a needless
-/// message, and its client has been answered before.
+/// §5.3: participants end every transaction whose Commit is lost, without a needless message, and its client has been
+/// answered before.
 #[test]
-fn commits_that_are_not_sent_are_found_out() {
+fn participants_end_transactions_whose_commit_is_lost() {
     for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
         let options = RampOptions {
             lost_commits: 250_000,
@@ -364,7 +367,7 @@ fn commits_that_are_not_sent_are_found_out() {
             assert!(is_committed(Some(reply)));
             let waiting = cluster.nodes[Y.index()].prepared();
             left += usize::from(waiting > before);
-            // A reader of one side sees it or not; of both sides, whole or not at all.
+            // A reader of one partition may see it or not; a reader of both sees all of it or nothing.
             let seen = look(&mut cluster, C2, None);
             assert_eq!(seen[0], seen[1]);
         }
@@ -375,7 +378,7 @@ fn commits_that_are_not_sent_are_found_out() {
     }
 }
 
-/// Where an answer has to carry what another partition draws, the commit is sent.
+/// Where the answer contains a value that another partition draws, the commit is sent.
 #[test]
 fn a_commit_whose_values_are_needed_is_sent() {
     let options = RampOptions {
@@ -389,7 +392,7 @@ fn a_commit_whose_values_are_needed_is_sent() {
     ];
     let t1 = cluster.begin(C1);
     let Reply::Committed { slots, .. } = cluster.ask(t1, Request::Commit(drawing)) else {
-        panic!("it commits");
+        panic!("it does not commit");
     };
     assert_eq!(slots.len(), 1);
     assert_eq!(prepared(&cluster), [0, 0]);

@@ -1,6 +1,7 @@
-//! Quorum operation under RAMP-Small and RAMP-Hybrid, step by step: metadata do not say what was written, so that a
-//! copy which has not heard of a transaction cannot tell. As in `quorum`, copies 0, 1 and 2 are of partition 0, and
-//! 3, 4 and 5 of partition 1; where there is a third one, 6, 7 and 8 are its copies.
+//! Uncertain reads: quorum operation under RAMP-Small and RAMP-Hybrid, step by step. Metadata do not say what was
+//! written, so a replica that has not received a transaction cannot rule out that it wrote there. As in `quorum`, nodes
+//! 0, 1 and 2 are the replicas of partition 0, and 3, 4 and 5 those of partition 1; where there is a third partition,
+//! 6, 7 and 8 are its replicas.
 
 use std::sync::Arc;
 
@@ -16,9 +17,9 @@ use crate::scenarios::{read_both, reason, registers, round};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
-const COPIES: u16 = 3;
+const REPLICAS: u16 = 3;
 
-/// The near copy of partition 1 of R's clients. It has not heard of what the stories are about.
+/// The near replica of partition 1 for R's clients. It has not received the transactions of these scenarios.
 const NEAR: NodeId = NodeId(4);
 
 /// Three replicas of so many partitions. Participants do not ask each other about the outcome: the coordinator sends
@@ -31,8 +32,8 @@ fn replicas(partitions: u16, metadata: Metadata) -> Cluster<RampNode> {
         ..RampOptions::default()
     };
     let node = |number: u16| {
-        let topology = Topology::clusters(COPIES, partitions, number % COPIES);
-        let store = store(number / COPIES, 8, WINDOW);
+        let topology = Topology::clusters(REPLICAS, partitions, number % REPLICAS);
+        let store = store(number / REPLICAS, 8, WINDOW);
         RampNode::new(
             NodeId(number),
             Arc::new(topology),
@@ -41,10 +42,10 @@ fn replicas(partitions: u16, metadata: Metadata) -> Cluster<RampNode> {
             options,
         )
     };
-    Cluster::new((0..COPIES * partitions).map(node).collect())
+    Cluster::new((0..REPLICAS * partitions).map(node).collect())
 }
 
-/// RAMP-Small, and RAMP-Hybrid with a filter that lets everything pass.
+/// RAMP-Small, and RAMP-Hybrid with a filter that excludes next to nothing.
 fn inexact_metadata() -> [Metadata; 2] {
     let [small, _, useless] = inexact();
     [small, useless]
@@ -65,7 +66,7 @@ fn stamped(message: Message) -> Stamped {
     }
 }
 
-fn ends(cluster: &mut Cluster<RampNode>, reader: TransactionId) {
+fn commit_and_rest(cluster: &mut Cluster<RampNode>, reader: TransactionId) {
     cluster.request(reader, Request::Commit(Vec::new()));
     assert!(is_at_rest(cluster));
     assert!(
@@ -76,10 +77,10 @@ fn ends(cluster: &mut Cluster<RampNode>, reader: TransactionId) {
     );
 }
 
-/// R has met W's transaction, which has nothing to do with the third partition. No copy of that has it, so two of
-/// the three say so, and no more are asked; the rows of the first stand.
+/// R has met W's transaction, which wrote nothing on the third partition. No replica of that has it. When two of the
+/// three have reported so, no more are asked, and the rows of the first stand.
 #[test]
-fn what_a_majority_denies_was_never_written_there() {
+fn what_a_majority_lacks_was_never_written_there() {
     for metadata in inexact_metadata() {
         let mut cluster = replicas(3, metadata);
         write(&mut cluster, W, 7);
@@ -87,30 +88,34 @@ fn what_a_majority_denies_was_never_written_there() {
         cluster.deliver(W, R);
         let reader = begin_to_read(&mut cluster, vec![read_item(0, 0), read_item(2, 0)]);
         round(&mut cluster, R, NodeId(7));
-        assert!(!cluster.has_reply(reader), "one of three cannot tell");
-        assert_eq!(cluster.under_way(R, NodeId(8)), 0, "two of three can");
+        assert!(!cluster.has_reply(reader), "one of three is not enough");
+        assert_eq!(
+            cluster.under_way(R, NodeId(8)),
+            0,
+            "two of three are enough"
+        );
         cluster.deliver(R, NodeId(6));
-        let told = cluster.peek(NodeId(6), R).map(|stamped| stamped.message);
-        let denied = |message: &Message| {
-            matches!(message, Message::LookedUp { result: Ok(told), .. }
-                if told.not_prepared.len() == 1 && told.written.is_empty())
+        let answer = cluster.peek(NodeId(6), R).map(|stamped| stamped.message);
+        let lacks_it = |message: &Message| {
+            matches!(message, Message::LookedUp { result: Ok(answer), .. }
+                if answer.not_prepared.len() == 1 && answer.written.is_empty())
         };
-        assert!(told.as_ref().is_some_and(denied), "{told:?}");
+        assert!(answer.as_ref().is_some_and(lacks_it), "{answer:?}");
         cluster.deliver(NodeId(6), R);
         assert_eq!(registers(cluster.take_reply(reader)), [7, 0]);
-        // Reading on there, it need not ask again.
+        // The reader reads on there without another request.
         cluster.request(reader, Request::Read(vec![read_item(2, 1)]));
         round(&mut cluster, R, NodeId(7));
         assert_eq!(registers(cluster.take_reply(reader)), [0]);
         let in_vain = cluster.counters().false_positives;
         assert_eq!(in_vain, u64::from(metadata != Metadata::Small));
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// A filter that excludes leaves no uncertainty: no replica is asked again.
+/// A filter that excludes the item leaves no uncertainty: no replica is asked again.
 #[test]
-fn a_filter_that_denies_it_is_enough() {
+fn a_filter_that_excludes_the_item_is_enough() {
     let hybrid = Metadata::Hybrid(FilterSize::default());
     let mut cluster = replicas(3, hybrid);
     write(&mut cluster, W, 7);
@@ -119,10 +124,10 @@ fn a_filter_that_denies_it_is_enough() {
     let reader = begin_to_read(&mut cluster, vec![read_item(0, 0), read_item(2, 0)]);
     round(&mut cluster, R, NodeId(7));
     assert_eq!(registers(cluster.take_reply(reader)), [7, 0]);
-    ends(&mut cluster, reader);
+    commit_and_rest(&mut cluster, reader);
 }
 
-/// The near copy has not got it, and another one tells what it wrote there: something else than what is read.
+/// The near replica lacks it, and another one reports what it wrote there: something else than what is read.
 #[test]
 fn a_replica_that_has_it_reports_what_it_wrote() {
     for metadata in inexact_metadata() {
@@ -133,32 +138,32 @@ fn a_replica_that_has_it_reports_what_it_wrote() {
         round(&mut cluster, R, NodeId(3));
         assert_eq!(registers(cluster.take_reply(reader)), [7, 0]);
         assert_eq!(cluster.under_way(R, NodeId(3)), 0);
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// The race: the near copy has not got it, and another one has what was read of it. That one is asked for rows; the
-/// near one, which has denied it, is not.
+/// The race: the near replica lacks it, and another one reports that it wrote what was read. That one is asked for
+/// rows; the near one, which lacks it, is not.
 #[test]
-fn one_that_has_what_was_read_is_asked_for_it() {
+fn a_replica_that_has_what_was_read_is_asked_for_rows() {
     for metadata in inexact() {
         let mut cluster = replicas(2, metadata);
         decided(&mut cluster, [3, 5]);
         let reader = begin_to_read(&mut cluster, read_both());
         round(&mut cluster, R, NEAR);
-        assert!(!cluster.has_reply(reader), "half of it is nothing");
+        assert!(!cluster.has_reply(reader), "half of it is not enough");
         round(&mut cluster, R, NodeId(3));
-        assert!(!cluster.has_reply(reader), "and so it is still");
+        assert!(!cluster.has_reply(reader), "still half of it");
         assert_eq!(cluster.under_way(R, NEAR), 0);
         round(&mut cluster, R, NodeId(3));
         assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// A client of the third partition's node asks two replicas; the second of them installs the transaction when the
-/// first has answered. By the time the first is asked again it has got it: two rounds, as with one replica, and the
-/// others that were asked are not waited for.
+/// A client at a node of the third partition asks two replicas; the second of them installs the transaction after the
+/// first has answered. By the time the first is asked again it has received it. So the read takes two rounds, as with
+/// one replica, and does not wait for the others that were asked.
 #[test]
 fn the_replica_that_was_read_repairs_it_itself() {
     for metadata in inexact() {
@@ -171,18 +176,19 @@ fn the_replica_that_was_read_repairs_it_itself() {
         round(&mut cluster, apart, NEAR);
         cluster.deliver(W, R);
         round(&mut cluster, apart, R);
-        assert!(!cluster.has_reply(reader), "half of it is nothing");
+        assert!(!cluster.has_reply(reader), "half of it is not enough");
         cluster.deliver(W, NEAR);
         round(&mut cluster, apart, NEAR);
         assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
         assert_eq!(cluster.counters().repairs, 1);
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// R reads all three partitions. That a majority of one's copies denies it says nothing of another one's.
+/// R reads all three partitions. That a majority of one partition's replicas lacks the transaction says nothing about
+/// another partition.
 #[test]
-fn a_denial_is_of_one_partition() {
+fn a_majority_counts_for_its_own_partition_alone() {
     for metadata in inexact_metadata() {
         let mut cluster = replicas(3, metadata);
         decided(&mut cluster, [3, 5]);
@@ -199,12 +205,13 @@ fn a_denial_is_of_one_partition() {
             round(&mut cluster, R, NodeId(3));
         }
         assert_eq!(registers(cluster.take_reply(reader)), [7, 7, 0]);
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// Node 3, which was asked, stays silent: another one is asked as well, and tells what was written. Node 3 is asked
-/// for rows, too; when it says nothing to that either the others are asked, and the near one's answer is passed over.
+/// Node 3 stays silent: another replica is asked as well, and reports what was written. Node 3 is asked for rows, too.
+/// When it does not answer that either, the others are asked. The near one answers without the transaction, and that
+/// answer does not count.
 #[test]
 fn a_silent_replica_is_not_waited_for_in_uncertain_reads() {
     for metadata in inexact() {
@@ -219,18 +226,18 @@ fn a_silent_replica_is_not_waited_for_in_uncertain_reads() {
         assert_eq!(cluster.under_way(R, NodeId(3)), 2);
         cluster.advance(PATIENCE);
         round(&mut cluster, R, NEAR);
-        assert!(!cluster.has_reply(reader), "it has not got it");
+        assert!(!cluster.has_reply(reader), "the near replica lacks it");
         round(&mut cluster, R, NodeId(5));
         assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
         assert_eq!(cluster.counters().second_rounds, 2);
-        ends(&mut cluster, reader);
+        commit_and_rest(&mut cluster, reader);
     }
 }
 
-/// Rows of the near copy have been given to the procedure. What it then meets elsewhere wrote them: it is restarted.
-/// If it wrote something else there, it goes on.
+/// The procedure has got rows of the near replica. A transaction that it then meets elsewhere wrote them: it restarts.
+/// If that wrote something else there, it goes on.
 #[test]
-fn a_view_that_lacks_what_was_written_is_given_up_and_no_other() {
+fn a_reader_restarts_only_if_its_view_lacks_a_write_of_what_it_read() {
     for (id, goes_on) in [(0, false), (5, true)] {
         for metadata in inexact_metadata() {
             let mut cluster = replicas(2, metadata);
@@ -241,12 +248,12 @@ fn a_view_that_lacks_what_was_written_is_given_up_and_no_other() {
             cluster.request(reader, Request::Read(vec![read_item(0, 0)]));
             assert!(!cluster.has_reply(reader));
             round(&mut cluster, R, NEAR);
-            assert!(!cluster.has_reply(reader), "it has not heard of it");
+            assert!(!cluster.has_reply(reader), "the near replica lacks it");
             round(&mut cluster, R, NodeId(3));
             let reply = cluster.take_reply(reader);
             if goes_on {
                 assert_eq!(registers(reply), [7]);
-                ends(&mut cluster, reader);
+                commit_and_rest(&mut cluster, reader);
             } else {
                 assert_eq!(reason(reply), AbortReason::Fractured);
                 assert!(is_at_rest(&mut cluster));
@@ -255,9 +262,10 @@ fn a_view_that_lacks_what_was_written_is_given_up_and_no_other() {
     }
 }
 
-/// A copy that has forgotten a transaction, since all show it, does not deny it: it cannot tell any more.
+/// A replica that has forgotten a transaction, since it is stable, does not report it as missing: it can no longer
+/// know.
 #[test]
-fn what_is_forgotten_is_not_denied() {
+fn what_is_forgotten_is_not_reported_as_missing() {
     for metadata in inexact_metadata() {
         let mut cluster = replicas(2, metadata);
         write(&mut cluster, W, 7);
@@ -269,7 +277,7 @@ fn what_is_forgotten_is_not_denied() {
             prepared: prepare.prepared,
             commit: prepare.prepared,
         };
-        // A node ages when something happens at it.
+        // A node forgets only when an event reaches it.
         for _ in 0..30 {
             cluster.deliver_all();
             cluster.advance(Ticks::from_millis(50));
@@ -281,15 +289,15 @@ fn what_is_forgotten_is_not_denied() {
             required: vec![named],
         };
         cluster.inject(R, NodeId(3), stamped(request));
-        let told = cluster.peek(NodeId(3), R).map(|stamped| stamped.message);
+        let answer = cluster.peek(NodeId(3), R).map(|stamped| stamped.message);
         let cannot_tell = |message: &Message| {
             let Message::LookedUp { result, .. } = message else {
                 return false;
             };
             matches!(result, Err(Refusal::Forgotten(known)) if known.includes(named.commit))
         };
-        assert!(told.as_ref().is_some_and(cannot_tell), "{told:?}");
-        // R has no reader that waits for that.
+        assert!(answer.as_ref().is_some_and(cannot_tell), "{answer:?}");
+        // No reader at R waits for that answer.
         cluster.deliver_all();
         assert!(cluster.nodes.iter().all(RampNode::is_idle));
     }

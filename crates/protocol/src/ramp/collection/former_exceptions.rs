@@ -103,7 +103,7 @@ mod tests {
     /// The number of former exceptions is bounded: readers that know a list from before the oldest of them are waited
     /// for.
     #[test]
-    fn few_former_exceptions_are_remembered() {
+    fn the_number_of_former_exceptions_is_bounded() {
         let mut clock = HybridClock::new(NodeId(0));
         let mut next = || clock.next(Ticks(10));
         let commits: Vec<Timestamp> = (0..4).map(|_| next()).collect();

@@ -766,9 +766,9 @@ mod tests {
             }
         }
 
-        /// The state as it comes back from a checkpoint of now. Some transactions are not acknowledged by then, and
-        /// some of them are by the end of the log.
-        fn come_back(&self, waiting: &[Timestamp], ended: &[Timestamp]) -> Stability {
+        /// The state after a restart from a checkpoint taken now: `waiting` are not acknowledged at the checkpoint, and
+        /// `ended` are by the end of the log.
+        fn restart(&self, waiting: &[Timestamp], ended: &[Timestamp]) -> Stability {
             let node = self.stability.node;
             let record = self.stability.checkpoint();
             let mut again =
@@ -790,9 +790,9 @@ mod tests {
         commits.iter().map(|c| stability.is_settled(*c)).collect()
     }
 
-    /// Looking at the time only when something can age misses nothing that was learned meanwhile.
+    /// Checking the time only when something can age misses nothing that was learned meanwhile.
     #[test]
-    fn what_is_learned_is_settled_when_it_has_been_known_for_long_enough() {
+    fn a_stable_transaction_is_settled_once_it_has_aged() {
         let retain = Ticks(1_600);
         let mut stability = Stability::new(NodeId(0), 2, retain, false, None);
         let mut other = HybridClock::new(NodeId(1));
@@ -818,10 +818,10 @@ mod tests {
         }
     }
 
-    /// By gossip all but the exceptions are settled; a reader that knows an older list may still need what has left
-    /// it.
+    /// Gossip settles everything but the exceptions; a reader that knows an older list may still need what has left the
+    /// list.
     #[test]
-    fn exceptions_alone_are_left_out_of_gossip() {
+    fn gossip_settles_everything_but_exceptions() {
         let mut coordinator = Coordinator::new(NodeId(1), 2, Ticks(1 << 40));
         let (stability, commits) = (&mut coordinator.stability, &coordinator.commits);
         let clock = &mut coordinator.clock;
@@ -837,7 +837,7 @@ mod tests {
             let but = found.but.as_ref().expect("lists are compared");
             but.commits.to_vec()
         };
-        // A reader that knows no list may need all from the first exception on.
+        // A reader that knows no list may need everything from the first exception on.
         let nothing = StableVector::nothing(2);
         let found = learn_looked_up(stability, &nothing);
         assert!(found.but.is_none() && !found.more && found.anywhere == Timestamp::ZERO);
@@ -848,8 +848,8 @@ mod tests {
             (commits[3], commits[..2].to_vec())
         );
         assert_eq!(settled(stability, commits), [false, false, true, true]);
-        // One is acknowledged, and the list published; a reader there began before it arrived. Later transactions are
-        // not kept for it.
+        // One is acknowledged, and the list is published; a reader began before the list arrived. Later transactions
+        // are not kept for that reader.
         stability.done(commits[0]);
         let found = learn_looked_up(stability, &with_both);
         assert_eq!(named(&found), commits[..2]);
@@ -867,9 +867,9 @@ mod tests {
         // No reader is given what has been forgotten: readers that know the older list are waited for.
         let found = learn_looked_up(stability, &with_both);
         assert!(found.but.is_none() && found.anywhere < commits[0]);
-        // A restarted coordinator does not know what has left its lists before: it waits for readers that know only
+        // A restarted coordinator does not know what has left its earlier lists: it waits for readers that know only
         // those.
-        let mut again = coordinator.come_back(&coordinator.commits[1..2], &[]);
+        let mut again = coordinator.restart(&coordinator.commits[1..2], &[]);
         again.publish(coordinator.clock.next(Ticks(300)));
         assert!(learn_looked_up(&mut again, &with_one).but.is_none());
         let now = again.known().clone();
@@ -883,9 +883,9 @@ mod tests {
         );
     }
 
-    /// One of two exceptions of a checkpoint has ended since: a restarted coordinator waits for the other alone.
+    /// One of two exceptions in a checkpoint is acknowledged after it: a restarted coordinator waits for the other.
     #[test]
-    fn an_exception_that_has_ended_since_the_checkpoint_is_none() {
+    fn an_exception_acknowledged_after_the_checkpoint_is_dropped() {
         let mut coordinator = Coordinator::new(NodeId(0), 4, Ticks(1_600));
         let stability = &mut coordinator.stability;
         stability.age(Ticks(111));
@@ -897,7 +897,7 @@ mod tests {
             stability.age(Ticks(at));
         }
         let commits = &coordinator.commits;
-        let mut again = coordinator.come_back(&commits[..2], &commits[1..2]);
+        let mut again = coordinator.restart(&commits[..2], &commits[1..2]);
         again.publish(coordinator.clock.next(Ticks(6_000)));
         again.done(commits[0]);
         assert!(again.is_idle());
@@ -905,10 +905,11 @@ mod tests {
         assert!(commits.iter().all(|commit| again.known().includes(*commit)));
     }
 
-    /// A participant that has acknowledged later transactions is not slow to acknowledge an earlier one: that one
-    /// becomes an exception after an eighth of the time. One of two participants that has not may be slow.
+    /// A participant that has acknowledged later transactions and not an earlier one is probably not slow: the earlier
+    /// one becomes an exception after an eighth of the time. A participant that has not acknowledged the later ones,
+    /// either, may be slow.
     #[test]
-    fn what_was_overtaken_becomes_an_exception_sooner() {
+    fn an_overtaken_transaction_becomes_an_exception_sooner() {
         for (by, sooner) in [(&[1, 2][..], true), (&[1], false), (&[], false)] {
             let exception_policy = ExceptionPolicy {
                 after: Ticks(800),
@@ -925,7 +926,7 @@ mod tests {
                 stability.decided(*commit, None, [NodeId(1), NodeId(2)].into_iter());
             }
             for (node, commit) in by.iter().flat_map(|node| [(*node, 0), (*node, 2)]) {
-                // One of two is enough for the first not to be acknowledged by all.
+                // One missing acknowledgement is enough to hold up the first.
                 if (node, commit) != (2, 0) {
                     stability.acknowledged(NodeId(node), commits[commit]);
                 }
@@ -941,8 +942,8 @@ mod tests {
         }
     }
 
-    /// A transaction that is not acknowledged holds up the others no longer than it may. It is listed as an
-    /// exception, and stable when it is acknowledged; also for a coordinator that restarts in between.
+    /// A transaction that is not acknowledged holds up others for a limited time. Then it is listed as an exception,
+    /// and it is stable when it is acknowledged; also for a coordinator that restarts in between.
     #[test]
     fn exceptions_are_listed_by_name() {
         let mut coordinator = Coordinator::new(NodeId(0), 1, Ticks(1_600));
@@ -952,7 +953,7 @@ mod tests {
         stability.age(Ticks(111));
         assert!(stability.is_held_up());
         assert_eq!(stability.make_exceptions(clock.next(Ticks(111))), 1);
-        // Only one exception is allowed: the second keeps the others waiting.
+        // Only one exception is allowed: the second transaction still holds up the others.
         assert_eq!(stability.own(), below(commits[1]));
         assert!(!stability.known().includes(commits[0]) && !stability.is_held_up());
         stability.done(commits[1]);
@@ -963,12 +964,12 @@ mod tests {
         assert_eq!(*exceptions.expect("there is one").commits, [commits[0]]);
         assert!(!stability.is_idle());
 
-        // All but the exception is settled, and a checkpoint says so.
+        // Everything but the exception is settled, and a checkpoint records that.
         for at in [200, 5_000] {
             stability.age(Ticks(at));
         }
         assert_eq!(settled(stability, commits), [false, true, true, true]);
-        let mut again = coordinator.come_back(&coordinator.commits[..1], &[]);
+        let mut again = coordinator.restart(&coordinator.commits[..1], &[]);
         let Coordinator {
             stability,
             commits,

@@ -286,9 +286,9 @@ mod tests {
 
     use super::*;
 
-    /// The join of what two nodes have learned includes what either does and no more, in either order.
+    /// The join of two nodes' vectors includes what either does and no more, in either order.
     #[test]
-    fn what_two_know_is_known_to_both() {
+    fn a_join_includes_what_either_side_does() {
         let mut random = SplitMix64::new(3);
         let at = |number| Timestamp::new(number, NodeId(0));
         let mut shared = 0;
@@ -330,7 +330,7 @@ mod tests {
                     "{sides:?}: no news"
                 );
                 assert!(news || both == known(first), "{sides:?}");
-                // The floor is below all that is not included.
+                // Everything up to the floor is included.
                 let floor = both.floors()[0];
                 assert!((0..26).map(at).all(|c| c > floor || both.includes(c)));
             }

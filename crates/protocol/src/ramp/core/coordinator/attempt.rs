@@ -402,9 +402,9 @@ mod tests {
 
     use super::*;
 
-    /// Nothing is left of the transaction before, whatever it had come to know.
+    /// A reused attempt keeps nothing of the transaction before it.
     #[test]
-    fn an_attempt_that_is_used_again_is_as_new() {
+    fn a_reused_attempt_is_empty() {
         let (node, partition) = (NodeId(1), PartitionId(1));
         let timestamp = Timestamp::new(7, node);
         let decision = Decision {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_found() {
+    fn every_entry_is_found() {
         for bits in [1, 7, 64, 100, 256, 1024] {
             let filter = filled(bits, 40);
             assert!(
@@ -145,10 +145,10 @@ mod tests {
         }
     }
 
-    /// The rate of false positives is the textbook's, (1 - e^(-kn/m))^k with k = 4: no bit is left
-    /// out, and the four hashes are four.
+    /// The rate of false positives is the textbook's, (1 - e^(-kn/m))^k with k = 4: every bit is used, and the four
+    /// hashes are distinct.
     #[test]
-    fn false_positives_are_as_rare_as_they_should_be() {
+    fn false_positives_have_the_textbook_rate() {
         for (bits, entries) in [
             (256u32, 16u64),
             (256, 64),
@@ -169,15 +169,15 @@ mod tests {
         }
     }
 
-    /// A filter that is full says yes to everything, and errs in nothing else.
+    /// A filter that is full matches everything, and has no other error.
     #[test]
-    fn a_full_filter_knows_nothing() {
+    fn a_full_filter_matches_everything() {
         let filter = filled(1, 1);
         assert!((0..100).all(|entry| filter.may_contain(mix(entry))));
     }
 
     #[test]
-    fn sizes_that_make_no_sense_are_refused() {
+    fn invalid_sizes_are_refused() {
         assert_eq!(FilterSize::try_from(0), Err(FilterSizeError::Zero));
         let over = FilterSize::BITS_MAX + 1;
         assert_eq!(

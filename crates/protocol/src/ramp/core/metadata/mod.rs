@@ -290,7 +290,7 @@ mod tests {
         ItemTag::of(TableId(table), &key)
     }
 
-    /// What one transaction wrote on partitions 0 and 1, and another reads there, in every way.
+    /// Compares what one transaction wrote on partitions 0 and 1 with what another reads there, in all combinations.
     #[test]
     fn metadata_miss_nothing_that_was_written() {
         let some = |table, id: u8| match id {
@@ -330,16 +330,16 @@ mod tests {
                 }
             }
         }
-        // Reachability, and that a filter of 256 bits is nearly as good as a list.
+        // Reachability; and a filter of 256 bits is nearly as good as a list.
         assert!(touching > 1_000, "{touching} of {asked}");
         assert_eq!(in_vain[0], 0);
         assert!(in_vain[1] > 10_000, "{in_vain:?}");
         assert!(in_vain[2] < 30, "{in_vain:?}");
     }
 
-    /// Two items that one transaction's filter confuses are distinct in other transactions' filters.
+    /// Two items that one transaction's filter confuses are distinct in the filters of other transactions.
     #[test]
-    fn what_is_alike_to_one_filter_is_not_to_the_next() {
+    fn items_that_collide_in_one_filter_differ_in_the_next() {
         let size = FilterSize::try_from(16).expect("a size");
         let (written, read) = (tag(1, 1), tag(1, 2));
         let wrong = (1..=400u64).filter(|number| {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sketch_meets_whatever_its_items_touch() {
+    fn a_sketch_matches_everything_that_its_items_touch() {
         let some = |table, id: u8| match id {
             0 => ItemTag::unknown(TableId(table)),
             id => tag(table, id),
@@ -372,7 +372,7 @@ mod tests {
                 }
             }
         }
-        // Reachability: it says yes where it must and no where it may.
+        // Reachability: it matches where it must, and excludes where it may.
         assert!(touching > 100 && missed > 1_000, "{touching} {missed}");
     }
 }

@@ -246,10 +246,10 @@ mod tests {
         Trace::new(Arc::new(siblings), None, effects)
     }
 
-    /// Thousands are installed and forgotten, in an order of commits that is not theirs. Readers of points and ranges
-    /// in any snapshot find the same as if each were looked at.
+    /// Thousands of transactions are installed and forgotten, out of the order of their timestamps. Readers of points
+    /// and ranges in any snapshot find the same as a search through all of them.
     #[test]
-    fn a_search_by_blocks_finds_the_same() {
+    fn a_search_by_blocks_finds_what_a_full_search_does() {
         let mut random = SplitMix64::new(5);
         for metadata in [Metadata::Fast, Metadata::Small] {
             let mut installed = InstalledBy::default();
@@ -259,7 +259,7 @@ mod tests {
                 let written = [drawn(&mut random), drawn(&mut random)];
                 let sequence = CommitSequence(number);
                 installed.push(HERE, sequence, commit, trace(commit, &written, metadata));
-                // Up to seven blocks and a half are in flight.
+                // Up to seven and a half blocks are in flight.
                 while installed.all().len() > 960
                     || (random.below(20) == 0 && !installed.all().is_empty())
                 {

@@ -349,10 +349,10 @@ mod tests {
 
     use super::*;
 
-    /// A value computed from a row that was read would overwrite an increment that comes between
-    /// the vote and the commit.
+    /// A row read as a guard excludes writers: a value computed from it would overwrite an increment between the vote
+    /// and the commit.
     #[test]
-    fn a_row_read_as_a_guard_stays_as_it_is() {
+    fn a_row_read_as_a_guard_excludes_writers() {
         use Mode::*;
         let replace = Replace(ColumnSet::ALL);
         for moves in [
@@ -365,9 +365,9 @@ mod tests {
         assert!(!Update.excludes(Update), "increments share");
     }
 
-    /// What one item's intents come to while others are taken and released: modes, and replaced columns.
+    /// The modes and replaced columns of one item, while intents are taken and released.
     #[test]
-    fn what_is_released_is_held_no_more() {
+    fn released_intents_exclude_nothing() {
         let columns = |column| ColumnSet::EMPTY.with(ColumnIndex(column));
         let (first, second) = (Mode::Replace(columns(1)), Mode::Replace(columns(2)));
         let item = ItemTag::of(TableId(0), &Key::from_bytes(b"row"));
@@ -390,15 +390,22 @@ mod tests {
         assert_eq!(intents.replaced(item), None, "not the same columns");
         let item_intents = |mode| [(item, mode)];
         intents.release(by(3), &item_intents(second));
-        assert_eq!(intents.replaced(item), None, "it is not known again");
+        assert_eq!(
+            intents.replaced(item),
+            None,
+            "unknown until all are released"
+        );
         intents.release(by(1), &item_intents(first));
-        assert!(intents.excludes(item, Mode::Delete), "the second holds it");
+        assert!(
+            intents.excludes(item, Mode::Delete),
+            "the second has an intent"
+        );
         intents.release(by(2), &item_intents(first));
         assert!(!intents.excludes(item, Mode::Delete) && intents.is_empty());
 
         take(&mut intents, 4, &[Mode::GuardRead]);
         take(&mut intents, 5, &[first, Mode::Present]);
-        assert_eq!(intents.replaced(item), None, "its row is looked at");
+        assert_eq!(intents.replaced(item), None, "its row must stay present");
         intents.release(by(5), &item_intents(first));
         assert!(!intents.has_update(item) || intents.excludes(item, Mode::GuardWrite));
         assert_eq!(intents.owners(item).collect::<Vec<_>>(), [by(4)]);

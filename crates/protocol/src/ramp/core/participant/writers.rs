@@ -221,8 +221,8 @@ mod tests {
         }
     }
 
-    /// Which writers a reader of the row finds in the snapshot of so many commits; `None` if all have to be searched.
-    /// Each commit has a timestamp, and may say what it assigned.
+    /// The writers that a reader of the row finds in the snapshot of so many commits; `None` if all have to be
+    /// searched. Each commit has a timestamp, and may report what it assigned.
     fn seen(commits: &[(u64, Option<Assigned>)], snapshot: u64) -> Option<Vec<u64>> {
         let tag = row(0, &[], true).tag;
         let mut writers = Writers::default();
@@ -243,23 +243,23 @@ mod tests {
     fn a_replaced_writer_is_not_found() {
         let (a, both) = (row(7, &[1], true), row(7, &[1, 2], true));
         for (commits, found) in [
-            // Assigned once more.
+            // The same columns assigned again.
             (vec![(1, Some(a)), (2, Some(a))], vec![2]),
             (vec![(1, Some(a)), (2, Some(both))], vec![2]),
-            // Not all of it.
+            // Not all of the columns assigned again.
             (vec![(1, Some(both)), (2, Some(a))], vec![1, 2]),
-            // By one that comes before it among the writers of a register.
+            // By a writer with a lower timestamp.
             (
                 vec![(5, Some(a)), (2, Some(row(7, &[1], false)))],
                 vec![5, 2],
             ),
             (vec![(5, Some(a)), (2, Some(a))], vec![5, 2]),
-            // By one that has found no row, or is late.
+            // By a writer that has found no row, or is late.
             (
                 vec![(1, Some(a)), (2, Some(row(7, &[1], false)))],
                 vec![1, 2],
             ),
-            // What moved a column, inserted the row or deleted it is still to be seen.
+            // Writers that moved a column, inserted the row or deleted it remain visible.
             (vec![(1, None), (2, Some(both))], vec![1, 2]),
             (vec![(1, Some(a)), (2, None)], vec![1, 2]),
             // Another row of the same tag.
