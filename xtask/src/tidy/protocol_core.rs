@@ -9,12 +9,14 @@
 //! `permit FILE => MODULE` for one core file and an extension's module (its path without `.rs`) with
 //! all that lies under it. `port FILE` names a core file that may import any extension: it is the list
 //! of the points where the core meets them, and other core files may import what it passes on, by its
-//! path. A folder or port without Rust files and a permit that is not used are findings, so that the
+//! path. Methods need no import, so the port's comments also name, between backticks, each function of an
+//! extension that the core calls; names that the core defines too are not looked at. A folder or port without Rust files and a permit that is not used are findings, so that the
 //! lists stay true.
 
 use std::collections::BTreeSet;
 
-use super::tree::Tree;
+use super::lexer::Code;
+use super::tree::{File, Tree};
 use super::{Finding, list, modules};
 use crate::Trouble;
 
@@ -86,6 +88,9 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
             }
         }
     }
+    for (_, port) in &lists.ports {
+        findings.extend(unlisted_calls(tree, &lists, port));
+    }
     let mut say = |line: usize, message: String| {
         findings.push(Finding {
             path: LIST.into(),
@@ -138,6 +143,58 @@ fn read<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> Lists<'a> {
         }
     }
     lists
+}
+
+/// The calls from the core to functions that only extensions define and that the port does not name.
+fn unlisted_calls(tree: &Tree, lists: &Lists<'_>, port: &str) -> Vec<Finding> {
+    let Some(port) = tree.file(port) else {
+        return Vec::new();
+    };
+    let within = |folders: &[(usize, &str)], path: &str| {
+        folders.iter().any(|(_, folder)| is_under(path, folder))
+    };
+    let files = |folders| {
+        tree.rust()
+            .filter(move |(file, _)| within(folders, &file.path))
+    };
+    let core = || files(&lists.core).filter(|(file, _)| file.path != port.path);
+    let defined = |files: &mut dyn Iterator<Item = (&File, &Code)>| -> BTreeSet<String> {
+        files
+            .flat_map(|(_, code)| functions(code, |code, at| code.text(at.wrapping_sub(1)) == "fn"))
+            .map(|(name, _)| name.to_string())
+            .collect()
+    };
+    let of_core = defined(&mut core());
+    let of_extensions = defined(&mut files(&lists.extensions));
+    let mut findings = Vec::new();
+    for (file, code) in core() {
+        let mut seen = BTreeSet::new();
+        for (name, line) in functions(code, |code, at| {
+            code.text(at + 1) == "(" && code.text(at.wrapping_sub(1)) != "fn"
+        }) {
+            let foreign = of_extensions.contains(name) && !of_core.contains(name);
+            if foreign && !port.text.contains(&format!("`{name}`")) && seen.insert(name) {
+                let message = format!(
+                    "the core calls `{name}` of an extension, which {} does not list",
+                    port.path
+                );
+                findings.push(file.finding(NAME, line, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The words of a file, outside its tests, that pass a test of their place among its tokens; each with its line.
+fn functions(
+    code: &Code,
+    is_one: impl Fn(&Code, usize) -> bool,
+) -> impl Iterator<Item = (&str, usize)> {
+    let tests = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let end = (0..code.tokens.len()).find(|at| code.matches(*at, &tests));
+    let words = 0..end.unwrap_or(code.tokens.len());
+    let words = words.filter(move |at| code.is_word(*at) && is_one(code, *at));
+    words.map(|at| (code.text(at), code.tokens[at].line))
 }
 
 /// Whether a path that stands in a source (`crate::…`) goes by way of the module of this file.
@@ -245,6 +302,40 @@ mod tests {
         assert_eq!(files(message, participant), Vec::<String>::new());
         let around = files(message, "use crate::ramp::causal::Context;\n");
         assert_eq!(around.len(), 1, "{around:?}");
+    }
+
+    #[test]
+    fn a_call_of_an_extension_that_the_port_does_not_list_is_flagged() {
+        let list = format!("{FOLDERS}port crates/p/src/ramp/core/message.rs\n");
+        let calls = |message: &'static str| {
+            let files = [
+                ("crates/p/src/lib.rs", "mod ramp;\n"),
+                ("crates/p/src/ramp/mod.rs", "mod causal;\nmod core;\n"),
+                (
+                    "crates/p/src/ramp/core/mod.rs",
+                    "mod message;\nmod participant;\n",
+                ),
+                ("crates/p/src/ramp/core/message.rs", message),
+                (
+                    "crates/p/src/ramp/core/participant.rs",
+                    "impl P {\n    fn get(&self) {\n        self.follow();\n        self.get();\n    }\n}\n",
+                ),
+                (
+                    "crates/p/src/ramp/causal/mod.rs",
+                    "impl P {\n    fn follow(&self) {}\n    fn get(&self) {}\n}\n",
+                ),
+                (LIST, list.as_str()),
+            ];
+            found(check, &files)
+        };
+        assert_eq!(
+            calls("//! Nothing.\n"),
+            [
+                "crates/p/src/ramp/core/participant.rs:3: the core calls `follow` of an extension, \
+                 which crates/p/src/ramp/core/message.rs does not list"
+            ]
+        );
+        assert_eq!(calls("//! It calls `follow`.\n"), Vec::<String>::new());
     }
 
     #[test]

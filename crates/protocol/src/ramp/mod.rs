@@ -20,6 +20,8 @@
 //! * Guards are validated at the vote, and write intents protect them until the commit. A conflict is a vote for no,
 //!   never a wait.
 //!
+//! # Where everything is
+//!
 //! * `core`: Algorithms 1 to 3: [`core::message`], `core::coordinator` (reads, writes), `core::participant` (get,
 //!   prepare, commit), [`core::metadata`] (fast, small, hybrid).
 //! * Beside it a module for each extension. The core calls them at the points that `core::extension` lists:

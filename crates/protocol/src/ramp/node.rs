@@ -234,7 +234,7 @@ impl RampNode {
                 result,
             } => {
                 let result = result.map_err(|reason| *reason);
-                self.handle_answer_alone(transaction, result, out);
+                self.handle_committed_alone(transaction, result, out);
             }
             Message::Stable => {}
             Message::Gossip {

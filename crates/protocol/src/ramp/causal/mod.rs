@@ -191,7 +191,7 @@ impl Observed {
         self.covered.merge(&causal_context.covered);
         for dependency in &*causal_context.dependencies {
             if !known.includes(dependency.commit) {
-                self.required(SiblingMetadata {
+                self.require(SiblingMetadata {
                     commit: dependency.commit,
                     siblings: Arc::clone(&dependency.siblings),
                     causal_context: None,

@@ -39,6 +39,6 @@ impl RampNode {
         for node in unreported {
             self.send(node, Message::Stable, out);
         }
-        self.participant.collect(&self.context);
+        self.participant.collect_versions(&self.context);
     }
 }

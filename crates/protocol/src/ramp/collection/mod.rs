@@ -4,6 +4,7 @@ mod announce;
 mod exceptions;
 pub(crate) mod former_exceptions;
 mod gossip;
+mod history;
 pub(crate) mod installed_exceptions;
 mod options;
 mod participant;

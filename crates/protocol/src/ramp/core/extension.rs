@@ -1,26 +1,31 @@
-//! The points at which the core of RAMP meets its extensions. No other file of the core imports one
-//! (`cargo xtask tidy` holds that).
+//! The points at which the core of RAMP meets its extensions. No other file of the core imports one outside its tests, and
+//! the core calls no function of an extension that this page does not list (`cargo xtask tidy` holds both).
 //!
-//! Core structures carry state of an extension without looking into it: the types that this module passes on. And the
-//! core calls an extension where its algorithm leaves room for one. The calls, by extension:
+//! Core structures carry state of an extension without looking into it: the types that this module passes on. The core
+//! calls an extension where its algorithm leaves room for one:
 //!
-//! | extension | the core calls | where | without the extension |
-//! |---|---|---|---|
-//! | [collection](crate::ramp::collection) | `stability.known` | a read begins | nothing is known to be stable |
-//! | | `has_forgotten`, `stability.is_settled` | an owner answers or includes | nothing is ever forgotten |
-//! | | `stability.decided`, `acknowledged`, `done`, `make_exceptions`, `schedule_announce` | a decision; its end | – |
-//! | [causal](crate::ramp::causal) | `admit_dependencies`, `session` | a commit begins, and is answered | none |
-//! | | `install_dependencies` | a participant prepares or commits | – |
-//! | | `freshness`, `is_fresh`, `verify_freshness` | a round ends; an owner answers | every snapshot is fresh |
-//! | [recovery](crate::ramp::recovery) | `record_vote`, `record_committed`, `record_alone`, `record_aborted`, `record_decision`, `record_end` | at each | no log |
-//! | [termination](crate::ramp::termination) | `schedule_termination` | after a vote | waits for the coordinator |
-//! | | `loses_commit`, `lose_commit` | a decision | every Commit is sent |
-//! | [replication](crate::ramp::replication): sticky | `admit_works`, `effects_to_replicate`, `replicate_decision`, `is_remote` | a commit begins, is decided, is answered | one cluster |
-//! | Prepare-F, quorums | `begin_replicated`, `handle_replicated_vote`, `replica_installed` | in place of the two phases | two phases |
-//! | quorums | `may_begin_at`, `ask_any_replica`, `ask_majority`, `expect_fixed` | in place of asking the owner | the owner |
-//! | | `admit_answer`, `take_replica_answer`, `settle_answers`, `settled_writes`, `deny_own`, `not_prepared` | an answer arrives | – |
+//! | extension | the core calls | when |
+//! |---|---|---|
+//! | [collection](crate::ramp::collection): stability | `known`, `includes`, `floor`, `learn_vector` | a read begins; a read is refused since metadata are forgotten |
+//! | | `acknowledged`, `done`, `reached`, `make_exceptions`, `schedule_announce` | a decision; an acknowledgement; the last one |
+//! | … at an owner | `has_forgotten`, `is_settled`, `first_exception`, `find_exceptions`, `reads_exceptions` | a read is answered |
+//! | … version history | `retain_history`, `discard_history`, `hold_horizon` | a read in an older snapshot; an install |
+//! | [causal](crate::ramp::causal) | `admit_dependencies`, `session` | a commit begins; it is answered |
+//! | | `install_dependencies`, `advance_clock`, `trace_alone`, `remember_alone`, `newest` | a participant prepares or commits |
+//! | | `follow`, `freshness`, `is_fresh`, `verify_freshness` | sibling metadata arrive; a round ends; an owner answers |
+//! | [recovery](crate::ramp::recovery) | `record_vote`, `record_aborted`, `record_committed`, `record_alone`, `record_decision`, `record_end` | at each |
+//! | [termination](crate::ramp::termination) | `schedule_termination` | after a vote |
+//! | | `loses_commit`, `lose_commit` | a decision (an experiment of ramp.txt §5.3) |
+//! | [replication](crate::ramp::replication): sticky clusters | `admit_works`, `effects_to_replicate`, `replicate`, `replicate_decision` | a commit begins; it is decided |
+//! | | `is_remote`, `remote_aborted`, `remote_committed`, `remote_installed` | in place of a client's answer |
+//! | … Prepare-F and quorums | `begin_replicated`, `prepare_replicated`, `handle_replicated_vote`, `replica_installed`, `check_decided`, `merging` | in place of the two phases |
+//! | … quorum reads | `may_begin_at`, `ask_any_replica`, `ask_majority`, `leaves_uncertain`, `expect_fixed`, `avoid_replicas` | in place of asking the owner |
+//! | | `admit_answer`, `may_come_from`, `take_replica_answer`, `settle_answers`, `settled_writes`, `not_prepared`, `deny_own` | an answer arrives |
+//!
+//! Without an extension its calls do nothing, or answer what holds for one cluster without causal consistency and without
+//! a log.
 
-pub(super) use crate::ramp::causal::context::{
+pub(crate) use crate::ramp::causal::context::{
     CausalContext, Dependency, Frontier, SequenceVector,
 };
 pub(crate) use crate::ramp::causal::freshness;

@@ -229,7 +229,7 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Such ones, unless there are none.
+    /// `None` if there is nothing in it.
     pub(crate) fn of(
         required: Vec<Decision>,
         freshness: Option<Freshness>,
@@ -335,13 +335,13 @@ pub struct ReadMetadata {
     /// Quorum operation, where metadata do not say what was written: of what was required, what this replica has not
     /// prepared. The transaction may have written here all the same.
     pub not_prepared: Vec<Timestamp>,
-    /// The transactions over several partitions that have a version in the visible history of
-    /// what was read, as far as they were not known to be stable. Each once.
+    /// The transactions over several partitions that wrote what was read and can be seen there, as far
+    /// as they are not known to be stable. Each once.
     pub siblings: Vec<SiblingMetadata>,
 }
 
 impl ReadMetadata {
-    /// Such ones, unless there are none.
+    /// `None` if there is nothing in it.
     pub(crate) fn some(self) -> Option<Box<ReadMetadata>> {
         let none =
             self.missing.is_empty() && self.not_prepared.is_empty() && self.siblings.is_empty();

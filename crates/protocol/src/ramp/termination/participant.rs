@@ -75,11 +75,6 @@ impl Participant {
         })
     }
 
-    /// Whether a transaction is prepared here under this name.
-    pub(crate) fn is_prepared(&self, prepared: Timestamp) -> bool {
-        self.prepared.contains_key(&prepared)
-    }
-
     /// Answers what has become here of a transaction that another participant has prepared. If it is unknown here,
     /// this owner promises never to prepare it: it will refuse everything of the same coordinator up to this name. So
     /// the promise takes no memory, and need never be forgotten.

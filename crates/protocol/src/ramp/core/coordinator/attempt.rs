@@ -325,7 +325,7 @@ impl Part {
             .map(|read| &read.read)
     }
 
-    /// What that counts as in a footprint.
+    /// The tags under which it is in a read set.
     pub(crate) fn read_set(&self, batch: &[PartitionRead]) -> &[ItemTag] {
         self.read_set.of(|| self.list(batch))
     }
@@ -432,7 +432,7 @@ mod tests {
             let topology = Topology::one_each(2);
             attempt.batch.begin(&topology, &attempt.views, reads());
             let part = &mut attempt.batch.parts[0];
-            part.includes.name(timestamp);
+            part.includes.include(timestamp);
             part.got = Some(Got {
                 snapshot: CommitSequence(4),
                 fetched: Vec::new(),

@@ -42,30 +42,30 @@ impl Inclusion {
     }
 
     /// It includes this one.
-    pub(crate) fn name(&mut self, commit: Timestamp) {
+    pub(crate) fn include(&mut self, commit: Timestamp) {
         self.by_name.get_or_insert_default().included.insert(commit);
     }
 
     /// The owner has answered what was required of the snapshot.
     pub(crate) fn learn(
         &mut self,
-        decision: impl IntoIterator<Item = Timestamp>,
+        required: impl IntoIterator<Item = Timestamp>,
         missing: Vec<MissingWrites>,
     ) {
-        let mut decision = decision.into_iter().peekable();
-        if decision.peek().is_none() && missing.is_empty() {
+        let mut required = required.into_iter().peekable();
+        if required.peek().is_none() && missing.is_empty() {
             return;
         }
         let known = self.by_name.get_or_insert_default();
         if missing.is_empty() {
             // So the snapshot has all that was required.
-            known.included.extend(decision);
+            known.included.extend(required);
             return;
         }
         let lacks = |commit: &Timestamp| missing.iter().any(|missing| missing.commit == *commit);
         known
             .included
-            .extend(decision.filter(|commit| !lacks(commit)));
+            .extend(required.filter(|commit| !lacks(commit)));
         let new = |old: &MissingWrites| !missing.iter().any(|new| new.commit == old.commit);
         known.missing.retain(new);
         known.missing.extend(missing);

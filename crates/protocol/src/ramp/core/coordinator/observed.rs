@@ -34,13 +34,13 @@ impl Observed {
             }
             // A transaction without siblings is no one's dependency by name, so no snapshot is ever asked for it.
             if !new.alone {
-                includes.name(new.commit);
-                self.required(new);
+                includes.include(new.commit);
+                self.require(new);
             }
         }
     }
 
-    pub(crate) fn required(&mut self, new: SiblingMetadata) {
+    pub(crate) fn require(&mut self, new: SiblingMetadata) {
         if !self.siblings.iter().any(|old| old.commit == new.commit) {
             self.siblings.push(new);
         }

@@ -111,7 +111,7 @@ impl RampNode {
                 turn => turn,
             };
             if let Err(refusal) = self.send_get(transaction, &mut attempt, at, &[], out) {
-                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+                return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         if attempt.batch.waiting == 0 {
@@ -151,7 +151,7 @@ impl RampNode {
                 if let Refusal::Forgotten(known) = &refusal {
                     self.context.stability.learn_vector(known);
                 }
-                return self.cannot_read(transaction, attempt.as_deref(), refusal.into(), out);
+                return self.restart_read(transaction, attempt.as_deref(), refusal.into(), out);
             }
         }
         if attempt.batch.waiting == 0 {
@@ -182,7 +182,7 @@ impl RampNode {
             for (partition, missing) in missing {
                 let asked = self.second_round(transaction, &mut attempt, partition, &missing, out);
                 if let Err(refusal) = asked {
-                    return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+                    return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
                 }
             }
             if attempt.batch.waiting > 0 {
@@ -190,6 +190,18 @@ impl RampNode {
                 return self.keep_waiting(transaction, attempt);
             }
         }
+    }
+
+    /// The snapshots cannot be made to fit together: the transaction restarts.
+    pub(crate) fn restart_read(
+        &mut self,
+        transaction: TransactionId,
+        attempt: Option<&Attempt>,
+        reason: AbortReason,
+        out: &mut Outbox<Stamped>,
+    ) {
+        self.avoid_replicas(attempt, &reason);
+        self.abort(transaction, reason, out);
     }
 
     fn deliver(
@@ -294,7 +306,7 @@ impl RampNode {
             }
             if at == ReadPoint::Newest && self.context.stability.known().includes(commit) {
                 // It is installed there, so every snapshot from now on includes it.
-                part.includes.name(commit);
+                part.includes.include(commit);
             } else {
                 required.push(seen.decision());
             }

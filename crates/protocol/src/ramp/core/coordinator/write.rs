@@ -83,9 +83,9 @@ impl RampNode {
     ) {
         if partition == self.partition {
             self.recycle(attempt);
-            let result = self.commit_alone(work, causal_context.clone(), out);
+            let result = self.commit_own_alone(work, causal_context.clone(), out);
             let causal_context = causal_context.as_deref();
-            return self.handle_committed_alone(transaction, causal_context, result, out);
+            return self.answer_alone(transaction, causal_context, result, out);
         }
         let owner = self.owner(partition);
         attempt.phase = Phase::Alone {
@@ -103,7 +103,7 @@ impl RampNode {
     }
 
     /// Commits a transaction whose only participant is this node.
-    pub(crate) fn commit_alone(
+    pub(crate) fn commit_own_alone(
         &mut self,
         work: Work,
         causal_context: Option<Arc<CausalContext>>,
@@ -117,7 +117,7 @@ impl RampNode {
     }
 
     /// The only participant has answered.
-    pub(crate) fn handle_answer_alone(
+    pub(crate) fn handle_committed_alone(
         &mut self,
         transaction: TransactionId,
         result: Result<(Timestamp, Slots), AbortReason>,
@@ -127,10 +127,10 @@ impl RampNode {
             Some(Phase::Alone { causal_context, .. }) => causal_context,
             _ => None,
         };
-        self.handle_committed_alone(transaction, causal_context.as_deref(), result, out);
+        self.answer_alone(transaction, causal_context.as_deref(), result, out);
     }
 
-    pub(crate) fn handle_committed_alone(
+    pub(crate) fn answer_alone(
         &mut self,
         transaction: TransactionId,
         causal_context: Option<&CausalContext>,
@@ -214,7 +214,7 @@ impl RampNode {
                 (self.participant).install_dependencies(&mut self.context, causal_context);
             }
             // No write intent is needed here: the decision checks once more.
-            if let Err(reason) = self.participant.refuses(&self.context, &work) {
+            if let Err(reason) = self.participant.check_unprepared(&self.context, &work) {
                 return self.abort(transaction, reason, out);
             }
             deciding.own = Some((work, siblings));
@@ -324,32 +324,51 @@ impl RampNode {
             }
         };
         deciding.commit = commit;
-        let others = deciding.others.iter().copied();
-        let causal_context = deciding.causal_context.clone();
-        (self.context.stability).decided(commit, causal_context, others);
-        let sequence = self.participant.store.last();
-        self.context.stability.reached(self.partition, sequence);
-        self.record_decision(transaction, &deciding, own_trace);
-        self.replicate_decision(&mut deciding, out);
+        self.note_decision(transaction, &mut deciding, own_trace, out);
         deciding.waiting = deciding.others.len();
         deciding.answered.clear();
-        if self.loses_commit(&deciding) {
-            self.lose_commit(transaction, &mut deciding, out);
-        } else {
-            let decided = deciding.decided();
-            for node in deciding.others.clone() {
-                let commit = Message::Commit {
-                    transaction,
-                    decided,
-                };
-                self.send(node, commit, out);
-            }
-            if self.options.one_phase && !deciding.has_outputs {
-                self.answer_early(transaction, &mut deciding, out);
-            }
-        }
+        self.send_commits(transaction, &mut deciding, out);
         let attempt = self.attempts.get_mut(&transaction);
         attempt.expect("it waits for votes").phase = Phase::Committing(deciding);
+    }
+
+    /// Tells the extensions of a decision: collection, recovery, replication.
+    fn note_decision(
+        &mut self,
+        transaction: TransactionId,
+        deciding: &mut Deciding,
+        own_trace: Option<Trace>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let others = deciding.others.iter().copied();
+        let causal_context = deciding.causal_context.clone();
+        (self.context.stability).decided(deciding.commit, causal_context, others);
+        let sequence = self.participant.store.last();
+        self.context.stability.reached(self.partition, sequence);
+        self.record_decision(transaction, deciding, own_trace);
+        self.replicate_decision(deciding, out);
+    }
+
+    fn send_commits(
+        &mut self,
+        transaction: TransactionId,
+        deciding: &mut Deciding,
+        out: &mut Outbox<Stamped>,
+    ) {
+        if self.loses_commit(deciding) {
+            return self.lose_commit(transaction, deciding, out);
+        }
+        let decided = deciding.decided();
+        for node in deciding.others.clone() {
+            let commit = Message::Commit {
+                transaction,
+                decided,
+            };
+            self.send(node, commit, out);
+        }
+        if self.options.one_phase && !deciding.has_outputs {
+            self.answer_early(transaction, deciding, out);
+        }
     }
 
     /// Checks a transaction on the own partition once more, and installs it there at this commit timestamp.

@@ -196,7 +196,7 @@ impl Siblings {
 /// The items that were read on a partition; a range counts as its whole table.
 pub(crate) type ReadSet = SmallVec<[ItemTag; 8]>;
 
-/// What a read counts as in a footprint.
+/// The tag under which a read is in a read set.
 pub(crate) fn read_tag(read: &Read) -> ItemTag {
     match read {
         Read::Point { table, key } => ItemTag::of(*table, key),

@@ -14,9 +14,6 @@ use crate::ramp::core::participant::writers::AssignedRows;
 use crate::ramp::core::trace::Trace;
 use crate::{AbortReason, Slots};
 
-/// How many items are looked at when versions are dropped on a timer.
-const COLLECT_BUDGET: usize = 256;
-
 impl Participant {
     /// Installs a prepared transaction. Returns the values of its deferred effects, once.
     pub(crate) fn commit(
@@ -68,7 +65,7 @@ impl Participant {
         if let Some(origin_commit) = work.origin_commit {
             context.clock.observe(origin_commit);
         }
-        self.refuses(context, &work)?;
+        self.check_unprepared(context, &work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
             return Ok((timestamp, Slots::new()));
@@ -95,7 +92,7 @@ impl Participant {
         work: Work,
         trace: Option<Trace>,
     ) -> Result<Slots, AbortReason> {
-        self.refuses(context, &work)?;
+        self.check_unprepared(context, &work)?;
         if work.effects.is_empty() {
             return Ok(Slots::new());
         }
@@ -190,44 +187,5 @@ impl Participant {
             self.remember(sequence, commit, trace, &assigned);
         }
         sequence
-    }
-
-    /// Lets the next commit replace rows in place, except in tables that were read lately in an older snapshot. Most
-    /// readers never do that: they read a partition once, or before anything else commits there. One that does, after
-    /// a time in which none did, may restart (`below_floor`), and finds the version history retained from then on.
-    fn discard_history(&mut self, context: &Context) {
-        let window = self.store.window();
-        let store = &mut self.store;
-        self.history_read.retain(|(table, at)| {
-            let lately = context.now.since(*at) <= window;
-            if !lately {
-                store.retain_history(*table, false);
-            }
-            lately
-        });
-        let late = self.hold_horizon();
-        self.store.discard_history(late);
-    }
-
-    /// Keeps what decides between what is installed and what is prepared, which commits above its
-    /// vote, and so above all that was installed by then. Whatever comes to be prepared commits
-    /// above all that is installed by now. Returns the timestamp that all to come will exceed.
-    pub(crate) fn hold_horizon(&mut self) -> Timestamp {
-        while let Some(promise) = self.votes.front()
-            && !self.prepared.contains_key(&promise.prepared)
-        {
-            self.votes.pop_front();
-        }
-        let oldest = self.votes.front();
-        self.store.hold_horizon(oldest.map(|promise| promise.after));
-        oldest.map_or(Timestamp::MAX, |promise| promise.vote)
-    }
-
-    /// Drops versions that no reader can ask for any more, as far as they are due.
-    pub(crate) fn collect(&mut self, context: &Context) {
-        self.hold_horizon();
-        context.probe.within(Activity::Storage, || {
-            self.store.collect(context.now, COLLECT_BUDGET);
-        });
     }
 }

@@ -1,7 +1,7 @@
 //! Reads at an owner (ramp.txt, Algorithm 1, GET).
 
 use anabranch_storage::CommitSequence;
-use anabranch_types::{Activity, Fetched, Read, Ticks};
+use anabranch_types::{Activity, Fetched, Read};
 use smallvec::SmallVec;
 
 use crate::ramp::core::context::Context;
@@ -119,9 +119,9 @@ impl Participant {
         Ok(self.store.last())
     }
 
-    /// Makes sure that a snapshot includes a transaction that has committed elsewhere. If it is prepared here it is
-    /// installed now (ramp.txt §4.8, faster commit detection). One that is unknown has written nothing here, if
-    /// metadata leave that open.
+    /// Installs a transaction that has committed elsewhere, if it is prepared here (ramp.txt §4.8, faster commit
+    /// detection). Refuses if the snapshot `at` lacks it. One that is unknown has written nothing here, if metadata
+    /// leave that open.
     pub(crate) fn include(
         &mut self,
         context: &mut Context,
@@ -169,18 +169,5 @@ impl Participant {
             recent.slots = slots;
         }
         is_prepared
-    }
-
-    /// A reader reads on in an older snapshot: from now on the version history of these tables is retained.
-    fn retain_history<'r>(&mut self, now: Ticks, reads: impl Iterator<Item = &'r Read>) {
-        for table in reads.map(Read::table) {
-            match self.history_read.iter_mut().find(|(of, _)| *of == table) {
-                Some((_, at)) => *at = now,
-                None => {
-                    self.history_read.push((table, now));
-                    self.store.retain_history(table, true);
-                }
-            }
-        }
     }
 }

@@ -58,7 +58,7 @@ impl RampNode {
         alone: CommitAlone,
         out: &mut Outbox<Stamped>,
     ) {
-        let result = self.commit_alone(alone.work, alone.causal_context, out);
+        let result = self.commit_own_alone(alone.work, alone.causal_context, out);
         let answer = Message::CommittedAlone {
             transaction: alone.transaction,
             result: result.map_err(Box::new),

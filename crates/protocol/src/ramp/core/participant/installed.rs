@@ -54,7 +54,7 @@ pub(crate) struct InstalledBy {
 #[derive(Clone)]
 struct Block {
     filter: Filter,
-    /// Hashes of what was written, and by the how manieth of the block; sorted.
+    /// Hashes of what was written, each with the number of its writer in the block; sorted.
     index: Box<[(u64, u8)]>,
 }
 
@@ -113,14 +113,14 @@ impl InstalledBy {
     /// The first one up to which something has committed above a timestamp. Mostly it is among the last
     /// few, since all that is older is known to be stable.
     pub(crate) fn first_above(&self, known: Timestamp) -> usize {
-        let is_known = |earlier: &Installed| earlier.commit_max <= known;
+        let is_stable = |earlier: &Installed| earlier.commit_max <= known;
         let near = self.all.len().saturating_sub(NEAR);
         for at in (near..self.all.len()).rev() {
-            if is_known(&self.all[at]) {
+            if is_stable(&self.all[at]) {
                 return at + 1;
             }
         }
-        self.all.partition_point(is_known)
+        self.all.partition_point(is_stable)
     }
 
     /// Calls `found` for each transaction that committed above a timestamp and in a snapshot, and wrote some of what

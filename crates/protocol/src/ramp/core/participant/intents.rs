@@ -247,7 +247,7 @@ impl Intents {
     }
 
     /// Whether an intent excludes some of these.
-    pub(crate) fn exclude(&self, requested: &RequestedIntents) -> bool {
+    pub(crate) fn excludes_any(&self, requested: &RequestedIntents) -> bool {
         !self.is_empty()
             && (requested
                 .items

@@ -116,7 +116,7 @@ pub(crate) struct Participant {
     pub(crate) installed_since: CommitSequence,
     /// By item: the keys of `recent` that wrote it, and can be seen in some snapshot.
     pub(crate) writers: Writers,
-    /// Whether what is replaced is not seen any more, and not asked for.
+    /// Whether a replaced writer is never asked for: there is no causal context, and there are no other clusters.
     pub(crate) replaces: bool,
     /// By coordinator: exceptions among `recent` that have left `installed`.
     pub(crate) exceptions_by: Vec<ExceptionsBy>,
@@ -146,17 +146,17 @@ impl fmt::Debug for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Participant")
             .field("store", &self.store)
-            .field("holds", &self.intents)
+            .field("intents", &self.intents)
             .field("prepared", &self.prepared)
             .field("recent", &self.recent)
-            .field("repeats", &self.commit_replies)
-            .field("shown", &self.installed)
-            .field("aside", &self.exceptions_by)
+            .field("commit_replies", &self.commit_replies)
+            .field("installed", &self.installed)
+            .field("exceptions_by", &self.exceptions_by)
             .field("writers", &self.writers)
             .field("settled", &self.settled)
             .field("prepared_max", &self.prepared_max)
             .field("votes", &self.votes)
-            .field("past_read", &self.history_read)
+            .field("history_read", &self.history_read)
             .field("broken", &self.broken)
             .finish_non_exhaustive()
     }
@@ -200,6 +200,11 @@ impl Participant {
             false_positives: 0,
             terminations: 0,
         }
+    }
+
+    /// Whether a transaction is prepared here under this name.
+    pub(crate) fn is_prepared(&self, prepared: Timestamp) -> bool {
+        self.prepared.contains_key(&prepared)
     }
 
     /// How many transactions are prepared.

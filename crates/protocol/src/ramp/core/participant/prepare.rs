@@ -58,7 +58,7 @@ impl Participant {
         }
         let mut requested = context.probe.within(Activity::Guard, || {
             let requested = self.requested(&work, Drawing::Promised);
-            if self.intents.exclude(&requested) {
+            if self.intents.excludes_any(&requested) {
                 return Err(AbortReason::Conflict);
             }
             self.validate(&work)?;
@@ -119,9 +119,13 @@ impl Participant {
         }
     }
 
-    /// Whether the coordinator's own partition would refuse this work at once. What it would take
-    /// to find out that it violates a constraint is left to the decision.
-    pub(crate) fn refuses(&self, context: &Context, work: &Work) -> Result<(), AbortReason> {
+    /// Checks what commits in one step against the write intents of others, and validates its guards. Constraints
+    /// are checked when it is staged.
+    pub(crate) fn check_unprepared(
+        &self,
+        context: &Context,
+        work: &Work,
+    ) -> Result<(), AbortReason> {
         context.probe.within(Activity::Guard, || {
             if !self.intents.is_empty() {
                 self.check_against_intents(work)?;
@@ -157,7 +161,7 @@ impl Participant {
 
     fn check_against_intents(&self, work: &Work) -> Result<(), AbortReason> {
         let requested = self.requested(work, Drawing::MayFail);
-        if self.intents.exclude(&requested) {
+        if self.intents.excludes_any(&requested) {
             return Err(AbortReason::Conflict);
         }
         self.fits_beside_prepared(&work.effects)

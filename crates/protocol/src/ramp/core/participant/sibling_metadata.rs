@@ -8,7 +8,6 @@ use anabranch_types::Timestamp;
 use smallvec::SmallVec;
 
 use crate::Slots;
-use crate::ramp::core::extension::Stability;
 use crate::ramp::core::extension::StableVector;
 use crate::ramp::core::message::SiblingMetadata;
 use crate::ramp::core::metadata::ReadSet;
@@ -127,62 +126,6 @@ impl Participant {
             Some(first.sequence)
         });
         first.min()
-    }
-
-    /// Whether a reader that knows this to be stable may need sibling metadata that are forgotten. With true clocks
-    /// it does not: it began after what was forgotten had become stable. But clocks jump.
-    pub(crate) fn has_forgotten(&self, known: &StableVector, stability: &Stability) -> bool {
-        let mut forgotten = self.forgotten.iter().enumerate();
-        forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
-            || self.has_forgotten_exceptions(known, stability)
-    }
-
-    /// Nothing up to here is remembered of an earlier incarnation, or of another primary's.
-    pub(crate) fn forget_up_to(&mut self, settled: &StableVector) {
-        for node in 0..self.forgotten.len() {
-            let settled = settled.of(node);
-            self.forgotten[node] = self.forgotten[node].max(settled);
-            self.forgot_before(node, settled);
-        }
-    }
-
-    /// Forgets the sibling metadata that no reader can need.
-    pub(crate) fn settle(&mut self, stability: &Stability) {
-        let settled = stability.long_known();
-        for node in 0..self.installed.len() {
-            while let Some(oldest) = self.installed[node].all().front()
-                && oldest.commit <= settled.of(node)
-            {
-                let is_settled = settled.includes(oldest.commit);
-                let oldest = self.installed[node].pop().expect("it has a front");
-                match is_settled {
-                    true => self.forget(&oldest),
-                    false => self.except(oldest),
-                }
-            }
-        }
-        let oldest = self
-            .installed
-            .iter()
-            .filter_map(|installed| installed.all().front());
-        let since = oldest.map(|oldest| oldest.sequence).min();
-        self.installed_since = since.unwrap_or_else(|| self.store.last());
-        self.settle_exceptions(settled);
-        if !self.commit_replies.is_empty() {
-            self.commit_replies
-                .retain(|commit, _| !stability.is_settled(*commit));
-        }
-    }
-
-    /// Forgets one that is settled.
-    pub(crate) fn forget(&mut self, installed: &Installed) {
-        let forgotten = &mut self.forgotten[installed.commit.node().index()];
-        *forgotten = installed.commit.max(*forgotten);
-        self.settled = self.settled.max(installed.sequence);
-        self.recent.remove(&installed.commit);
-        for tag in installed.trace.written(self.partition) {
-            self.writers.remove(*tag, installed.sequence);
-        }
     }
 
     /// Remembers one that was installed, of which these rows were assigned.

@@ -11,7 +11,7 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Read, Timestamp};
 
 use crate::ramp::core::context::Context;
-use crate::ramp::core::message::{Decision, LookedUp, MissingWrites, Refusal};
+use crate::ramp::core::message::{Decision, MissingWrites, Refusal};
 use crate::ramp::core::metadata::{ReadSet, read_tag, tags, touches};
 use crate::ramp::core::participant::Participant;
 
@@ -60,7 +60,7 @@ impl Participant {
 
     /// What a snapshot lacks of a transaction that has committed elsewhere, and may have written nothing here. What
     /// is prepared stays prepared, so no other reader sees a difference.
-    fn lacks(
+    pub(crate) fn lacks(
         &self,
         context: &Context,
         snapshot: CommitSequence,
@@ -86,48 +86,6 @@ impl Participant {
         Ok(written.map(|tags| missing(tags.into_boxed_slice())))
     }
 
-    /// Of transactions that have committed elsewhere, those that this replica has not prepared, where metadata do not
-    /// say that they wrote here. Other replicas of the partition may have.
-    pub(crate) fn not_prepared(&self, context: &Context, required: &[Decision]) -> Vec<Timestamp> {
-        if !self.is_replica || self.metadata.is_exact() {
-            return Vec::new();
-        }
-        let is_absent = |decision: &&Decision| {
-            !self.recent.contains_key(&decision.commit)
-                && !self.prepared.contains_key(&decision.prepared)
-                && !context.stability.is_settled(decision.commit)
-        };
-        let not_prepared = required.iter().filter(is_absent);
-        not_prepared.map(|decision| decision.commit).collect()
-    }
-
-    /// What this replica has of transactions that may have written on its partition.
-    pub(crate) fn look_up(
-        &self,
-        context: &Context,
-        required: &[Decision],
-    ) -> Result<LookedUp, Refusal> {
-        let not_prepared = self.not_prepared(context, required);
-        let mut written = Vec::new();
-        for decision in required {
-            let commit = decision.commit;
-            // As what the empty snapshot lacks of it.
-            match self.lacks(context, CommitSequence::LOADED, *decision) {
-                Ok(Some(lacks)) => written.push(lacks),
-                Ok(None) if not_prepared.contains(&commit) => {}
-                Ok(None) => written.push(MissingWrites {
-                    commit,
-                    written: Box::default(),
-                }),
-                Err(_) => return Err(Refusal::forgotten(context.stability.known())),
-            }
-        }
-        Ok(LookedUp {
-            written,
-            not_prepared,
-        })
-    }
-
     /// Whether this owner would not know any more if the transaction had written here.
     fn is_forgotten(&self, context: &Context, decision: Decision) -> bool {
         context.stability.is_settled(decision.commit)
@@ -137,7 +95,9 @@ impl Participant {
 
     /// What a transaction wrote that is remembered here.
     fn written_here(&self, commit: Timestamp) -> &[ItemTag] {
-        let installed = self.remembered(commit).expect("what is recent was shown");
+        let installed = self
+            .remembered(commit)
+            .expect("what is recent is remembered");
         installed.trace.written(self.partition)
     }
 

@@ -246,7 +246,7 @@ impl RampNode {
                 if let Refusal::Forgotten(known) = &refusal {
                     self.context.stability.learn_vector(known);
                 }
-                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+                return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         self.read_on(transaction, attempt, out);
@@ -300,7 +300,7 @@ impl RampNode {
         for index in late {
             let asked = self.look_up_next(transaction, &mut attempt, index, out);
             if let Err(refusal) = asked {
-                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+                return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         self.read_on(transaction, attempt, out);

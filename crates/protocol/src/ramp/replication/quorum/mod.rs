@@ -8,6 +8,7 @@
 //! ([`super::prepare_f`]).
 
 mod look_up;
+mod participant;
 mod read;
 pub(crate) mod state;
 mod write;

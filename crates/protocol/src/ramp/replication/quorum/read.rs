@@ -18,22 +18,15 @@ use crate::{AbortReason, Outbox, TransactionId};
 
 /// Reads.
 impl RampNode {
-    /// A read cannot go on, and the transaction restarts. The replicas that it was fixed to may lag behind others,
-    /// and only the writer's Commit would mend that: others are asked first for a while.
-    pub(crate) fn cannot_read(
-        &mut self,
-        transaction: TransactionId,
-        attempt: Option<&Attempt>,
-        reason: AbortReason,
-        out: &mut Outbox<Stamped>,
-    ) {
+    /// A read could not go on at these replicas. They may lag behind others, and only the writer's Commit would mend
+    /// that: others are asked first for a while.
+    pub(crate) fn avoid_replicas(&mut self, attempt: Option<&Attempt>, reason: &AbortReason) {
         let lags = matches!(reason, AbortReason::Fractured | AbortReason::Restarted);
         if let (Some(_), Some(attempt), true) = (self.options.quorum, attempt, lags) {
             for view in &attempt.views {
                 self.avoid(view.replica);
             }
         }
-        self.abort(transaction, reason, out);
     }
 
     /// Whether a transaction may begin to read at this replica.
@@ -284,7 +277,7 @@ impl RampNode {
         for &index in parts {
             let asked = self.ask_next(transaction, &mut attempt, index, out);
             if let Err(refusal) = asked {
-                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+                return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         if attempt.batch.waiting == 0 {
@@ -393,7 +386,7 @@ impl RampNode {
             };
             if batch.fixed_since.is_some_and(has_fallen_silent) {
                 let attempt = self.attempts.remove(&transaction);
-                self.cannot_read(transaction, attempt.as_deref(), AbortReason::Restarted, out);
+                self.restart_read(transaction, attempt.as_deref(), AbortReason::Restarted, out);
                 continue;
             }
             waits = true;
