@@ -381,8 +381,8 @@ impl Simulated for RampNode {
             Message::Await { .. } => Label::other("Await"),
             Message::Stable => Label::other("Stable"),
             Message::Gossip { .. } => Label::other("Gossip"),
-            Message::Replicate { .. } => Label::other("Forward"),
-            Message::Replicated { .. } => Label::other("Forwarded"),
+            Message::Replicate { .. } => Label::other("Replicate"),
+            Message::Replicated { .. } => Label::other("Replicated"),
             Message::Inquire {
                 transaction,
                 prepared,

@@ -141,7 +141,7 @@ fn crashes_of_protocols_without_log_records_are_refused() {
     let refused = case.run(&prepared).unwrap_err();
     assert!(matches!(refused, CaseError::NotDurable(_)));
     assert!(
-        refused.to_string().contains("keeps no log records"),
+        refused.to_string().contains("keeps no records"),
         "{refused}"
     );
 }
