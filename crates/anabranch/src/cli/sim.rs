@@ -96,9 +96,9 @@ pub(crate) struct SimArguments {
     /// when all clusters have prepared them
     #[arg(long, value_name = "F")]
     prepare_f: Option<u16>,
-    /// Quorum operation (RAMP): each cluster has a replica; a majority prepares each write, any replica is read. After US
-    /// microseconds without an answer a read goes to another copy as well. Reads may be stale. For workloads that only
-    /// assign columns: register, ycsb
+    /// Quorum operation (RAMP): each cluster has a replica; a majority prepares each write, and any replica is read.
+    /// After US microseconds without an answer a read goes to another replica as well. Reads may be stale. For
+    /// workloads that only assign columns: register, ycsb
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
     /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
