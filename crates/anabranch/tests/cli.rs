@@ -704,7 +704,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
     let cases = [
         (
             HISTORY_4.replace("{\"end\":{\"transactions\":3}}\n", ""),
-            "line 5: the history is cut short",
+            "line 5: the history is truncated",
         ),
         (
             HISTORY_4.replace("history\":1", "history\":2"),
