@@ -90,7 +90,7 @@ pub struct NwnrNode {
     probe: ActivityProbe,
 }
 
-/// What a step may depend on: see [`super::RampNode`].
+/// What a step may depend on: see [`crate::ramp::RampNode`].
 impl fmt::Debug for NwnrNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NwnrNode")

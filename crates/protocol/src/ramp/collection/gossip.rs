@@ -5,7 +5,7 @@
 //! coordinator's stable transactions those can be forgotten everywhere that every running reader at every node knew
 //! to be stable: a reader that begins later knows at least as much. Each node reports to each coordinator how much
 //! its own readers know, and each coordinator reports to all how much all readers know. Exceptions are left out, and
-//! so are those that have become stable since the oldest list that some reader knows ([`FormerExceptions`]). Both
+//! so are those that have become stable since the oldest list that some reader knows ([`super::former_exceptions`]). Both
 //! reports are one message, sent from time to time while something stable is remembered.
 //!
 //! No guarantee rests on it. Owners know what they have forgotten and refuse a reader that may need it (RAMP-I6), as

@@ -174,7 +174,7 @@ pub struct ReplicatedWriteRecord {
     pub siblings: Option<Arc<Siblings>>,
 }
 
-/// See [`RampRecord::StableVector`].
+/// See [`RampRecord::Stability`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StabilityRecord {
     /// By node: up to where its transactions are known to be stable.
