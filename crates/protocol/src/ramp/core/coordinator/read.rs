@@ -114,6 +114,16 @@ impl RampNode {
                 return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
+        self.wait_for_round(transaction, attempt, out);
+    }
+
+    /// Waits for the answers of a round; finishes it at once if none is to come.
+    pub(crate) fn wait_for_round(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Box<Attempt>,
+        out: &mut Outbox<Stamped>,
+    ) {
         if attempt.batch.waiting == 0 {
             return self.finish_round(transaction, attempt, out);
         }

@@ -268,11 +268,7 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         end_look_ups(&mut attempt);
-        if attempt.batch.waiting == 0 {
-            return self.finish_round(transaction, attempt, out);
-        }
-        attempt.phase = Phase::Reading;
-        self.keep_waiting(transaction, attempt);
+        self.wait_for_round(transaction, attempt, out);
     }
 
     /// Asks another replica where those that were asked do not answer.

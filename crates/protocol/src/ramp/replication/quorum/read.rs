@@ -3,7 +3,7 @@
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::core::coordinator::attempt::{Attempt, Part, Phase};
+use crate::ramp::core::coordinator::attempt::{Attempt, Part};
 use crate::ramp::core::message::{
     Decision, Got, Message, ReadPoint, ReadRequest, Refusal, Requirements, Stamped,
 };
@@ -280,11 +280,7 @@ impl RampNode {
                 return self.restart_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
-        if attempt.batch.waiting == 0 {
-            return self.finish_round(transaction, attempt, out);
-        }
-        attempt.phase = Phase::Reading;
-        self.keep_waiting(transaction, attempt);
+        self.wait_for_round(transaction, attempt, out);
     }
 
     /// A replica lacks something that is required.
