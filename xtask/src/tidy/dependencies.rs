@@ -19,6 +19,7 @@ pub(super) const NAME: &str = "dependencies";
 const CRATES: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("sql", &["types"]),
+    ("wire", &["types"]),
     ("source", &["sql"]),
     ("analysis", &["types", "sql"]),
     ("storage", &["types"]),
@@ -29,7 +30,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ),
     (
         "server",
-        &["types", "sql", "analysis", "storage", "protocol", "engine"],
+        &[
+            "types", "sql", "wire", "analysis", "storage", "protocol", "engine",
+        ],
     ),
     ("history", &["types"]),
     ("workload", &["types", "sql", "engine"]),

@@ -10,7 +10,7 @@ use crate::Trouble;
 /// The crates below `server`, which run the same in a process, across machines and in the simulator. The rules
 /// about determinism apply to them.
 pub(super) const BELOW_SERVER: &[&str] = &[
-    "types", "sql", "analysis", "storage", "protocol", "engine", "history", "sim",
+    "types", "sql", "wire", "analysis", "storage", "protocol", "engine", "history", "sim",
 ];
 
 /// Every text file of a workspace, sorted by path.
