@@ -151,6 +151,17 @@ pub struct EffectError {
     pub constraint: Option<String>,
 }
 
+impl EffectError {
+    /// An error with a SQLSTATE and a message, of no constraint.
+    pub fn new(code: &'static str, message: impl Into<String>) -> EffectError {
+        EffectError {
+            code,
+            message: message.into(),
+            constraint: None,
+        }
+    }
+}
+
 /// How a program's writes merge with other transactions' writes, where copies of a row install them in different
 /// orders and none may refuse (ramp.txt §3.1 leaves the merge function open; its default is last writer wins).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,10 @@
 //! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
 //! * [`row`]: rows as compact bytes, decoded a column at a time.
 //! * [`key`]: keys as bytes in the order of the values that they encode.
-//! * [`text`]: dates, timestamps, UUIDs and bytes as text.
+//! * [`bounds`]: the precision of a `numeric(p, s)`, the length of a `varchar(n)`.
+//! * [`calendar`]: days and their dates.
+//! * [`text`]: values of every type as text.
+//! * [`zone`]: time zones.
 //! * [`schema`]: what is known of a table below SQL.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 //! * [`activity`]: the current activity of a node, for a profiler.
@@ -19,6 +22,8 @@
 
 pub mod access;
 pub mod activity;
+pub mod bounds;
+pub mod calendar;
 pub mod data_type;
 pub mod decimal;
 pub mod effect;
@@ -32,6 +37,7 @@ pub mod schema;
 pub mod text;
 pub mod time;
 pub mod value;
+pub mod zone;
 
 pub use access::{Access, Fetched, Read, Recorded, RecordedState};
 pub use activity::{Activity, ActivityProbe};
@@ -47,3 +53,4 @@ pub use row::{
 pub use schema::{ColumnSchema, IndexSchema, Placement, Schema, TableSchema};
 pub use time::{HybridClock, Ticks, Timestamp};
 pub use value::{Pending, Value, ValueRef};
+pub use zone::TimeZone;
