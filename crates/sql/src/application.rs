@@ -7,6 +7,7 @@ use std::sync::{
 };
 
 use anabranch_types::{ColumnIndex, DataType, Row, RowPrograms, Schema, TableId, Value};
+use sqlparser::ast;
 
 use crate::{
     TransactionError,
@@ -23,7 +24,7 @@ use crate::{
         names::Placeholders,
     },
     program::{Programs, merging::ColumnPolicy},
-    source::SourceFile,
+    source::{SourceFile, Span},
     summary::{Deferral, StatementId, TransactionSummary},
     transaction::Transaction,
 };
@@ -237,24 +238,44 @@ impl Application {
             }]);
         };
         let mut binder = Binder::new(&self.catalog, &Placeholders, span);
-        let shared = Shared {
-            constraints: &self.constraints,
-            programs: &self.programs,
-        };
-        let statement =
-            any_statement(&mut binder, &syntax, span, &shared).map_err(|problem| vec![problem])?;
+        let statement = self
+            .bound_statement(&mut binder, &syntax, span)
+            .map_err(|problem| vec![problem])?;
         let parameters = binder
             .parameters
             .iter()
             .map(|found| parameter_type(found.as_ref()))
             .collect();
-        Ok(CompiledStatement {
+        Ok(self.finished_statement(statement, parameters))
+    }
+
+    /// Binds a statement of this application's tables.
+    pub(crate) fn bound_statement(
+        &self,
+        binder: &mut Binder<'_>,
+        syntax: &ast::Statement,
+        span: Span,
+    ) -> Result<Statement, Diagnostic> {
+        let shared = Shared {
+            constraints: &self.constraints,
+            programs: &self.programs,
+        };
+        any_statement(binder, syntax, span, &shared)
+    }
+
+    /// A bound statement, ready to run, with parameters of these types.
+    pub(crate) fn finished_statement(
+        &self,
+        statement: Statement,
+        parameters: Vec<DataType>,
+    ) -> CompiledStatement {
+        CompiledStatement {
             id: StatementId(self.next_statement.fetch_add(1, Ordering::Relaxed)),
             columns: statement.columns.clone().into(),
             statement,
             parameters,
             constraints: self.constraints.clone(),
-        })
+        }
     }
 }
 
@@ -292,6 +313,11 @@ impl CompiledStatement {
     /// The columns of its result.
     pub fn columns(&self) -> &Arc<[(String, DataType)]> {
         &self.columns
+    }
+
+    /// Its plan.
+    pub(crate) fn plan(&self) -> &Statement {
+        &self.statement
     }
 
     /// Its number.

@@ -51,6 +51,15 @@ impl CompiledProcedure {
         out
     }
 
+    /// Its steps, indented below the headline of a client's call.
+    pub(crate) fn explain_call(&self) -> String {
+        let mut out = format!("Call of {}\n", self.name);
+        for line in self.explain().lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+        out
+    }
+
     fn variable_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .parameters
@@ -67,6 +76,14 @@ impl CompiledProcedure {
         }
         names
     }
+}
+
+/// A statement with its steps, over variables of these names.
+pub(crate) fn client_statement(of: &Statement, variables: &[String]) -> String {
+    let mut out = headline(of);
+    out.push('\n');
+    statement(&mut out, of, variables);
+    out
 }
 
 fn headline(statement: &Statement) -> String {

@@ -8,14 +8,17 @@
 //! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues all the reads that
 //!    it can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
-//! 7. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
+//! 7. [`client`]: statements as PostgreSQL clients send them, parsed and compiled.
+//! 8. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
 //!    be analysed: for the analyser alone.
 //!
 //! This crate knows no protocol, no partition, and no plan of where transactions coordinate.
 
 pub mod application;
+mod argument;
 mod bind;
 pub mod catalog;
+pub mod client;
 mod constraint;
 pub mod diagnostic;
 mod execute;
@@ -27,6 +30,7 @@ mod procedure;
 mod program;
 mod result;
 pub mod script;
+mod session_value;
 pub mod source;
 pub mod summary;
 pub mod testing;

@@ -63,6 +63,7 @@ impl Outline<'_> {
     fn procedure(&mut self, procedure: &Procedure) {
         let Procedure {
             name,
+            kind: _,
             parameters,
             returns,
             body,

@@ -9,11 +9,15 @@ use crate::{
     expression::{Domain, Expression, Function, datetime::Field},
     parse::resolve_data_type,
     plan::SubqueryKind,
+    session_value::SessionValue,
 };
 
 impl Binder<'_> {
     /// Functions that SQL calls without parentheses.
     pub(crate) fn bare_function(&mut self, name: &str, syntax: &Expr) -> Option<Bind<Bound>> {
+        if let Some(bound) = SessionValue::bare(name).and_then(|value| self.session_value(value)) {
+            return Some(Ok(bound));
+        }
         Some(match name {
             "current_timestamp" => Ok(Bound::new(Expression::Now, DataType::TimestampTz)),
             "localtimestamp" => Ok(Bound::new(Expression::Now, DataType::Timestamp)),
@@ -32,6 +36,13 @@ impl Binder<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// A value of the connection, if there is one.
+    fn session_value(&self, value: SessionValue) -> Option<Bound> {
+        let data_type = value.data_type();
+        let slot = self.variables.session_value(value)?;
+        Some(Bound::new(Expression::Variable(slot), data_type))
     }
 
     /// The type that a cast names. Errors have the place of the cast.
@@ -181,6 +192,9 @@ impl Binder<'_> {
         for argument in arguments {
             bounds.push(self.expression(argument)?);
         }
+        if let Some(bound) = self.session_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
         if let Some(bound) = self.generic_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
@@ -208,10 +222,71 @@ impl Binder<'_> {
             let what = format!("a call of {name}() here");
             return Err(self
                 .unsupported(&what, syntax)
-                .help("assign what it returns to a variable, and use that"));
+                .help(self.variables.call_advice()));
         }
         let message = format!("function {name}({}) does not exist", types.join(", "));
         Err(self.error("42883", message, syntax))
+    }
+
+    /// Functions of a client's connection.
+    fn session_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        if !self.variables.is_of_client() {
+            return Ok(None);
+        }
+        let constant = |bound: &Bound| match &bound.expression {
+            Expression::Constant(value) => Some(value.clone()),
+            _ => None,
+        };
+        let value = match (name, bounds) {
+            (_, []) if let Some(value) = SessionValue::called(name) => value,
+            ("current_setting", [setting, rest @ ..]) if rest.len() < 2 => {
+                let missing_ok = match rest.first().map(constant) {
+                    None => Some(false),
+                    Some(Some(Value::Bool(truth))) => Some(truth),
+                    Some(_) => None,
+                };
+                let (Some(Value::Text(name)), Some(missing_ok)) = (constant(setting), missing_ok)
+                else {
+                    return Err(self
+                        .unsupported("current_setting() of a computed name", syntax)
+                        .help("write the setting's name as a string"));
+                };
+                SessionValue::Setting {
+                    name: name.to_lowercase().into(),
+                    missing_ok,
+                }
+            }
+            ("current_schemas", [implicit]) => {
+                let Some(Value::Bool(implicit)) = constant(implicit) else {
+                    return Err(self
+                        .unsupported("current_schemas() of a computed value", syntax)
+                        .help("write true or false"));
+                };
+                SessionValue::CurrentSchemas { implicit }
+            }
+            ("pg_is_in_recovery", []) => {
+                return Ok(Some(Bound::boolean(Expression::Constant(Value::Bool(
+                    false,
+                )))));
+            }
+            ("set_config", [_, _, _]) => {
+                return Err(self
+                    .unsupported("set_config() here", syntax)
+                    .help("call it by itself: SELECT set_config(name, value, is_local)"));
+            }
+            _ if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") => {
+                return Err(self
+                    .unsupported(&format!("function {name}"), syntax)
+                    .help("lock a row: SELECT … FOR UPDATE"));
+            }
+            _ => return Ok(None),
+        };
+        Ok(self.session_value(value))
     }
 
     /// Functions over any type, and those that are not supported.

@@ -30,6 +30,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::Expression,
     plan::OutputColumn,
+    session_value::SessionValue,
     source::Span,
     summary::{Comparison, Role},
 };
@@ -75,6 +76,18 @@ pub(crate) trait Variables {
     /// Whether a statement, or a part of one, is bound, and no constraint.
     fn is_of_statement(&self) -> bool {
         false
+    }
+    /// Whether a client's statement is bound, which has a connection.
+    fn is_of_client(&self) -> bool {
+        false
+    }
+    /// The variable that holds a value of the connection, if a client's statement is bound.
+    fn session_value(&self, _: SessionValue) -> Option<usize> {
+        None
+    }
+    /// What to do instead of a call of a procedure where none can be.
+    fn call_advice(&self) -> &'static str {
+        "assign what it returns to a variable, and use that"
     }
 }
 

@@ -171,6 +171,8 @@ pub struct Assertion {
 pub struct Procedure {
     /// Its name.
     pub name: String,
+    /// Whether it was created as a procedure, which CALL calls, or as a function, which SELECT does.
+    pub kind: RoutineKind,
     /// Its parameters, in order.
     pub parameters: Vec<Parameter>,
     /// Its result, beside its OUT parameters.
@@ -181,6 +183,15 @@ pub struct Procedure {
     pub keeps: Vec<String>,
     /// The place of its declaration.
     pub span: Span,
+}
+
+/// How a procedure was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutineKind {
+    /// `CREATE FUNCTION`
+    Function,
+    /// `CREATE PROCEDURE`
+    Procedure,
 }
 
 /// One parameter of a procedure.

@@ -374,6 +374,29 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A cursor over `tokens` of `file`, whose places count from `offset` of this cursor's, with the same end.
+    pub(crate) fn relative_to<'b>(
+        &self,
+        file: &'b SourceFile,
+        tokens: &'b [Token],
+        offset: u32,
+    ) -> Cursor<'b> {
+        let back = |span: Span| Span {
+            start: span.start.saturating_sub(offset),
+            end: span.end.saturating_sub(offset),
+            ..span
+        };
+        Cursor {
+            file,
+            tokens,
+            position: 0,
+            behind: match self.behind {
+                Behind::Token(span) => Behind::Token(back(span)),
+                Behind::End(span) => Behind::End(back(span)),
+            },
+        }
+    }
+
     /// "syntax error at or near" the token at this place, or the end.
     pub(super) fn syntax_error_at(&self, place: Option<Span>) -> Diagnostic {
         let tokens = self.tokens_left();

@@ -14,7 +14,9 @@ use super::{
     type_name::{TypeName, type_name},
 };
 use crate::{
-    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, VariableType},
+    catalog::{
+        Block, Catalog, Parameter, ParameterMode, Procedure, Returns, RoutineKind, VariableType,
+    },
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
 };
@@ -49,6 +51,10 @@ pub(crate) fn routine(
     let span = cursor.since(start);
     let procedure = Procedure {
         name: name.text.clone(),
+        kind: match header.is_procedure {
+            true => RoutineKind::Procedure,
+            false => RoutineKind::Function,
+        },
         parameters: header
             .parameters
             .into_iter()

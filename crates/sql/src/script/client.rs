@@ -10,7 +10,7 @@ use anabranch_types::DataType;
 use super::{FileRange, Reader, mysql, pgsql, unparsed::StatementText};
 use crate::{
     application::Application,
-    catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
+    catalog::{Block, Parameter, ParameterMode, Procedure, Returns, RoutineKind, Statement},
     diagnostic::Diagnostic,
     parse::{
         cursor::Cursor,
@@ -282,6 +282,7 @@ impl Reader {
         let parameters = client.parameters.iter().zip(types);
         Ok(Procedure {
             name: client.name.clone(),
+            kind: RoutineKind::Procedure,
             parameters: parameters
                 .map(|(parameter, data_type)| Parameter {
                     name: parameter.name.clone(),

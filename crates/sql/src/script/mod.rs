@@ -36,7 +36,7 @@ use anabranch_types::DataType;
 
 use crate::{
     application::Application,
-    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns},
+    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, RoutineKind},
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
     summary::{Deferral, ResultUse, TransactionSummary},
@@ -458,6 +458,7 @@ impl Reader {
         let names = parameters.names.into_iter().enumerate();
         Ok(Procedure {
             name: group.name.clone(),
+            kind: RoutineKind::Procedure,
             parameters: names
                 .map(|(place, name)| Parameter {
                     name,

@@ -1,0 +1,90 @@
+//! Statements of PostgreSQL that are not supported, and what to do instead.
+
+use crate::{
+    diagnostic::Diagnostic,
+    parse::cursor::{Cursor, Parsed},
+};
+
+/// The refusals: the first words, and the advice.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["create", "or", "replace"],
+        "declare it in the application's SQL files and start the server with them",
+    ),
+    (
+        &["create"],
+        "declare it in the application's SQL files and start the server with them",
+    ),
+    (
+        &["alter"],
+        "change the application's SQL files and start the server with them",
+    ),
+    (
+        &["drop"],
+        "change the application's SQL files and start the server with them",
+    ),
+    (&["truncate"], "use DELETE FROM"),
+    (
+        &["copy"],
+        "use INSERT with several rows of VALUES, or SELECT to read",
+    ),
+    (&["do"], "declare a procedure and CALL it"),
+    (&["declare"], "use a portal with a row limit, or LIMIT"),
+    (&["fetch"], "use a portal with a row limit, or LIMIT"),
+    (&["move"], "use a portal with a row limit, or OFFSET"),
+    (&["close"], "cursors cannot be declared, so none is open"),
+    (
+        &["listen"],
+        "poll a table, or notify through another system",
+    ),
+    (
+        &["notify"],
+        "write a row that the others poll, or notify through another system",
+    ),
+    (
+        &["unlisten"],
+        "LISTEN is not supported, so nothing is listened to",
+    ),
+    (
+        &["lock"],
+        "leave it out: transactions are ordered by the rows that they touch",
+    ),
+    (
+        &["set", "constraints"],
+        "leave it out: constraints are checked as they are declared",
+    ),
+    (
+        &["comment", "on"],
+        "write the comment in the application's SQL files",
+    ),
+    (&["grant"], "leave it out: there are no roles yet"),
+    (&["revoke"], "leave it out: there are no roles yet"),
+    (&["reassign"], "leave it out: there are no roles yet"),
+    (&["security"], "leave it out: there are no roles yet"),
+    (&["load"], "leave it out: there are no shared libraries"),
+    (&["refresh"], "use a view, which is always current"),
+    (&["import"], "declare ordinary tables and insert the rows"),
+];
+
+/// The refusal of the statement that stands here.
+///
+/// # Errors
+/// A syntax error, if it is no statement of PostgreSQL.
+pub(super) fn refuse(cursor: &Cursor<'_>) -> Parsed<Diagnostic> {
+    let Some((words, advice)) = REFUSED.iter().find(|(words, _)| cursor.at_words(words)) else {
+        return Err(cursor.expected("a statement"));
+    };
+    let mut shown = *cursor;
+    let mut span = shown.take(words.len()).whole_span();
+    let mut construct = words.join(" ").to_uppercase();
+    // The kind of object belongs to the name of a definition.
+    if ["create", "alter", "drop", "refresh"].contains(&words[0])
+        && let Some(next) = shown.peek()
+        && matches!(&next.kind, sqlparser::tokenizer::Token::Word(word) if word.quote_style.is_none())
+    {
+        construct.push(' ');
+        construct.push_str(&cursor.file().slice(next.span).to_uppercase());
+        span = span.to(next.span);
+    }
+    Ok(Diagnostic::unsupported(construct, span).help(*advice))
+}

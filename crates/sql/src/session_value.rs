@@ -1,0 +1,129 @@
+//! Values that a statement takes from the connection that runs it.
+
+use std::fmt;
+
+use anabranch_types::DataType;
+
+use crate::argument::ArgumentList;
+
+/// A value of the connection, bound as a parameter behind the client's own.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SessionValue {
+    /// `current_setting(name, missing_ok)`: text.
+    Setting {
+        /// The setting's name.
+        name: String,
+        /// An unknown setting is NULL, and no error.
+        missing_ok: bool,
+    },
+    /// `set_config(name, value, is_local)`: the three arguments. The setting's new value, as text. It changes the
+    /// setting when the value is taken, once an execution.
+    SetConfig(ArgumentList),
+    /// `version()`: text.
+    Version,
+    /// `current_user`, `user`, `current_role`: text.
+    CurrentUser,
+    /// `session_user`: text.
+    SessionUser,
+    /// `current_database()`, `current_catalog`: text.
+    Database,
+    /// `current_schema`, `current_schema()`: text; NULL if no schema of the search path exists.
+    CurrentSchema,
+    /// `current_schemas(implicit)`: an array of text.
+    CurrentSchemas {
+        /// Whether schemas that are searched without being named are among them.
+        implicit: bool,
+    },
+    /// `pg_backend_pid()`: integer.
+    BackendPid,
+    /// `inet_server_addr()`: text.
+    ServerAddress,
+    /// `inet_server_port()`: integer.
+    ServerPort,
+    /// `inet_client_addr()`: text.
+    ClientAddress,
+    /// `inet_client_port()`: integer.
+    ClientPort,
+    /// `pg_postmaster_start_time()`: timestamp with time zone.
+    StartTime,
+    /// `current_query()`: text.
+    CurrentQuery,
+}
+
+impl SessionValue {
+    /// The type of its values.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            SessionValue::Setting { .. }
+            | SessionValue::SetConfig(_)
+            | SessionValue::Version
+            | SessionValue::CurrentUser
+            | SessionValue::SessionUser
+            | SessionValue::Database
+            | SessionValue::CurrentSchema
+            | SessionValue::ServerAddress
+            | SessionValue::ClientAddress
+            | SessionValue::CurrentQuery => DataType::Text,
+            SessionValue::CurrentSchemas { .. } => DataType::Array(Box::new(DataType::Text)),
+            SessionValue::BackendPid | SessionValue::ServerPort | SessionValue::ClientPort => {
+                DataType::Int4
+            }
+            SessionValue::StartTime => DataType::TimestampTz,
+        }
+    }
+
+    /// The value that a function without parentheses names.
+    pub(crate) fn bare(name: &str) -> Option<SessionValue> {
+        Some(match name {
+            "current_user" | "user" | "current_role" => SessionValue::CurrentUser,
+            "session_user" => SessionValue::SessionUser,
+            "current_catalog" => SessionValue::Database,
+            "current_schema" => SessionValue::CurrentSchema,
+            _ => return None,
+        })
+    }
+
+    /// The value of a call without arguments.
+    pub(crate) fn called(name: &str) -> Option<SessionValue> {
+        Some(match name {
+            "version" => SessionValue::Version,
+            "current_database" => SessionValue::Database,
+            "current_schema" => SessionValue::CurrentSchema,
+            "pg_backend_pid" => SessionValue::BackendPid,
+            "inet_server_addr" => SessionValue::ServerAddress,
+            "inet_server_port" => SessionValue::ServerPort,
+            "inet_client_addr" => SessionValue::ClientAddress,
+            "inet_client_port" => SessionValue::ClientPort,
+            "pg_postmaster_start_time" => SessionValue::StartTime,
+            "current_query" => SessionValue::CurrentQuery,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for SessionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SessionValue::Setting { name, .. } => {
+                return write!(f, "current_setting('{}')", name.replace('\'', "''"));
+            }
+            SessionValue::CurrentSchemas { implicit } => {
+                return write!(f, "current_schemas({implicit})");
+            }
+            SessionValue::SetConfig(_) => "set_config(…)",
+            SessionValue::Version => "version()",
+            SessionValue::CurrentUser => "CURRENT_USER",
+            SessionValue::SessionUser => "SESSION_USER",
+            SessionValue::Database => "current_database()",
+            SessionValue::CurrentSchema => "current_schema()",
+            SessionValue::BackendPid => "pg_backend_pid()",
+            SessionValue::ServerAddress => "inet_server_addr()",
+            SessionValue::ServerPort => "inet_server_port()",
+            SessionValue::ClientAddress => "inet_client_addr()",
+            SessionValue::ClientPort => "inet_client_port()",
+            SessionValue::StartTime => "pg_postmaster_start_time()",
+            SessionValue::CurrentQuery => "current_query()",
+        })
+    }
+}
