@@ -28,6 +28,8 @@ Usage: cargo xtask COMMAND
 Commands:
   test [--quick] [-- ARGS]  Tidy, then every test; the last line is the count.
                             ARGS go to `cargo test`: a filter, `-p anabranch-sql`, `-- --nocapture`.
+  test --clients            Only the programs under tests/clients: unmodified clients of PostgreSQL
+                            against PostgreSQL and against ours.
   tidy [--quick]            Every rule of the project; findings as `path:line: rule: message`.
   mutants [--list] [--only NAME] [--jobs N] [--seconds N]
                             Plants each bug under tests/mutants in a copy of the working tree;

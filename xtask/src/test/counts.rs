@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Outcome;
+
 /// The numbers of passed, failed and skipped tests, over all test programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
@@ -9,7 +11,7 @@ pub(super) struct Counts {
     pub(super) failed: u64,
     skipped: u64,
     /// The names of skipped tests, with the reason where there is one.
-    pub(super) ignored: Vec<String>,
+    ignored: Vec<String>,
 }
 
 impl Counts {
@@ -32,6 +34,18 @@ impl Counts {
     pub(super) fn skip(&mut self, what: String) {
         self.skipped += 1;
         self.ignored.push(what);
+    }
+
+    /// Prints what was skipped and, as the last line, the counts.
+    pub(super) fn close(&self) -> Outcome {
+        for name in &self.ignored {
+            println!("skipped: {name}");
+        }
+        println!("{self}");
+        match self.failed {
+            0 => Outcome::Clean,
+            _ => Outcome::Findings,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
-//! `cargo xtask test`: finds the programs that tests need, runs tidy and every test, and prints one count.
+//! `cargo xtask test`: finds the programs that tests need, runs tidy, every test and the clients of other people
+//! (see [`clients`]), and prints one count.
 //!
 //! The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
 //! before it reports anything as one failure, so that count and exit code agree. Nothing is skipped in silence:
 //! ignored tests are counted and named, and the output says what `--quick` skips.
 
+mod clients;
 mod counts;
 mod installer;
 mod postgres;
@@ -30,12 +32,14 @@ const QUICK: &str = "ANABRANCH_QUICK";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     depth: Depth,
+    /// Only the programs under `tests/clients`.
+    only_clients: bool,
     /// Arguments of `cargo test`.
     arguments: Vec<String>,
 }
 
 impl Options {
-    /// Reads the command's arguments: `[--quick] [-- ARGS]`.
+    /// Reads the command's arguments: `--clients`, or `[--quick] [-- ARGS]`.
     ///
     /// # Errors
     /// Misuse, for anything else before `--`.
@@ -45,9 +49,10 @@ impl Options {
             Some(end) => (&arguments[..end], &arguments[end + 1..]),
             None => (arguments, &[][..]),
         };
-        let depth = match ours {
-            [] => Depth::Full,
-            [one] if one == "--quick" => Depth::Quick,
+        let (depth, only_clients) = match ours {
+            [] => (Depth::Full, false),
+            [one] if one == "--quick" => (Depth::Quick, false),
+            [one] if one == "--clients" && theirs.is_empty() => (Depth::Quick, true),
             _ => {
                 let message = format!("test takes no `{}`; `--` goes before it", ours.join(" "));
                 return Err(Trouble::Misuse(message));
@@ -55,6 +60,7 @@ impl Options {
         };
         Ok(Options {
             depth,
+            only_clients,
             arguments: theirs.to_vec(),
         })
     }
@@ -87,6 +93,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         postgres.version,
         postgres.folder.display()
     );
+    if options.only_clients {
+        let mut counts = Counts::default();
+        clients::run(root, &postgres, &mut counts)?;
+        return Ok(counts.close());
+    }
 
     let z3 = z3::find_or_install();
     match &z3 {
@@ -129,6 +140,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         Outcome::Clean => counts.passed += 1,
         Outcome::Findings => counts.failed += 1,
     }
+    // A filter names tests of cargo's.
+    if options.arguments.is_empty() {
+        clients::run(root, &postgres, &mut counts)?;
+    }
 
     if options.depth == Depth::Quick {
         println!("--quick: shortened random runs, and skipped tidy's rules that compile");
@@ -136,15 +151,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     if let Err(reason) = z3 {
         counts.skip(format!("comparisons with Z3: {reason}"));
     }
-    for name in &counts.ignored {
-        println!("skipped: {name}");
-    }
-    println!("{counts}");
-    Ok(if counts.failed == 0 {
-        Outcome::Clean
-    } else {
-        Outcome::Findings
-    })
+    Ok(counts.close())
 }
 
 #[cfg(test)]
@@ -181,8 +188,18 @@ mod tests {
     }
 
     #[test]
+    fn clients_run_alone_when_named() {
+        assert!(parse("--clients").unwrap().only_clients);
+        assert!(!parse("--quick").unwrap().only_clients);
+    }
+
+    #[test]
     fn anything_else_is_misuse() {
         assert!(matches!(parse("binder"), Err(Trouble::Misuse(_))));
         assert!(matches!(parse("--quick --fast"), Err(Trouble::Misuse(_))));
+        assert!(matches!(
+            parse("--clients -- binder"),
+            Err(Trouble::Misuse(_))
+        ));
     }
 }

@@ -1,0 +1,120 @@
+//! Unmodified clients of PostgreSQL, run against a server: the programs under `tests/clients`.
+//!
+//! Each program takes a host and a port, prints a line for each check (`ok NAME`, or `FAILED NAME: got … expected …`)
+//! and, as its last line, the count. It runs first against PostgreSQL, which shows that the program is right, then
+//! against ours. Each run gets a fresh database with `tests/clients/types.sql`. A program that runs fewer checks
+//! against ours than against PostgreSQL fails.
+//!
+//! What a client needs is installed under the build folder's `clients`, in the versions that its folder pins. A client
+//! whose runtime or packages cannot be had is skipped, with the reason.
+
+mod client;
+mod run;
+mod server;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::counts::Counts;
+use super::postgres::Postgres;
+use crate::Trouble;
+use client::{CLIENTS, Client, Unprepared};
+use run::Report;
+use server::{Kind, Server};
+
+/// Runs every client against every server, and adds its checks to `counts`.
+///
+/// # Errors
+/// When a server cannot be started.
+pub(super) fn run(root: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<(), Trouble> {
+    let cache = cache(root);
+    std::fs::create_dir_all(&cache)
+        .map_err(|error| Trouble::Tool(format!("making {}: {error}", cache.display())))?;
+    let servers = Kind::available(root)?;
+    for client in CLIENTS {
+        let command = match client.prepare(root, &cache.join(client.name)) {
+            Ok(command) => command,
+            Err(Unprepared::Missing(reason)) => {
+                println!("{}: skipped: {reason}", client.name);
+                counts.skip(format!("clients: {}: {reason}", client.name));
+                continue;
+            }
+            Err(Unprepared::Broken(reason)) => {
+                println!("{}: {reason}", client.name);
+                counts.failed += 1;
+                continue;
+            }
+        };
+        let mut oracle = None;
+        for kind in &servers {
+            let log = cache.join(format!("{}-on-{}.log", client.name, kind.name()));
+            let mut report = against(root, postgres, client, &command, kind, &log)?;
+            match &oracle {
+                None => oracle = Some(report.names.clone()),
+                Some(oracle) => report.require(&missing(oracle, &report.names)),
+            }
+            println!(
+                "{} on {}: {} passed, {} failed ({})",
+                client.name,
+                kind.title(),
+                report.passed,
+                report.failures.len(),
+                log.display()
+            );
+            for failure in &report.failures {
+                println!("  {failure}");
+            }
+            counts.passed += report.passed;
+            counts.failed += report.failures.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// One run on a fresh server.
+fn against(
+    root: &Path,
+    postgres: &Postgres,
+    client: &Client,
+    command: &[String],
+    kind: &Kind,
+    log: &Path,
+) -> Result<Report, Trouble> {
+    let server = Server::start(root, postgres, kind)?;
+    let mut words = command.to_vec();
+    words.extend(["127.0.0.1".into(), server.port().to_string()]);
+    if kind.has_transactions() {
+        words.push("--transactions".into());
+    }
+    run::run(root, client.name, &words, log)
+}
+
+/// The checks that ran against PostgreSQL and not here; those of interactive transactions are not expected.
+fn missing(oracle: &BTreeSet<String>, here: &BTreeSet<String>) -> Vec<String> {
+    oracle
+        .difference(here)
+        .filter(|name| !name.starts_with("transactions: "))
+        .cloned()
+        .collect()
+}
+
+/// Where the clients' packages are kept from run to run.
+fn cache(root: &Path) -> PathBuf {
+    let target = match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root.join(folder),
+        None => root.join("target"),
+    };
+    target.join("clients")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_ran_against_postgres_alone_is_missing() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let oracle = names(&["types: a", "types: b", "transactions: c"]);
+        assert_eq!(missing(&oracle, &names(&["types: a"])), ["types: b"]);
+    }
+}

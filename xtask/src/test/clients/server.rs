@@ -1,0 +1,242 @@
+//! The servers that the clients talk to: one of PostgreSQL's in a folder of its own, removed at its end.
+//!
+//! PostgreSQL refuses to run as root; if this process is root's, the server runs as the user `postgres` or `nobody`.
+
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::super::postgres::Postgres;
+use crate::Trouble;
+
+/// How long a server may take until it accepts connections.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// The application that every server has loaded.
+const APPLICATION: &str = "tests/clients/types.sql";
+
+/// User and database of the clients.
+const NAME: &str = "anabranch";
+
+/// Which server it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// PostgreSQL, the oracle.
+    Postgres,
+}
+
+impl Kind {
+    /// The servers that there are, the oracle first.
+    ///
+    /// # Errors
+    /// When one cannot be built.
+    pub(super) fn available(_root: &Path) -> Result<Vec<Kind>, Trouble> {
+        Ok(vec![Kind::Postgres])
+    }
+
+    /// Its name in names of files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Postgres => "postgres",
+        }
+    }
+
+    /// Its name for people.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Kind::Postgres => "PostgreSQL",
+        }
+    }
+
+    /// Whether it keeps a transaction from statement to statement.
+    pub(super) fn has_transactions(self) -> bool {
+        match self {
+            Kind::Postgres => true,
+        }
+    }
+}
+
+/// A running server with the application loaded. Dropped, it ends.
+pub(super) struct Server {
+    folder: PathBuf,
+    process: Option<Child>,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server with an empty database and loads the application.
+    ///
+    /// # Errors
+    /// When it does not start, or refuses the application.
+    pub(super) fn start(root: &Path, postgres: &Postgres, kind: &Kind) -> Result<Server, Trouble> {
+        let tool =
+            |what: &str, error: String| Trouble::Tool(format!("{}: {what}: {error}", kind.title()));
+        let port = free_port().map_err(|error| tool("finding a port", error.to_string()))?;
+        let folder =
+            std::env::temp_dir().join(format!("anabranch-clients-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| tool("making a folder", error.to_string()))?;
+        let mut server = Server {
+            folder,
+            process: None,
+            port,
+        };
+        match kind {
+            Kind::Postgres => {
+                let started = server.start_postgres(&postgres.folder);
+                started.map_err(|error| tool("starting it", error))?;
+                let file = root.join(APPLICATION);
+                let loaded = server.psql(&postgres.folder, NAME, &["-f", &file.to_string_lossy()]);
+                loaded.map_err(|error| tool("loading the application", error))?;
+            }
+        }
+        Ok(server)
+    }
+
+    /// The port of 127.0.0.1 that it listens on.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn start_postgres(&mut self, programs: &Path) -> Result<(), String> {
+        let owner = self.owner()?;
+        let command = |program: &str| {
+            let mut command = Command::new(programs.join(program));
+            command
+                .current_dir(&self.folder)
+                .env("LC_ALL", "C")
+                .stdin(Stdio::null());
+            if let Some((user, group)) = owner {
+                command.uid(user).gid(group);
+            }
+            command
+        };
+        let data = self.folder.join("data");
+        let mut initdb = command("initdb");
+        initdb.arg("--pgdata").arg(&data);
+        // Text is ordered by its bytes, as in our store; upper and lower case are Unicode's.
+        let ctype = match cfg!(target_os = "macos") {
+            true => "--lc-ctype=en_US.UTF-8",
+            false => "--lc-ctype=C.UTF-8",
+        };
+        initdb.args([
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--no-sync",
+            "--locale=C",
+            ctype,
+        ]);
+        initdb.arg(format!("--username={NAME}"));
+        let output = initdb
+            .output()
+            .map_err(|error| format!("initdb: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let log =
+            std::fs::File::create(self.folder.join("log")).map_err(|error| error.to_string())?;
+        let mut postgres = command("postgres");
+        postgres.arg("-D").arg(&data).arg("-k").arg(&self.folder);
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            &format!("port={}", self.port),
+            "fsync=off",
+            "timezone=UTC",
+        ] {
+            postgres.args(["-c", setting]);
+        }
+        // In a process group of its own, so that an interrupt from the keyboard does not reach it directly.
+        postgres.process_group(0).stdout(Stdio::null()).stderr(log);
+        self.process = Some(postgres.spawn().map_err(|error| error.to_string())?);
+        let end = Instant::now() + START_MAX;
+        let create = format!("CREATE DATABASE {NAME}");
+        while let Err(error) = self.psql(programs, "postgres", &["-c", &create]) {
+            if Instant::now() > end {
+                let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(format!("{error}\n{log}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Runs psql, which has to succeed.
+    fn psql(&self, programs: &Path, database: &str, arguments: &[&str]) -> Result<(), String> {
+        // Some distributions keep clients elsewhere than servers.
+        let program = match programs.join("psql") {
+            found if found.is_file() => found,
+            _ => PathBuf::from("psql"),
+        };
+        let output = Command::new(program)
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"])
+            .args(["-p", &self.port.to_string(), "-U", NAME, "-d", database])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("psql: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    /// The user that PostgreSQL is to run as, if this process is root's; its folder is given to it.
+    fn owner(&self) -> Result<Option<(u32, u32)>, String> {
+        // The new folder belongs to the user of this process.
+        let metadata = std::fs::metadata(&self.folder).map_err(|error| error.to_string())?;
+        if metadata.uid() != 0 {
+            return Ok(None);
+        }
+        let users = std::fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+        let owner = ["postgres", "nobody"]
+            .iter()
+            .find_map(|name| user(&users, name));
+        let (user, group) = owner.ok_or(
+            "it refuses to run as root, and there is no user postgres or nobody".to_owned(),
+        )?;
+        std::os::unix::fs::chown(&self.folder, Some(user), Some(group))
+            .map_err(|error| error.to_string())?;
+        Ok(Some((user, group)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Its children end when they see that it has ended; an error means that it has ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        // A folder that cannot be removed stays in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A port that no process listens on at the moment.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A user's id and group id, from the text of the password file.
+fn user(users: &str, name: &str) -> Option<(u32, u32)> {
+    let line = users
+        .lines()
+        .find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = line.split(':').skip(2);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name() {
+        let users = "root:x:0:0::/:/bin/sh\npostgres:x:101:104::/var/lib:/bin/sh\n";
+        assert_eq!(user(users, "postgres"), Some((101, 104)));
+        assert_eq!(user(users, "post"), None);
+    }
+}
