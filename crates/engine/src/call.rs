@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use anabranch_protocol::Session;
+use anabranch_protocol::{AbortReason, Session};
 use anabranch_sql::application::{CompiledStatement, ResultSet};
-use anabranch_types::{EffectError, Value};
+use anabranch_types::{EffectError, Ticks, Value};
 
-/// Identifies a call among those of its client.
+/// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node
+/// have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// One invocation of a procedure, or one statement.
+/// One invocation of a procedure, or one statement. Made by [`Call::new`] and the methods that follow it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Call {
     /// Chosen by the client, and repeated in the [`Outcome`].
     pub id: CallId,
@@ -22,6 +24,38 @@ pub struct Call {
     /// The session of the client's last committed call. Opaque to clients. A new client starts with an empty
     /// session, and most protocols use none.
     pub session: Session,
+    /// The value of `now()` in microseconds since 2000-01-01 00:00:00 UTC, if the client has fixed it: so an
+    /// argument that was computed from `now()` equals the procedure's own. `None`: the time of the first
+    /// attempt. Retries keep it either way.
+    pub timestamp: Option<i64>,
+}
+
+impl Call {
+    /// A call in an empty session, whose `now()` is the time of its first attempt.
+    pub fn new(id: CallId, work: Work, arguments: impl Into<Arc<[Value]>>) -> Call {
+        Call {
+            id,
+            work,
+            arguments: arguments.into(),
+            session: Session::default(),
+            timestamp: None,
+        }
+    }
+
+    /// The same call in this session.
+    #[must_use]
+    pub fn with_session(self, session: Session) -> Call {
+        Call { session, ..self }
+    }
+
+    /// The same call with this value of `now()`, in microseconds since 2000-01-01 00:00:00 UTC.
+    #[must_use]
+    pub fn with_timestamp(self, micros: i64) -> Call {
+        Call {
+            timestamp: Some(micros),
+            ..self
+        }
+    }
 }
 
 /// The work of a [`Call`].
@@ -36,6 +70,7 @@ pub enum Work {
 
 /// The outcome of a [`Call`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The call.
     pub id: CallId,
@@ -46,6 +81,45 @@ pub struct Outcome {
     /// The session for the client's next call, if the call committed. Empty otherwise: the client keeps its
     /// session.
     pub session: Session,
+    /// What it took.
+    pub cost: Cost,
+}
+
+impl Outcome {
+    /// An outcome without retries, in an empty session, that took nothing.
+    pub fn new(id: CallId, result: Result<ResultSet, CallError>) -> Outcome {
+        Outcome {
+            id,
+            result,
+            retries: Retries::default(),
+            session: Session::default(),
+            cost: Cost::default(),
+        }
+    }
+}
+
+/// What a call took: the work of its last attempt, and the time of all. For `EXPLAIN ANALYZE`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// The number of attempts, the last one included. 0 if the call never ran.
+    pub attempts: u32,
+    /// The time between the begin of the first attempt and the outcome.
+    pub elapsed: Ticks,
+    /// The part of it that passed in pauses between attempts.
+    pub backoff: Ticks,
+    /// The batches of reads that the procedure waited for.
+    pub read_rounds: u32,
+    /// The points and ranges read. A range counts once for each partition.
+    pub items_read: u32,
+    /// The rows that these reads returned, before the transaction's own writes.
+    pub rows_read: u64,
+    /// The rows inserted, updated or deleted. A row that is written twice counts twice.
+    pub effects: u32,
+    /// The partitions on which these rows are.
+    pub partitions_written: u16,
+    /// The messages to other nodes that left with its requests. What a protocol sends later for the same
+    /// transaction (further rounds of a read, decisions, acknowledgements) is not included.
+    pub messages: u32,
 }
 
 /// The aborted and retried attempts of one call, by reason.
@@ -68,6 +142,17 @@ impl Retries {
     pub fn total(&self) -> u32 {
         self.conflict + self.fractured + self.below_floor + self.row_missing + self.restarted
     }
+
+    /// Counts an attempt that was aborted for this reason.
+    pub(crate) fn add(&mut self, reason: &AbortReason) {
+        match reason {
+            AbortReason::Restarted => self.restarted += 1,
+            AbortReason::Fractured => self.fractured += 1,
+            AbortReason::BelowFloor => self.below_floor += 1,
+            AbortReason::RowMissing => self.row_missing += 1,
+            _ => self.conflict += 1,
+        }
+    }
 }
 
 /// Why a call did not commit. It has no effects, unless it is in doubt.
@@ -85,12 +170,30 @@ pub enum CallError {
     },
     /// The only node that knew the outcome restarted: the transaction committed or aborted.
     InDoubt,
+    /// The call was cancelled before it committed ([`crate::NodeInput::Cancel`]).
+    Cancelled,
+    /// The result has more bytes than [`crate::TransactionLimits::result_bytes_max`].
+    ResultTooLarge {
+        /// The limit.
+        bytes_max: u64,
+    },
 }
 
 impl CallError {
     /// Whether calling again may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, CallError::TooManyRetries { .. })
+    }
+
+    /// Its SQLSTATE.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CallError::Failed(error) => error.code,
+            CallError::TooManyRetries { .. } => "40001",
+            CallError::InDoubt => "08007",
+            CallError::Cancelled => "57014",
+            CallError::ResultTooLarge { .. } => "54000",
+        }
     }
 }
 
@@ -106,6 +209,12 @@ impl std::fmt::Display for CallError {
             CallError::InDoubt => f.write_str(
                 "the outcome is unknown, because the node that decides it restarted: the call \
                  committed or aborted; check before you retry",
+            ),
+            CallError::Cancelled => f.write_str("canceling statement due to user request"),
+            CallError::ResultTooLarge { bytes_max } => write!(
+                f,
+                "the result has more than {bytes_max} bytes (the limit result_bytes_max): ask for \
+                 fewer rows or columns, or raise the limit"
             ),
         }
     }

@@ -35,7 +35,7 @@ pub mod transaction;
 pub mod view;
 
 pub use application::{ExecutionPlan, PlannedApplication};
-pub use call::{Call, CallError, CallId, Outcome, Work};
+pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};

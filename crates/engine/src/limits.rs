@@ -6,6 +6,7 @@
 //! arguments are within the limits).
 
 use anabranch_protocol::PartitionRead;
+use anabranch_sql::application::ResultSet;
 use anabranch_types::{Effect, EffectError, Read, Value};
 
 /// Limits of the size of one call's transaction.
@@ -19,16 +20,23 @@ pub struct TransactionLimits {
     pub key_bytes_max: u64,
     /// Bytes of one inserted row, or of the arguments of one update.
     pub row_bytes_max: u64,
+    /// Bytes of a call's result: its values, and [`VALUE_BYTES`] for each. A larger one fails with
+    /// [`crate::CallError::ResultTooLarge`], and the call has no effects.
+    pub result_bytes_max: u64,
 }
 
+/// What a value of a result takes beside the bytes of its text, byte string or elements.
+pub const VALUE_BYTES: u64 = 8;
+
 impl Default for TransactionLimits {
-    /// A million items, 256 MiB in all, 8 KiB a key, 16 MiB a row.
+    /// A million items, 256 MiB in all, 8 KiB a key, 16 MiB a row, 64 MiB a result.
     fn default() -> Self {
         TransactionLimits {
             items_max: 1_000_000,
             bytes_max: 256 << 20,
             key_bytes_max: 8 << 10,
             row_bytes_max: 16 << 20,
+            result_bytes_max: 64 << 20,
         }
     }
 }
@@ -109,6 +117,25 @@ impl TransactionSize {
             constraint: None,
         }
     }
+}
+
+/// Whether a result has more bytes than a limit. Stops counting there.
+pub(crate) fn is_larger(result: &ResultSet, bytes_max: u64) -> bool {
+    let mut size = 0;
+    result.rows.iter().any(|row| {
+        size += row.iter().map(result_bytes).sum::<u64>();
+        size > bytes_max
+    })
+}
+
+fn result_bytes(value: &Value) -> u64 {
+    VALUE_BYTES
+        + match value {
+            Value::Text(text) => text.len() as u64,
+            Value::Bytes(bytes) => bytes.len() as u64,
+            Value::Array(values) => values.iter().map(result_bytes).sum(),
+            _ => 0,
+        }
 }
 
 /// The approximate size of an argument in bytes.

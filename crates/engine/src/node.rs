@@ -18,15 +18,15 @@ use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::random::mix;
 use anabranch_types::{
-    Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
-    TableId, Ticks, Value,
+    Access, Activity, ActivityProbe, ColumnIndex, EffectError, Fetched, NodeId, PartitionId, Read,
+    SlotId, TableId, Ticks, Value,
 };
 use rustc_hash::FxHashMap;
 
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
-use crate::call::{Call, CallError, Outcome, Retries, Work};
-use crate::limits::TransactionLimits;
+use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
+use crate::limits::{TransactionLimits, is_larger};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
 use crate::sequence::{NodeSequences, SequenceStarts};
@@ -70,6 +70,10 @@ impl Default for NodeOptions {
 pub enum NodeInput<M> {
     /// A client's call.
     Call(Call),
+    /// The client does not want the outcome of this call any more. A call that runs, waits for a read or a lock, or
+    /// waits for a retry ends with [`CallError::Cancelled`], and releases its locks and write intents. One that
+    /// commits ends as its commit does, but is not retried. Ignored for a call that has ended.
+    Cancel(CallId),
     /// Another node's message.
     Message {
         /// The sender.
@@ -139,12 +143,28 @@ pub struct Node<P: Protocol> {
     steps: u64,
 }
 
+/// A call that has no outcome yet: what its attempts share.
+struct OpenCall {
+    call: Call,
+    /// The value of `now()` in all attempts.
+    timestamp: i64,
+    /// When its first attempt began.
+    began: Ticks,
+    /// The attempts so far, the current one included, and the pauses between them.
+    attempts: u32,
+    backoff: Ticks,
+    retries: Retries,
+    /// Whether the plan's deferrals are used.
+    deferral: bool,
+    /// Whether it was cancelled while it committed.
+    cancelled: bool,
+}
+
 /// One attempt of one call.
 struct Attempt {
-    call: Call,
-    attempt: u32,
-    retries: Retries,
-    deferral: bool,
+    open: OpenCall,
+    /// The work of this attempt alone.
+    cost: Cost,
     transaction: TransactionId,
     mailbox: Rc<RefCell<Mailbox>>,
     stage: AttemptStage,
@@ -155,8 +175,20 @@ struct Attempt {
 type Running = Pin<Box<dyn Future<Output = Result<ResultSet, TransactionError>>>>;
 
 impl Attempt {
-    /// Adds a request to the attempt's record.
+    /// Adds a request to the attempt's cost and record.
     fn note_request(&mut self, request: &Request) {
+        match request {
+            Request::Read(reads) => {
+                self.cost.read_rounds += 1;
+                self.cost.items_read += reads.len() as u32;
+            }
+            Request::Commit(partitions) => {
+                self.cost.partitions_written = partitions.len() as u16;
+                let effects = partitions.iter().map(|part| part.effects.len() as u32);
+                self.cost.effects = effects.sum();
+            }
+            _ => {}
+        }
         let Some(record) = &mut self.record else {
             return;
         };
@@ -219,14 +251,16 @@ struct Alarm {
 
 enum AlarmKind {
     Protocol(TimerId),
-    Retry(Box<Retry>),
+    /// A call's next attempt.
+    Retry(Box<OpenCall>),
 }
 
-struct Retry {
-    call: Call,
-    attempt: u32,
-    retries: Retries,
-    deferral: bool,
+/// Why an attempt ends before it commits.
+enum AttemptEnd {
+    /// Its protocol or procedure aborted it.
+    Aborted(AbortReason),
+    /// The call ends with this error.
+    Refused(CallError),
 }
 
 impl PartialEq for Alarm {
@@ -348,14 +382,21 @@ impl<P: Protocol> Node<P> {
         let before = self.probe.enter(Activity::Procedure);
         match input {
             NodeInput::Call(call) => {
-                let fresh = Retry {
+                let clock = self.options.epoch_micros;
+                let clock = clock.saturating_add(now.as_micros() as i64);
+                let open = OpenCall {
+                    timestamp: call.timestamp.unwrap_or(clock),
                     call,
-                    attempt: 1,
+                    began: now,
+                    attempts: 0,
+                    backoff: Ticks(0),
                     retries: Retries::default(),
                     deferral: true,
+                    cancelled: false,
                 };
-                self.start(now, fresh, out);
+                self.start(now, open, out);
             }
+            NodeInput::Cancel(call) => self.cancel(now, call, out),
             NodeInput::Message { from, message } => {
                 self.step_protocol(now, Input::Message { from, message });
             }
@@ -420,13 +461,9 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Starts an attempt of a call.
-    fn start(&mut self, now: Ticks, retry: Retry, out: &mut NodeOutbox<P::Message>) {
-        let Retry {
-            call,
-            attempt,
-            retries,
-            deferral,
-        } = retry;
+    fn start(&mut self, now: Ticks, mut open: OpenCall, out: &mut NodeOutbox<P::Message>) {
+        open.attempts += 1;
+        let call = &open.call;
         self.next_sequence += 1;
         let transaction = TransactionId {
             node: self.id,
@@ -436,11 +473,8 @@ impl<P: Protocol> Node<P> {
         let identity = AttemptIdentity {
             home: self.home,
             unique: u64::from(self.id.0) << 48 | transaction.sequence,
-            timestamp: self
-                .options
-                .epoch_micros
-                .saturating_add(now.as_micros() as i64),
-            deferral,
+            timestamp: open.timestamp,
+            deferral: open.deferral,
         };
         let mut procedure_transaction = NodeTransaction::new(
             Arc::clone(&self.planned),
@@ -451,7 +485,7 @@ impl<P: Protocol> Node<P> {
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
         let declared = if self.options.declares {
-            self.declared(&call)
+            self.declared(call)
         } else {
             Vec::new()
         };
@@ -475,7 +509,7 @@ impl<P: Protocol> Node<P> {
                 call: call.id,
                 work: call.work.clone(),
                 arguments: Arc::clone(&call.arguments),
-                attempt,
+                attempt: open.attempts,
                 began: now,
                 ended: None,
                 reads: Vec::new(),
@@ -484,17 +518,15 @@ impl<P: Protocol> Node<P> {
             })
         });
         let attempt = Attempt {
-            call,
-            attempt,
-            retries,
-            deferral,
+            open,
+            cost: Cost::default(),
             transaction,
             mailbox,
             stage: AttemptStage::Running(running),
             record,
         };
-        if !attempt.call.session.is_empty() {
-            let request = Request::Follow(attempt.call.session.clone());
+        if !attempt.open.call.session.is_empty() {
+            let request = Request::Follow(attempt.open.call.session.clone());
             self.step_protocol(
                 now,
                 Input::Request {
@@ -564,7 +596,12 @@ impl<P: Protocol> Node<P> {
             next = match next {
                 Next::Poll => match self.poll(now, &mut attempt) {
                     Ok(request) => Next::Send(request),
-                    Err(reason) => return self.aborted(now, attempt, reason, out),
+                    Err(AttemptEnd::Aborted(reason)) => {
+                        return self.aborted(now, attempt, reason, out);
+                    }
+                    Err(AttemptEnd::Refused(error)) => {
+                        return self.refuse(now, attempt, error, out);
+                    }
                 },
                 Next::Send(request) => {
                     let transaction = attempt.transaction;
@@ -573,7 +610,9 @@ impl<P: Protocol> Node<P> {
                         transaction,
                         request,
                     };
+                    let messages = self.out.messages.len();
                     self.step_protocol(now, request);
+                    attempt.cost.messages += (self.out.messages.len() - messages) as u32;
                     match self
                         .out
                         .replies
@@ -592,6 +631,7 @@ impl<P: Protocol> Node<P> {
                     if matches!(answers.first(), Some(Fetched::Recorded(_))) {
                         answers = attempt.note_answers(answers);
                     }
+                    attempt.cost.rows_read += answers.iter().map(rows).sum::<u64>();
                     attempt.mailbox.borrow_mut().response = Some(answers);
                     Next::Poll
                 }
@@ -605,13 +645,8 @@ impl<P: Protocol> Node<P> {
                         unreachable!("{:?} committed while it runs", attempt.transaction)
                     };
                     result.resolve(&by_slot(slots));
-                    let Attempt { call, retries, .. } = attempt;
-                    out.outcomes.push(Outcome {
-                        id: call.id,
-                        result: Ok(result),
-                        retries,
-                        session,
-                    });
+                    let outcome = attempt.open.outcome(now, Ok(result), attempt.cost);
+                    out.outcomes.push(Outcome { session, ..outcome });
                     return;
                 }
                 Next::Resume(Reply::Aborted(reason)) => {
@@ -626,7 +661,7 @@ impl<P: Protocol> Node<P> {
 
     /// Polls the procedure until it waits or returns. Returns its request to the protocol, or why the
     /// attempt ends.
-    fn poll(&mut self, now: Ticks, attempt: &mut Attempt) -> Result<Request, AbortReason> {
+    fn poll(&mut self, now: Ticks, attempt: &mut Attempt) -> Result<Request, AttemptEnd> {
         let AttemptStage::Running(running) = &mut attempt.stage else {
             unreachable!("{:?} is polled while it commits", attempt.transaction)
         };
@@ -641,23 +676,85 @@ impl<P: Protocol> Node<P> {
                 ))
             }
             Poll::Ready(Ok(result)) => {
+                let bytes_max = self.options.limits.result_bytes_max;
+                if is_larger(&result, bytes_max) {
+                    self.abort(now, attempt.transaction);
+                    return Err(AttemptEnd::Refused(CallError::ResultTooLarge { bytes_max }));
+                }
                 attempt.stage = AttemptStage::Committing(result);
                 Ok(Request::Commit(attempt.mailbox.borrow_mut().take_effects()))
             }
             Poll::Ready(Err(error)) => {
-                let transaction = attempt.transaction;
-                let abort = Input::Request {
-                    transaction,
-                    request: Request::Abort,
-                };
-                self.step_protocol(now, abort);
-                attempt.deferral &= !attempt.mailbox.borrow().deferral_failed;
-                Err(match error {
+                self.abort(now, attempt.transaction);
+                attempt.open.deferral &= !attempt.mailbox.borrow().deferral_failed;
+                Err(AttemptEnd::Aborted(match error {
                     TransactionError::Failed(error) => AbortReason::Failed(error),
                     _ => AbortReason::Conflict,
-                })
+                }))
             }
         }
+    }
+
+    /// Sends the protocol the abort of a transaction that has not asked to commit.
+    fn abort(&mut self, now: Ticks, transaction: TransactionId) {
+        let request = Request::Abort;
+        self.step_protocol(
+            now,
+            Input::Request {
+                transaction,
+                request,
+            },
+        );
+    }
+
+    /// Handles [`NodeInput::Cancel`].
+    fn cancel(&mut self, now: Ticks, call: CallId, out: &mut NodeOutbox<P::Message>) {
+        // tidy: order-free because no two open calls have one id.
+        let mut waiting = self.waiting.iter_mut();
+        if let Some((sequence, attempt)) = waiting.find(|(_, open)| open.open.call.id == call) {
+            if let AttemptStage::Committing(_) = attempt.stage {
+                attempt.open.cancelled = true;
+                return;
+            }
+            let sequence = *sequence;
+            if let Some(attempt) = self.waiting.remove(&sequence) {
+                self.abort(now, attempt.transaction);
+                self.refuse(now, attempt, CallError::Cancelled, out);
+            }
+            return;
+        }
+        let is_retry = |alarm: &Reverse<Alarm>| match &alarm.0.what {
+            AlarmKind::Retry(open) => open.call.id == call,
+            AlarmKind::Protocol(_) => false,
+        };
+        if let Some(Reverse(alarm)) = self.alarms.iter().find(|alarm| is_retry(alarm))
+            && let AlarmKind::Retry(open) = &alarm.what
+        {
+            let cancelled = Err(CallError::Cancelled);
+            out.outcomes
+                .push(open.outcome(now, cancelled, Cost::default()));
+            self.alarms.retain(|alarm| !is_retry(alarm));
+        }
+    }
+
+    /// Ends an attempt and its call with an error, after the protocol has forgotten it.
+    fn refuse(
+        &mut self,
+        now: Ticks,
+        mut attempt: Attempt,
+        error: CallError,
+        out: &mut NodeOutbox<P::Message>,
+    ) {
+        if attempt.record.is_some() {
+            let reason = AbortReason::Failed(EffectError {
+                code: error.code(),
+                message: error.to_string(),
+                constraint: None,
+            });
+            attempt.end(now, AttemptOutcome::Aborted(reason), out);
+        }
+        let outcome = attempt.open.outcome(now, Err(error), attempt.cost);
+        out.outcomes.push(outcome);
     }
 
     /// Ends an aborted attempt: outputs the call's outcome, or schedules a retry.
@@ -671,65 +768,53 @@ impl<P: Protocol> Node<P> {
         if attempt.record.is_some() {
             attempt.end(now, AttemptOutcome::Aborted(reason.clone()), out);
         }
-        let Attempt {
-            call,
-            attempt: number,
-            mut retries,
-            mut deferral,
-            ..
-        } = attempt;
+        let Attempt { mut open, cost, .. } = attempt;
         let name = reason.name();
-        match reason {
-            AbortReason::Failed(error) => {
-                let result = Err(CallError::Failed(error));
-                out.outcomes.push(Outcome {
-                    id: call.id,
-                    result,
-                    retries,
-                    session: Session::default(),
-                });
-                return;
+        let error = match reason {
+            AbortReason::Failed(error) => Some(CallError::Failed(error)),
+            AbortReason::InDoubt => Some(CallError::InDoubt),
+            reason => {
+                open.retries.add(&reason);
+                open.deferral &= reason != AbortReason::RowMissing;
+                let attempts = open.attempts;
+                if open.cancelled {
+                    Some(CallError::Cancelled)
+                } else {
+                    (attempts >= self.options.attempts_max).then_some(CallError::TooManyRetries {
+                        attempts,
+                        reason: name,
+                    })
+                }
             }
-            AbortReason::InDoubt => {
-                out.outcomes.push(Outcome {
-                    id: call.id,
-                    result: Err(CallError::InDoubt),
-                    retries,
-                    session: Session::default(),
-                });
-                return;
-            }
-            AbortReason::Restarted => retries.restarted += 1,
-            AbortReason::Fractured => retries.fractured += 1,
-            AbortReason::BelowFloor => retries.below_floor += 1,
-            AbortReason::RowMissing => {
-                retries.row_missing += 1;
-                deferral = false;
-            }
-            _ => retries.conflict += 1,
-        }
-        if number >= self.options.attempts_max {
-            let error = CallError::TooManyRetries {
-                attempts: number,
-                reason: name,
-            };
-            out.outcomes.push(Outcome {
-                id: call.id,
-                result: Err(error),
-                retries,
-                session: Session::default(),
-            });
+        };
+        if let Some(error) = error {
+            out.outcomes.push(open.outcome(now, Err(error), cost));
             return;
         }
-        let identity = mix(call.id.0 ^ u64::from(self.id.0) << 48);
-        let at = now + self.options.backoff.wait(identity, number);
-        let retry = Retry {
-            call,
-            attempt: number + 1,
-            retries,
-            deferral,
-        };
-        self.set_alarm(at, AlarmKind::Retry(Box::new(retry)));
+        let identity = mix(open.call.id.0 ^ u64::from(self.id.0) << 48);
+        let pause = self.options.backoff.wait(identity, open.attempts);
+        open.backoff = open.backoff + pause;
+        self.set_alarm(now + pause, AlarmKind::Retry(Box::new(open)));
+    }
+}
+
+impl OpenCall {
+    /// The call's outcome at time `now`, in an empty session, after a last attempt that took `last`.
+    fn outcome(&self, now: Ticks, result: Result<ResultSet, CallError>, last: Cost) -> Outcome {
+        let elapsed = now.since(self.began);
+        Outcome {
+            id: self.call.id,
+            result,
+            retries: self.retries,
+            session: Session::default(),
+            cost: Cost {
+                attempts: self.attempts,
+                elapsed,
+                // A cancel shortens the last pause.
+                backoff: self.backoff.min(elapsed),
+                ..last
+            },
+        }
     }
 }
 
@@ -745,6 +830,15 @@ impl<P: Durable> Node<P> {
 /// The bits of a transaction's number below those of the node's incarnation. Of the 48 bits that a unique
 /// number has for both, they leave 4,096 incarnations with 68 thousand million attempts each.
 const INCARNATION_SHIFT: u32 = 36;
+
+/// The number of rows in an answer.
+fn rows(answer: &Fetched) -> u64 {
+    match answer {
+        Fetched::Point(row) => u64::from(row.is_some()),
+        Fetched::Range(rows) => rows.len() as u64,
+        Fetched::Recorded(_) => 0,
+    }
+}
 
 /// Moves all of `from` to the end of `to`.
 fn append_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {

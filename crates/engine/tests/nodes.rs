@@ -1,6 +1,7 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
 mod assertions;
+mod cancel;
 mod deferral;
 mod limits;
 mod mixed;

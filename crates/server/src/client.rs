@@ -115,12 +115,8 @@ impl<P: Protocol> Client<P> {
         self.in_flight += 1;
         self.next += 1;
         let id = CallId(u64::from(self.number) << (64 - CLIENT_BITS) | self.next);
-        self.outgoing[node.index()].push(Call {
-            id,
-            work: Work::Procedure(procedure),
-            arguments,
-            session,
-        });
+        let call = Call::new(id, Work::Procedure(procedure), arguments).with_session(session);
+        self.outgoing[node.index()].push(call);
         Ok(id)
     }
 

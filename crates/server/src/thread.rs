@@ -437,9 +437,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_engine::call::Retries;
     use anabranch_engine::{CallError, CallId, Work};
-    use anabranch_protocol::Session;
     use anabranch_protocol::ramp::RampNode;
 
     use super::*;
@@ -458,12 +456,8 @@ mod tests {
         fn step(&mut self, _: Ticks, input: NodeInput<Message>, out: &mut NodeOutbox<Message>) {
             if let NodeInput::Call(call) = input {
                 self.0 += 1;
-                out.outcomes.push(Outcome {
-                    id: call.id,
-                    result: Err(CallError::InDoubt),
-                    retries: Retries::default(),
-                    session: Session::default(),
-                });
+                out.outcomes
+                    .push(Outcome::new(call.id, Err(CallError::InDoubt)));
             }
         }
 
@@ -497,12 +491,7 @@ mod tests {
             client,
             outcomes: Arc::clone(&outcomes),
         };
-        let call = |number| Call {
-            id: CallId(number),
-            work: Work::Procedure(0),
-            arguments: [].into(),
-            session: Session::default(),
-        };
+        let call = |number| Call::new(CallId(number), Work::Procedure(0), []);
         let calls = (0..count).map(call).collect();
         for envelope in [arrival, Envelope::Calls { client, calls }] {
             assert!(!thread.open(envelope));

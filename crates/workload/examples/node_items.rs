@@ -20,7 +20,7 @@ use anabranch_engine::load::Loader;
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
-use anabranch_protocol::{Durable, Session, Topology};
+use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_workload::ycsb::{Form, Parameters, Ycsb};
@@ -104,12 +104,8 @@ fn run<P: Durable>(
             let procedure = procedures[operation.procedure];
             let home = planned.execution.home(procedure, &operation.arguments, id);
             let at = home.map_or(caller, |home| usize::from(home.0));
-            let call = Call {
-                id: CallId(id),
-                work: Work::Procedure(procedure),
-                arguments: operation.arguments,
-                session: Session::default(),
-            };
+            let work = Work::Procedure(procedure);
+            let call = Call::new(CallId(id), work, operation.arguments);
             (at, call)
         };
         (0..count).map(call).collect()

@@ -25,8 +25,8 @@ use std::time::Instant;
 
 use anabranch_engine::load::{Loader, RowError};
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
+use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Session, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, TableId, Value};
 use anabranch_workload::tpcc::load::{Sink, Table, items, warehouse};
@@ -156,12 +156,8 @@ fn main() {
         let call = |id| {
             let drawn = generator.next_call();
             let home = homes[drawn.warehouse as usize - 1];
-            let call = Call {
-                id: CallId(u64::from(id)),
-                work: Work::Procedure(places[drawn.transaction as usize]),
-                arguments: drawn.arguments,
-                session: Session::default(),
-            };
+            let work = Work::Procedure(places[drawn.transaction as usize]);
+            let call = Call::new(CallId(u64::from(id)), work, drawn.arguments);
             (usize::from(home), call)
         };
         (0..count).map(call).collect()

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anabranch_engine::{
     AttemptOutcome, AttemptRecord, Call, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Work,
 };
+use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Session, Topology};
 use anabranch_server::Profiler;
 use anabranch_sim::{Network, Prepared};
 use anabranch_storage::{Commit, SlotValues, Store};
@@ -118,11 +118,9 @@ fn round(
             homes,
             seed,
         );
-        (0..count).map(move |id| Call {
-            id: CallId(id),
-            work: Work::Procedure(number),
-            arguments: calls.next_call().arguments,
-            session: Session::default(),
+        (0..count).map(move |id| {
+            let arguments = calls.next_call().arguments;
+            Call::new(CallId(id), Work::Procedure(number), arguments)
         })
     };
     // The first run of the orders fills the caches; the second counts.

@@ -265,12 +265,7 @@ pub(crate) fn run<P: Protocol>(node: &mut Node<P>, now: &mut Ticks, call: Call) 
 
 /// A call of the procedure with this index.
 pub(crate) fn call(procedure: usize, arguments: &[Value]) -> Call {
-    Call {
-        id: CallId(1),
-        work: Work::Procedure(procedure),
-        arguments: arguments.into(),
-        session: anabranch_protocol::Session::default(),
-    }
+    Call::new(CallId(1), Work::Procedure(procedure), arguments)
 }
 
 /// The outcome of a call, in the form of PostgreSQL's answer.

@@ -64,12 +64,7 @@ impl Ours {
             }
         };
         let work = Work::Statement(statement);
-        let call = Call {
-            id: CallId(1),
-            work,
-            arguments: Arc::new([]),
-            session: anabranch_protocol::Session::default(),
-        };
+        let call = Call::new(CallId(1), work, []);
         answer(&run(&mut self.node, &mut self.now, call))
     }
 

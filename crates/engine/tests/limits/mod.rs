@@ -45,6 +45,7 @@ const LIMITS: TransactionLimits = TransactionLimits {
     bytes_max: 2_000,
     key_bytes_max: 100,
     row_bytes_max: 1_000,
+    result_bytes_max: 500,
 };
 
 /// A text of this many letters.
@@ -96,6 +97,36 @@ fn what_is_too_large_is_refused_and_leaves_nothing() {
             .unwrap();
         let count = "SELECT count(*) FROM notes";
         assert_eq!(cluster.ints(2, count), [[1]]);
+    });
+}
+
+/// A result is refused at the first byte above the limit, and what its call has written is not kept.
+#[test]
+fn a_large_result_is_refused_before_its_call_commits() {
+    const NOTE_AND_LIST: &str = "
+        CREATE TABLE notes (id integer PRIMARY KEY, body text NOT NULL);
+        CREATE FUNCTION note_and_list(p_id integer, p_body text) RETURNS TABLE (body text)
+        LANGUAGE SQL BEGIN ATOMIC
+            INSERT INTO notes (id, body) VALUES (p_id, p_body);
+            SELECT body FROM notes;
+        END;";
+    let options = NodeOptions {
+        limits: LIMITS,
+        ..NodeOptions::default()
+    };
+    under_each_with(NOTE_AND_LIST, 2, &[], options, |cluster| {
+        // Four rows of a value each: 4 * (8 + 117) = 500.
+        for id in 1..=4 {
+            let rows = cluster.call(1, "note_and_list", &[Value::Int(id), text(117)]);
+            assert_eq!(rows.expect("it fits").len(), id as usize);
+        }
+        let error = cluster.call(1, "note_and_list", &[Value::Int(5), text(1)]);
+        let error = error.expect_err("a fifth row is too much");
+        assert_eq!(error, CallError::ResultTooLarge { bytes_max: 500 });
+        assert_eq!(error.code(), "54000");
+        assert!(error.to_string().contains("result_bytes_max"), "{error}");
+        assert_eq!(cluster.ints(0, "SELECT count(*) FROM notes"), [[4]]);
+        cluster.assert_idle();
     });
 }
 

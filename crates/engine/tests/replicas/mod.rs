@@ -11,7 +11,7 @@ use anabranch_engine::{
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::replication::{Message, ReplicaId, ReplicaOptions};
-use anabranch_protocol::{Protocol, Session, Topology};
+use anabranch_protocol::{Protocol, Topology};
 use anabranch_storage::Store;
 use anabranch_storage::media::memory::MemoryDisk;
 use anabranch_types::row::RowBuilder;
@@ -142,12 +142,8 @@ impl World {
         self.calls += 1;
         let procedures = &self.planned.application.procedures;
         let number = procedures.iter().position(|p| p.name() == procedure);
-        Call {
-            id: CallId(self.calls),
-            work: Work::Procedure(number.unwrap()),
-            arguments: arguments.into(),
-            session: Session::default(),
-        }
+        let work = Work::Procedure(number.unwrap());
+        Call::new(CallId(self.calls), work, arguments)
     }
 
     /// The unreplicated node takes an input.

@@ -14,7 +14,7 @@ use anabranch_engine::{
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Protocol, Session, Topology};
+use anabranch_protocol::{Protocol, Topology};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
@@ -29,10 +29,17 @@ pub(crate) const DELAY: Ticks = Ticks::from_micros(100);
 pub(crate) trait Cluster {
     /// The application that it runs.
     fn planned(&self) -> &Arc<PlannedApplication>;
-    /// Begins a call at a node.
-    fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId;
-    /// Lets time pass until no call runs and no message is under way; returns all outcomes since.
-    fn run(&mut self) -> BTreeMap<CallId, Outcome>;
+    /// Begins a call at a node. The cluster chooses its id.
+    fn submit_call(&mut self, node: u16, call: Call) -> CallId;
+    /// Cancels a call at a node.
+    fn cancel(&mut self, node: u16, call: CallId);
+    /// Lets the next message arrive or the next timer run, whichever is first; `false` when no call runs and no
+    /// message is under way.
+    fn advance(&mut self) -> bool;
+    /// The outcomes since the last time.
+    fn take_outcomes(&mut self) -> BTreeMap<CallId, Outcome>;
+    /// Asserts that no node keeps anything of a transaction that has ended.
+    fn assert_idle(&self);
     /// The attempts recorded so far, if the nodes record them.
     fn attempts(&self) -> &[AttemptRecord];
 }
@@ -41,6 +48,21 @@ pub(crate) trait Cluster {
 pub(crate) type Answer = Result<Vec<Vec<Value>>, CallError>;
 
 impl dyn Cluster + '_ {
+    /// Begins a call of a procedure or statement at a node.
+    pub(crate) fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId {
+        self.submit_call(node, Call::new(CallId(0), work, arguments))
+    }
+
+    /// Lets time pass until no call runs and no message is under way; returns all outcomes since.
+    pub(crate) fn run(&mut self) -> BTreeMap<CallId, Outcome> {
+        for _ in 0..1_000_000 {
+            if !self.advance() {
+                return self.take_outcomes();
+            }
+        }
+        panic!("no end is in sight")
+    }
+
     /// Begins a call of a procedure.
     pub(crate) fn begin(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> CallId {
         let procedures = &self.planned().application.procedures;
@@ -274,55 +296,82 @@ impl<P: Protocol> Nodes<P> {
     }
 }
 
-impl<P: Protocol> Cluster for Nodes<P> {
+impl<P: Idle> Cluster for Nodes<P> {
     fn planned(&self) -> &Arc<PlannedApplication> {
         &self.planned
     }
 
-    fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId {
+    fn submit_call(&mut self, node: u16, call: Call) -> CallId {
         self.calls += 1;
         let id = CallId(self.calls);
-        let arguments = arguments.into();
-        let call = Call {
-            id,
-            work,
-            arguments,
-            session: Session::default(),
-        };
+        let mut call = call;
+        call.id = id;
         self.step(usize::from(node), NodeInput::Call(call));
         id
+    }
+
+    fn cancel(&mut self, node: u16, call: CallId) {
+        self.step(usize::from(node), NodeInput::Cancel(call));
     }
 
     fn attempts(&self) -> &[AttemptRecord] {
         &self.attempts
     }
 
-    fn run(&mut self) -> BTreeMap<CallId, Outcome> {
-        for _ in 0..1_000_000 {
-            let idle = self.nodes.iter().all(|node| node.calls() == 0);
-            if idle && self.travelling.is_empty() {
-                return std::mem::take(&mut self.outcomes);
-            }
-            let arrival = self.travelling.peek().map(|next| next.0.0);
-            let alarms = self.nodes.iter().enumerate();
-            let alarm = alarms
-                .filter_map(|(at, node)| Some((node.next_alarm()?, at)))
-                .min();
-            match (arrival, alarm) {
-                (Some(due), alarm) if alarm.is_none_or(|(rings, _)| due <= rings) => {
-                    self.now = self.now.max(due);
-                    let Reverse((_, number)) = self.travelling.pop().expect("it was seen");
-                    let sent = self.messages.remove(&number);
-                    let (from, to, message) = sent.expect("it was sent");
-                    self.step(to.index(), NodeInput::Message { from, message });
-                }
-                (_, Some((rings, at))) => {
-                    self.now = self.now.max(rings);
-                    self.step(at, NodeInput::Tick);
-                }
-                (_, None) => panic!("a call waits, and no message or timer will resume it"),
-            }
+    fn take_outcomes(&mut self) -> BTreeMap<CallId, Outcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    fn advance(&mut self) -> bool {
+        let idle = self.nodes.iter().all(|node| node.calls() == 0);
+        if idle && self.travelling.is_empty() {
+            return false;
         }
-        panic!("no end is in sight")
+        let arrival = self.travelling.peek().map(|next| next.0.0);
+        let alarms = self.nodes.iter().enumerate();
+        let alarm = alarms
+            .filter_map(|(at, node)| Some((node.next_alarm()?, at)))
+            .min();
+        match (arrival, alarm) {
+            (Some(due), alarm) if alarm.is_none_or(|(rings, _)| due <= rings) => {
+                self.now = self.now.max(due);
+                let Reverse((_, number)) = self.travelling.pop().expect("it was seen");
+                let sent = self.messages.remove(&number);
+                let (from, to, message) = sent.expect("it was sent");
+                self.step(to.index(), NodeInput::Message { from, message });
+            }
+            (_, Some((rings, at))) => {
+                self.now = self.now.max(rings);
+                self.step(at, NodeInput::Tick);
+            }
+            (_, None) => panic!("a call waits, and no message or timer will resume it"),
+        }
+        true
+    }
+
+    fn assert_idle(&self) {
+        for (at, node) in self.nodes.iter().enumerate() {
+            assert_eq!(node.calls(), 0, "node {at} has open calls");
+            let idle = node.protocol().is_idle();
+            assert!(idle, "node {at} keeps something of what has ended");
+        }
+    }
+}
+
+/// A protocol whose nodes say whether anything is open.
+pub(crate) trait Idle: Protocol {
+    /// Whether no transaction is known.
+    fn is_idle(&self) -> bool;
+}
+
+impl Idle for RampNode {
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+}
+
+impl Idle for LockingNode {
+    fn is_idle(&self) -> bool {
+        self.is_idle()
     }
 }

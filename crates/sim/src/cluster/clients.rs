@@ -273,12 +273,9 @@ impl<P: Simulated> Cluster<P> {
         }
         let at = client.at;
         let id = CallId(u64::from(client.place.client) << 32 | client.number);
-        let call = Call {
-            id,
-            work: Work::Procedure(procedure),
-            arguments: Arc::clone(&operation.arguments),
-            session: client.session.clone(),
-        };
+        let arguments = Arc::clone(&operation.arguments);
+        let call = Call::new(id, Work::Procedure(procedure), arguments)
+            .with_session(client.session.clone());
         client.current = Some((id, operation, self.now));
         let (node, crashes) = (at % self.placement.nodes(), client.crashes);
         if let Some(recorder) = &mut self.recorder {

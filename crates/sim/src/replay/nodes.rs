@@ -13,7 +13,7 @@ use anabranch_engine::{
 };
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Protocol, Session, Topology};
+use anabranch_protocol::{Protocol, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{Effect, NodeId, PartitionId, SplitMix64, TableId, Ticks, Value};
 
@@ -234,12 +234,8 @@ impl Nodes {
         call: &ReplicaCall,
     ) -> Result<CallId, ReplayError> {
         let id = CallId(place as u64);
-        let call = Call {
-            id,
-            work: Work::Procedure(call.procedure),
-            arguments: call.arguments.clone().into(),
-            session: Session::default(),
-        };
+        let work = Work::Procedure(call.procedure);
+        let call = Call::new(id, work, call.arguments.clone());
         self.step(node, NodeInput::Call(call))?;
         Ok(id)
     }
