@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use anabranch_types::{ColumnIndex, DataType, Row, RowPrograms, Schema, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, Row, RowPrograms, Schema, TableId, TimeZone, Value};
 use sqlparser::ast;
 
 use crate::{
@@ -204,7 +204,7 @@ impl Application {
         let frame = Frame::of_rows(&[], &sources, &context);
         let checks = self.constraints.tables[table.index()].checks.iter();
         let violated =
-            checks.filter(|check| !matches!(check.expression.test(&frame), Ok(None | Some(true))));
+            checks.filter(|check| !matches!(check.evaluate(&frame), Ok(None | Some(true))));
         violated.map(|check| check.name.as_str()).collect()
     }
 
@@ -335,12 +335,23 @@ impl CompiledStatement {
         transaction: &mut T,
         parameters: &[Value],
     ) -> Result<ResultSet, TransactionError> {
+        let zone = transaction.time_zone();
+        self.execute_in(zone, transaction, parameters).await
+    }
+
+    async fn execute_in<T: Transaction>(
+        &self,
+        zone: TimeZone,
+        transaction: &mut T,
+        parameters: &[Value],
+    ) -> Result<ResultSet, TransactionError> {
         if parameters.len() < self.parameters.len() {
             let message = format!("{} parameters are needed", self.parameters.len());
             return Err(crate::expression::failure("08P01", message).into());
         }
         let context = EvaluationContext {
             timestamp: transaction.timestamp(),
+            zone,
             sequences: Some(transaction.sequences()),
             ..EvaluationContext::default()
         };
@@ -367,7 +378,7 @@ impl CompiledAssertion {
         &self.name
     }
 
-    /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation.
+    /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation, and the time zone is UTC.
     ///
     /// # Errors
     /// Errors that its evaluation raises, and those of the transaction.
@@ -375,7 +386,10 @@ impl CompiledAssertion {
         &self,
         transaction: &mut T,
     ) -> Result<bool, TransactionError> {
-        let result = self.statement.execute(transaction, &[]).await?;
+        let statement = &self.statement;
+        let result = statement
+            .execute_in(TimeZone::UTC, transaction, &[])
+            .await?;
         let value = result.rows.first().and_then(|row| row.first());
         Ok(value != Some(&Value::Bool(false)))
     }

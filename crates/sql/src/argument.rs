@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use anabranch_types::{DataType, EffectError, Value};
+use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use sqlparser::ast;
 
 use crate::{
@@ -38,16 +38,23 @@ impl ArgumentSyntax {
 #[derive(Clone, Debug, Default)]
 pub struct ClientContext {
     timestamp: i64,
+    zone: TimeZone,
     uniques: Vec<u128>,
 }
 
 impl ClientContext {
-    /// A context in which `now()` is this: microseconds since 2000-01-01 00:00:00 UTC.
+    /// A context in which `now()` is this: microseconds since 2000-01-01 00:00:00 UTC. The time zone is UTC.
     pub fn at(timestamp: i64) -> ClientContext {
         ClientContext {
             timestamp,
-            uniques: Vec::new(),
+            ..ClientContext::default()
         }
+    }
+
+    /// The same in a session with this time zone.
+    #[must_use]
+    pub fn with_time_zone(self, zone: TimeZone) -> ClientContext {
+        ClientContext { zone, ..self }
     }
 
     /// The same with numbers that no other caller gets, for `gen_random_uuid()`.
@@ -59,6 +66,11 @@ impl ClientContext {
     /// The value of `now()`.
     pub(crate) fn timestamp(&self) -> i64 {
         self.timestamp
+    }
+
+    /// The session's time zone.
+    pub(crate) fn time_zone(&self) -> &TimeZone {
+        &self.zone
     }
 }
 
@@ -110,6 +122,7 @@ impl ArgumentList {
         }
         let context = EvaluationContext {
             timestamp: context.timestamp,
+            zone: context.zone.clone(),
             uniques: RefCell::new(context.uniques.clone()),
             sequences: None,
         };

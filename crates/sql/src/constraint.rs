@@ -184,6 +184,7 @@ fn bind_check(
     check: &crate::catalog::Check,
 ) -> Result<Check, Diagnostic> {
     let mut binder = Binder::new(catalog, &NoVariables, check.span);
+    binder.stored = true;
     binder.scopes.push(Scope {
         clause: "check constraints",
         ..Scope::default()
@@ -233,6 +234,7 @@ pub(crate) fn default_of(
         }
         ColumnDefault::Expression(expression, span) => {
             let mut binder = Binder::new(catalog, &NoVariables, *span);
+            binder.stored = true;
             binder.scopes.push(Scope {
                 clause: "DEFAULT expressions",
                 ..Scope::default()

@@ -15,7 +15,7 @@ use std::{
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Read, Row, RowPrograms,
-    Schema, SlotId, TableId, TableSchema, Value,
+    Schema, SlotId, TableId, TableSchema, TimeZone, Value,
 };
 
 use crate::{
@@ -68,6 +68,8 @@ pub struct StoreTransaction<'s> {
     pub effects: Vec<Effect>,
     /// The value of `now()`.
     pub now: i64,
+    /// The session's time zone.
+    pub zone: TimeZone,
     /// Whether `reads` and `effects` are kept.
     pub record: bool,
 }
@@ -106,6 +108,7 @@ impl Store {
             reads: Vec::new(),
             effects: Vec::new(),
             now: 0,
+            zone: TimeZone::UTC,
             record: false,
         }
     }
@@ -360,6 +363,10 @@ impl Transaction for StoreTransaction<'_> {
 
     fn timestamp(&self) -> i64 {
         self.now
+    }
+
+    fn time_zone(&self) -> TimeZone {
+        self.zone.clone()
     }
 }
 

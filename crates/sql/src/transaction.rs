@@ -8,7 +8,7 @@
 use std::{future::Future, rc::Rc};
 
 use anabranch_types::{
-    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId,
+    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone,
 };
 
 use crate::summary::StatementId;
@@ -84,4 +84,9 @@ pub trait Transaction {
     /// The value of `now()` and `CURRENT_TIMESTAMP` in this transaction: microseconds since
     /// 2000-01-01 00:00:00 UTC, fixed at its start.
     fn timestamp(&self) -> i64;
+
+    /// The time zone of the session that runs this transaction.
+    fn time_zone(&self) -> TimeZone {
+        TimeZone::UTC
+    }
 }

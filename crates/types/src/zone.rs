@@ -2,7 +2,7 @@
 //!
 //! The IANA database is part of the build ([`jiff`]), so the same names are known on every node and no file is read.
 //! Names are those that PostgreSQL's `SET TIME ZONE` accepts: IANA names in any case, hours east of Greenwich (`2`,
-//! `-5.5`), and POSIX rules (`EST5EDT`, `<+03>-3`). Abbreviations without an offset, such as `PST`, are no time zones
+//! `-5.5`), and POSIX rules (`AAA3BBB`, `<+03>-3`), whose offsets count west. Abbreviations without an offset, such as `PST`, are no time zones
 //! there and here. `posix/…` and `right/…`, which depend on the installed files, are not known.
 
 mod posix;
@@ -70,9 +70,14 @@ impl TimeZone {
                 None => refused("22023", ": UTC timezone offset is out of range"),
             };
         }
-        match TimeZone::of_database(text).or_else(|| posix::parse(text)) {
-            Some(zone) => Ok(zone),
-            None => refused("22023", ""),
+        let found = match text.strip_prefix(':') {
+            Some(name) => TimeZone::of_database(name),
+            None => TimeZone::of_database(text).or_else(|| posix::parse(text)),
+        };
+        match found {
+            // PostgreSQL takes seconds at its epoch for leap seconds.
+            Some(zone) if zone.offset_at(0) % 60 == 0 => Ok(zone),
+            _ => refused("22023", ""),
         }
     }
 

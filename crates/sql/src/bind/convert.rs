@@ -1,10 +1,13 @@
 //! Casts: which exist, and which are implicit.
 
-use anabranch_types::{DataType, Value};
+use anabranch_types::{
+    DataType, TimeZone, Value,
+    text::{depends_on_zone, parse_value},
+};
 use sqlparser::ast::Spanned;
 
 use super::{Bind, Binder, Bound};
-use crate::expression::{Expression, bounds::bound_text, text};
+use crate::expression::{Expression, bounds::bound_text};
 
 /// The context of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,11 +41,14 @@ fn number_rank(data_type: &DataType) -> Option<u8> {
     })
 }
 
-fn is_moment(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Date | DataType::Timestamp | DataType::TimestampTz
-    )
+/// The order in which types of moments convert to each other implicitly.
+fn moment_rank(data_type: &DataType) -> Option<u8> {
+    Some(match data_type {
+        DataType::Date => 0,
+        DataType::Timestamp => 1,
+        DataType::TimestampTz => 2,
+        _ => return None,
+    })
 }
 
 /// Whether the cast exists in this context.
@@ -50,13 +56,13 @@ pub(crate) fn exists(from: &DataType, to: &DataType, context: Context) -> bool {
     if let (Some(from), Some(to)) = (number_rank(from), number_rank(to)) {
         return from <= to || context >= Context::Assignment;
     }
+    if let (Some(from), Some(to)) = (moment_rank(from), moment_rank(to)) {
+        return from <= to || context >= Context::Assignment;
+    }
     match (from, to) {
         (from, to) if from == to => true,
         (from, to) if from.is_text() && to.is_text() => true,
         (DataType::Array(from), DataType::Array(to)) => exists(from, to, context),
-        (from, to) if is_moment(from) && is_moment(to) => {
-            !matches!(to, DataType::Date) || context >= Context::Assignment
-        }
         (_, to) if to.is_text() => context >= Context::Assignment,
         (from, _) if from.is_text() => context == Context::Explicit,
         (DataType::Bool, DataType::Int4) | (DataType::Int4, DataType::Bool) => {
@@ -78,8 +84,6 @@ pub(crate) fn is_nothing(from: &DataType, to: &DataType) -> bool {
         (from, DataType::Text | DataType::Varchar(None)) => from.is_text(),
         (DataType::Varchar(Some(a)), DataType::Varchar(Some(b))) => a <= b,
         (DataType::Char(a), DataType::Varchar(Some(b)) | DataType::Char(b)) => a <= b,
-        (DataType::Timestamp, DataType::TimestampTz)
-        | (DataType::TimestampTz, DataType::Timestamp) => true,
         (DataType::Array(from), DataType::Array(to)) => is_nothing(from, to),
         _ => false,
     }
@@ -131,6 +135,7 @@ impl Binder<'_> {
     ) -> Bind<Expression> {
         match expression {
             Expression::Constant(Value::Text(text)) => {
+                let unparsed = text.clone();
                 let parsed = if to.is_text() {
                     let bound = match (context, to) {
                         // Compared with a char(n): its length does not matter, its blanks do not.
@@ -140,9 +145,18 @@ impl Binder<'_> {
                     };
                     bound_text(Value::Text(text), bound, context == Context::Explicit)
                 } else {
-                    text::parse(&text, to)
+                    parse_value(&text, to, &TimeZone::UTC).map_err(Box::new)
                 };
                 match parsed {
+                    // Its moment depends on the session that runs it, not on the one that binds it.
+                    Ok(_) if depends_on_zone(&unparsed, to) && !self.is_stored() => {
+                        Ok(Expression::Cast {
+                            operand: Box::new(Expression::Constant(Value::Text(unparsed))),
+                            from: DataType::Text,
+                            to: to.clone(),
+                            explicit: context == Context::Explicit,
+                        })
+                    }
                     Ok(value) => Ok(Expression::Constant(value)),
                     Err(failure) => Err(self.error(failure.code, failure.message, syntax)),
                 }

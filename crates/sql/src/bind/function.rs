@@ -6,11 +6,22 @@ use sqlparser::ast::{self, Expr, Spanned};
 use super::{Bind, Binder, Bound, convert::Context, convert::unbounded};
 use crate::{
     diagnostic::Diagnostic,
-    expression::{Domain, Expression, Function, datetime::Field},
+    expression::{Domain, Expression, Function, datetime::Field, function::Clock},
     parse::resolve_data_type,
     plan::SubqueryKind,
     session_value::SessionValue,
 };
+
+/// The transaction's time in the session's time zone.
+fn local_now(to: DataType) -> Bound {
+    let cast = Expression::Cast {
+        operand: Box::new(Expression::Now),
+        from: DataType::TimestampTz,
+        to: to.clone(),
+        explicit: true,
+    };
+    Bound::new(cast, to)
+}
 
 impl Binder<'_> {
     /// Functions that SQL calls without parentheses.
@@ -20,16 +31,8 @@ impl Binder<'_> {
         }
         Some(match name {
             "current_timestamp" => Ok(Bound::new(Expression::Now, DataType::TimestampTz)),
-            "localtimestamp" => Ok(Bound::new(Expression::Now, DataType::Timestamp)),
-            "current_date" => Ok(Bound::new(
-                Expression::Cast {
-                    operand: Box::new(Expression::Now),
-                    from: DataType::Timestamp,
-                    to: DataType::Date,
-                    explicit: true,
-                },
-                DataType::Date,
-            )),
+            "localtimestamp" => Ok(local_now(DataType::Timestamp)),
+            "current_date" => Ok(local_now(DataType::Date)),
             "current_time" | "localtime" | "current_user" | "session_user" | "user"
             | "current_role" | "current_catalog" | "current_schema" => {
                 Err(self.unsupported(name, syntax))
@@ -121,7 +124,11 @@ impl Binder<'_> {
         let Some(field) = Field::named(field).filter(|_| moment) else {
             return Err(self.unsupported(&format!("extract({field} from this type)"), syntax));
         };
-        let function = Function::Extract(field);
+        let clock = match field {
+            Field::Epoch => Clock::AsGiven,
+            _ => Clock::of(bound.data_type.as_ref()),
+        };
+        let function = Function::Extract(field, clock);
         Ok(Self::call(
             function,
             vec![bound.expression],
@@ -441,8 +448,9 @@ impl Binder<'_> {
                     Some(DataType::TimestampTz | DataType::Date) => DataType::TimestampTz,
                     _ => return Ok(None),
                 };
-                let arguments = vec![moment.expression.clone()];
-                Self::call(Function::DateTrunc(field), arguments, data_type)
+                let moment = self.coerce(moment.clone(), &data_type, Context::Implicit, syntax)?;
+                let clock = Clock::of(Some(&data_type));
+                Self::call(Function::DateTrunc(field, clock), vec![moment], data_type)
             }
             ("make_date", [_, _, _]) => {
                 let mut arguments = Vec::new();

@@ -187,6 +187,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) for_write: Cell<bool>,
     /// The number of opaque expressions so far.
     pub(crate) opaque_count: u32,
+    /// Whether what it binds is part of the schema: a CHECK, a DEFAULT, an assertion. See [`Binder::is_stored`].
+    pub(crate) stored: bool,
 }
 
 impl<'b> Binder<'b> {
@@ -211,7 +213,14 @@ impl<'b> Binder<'b> {
             into_types: Vec::new(),
             for_write: Cell::new(false),
             opaque_count: 0,
+            stored: false,
         }
+    }
+
+    /// Whether the syntax at hand is part of the schema, views included. Its literals have one value, whichever session
+    /// uses it: a `timestamptz` without a time zone is taken in UTC.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.stored || !self.views.is_empty()
     }
 
     /// The place of a piece of syntax, or the statement's where it has none.

@@ -503,6 +503,11 @@ impl Binder<'_> {
             .iter()
             .map(|e| hoist.convert(e))
             .collect();
+        // The owner of the row has no session. What cannot be computed before it runs is left to the statement.
+        let programmed = program_assignments.iter().map(|(_, e)| e).chain(&outputs);
+        if programmed.into_iter().any(Expression::depends_on_zone) {
+            return Ok(None);
+        }
         let output_count = outputs.len() as u16;
         let checks = &context.constraints.of(table).checks;
         let program =
@@ -660,10 +665,21 @@ fn cannot_fail(expression: &Expression) -> bool {
             | Expression::Coalesce(_)
             | Expression::InList { .. }
             | Expression::Quantified { .. }
-    );
+    ) || now_in_range(expression);
     let mut all = own;
     expression.each_child(|child| all = all && cannot_fail(child));
     all
+}
+
+/// Whether it is the transaction's time as another type, which every session's time zone has in range.
+fn now_in_range(expression: &Expression) -> bool {
+    match expression {
+        Expression::Cast { operand, to, .. } => {
+            matches!(**operand, Expression::Now)
+                && matches!(to, DataType::Timestamp | DataType::Date)
+        }
+        _ => false,
+    }
 }
 
 /// DEFAULT in the place of a value.

@@ -7,7 +7,7 @@ use super::{
     Bind, Binder, Bound,
     convert::{Context, exists, unbounded, wider},
 };
-use crate::expression::{Domain, Expression, Function, Operator, Relation};
+use crate::expression::{Domain, Expression, Function, Operator, Relation, function::Clock};
 
 /// The comparison that an operator is, if it is one.
 pub(crate) fn relation(operator: &BinaryOperator) -> Option<Relation> {
@@ -329,7 +329,7 @@ impl Binder<'_> {
             Some(DataType::Date | DataType::Timestamp) => DataType::Timestamp,
             _ => return Err(self.unsupported("arithmetic with an interval here", syntax)),
         };
-        let function = Function::AddInterval(interval, negative);
+        let function = Function::AddInterval(interval, negative, Clock::of(Some(&result)));
         let expression = Expression::Call {
             function,
             arguments: vec![moment.expression],

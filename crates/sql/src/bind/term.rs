@@ -245,7 +245,7 @@ impl Binder<'_> {
                 slot: *slot,
                 offset: 0,
             },
-            Expression::Now => RawTerm::Now,
+            now if now.is_now() => RawTerm::Now,
             Expression::Call {
                 function: Function::Unknown(_),
                 ..

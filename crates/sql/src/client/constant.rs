@@ -8,7 +8,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, Value};
+use anabranch_types::{
+    Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone, Value,
+};
 
 use crate::{
     TransactionError,
@@ -54,7 +56,7 @@ impl ConstantStatement {
         parameters: &[Value],
         context: &ClientContext,
     ) -> Result<ResultSet, EffectError> {
-        let mut transaction = NoTables(context.timestamp());
+        let mut transaction = NoTables(context);
         let run = pin!(self.0.execute(&mut transaction, parameters));
         match run.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(result)) => Ok(result),
@@ -65,16 +67,16 @@ impl ConstantStatement {
     }
 }
 
-/// A transaction without tables, in which `now()` is this.
-struct NoTables(i64);
+/// A transaction without tables, with these values.
+struct NoTables<'c>(&'c ClientContext);
 
-impl NoTables {
+impl NoTables<'_> {
     fn refuse<T>() -> Result<T, TransactionError> {
         Err(failure("XX000", "a statement without tables touches one").into())
     }
 }
 
-impl Transaction for NoTables {
+impl Transaction for NoTables<'_> {
     async fn read(
         &mut self,
         _: StatementId,
@@ -109,6 +111,10 @@ impl Transaction for NoTables {
     }
 
     fn timestamp(&self) -> i64 {
-        self.0
+        self.0.timestamp()
+    }
+
+    fn time_zone(&self) -> TimeZone {
+        self.0.time_zone().clone()
     }
 }

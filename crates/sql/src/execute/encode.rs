@@ -236,7 +236,7 @@ impl<T: Transaction> Run<'_, T> {
             check.holds(row).unwrap_or_else(|| {
                 let sources = [Source::Empty, Source::Row { layout, row }];
                 let frame = Frame::of_rows(self.variables, &sources, self.context);
-                matches!(check.expression.test(&frame), Ok(truth) if truth != Some(false))
+                matches!(check.evaluate(&frame), Ok(truth) if truth != Some(false))
             })
         })
     }

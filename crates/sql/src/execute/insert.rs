@@ -135,7 +135,7 @@ impl<T: Transaction> Run<'_, T> {
                     let message = "a CHECK cannot be tested on a value known only at commit";
                     return Err(failure("XX000", message));
                 }
-                if check.expression.test(&frame)? == Some(false) {
+                if check.evaluate(&frame)? == Some(false) {
                     return Err(violated(&schema.name, &check.name));
                 }
             }

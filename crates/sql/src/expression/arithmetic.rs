@@ -92,13 +92,7 @@ fn out_of_range(domain: Domain) -> Failure {
 /// A decimal operation's failure, with its SQLSTATE.
 #[cold]
 pub(crate) fn decimal_failure(error: DecimalError) -> Failure {
-    let code = match error {
-        DecimalError::DivisionByZero => "22012",
-        DecimalError::Syntax => "22P02",
-        DecimalError::NotFinite => "0A000",
-        _ => "22003",
-    };
-    failure(code, error.to_string())
+    Box::new(error.into())
 }
 
 #[cold]

@@ -1,11 +1,10 @@
-//! The bounds of types: the range of an integer, the precision of a numeric, the length of a text.
+//! The bounds of types: the range of an integer, and what [`anabranch_types::bounds`] has.
 
-use anabranch_types::{DataType, Decimal, Value};
+use anabranch_types::{DataType, Decimal, Value, bounds};
 
 use super::{
     Failure,
-    arithmetic::{Domain, decimal_failure, in_range},
-    failure,
+    arithmetic::{Domain, in_range},
 };
 
 /// The domain of an integer type.
@@ -28,48 +27,27 @@ pub(crate) fn bound_int(int: i64, data_type: &DataType) -> Result<i64, Failure> 
     }
 }
 
-/// A decimal rounded to the scale of a `numeric(p, s)` and checked against its precision.
+/// As [`bounds::bound_decimal`].
 #[inline]
 pub(crate) fn bound_decimal(decimal: Decimal, data_type: &DataType) -> Result<Decimal, Failure> {
-    match data_type {
-        DataType::Numeric(Some(bounds)) => decimal.rescale(*bounds).map_err(decimal_failure),
-        _ => Ok(decimal),
-    }
+    bounds::bound_decimal(decimal, data_type).map_err(Box::new)
 }
 
-/// As [`bound_decimal`].
+/// As [`bounds::bound_numeric`].
 pub(crate) fn bound_numeric(decimal: Decimal, data_type: &DataType) -> Result<Value, Failure> {
-    bound_decimal(decimal, data_type).map(Value::Numeric)
+    bounds::bound_numeric(decimal, data_type).map_err(Box::new)
 }
 
-/// A text checked against the length of `varchar(n)` or `char(n)`. Blanks at the end may be cut
-/// always, other characters only by an explicit cast; `char(n)` is held without them.
+/// As [`bounds::bound_text`]; other values are left as they are.
 pub(crate) fn bound_text(
     value: Value,
     data_type: &DataType,
     explicit: bool,
 ) -> Result<Value, Failure> {
-    let Value::Text(mut text) = value else {
-        return Ok(value);
-    };
-    let (limit, padded) = match data_type {
-        DataType::Varchar(Some(limit)) => (*limit as usize, false),
-        DataType::Char(limit) => (*limit as usize, true),
-        _ => return Ok(Value::Text(text)),
-    };
-    // No text has more characters than bytes.
-    if text.len() > limit
-        && let Some((cut, _)) = text.char_indices().nth(limit)
-    {
-        if !explicit && !text[cut..].bytes().all(|b| b == b' ') {
-            let message = format!("value too long for type {data_type}");
-            return Err(failure("22001", message));
-        }
-        text.truncate(cut);
+    match value {
+        Value::Text(text) => bounds::bound_text(text, data_type, explicit)
+            .map(Value::Text)
+            .map_err(Box::new),
+        other => Ok(other),
     }
-    if padded {
-        let kept = text.trim_end_matches(' ').len();
-        text.truncate(kept);
-    }
-    Ok(Value::Text(text))
 }

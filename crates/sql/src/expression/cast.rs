@@ -1,18 +1,22 @@
 //! Casts between types, and the changes that a column's type makes to a stored value.
 
-use anabranch_types::{DataType, Decimal, Value};
+use anabranch_types::{
+    DataType, Decimal, TimeZone, Value,
+    calendar::{MICROS_PER_DAY, is_timestamp},
+    text::{format_value, moment, parse_value},
+};
 use compact_str::CompactString;
 
 use super::{
     Failure,
     arithmetic::{Domain, decimal_failure, in_range},
     bounds::{bound_numeric, bound_text, integer_domain},
-    datetime, failure,
-    text::{format_text, parse},
+    failure,
 };
 
 /// A value of one type as a value of another. The binder has checked that the cast exists;
-/// `explicit` casts cut what is too long for a text type, others refuse it.
+/// `explicit` casts cut what is too long for a text type, others refuse it. Casts between `timestamptz` and other types
+/// take place in `zone` (see [`reads_zone`]).
 ///
 /// # Errors
 /// When the value has no counterpart in the type: out of range, too long, not a number.
@@ -21,6 +25,7 @@ pub(crate) fn cast(
     from: &DataType,
     to: &DataType,
     explicit: bool,
+    zone: &TimeZone,
 ) -> Result<Value, Failure> {
     // First what is frequent, without comparing the types.
     if let (Value::Int(i), Some(domain)) = (&value, integer_domain(to)) {
@@ -64,14 +69,33 @@ pub(crate) fn cast(
         }
         (Value::Float(f), DataType::Real) => single(f),
         (Value::Float(f), DataType::Double) => Ok(Value::Float(f)),
-        (Value::Timestamp(t), DataType::Timestamp | DataType::TimestampTz) => {
-            Ok(Value::Timestamp(t))
-        }
-        (Value::Timestamp(t), DataType::Date) => {
-            Ok(Value::Date(t.div_euclid(datetime::DAY) as i32))
+        (Value::Timestamp(t), DataType::Timestamp | DataType::TimestampTz | DataType::Date) => {
+            let (zoned, to_zoned) = (is_zoned(from), is_zoned(to));
+            let moment = match (zoned, to_zoned) {
+                (true, false) => zone.to_local(t),
+                (false, true) => zone.to_utc(t),
+                _ => Some(t),
+            };
+            let moment = moment
+                .filter(|t| is_timestamp(*t))
+                .ok_or_else(out_of_range)?;
+            Ok(match to {
+                DataType::Date => Value::Date(moment::day_of(moment)),
+                _ => Value::Timestamp(moment),
+            })
         }
         (Value::Date(d), DataType::Timestamp | DataType::TimestampTz) => {
-            Ok(Value::Timestamp(i64::from(d) * datetime::DAY))
+            let midnight = i64::from(d)
+                .checked_mul(MICROS_PER_DAY)
+                .filter(|t| is_timestamp(*t));
+            let moment = match is_zoned(to) {
+                true => midnight.and_then(|midnight| zone.to_utc(midnight)),
+                false => midnight,
+            };
+            moment
+                .filter(|t| is_timestamp(*t))
+                .map(Value::Timestamp)
+                .ok_or_else(|| failure("22008", "date out of range for timestamp"))
         }
         (Value::Array(list), DataType::Array(target)) => {
             let DataType::Array(source) = from else {
@@ -79,13 +103,13 @@ pub(crate) fn cast(
             };
             let elements = list
                 .iter()
-                .map(|v| cast(v.clone(), source, target, explicit));
+                .map(|v| cast(v.clone(), source, target, explicit, zone));
             Ok(Value::Array(
                 elements.collect::<Result<Vec<_>, _>>()?.into(),
             ))
         }
         (Value::Text(text), to) if to.is_text() => bound_text(Value::Text(text), to, explicit),
-        (Value::Text(text), to) => parse(&text, to),
+        (Value::Text(text), to) => parse_value(&text, to, zone).map_err(Box::new),
         // A pending value is only ever widened: the binder's analysis saw to it.
         (Value::Pending(pending), _) => Ok(Value::Pending(pending)),
         (value, to) if to.is_text() => {
@@ -94,12 +118,30 @@ pub(crate) fn cast(
                 Value::Bool(truth) => {
                     CompactString::const_new(if *truth { "true" } else { "false" })
                 }
-                value => CompactString::from(format_text(value, from)),
+                value => CompactString::from(format_value(value, from, zone)),
             };
             bound_text(Value::Text(text), to, explicit)
         }
         (_, to) => Err(failure("42846", format!("cannot cast type {from} to {to}"))),
     }
+}
+
+/// Whether a cast between these types depends on the session's time zone.
+pub(crate) fn reads_zone(from: &DataType, to: &DataType) -> bool {
+    is_zoned(from) != is_zoned(to)
+}
+
+/// Whether values of the type are moments, written in local time.
+pub(crate) fn is_zoned(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::TimestampTz => true,
+        DataType::Array(element) => is_zoned(element),
+        _ => false,
+    }
+}
+
+fn out_of_range() -> Failure {
+    failure("22008", "timestamp out of range")
 }
 
 fn single(f: f64) -> Result<Value, Failure> {

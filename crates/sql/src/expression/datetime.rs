@@ -1,12 +1,18 @@
 //! Dates, timestamps, and the supported part of intervals.
 //!
-//! Days and microseconds count from 2000-01-01, as PostgreSQL's do; the calendar is the proleptic Gregorian one. The
-//! session's time zone is always UTC.
+//! Days and microseconds count from 2000-01-01, as PostgreSQL's do; the calendar is the proleptic Gregorian one.
+//! What depends on a time zone takes it as a parameter.
+
+use anabranch_types::{
+    TimeZone,
+    calendar::{
+        MICROS_PER_DAY as DAY, civil_from_days, days_from_civil, days_in_month, is_timestamp,
+    },
+    text::moment::time_of_day,
+};
 
 use super::{Failure, failure};
 
-/// Microseconds in a day.
-pub(crate) const DAY: i64 = 86_400_000_000;
 const HOUR: i64 = 3_600_000_000;
 const MINUTE: i64 = 60_000_000;
 const SECOND: i64 = 1_000_000;
@@ -120,6 +126,21 @@ impl Field {
             _ => return None,
         })
     }
+
+    /// A `timestamptz` cut down to this field in a time zone; `None` where `date_trunc` has no such field.
+    pub(crate) fn truncate_zoned(self, micros: i64, zone: &TimeZone) -> Option<i64> {
+        let local = zone.to_local(micros)?;
+        let cut = self.truncate(local)?;
+        match self {
+            // The offset stays, so that a repeated hour keeps its place.
+            Field::Microsecond
+            | Field::Millisecond
+            | Field::Second
+            | Field::Minute
+            | Field::Hour => Some(micros - (local - cut)),
+            _ => zone.to_utc(cut),
+        }
+    }
 }
 
 fn iso_week(days: i64) -> i64 {
@@ -128,222 +149,59 @@ fn iso_week(days: i64) -> i64 {
     (thursday - days_of(year, 1, 1)) / 7 + 1
 }
 
-/// Days since 2000-01-01 of a day of the civil calendar.
-pub(crate) fn days_of(year: i64, month: u32, day: u32) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_from_march = i64::from((month + 9) % 12);
-    let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468 - EPOCH_DAYS
+/// Days since 2000-01-01 of a day that the calendar has.
+fn days_of(year: i64, month: u32, day: u32) -> i64 {
+    days_from_civil(year, month, day).map_or(0, i64::from)
 }
 
 /// Year, month and day of a number of days since 2000-01-01.
-pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
-    let z = days + EPOCH_DAYS + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    } as u32;
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
+fn civil(days: i64) -> (i64, u32, u32) {
+    // 64 bits of microseconds are less than 32 bits of days.
+    civil_from_days(days as i32)
 }
 
-/// The number of days in a month.
-fn days_in_month(year: i64, month: u32) -> u32 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
+/// The error of a moment beyond those that PostgreSQL has.
+pub(super) fn out_of_range() -> Failure {
+    failure("22008", "timestamp out of range")
 }
 
-/// A timestamp plus an interval: months first (the day clipped to the month), then days, then time.
-pub(crate) fn add(micros: i64, interval: Interval, negative: bool) -> Result<i64, Failure> {
+/// A moment plus an interval: months first (the day clipped to the month), then days, then time. Months and days are
+/// those of the local calendar, so that the time of day stays; the time is added as it passes.
+pub(crate) fn add(
+    micros: i64,
+    interval: Interval,
+    negative: bool,
+    zone: &TimeZone,
+) -> Result<i64, Failure> {
     let sign = if negative { -1 } else { 1 };
-    let out_of_range = || failure("22008", "timestamp out of range");
-    let mut days = micros.div_euclid(DAY);
-    let time = micros.rem_euclid(DAY);
+    let local = |micros: i64| zone.to_local(micros).ok_or_else(out_of_range);
+    let moment = |days: i64, time: i64| {
+        let local = days
+            .checked_mul(DAY)
+            .and_then(|start| start.checked_add(time));
+        local
+            .and_then(|local| zone.to_utc(local))
+            .ok_or_else(out_of_range)
+    };
+    let mut micros = micros;
     if interval.months != 0 {
-        let (year, month, day) = civil(days);
+        let from = local(micros)?;
+        let (year, month, day) = civil(from.div_euclid(DAY));
         let months = year * 12 + i64::from(month) - 1 + sign * i64::from(interval.months);
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
-        days = days_of(year, month, day.min(days_in_month(year, month)));
+        let day = day.min(days_in_month(year, month));
+        let days = days_from_civil(year, month, day).ok_or_else(out_of_range)?;
+        micros = moment(days.into(), from.rem_euclid(DAY))?;
     }
-    days += sign * i64::from(interval.days);
-    days.checked_mul(DAY)
-        .and_then(|start| start.checked_add(time))
-        .and_then(|start| start.checked_add(sign * interval.micros))
+    if interval.days != 0 {
+        let from = local(micros)?;
+        let days = from.div_euclid(DAY) + sign * i64::from(interval.days);
+        micros = moment(days, from.rem_euclid(DAY))?;
+    }
+    micros
+        .checked_add(sign * interval.micros)
+        .filter(|micros| is_timestamp(*micros))
         .ok_or_else(out_of_range)
-}
-
-/// Writes a date.
-pub(crate) fn format_date(out: &mut String, days: i64) {
-    use std::fmt::Write;
-    let (year, month, day) = civil(days);
-    let (shown, era) = if year > 0 {
-        (year, "")
-    } else {
-        (1 - year, " BC")
-    };
-    write!(out, "{shown:04}-{month:02}-{day:02}{era}").expect("a String takes everything");
-}
-
-/// Writes a timestamp.
-pub(crate) fn format_timestamp(out: &mut String, micros: i64, zone: bool) {
-    use std::fmt::Write;
-    let days = micros.div_euclid(DAY);
-    let time = micros.rem_euclid(DAY);
-    let (year, month, day) = civil(days);
-    let (shown, era) = if year > 0 {
-        (year, "")
-    } else {
-        (1 - year, " BC")
-    };
-    let (hour, minute, second) = (time / HOUR, time % HOUR / MINUTE, time % MINUTE / SECOND);
-    write!(
-        out,
-        "{shown:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
-    )
-    .expect("a String takes everything");
-    let fraction = time % SECOND;
-    if fraction != 0 {
-        let digits = format!("{fraction:06}");
-        out.push('.');
-        out.push_str(digits.trim_end_matches('0'));
-    }
-    if zone {
-        out.push_str("+00");
-    }
-    out.push_str(era);
-}
-
-/// Parses ISO 8601 dates and timestamps: `2024-02-29`, `2024-02-29 12:30:00.5`, with `T` and a
-/// numeric zone allowed. Microseconds since 2000-01-01; the zone's offset is taken into account
-/// when `zoned`, and passed over otherwise, as PostgreSQL does.
-pub(crate) fn parse_timestamp(text: &str, zoned: bool, type_name: &str) -> Result<i64, Failure> {
-    let invalid = || {
-        failure(
-            "22007",
-            format!("invalid input syntax for type {type_name}: \"{text}\""),
-        )
-    };
-    let out_of_range = || {
-        failure(
-            "22008",
-            format!("date/time field value out of range: \"{text}\""),
-        )
-    };
-    let trimmed = text.trim();
-    if matches!(parse_clock(trimmed, false), Some(None)) {
-        // No date, and no time of day either.
-        return Err(out_of_range());
-    }
-    let (date, time) = match trimmed.find(['T', ' ', 't']) {
-        Some(at) => (&trimmed[..at], trimmed[at + 1..].trim()),
-        None => (trimmed, ""),
-    };
-    let mut fields = date.split('-');
-    let mut number = |digits_min: usize| -> Result<i64, Failure> {
-        let field = fields.next().ok_or_else(invalid)?;
-        let plain = field.len() >= digits_min && field.bytes().all(|b| b.is_ascii_digit());
-        if plain {
-            field.parse().map_err(|_| invalid())
-        } else {
-            Err(invalid())
-        }
-    };
-    let (year, month, day) = (number(4)?, number(1)?, number(1)?);
-    if fields.next().is_some() {
-        return Err(invalid());
-    }
-    let valid = (1..=294_276).contains(&year)
-        && (1..=12).contains(&month)
-        && day >= 1
-        && day <= i64::from(days_in_month(year, month as u32));
-    if !valid {
-        return Err(out_of_range());
-    }
-    let days = days_of(year, month as u32, day as u32);
-    let clock = parse_clock(time, zoned).ok_or_else(invalid)?;
-    let clock = clock.ok_or_else(out_of_range)?;
-    days.checked_mul(DAY)
-        .and_then(|start| start.checked_add(clock))
-        .ok_or_else(out_of_range)
-}
-
-/// Parses `12:30[:00[.5]][zone]`: `None` for bad syntax, `Some(None)` for a field out of range.
-fn parse_clock(text: &str, zoned: bool) -> Option<Option<i64>> {
-    if text.is_empty() {
-        return Some(Some(0));
-    }
-    let end = text.find(['+', '-', 'Z', 'z']).unwrap_or(text.len());
-    let (clock, zone) = (text[..end].trim_end(), &text[end..]);
-    let mut fields = clock.split(':');
-    let hour: i64 = digits(fields.next()?)?;
-    let minute: i64 = digits(fields.next()?)?;
-    let micros = match fields.next() {
-        None => 0,
-        Some(seconds) => {
-            let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-            let whole = digits(whole)?;
-            if whole > 60 {
-                return Some(None);
-            }
-            whole * SECOND + parse_fraction(fraction)?
-        }
-    };
-    if fields.next().is_some() {
-        return None;
-    }
-    if hour > 24 || minute > 59 {
-        return Some(None);
-    }
-    let offset = if zoned { parse_zone(zone)? } else { 0 };
-    Some(Some(hour * HOUR + minute * MINUTE + micros - offset))
-}
-
-fn digits(text: &str) -> Option<i64> {
-    let plain = !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| text.parse().ok())?
-}
-
-/// The digits after a second's point as microseconds, rounded.
-fn parse_fraction(text: &str) -> Option<i64> {
-    if !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let mut micros = 0;
-    for place in 0..6 {
-        micros = micros * 10 + i64::from(text.as_bytes().get(place).map_or(0, |b| b - b'0'));
-    }
-    let round_up = text.as_bytes().get(6).is_some_and(|digit| *digit >= b'5');
-    Some(micros + i64::from(round_up))
-}
-
-/// `+02`, `-05:30`, `Z` or nothing, as microseconds east of Greenwich.
-fn parse_zone(zone: &str) -> Option<i64> {
-    let (sign, rest) = match zone.as_bytes().first() {
-        None | Some(b'Z' | b'z') => return Some(0),
-        Some(b'-') => (-1, &zone[1..]),
-        _ => (1, &zone[1..]),
-    };
-    let (hours, minutes) = match rest.split_once(':') {
-        Some((hours, minutes)) => (digits(hours)?, digits(minutes)?),
-        None if rest.len() == 4 => (digits(&rest[..2])?, digits(&rest[2..])?),
-        None => (digits(rest)?, 0),
-    };
-    Some(sign * (hours * HOUR + minutes * MINUTE))
 }
 
 /// Parses the intervals that people write in SQL: `1 day`, `3 months 2 hours`, `01:30:00`,
@@ -362,7 +220,7 @@ pub(crate) fn parse_interval(text: &str) -> Option<Interval> {
                 Some(clock) => (true, clock),
                 None => (false, word),
             };
-            let micros = parse_clock(clock, false)??;
+            let micros = time_of_day(clock)??;
             interval.micros += if negative { -micros } else { micros };
             continue;
         }
@@ -398,21 +256,13 @@ pub(crate) fn parse_interval(text: &str) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_types::text::moment::parse_timestamp;
+
     use super::*;
 
     #[test]
-    fn days_and_civil_dates_are_inverse() {
-        for days in (-800_000..800_000).step_by(37) {
-            let (year, month, day) = civil(days);
-            assert_eq!(days_of(year, month, day), days);
-        }
-        assert_eq!(days_of(2000, 1, 1), 0);
-        assert_eq!(civil(59), (2000, 2, 29));
-    }
-
-    #[test]
     fn fields_are_those_of_postgresql() {
-        let t = parse_timestamp("2024-03-09 13:14:15.5", false, "timestamp").unwrap();
+        let t = parse_timestamp("2024-03-09 13:14:15.5").unwrap();
         let field = |name: &str| Field::named(name).unwrap().extract(t);
         assert_eq!(field("year"), (2024, 0));
         assert_eq!(field("dow"), (6, 0));
@@ -420,25 +270,8 @@ mod tests {
         assert_eq!(field("week"), (10, 0));
         assert_eq!(field("second"), (15_500_000, 6));
         assert_eq!(field("epoch"), (1_709_990_055_500_000, 6));
-        let plus = add(t, parse_interval("1 month -3 days 01:00").unwrap(), false).unwrap();
-        let mut text = String::new();
-        format_timestamp(&mut text, plus, false);
-        assert_eq!(text, "2024-04-06 14:14:15.5");
-    }
-
-    #[test]
-    fn impossible_dates_are_refused() {
-        for text in ["2023-02-29", "2024-13-01", "2024-00-10"] {
-            assert_eq!(
-                parse_timestamp(text, false, "date").unwrap_err().code,
-                "22008"
-            );
-        }
-        for text in ["yesterday", "2024-01", "2024-01-01 25", ""] {
-            assert_eq!(
-                parse_timestamp(text, false, "date").unwrap_err().code,
-                "22007"
-            );
-        }
+        let interval = parse_interval("1 month -3 days 01:00").unwrap();
+        let plus = add(t, interval, false, &TimeZone::UTC).unwrap();
+        assert_eq!(parse_timestamp("2024-04-06 14:14:15.5"), Ok(plus));
     }
 }

@@ -99,7 +99,8 @@ impl Expression {
                         bounds::bound_decimal(decimal, to).map(ValueRef::Numeric)
                     }
                     (value, to) => {
-                        *held = cast::cast(value.to_value(), from, to, *explicit)?;
+                        *held =
+                            cast::cast(value.to_value(), from, to, *explicit, &frame.context.zone)?;
                         Ok(held.borrowed())
                     }
                 }
@@ -179,7 +180,10 @@ impl Expression {
                 from,
                 to,
                 explicit,
-            } => cast::cast(operand.evaluate(frame)?, from, to, *explicit),
+            } => {
+                let zone = &frame.context.zone;
+                cast::cast(operand.evaluate(frame)?, from, to, *explicit, zone)
+            }
             Expression::Call {
                 function,
                 arguments,
@@ -188,7 +192,7 @@ impl Expression {
                 for argument in arguments {
                     values.push(argument.evaluate(frame)?);
                 }
-                function::call(function, &values)
+                function::call(function, &values, &frame.context.zone)
             }
             Expression::Array(list) => {
                 let values = list.iter().map(|e| e.evaluate(frame));

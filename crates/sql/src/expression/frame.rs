@@ -337,6 +337,14 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The same tuple with other constants.
+    pub(crate) fn with_context<'b>(self, context: &'b EvaluationContext) -> Frame<'b>
+    where
+        'a: 'b,
+    {
+        Frame { context, ..self }
+    }
+
     /// The value of a column of this query's own.
     #[inline]
     pub(crate) fn operand<'v>(

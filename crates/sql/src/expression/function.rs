@@ -1,14 +1,18 @@
 //! The built-in functions.
 
-use anabranch_types::{DataType, Decimal, Value};
+use anabranch_types::{
+    DataType, Decimal, TimeZone, Value,
+    calendar::{MICROS_PER_DAY, days_from_civil},
+    text::write_value,
+};
 use compact_str::CompactString;
 
 use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
+    cast::is_zoned,
     datetime::{self, Field, Interval},
     failure,
-    text::write_text,
 };
 
 /// A function with its name and argument types settled. Unless noted otherwise, a function gives NULL if an argument is
@@ -60,28 +64,64 @@ pub(crate) enum Function {
     /// NULL elements and arrays count.
     ArrayAppend,
     ArrayConcat,
-    Extract(Field),
-    DateTrunc(Field),
-    AddInterval(Interval, /* negative */ bool),
+    Extract(Field, Clock),
+    DateTrunc(Field, Clock),
+    AddInterval(Interval, /* negative */ bool, Clock),
     /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
     MakeDate,
     /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
 }
 
+/// The calendar that a function over a moment counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The moment is a `timestamp` or `date`, or the time zone does not matter.
+    AsGiven,
+    /// The moment is a `timestamptz`: in the session's time zone.
+    Zoned,
+}
+
+impl Clock {
+    /// The clock for a moment of a type.
+    pub(crate) fn of(data_type: Option<&DataType>) -> Clock {
+        match data_type {
+            Some(DataType::TimestampTz) => Clock::Zoned,
+            _ => Clock::AsGiven,
+        }
+    }
+}
+
+impl Function {
+    /// Whether its value depends on the session's time zone, its arguments apart.
+    pub(crate) fn reads_zone(&self) -> bool {
+        match self {
+            Function::Extract(_, clock)
+            | Function::DateTrunc(_, clock)
+            | Function::AddInterval(_, _, clock) => *clock == Clock::Zoned,
+            Function::Concat(types) | Function::ConcatWith(types) => types.iter().any(is_zoned),
+            _ => false,
+        }
+    }
+}
+
 /// The value of a function for arguments of the right kinds.
-pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Failure> {
+pub(crate) fn call(
+    function: &Function,
+    arguments: &[Value],
+    zone: &TimeZone,
+) -> Result<Value, Failure> {
     match function {
         Function::Unknown(text) => {
             let message = format!("{text} is not supported");
             return Err(super::failure("0A000", message));
         }
-        Function::Concat(types) => return Ok(concat(arguments, types, None)),
+        Function::Concat(types) => return Ok(concat(arguments, types, None, zone)),
         Function::ConcatWith(types) => {
             let Value::Text(separator) = &arguments[0] else {
                 return Ok(Value::Null);
             };
-            return Ok(concat(&arguments[1..], &types[1..], Some(separator)));
+            return Ok(concat(&arguments[1..], &types[1..], Some(separator), zone));
         }
         Function::Greatest | Function::Least => return Ok(extreme(function, arguments)),
         Function::ArrayAppend => {
@@ -117,8 +157,8 @@ pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Fa
         [Value::Int(i), rest @ ..] => of_int(function, *i, rest),
         [Value::Numeric(d), rest @ ..] => of_numeric(function, *d, rest),
         [Value::Float(f), rest @ ..] => of_float(function, *f, rest),
-        [Value::Timestamp(t)] => of_timestamp(function, *t),
-        [Value::Date(d)] => of_timestamp(function, i64::from(*d) * datetime::DAY),
+        [Value::Timestamp(t)] => of_timestamp(function, *t, zone),
+        [Value::Date(d)] => of_timestamp(function, i64::from(*d) * MICROS_PER_DAY, zone),
         [Value::Array(list), rest @ ..] => of_array(function, list, rest),
         [Value::Bytes(bytes), ..] => match function {
             Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
@@ -136,7 +176,12 @@ fn undefined(function: &Function, arguments: &[Value]) -> Failure {
     )
 }
 
-fn concat(arguments: &[Value], types: &[DataType], separator: Option<&str>) -> Value {
+fn concat(
+    arguments: &[Value],
+    types: &[DataType],
+    separator: Option<&str>,
+    zone: &TimeZone,
+) -> Value {
     let mut out = String::new();
     let mut first = true;
     for (value, data_type) in arguments
@@ -147,7 +192,7 @@ fn concat(arguments: &[Value], types: &[DataType], separator: Option<&str>) -> V
         if let (false, Some(separator)) = (first, separator) {
             out.push_str(separator);
         }
-        write_text(&mut out, value, data_type);
+        write_value(&mut out, value, data_type, zone);
         first = false;
     }
     Value::Text(out.into())
@@ -183,12 +228,7 @@ fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure>
             })?;
             Ok(Value::text(character.to_string()))
         }
-        (Function::MakeDate, [Value::Int(month), Value::Int(day)]) => {
-            let text = format!("{i:04}-{month:02}-{day:02}");
-            let micros = datetime::parse_timestamp(&text, false, "date")
-                .map_err(|_| failure("22008", format!("date field value out of range: {text}")))?;
-            Ok(Value::Date(micros.div_euclid(datetime::DAY) as i32))
-        }
+        (Function::MakeDate, [Value::Int(month), Value::Int(day)]) => make_date(i, *month, *day),
         _ => Err(undefined(function, rest)),
     }
 }
@@ -247,21 +287,44 @@ fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failur
     Ok(Value::Float(result))
 }
 
-fn of_timestamp(function: &Function, micros: i64) -> Result<Value, Failure> {
+fn of_timestamp(function: &Function, micros: i64, zone: &TimeZone) -> Result<Value, Failure> {
     match function {
-        Function::Extract(field) => {
-            let (scaled, scale) = field.extract(micros);
+        Function::Extract(field, clock) => {
+            let moment = match clock {
+                Clock::AsGiven => Some(micros),
+                Clock::Zoned => zone.to_local(micros),
+            };
+            let moment = moment.ok_or_else(datetime::out_of_range)?;
+            let (scaled, scale) = field.extract(moment);
             Ok(Value::Numeric(Decimal::from_scaled(scaled, scale)))
         }
-        Function::DateTrunc(field) => field
-            .truncate(micros)
-            .map(Value::Timestamp)
-            .ok_or_else(|| failure("0A000", "this unit is not supported by date_trunc")),
-        Function::AddInterval(interval, negative) => {
-            datetime::add(micros, *interval, *negative).map(Value::Timestamp)
+        Function::DateTrunc(field, clock) => match clock {
+            Clock::AsGiven => field.truncate(micros),
+            Clock::Zoned => field.truncate_zoned(micros, zone),
+        }
+        .map(Value::Timestamp)
+        .ok_or_else(|| failure("0A000", "this unit is not supported by date_trunc")),
+        Function::AddInterval(interval, negative, clock) => {
+            let zone = match clock {
+                Clock::AsGiven => &TimeZone::UTC,
+                Clock::Zoned => zone,
+            };
+            datetime::add(micros, *interval, *negative, zone).map(Value::Timestamp)
         }
         _ => Err(undefined(function, &[])),
     }
+}
+
+fn make_date(year: i64, month: i64, day: i64) -> Result<Value, Failure> {
+    let part = |part: i64| u32::try_from(part).ok();
+    let found = match (year, part(month), part(day)) {
+        (1..=5_874_897, Some(month), Some(day)) => days_from_civil(year, month, day),
+        _ => None,
+    };
+    found.map(Value::Date).ok_or_else(|| {
+        let text = format!("{year}-{month:02}-{day:02}");
+        failure("22008", format!("date field value out of range: {text}"))
+    })
 }
 
 fn of_array(function: &Function, list: &[Value], rest: &[Value]) -> Result<Value, Failure> {
@@ -432,7 +495,7 @@ mod tests {
     use super::*;
 
     fn text(function: Function, arguments: &[Value]) -> String {
-        match call(&function, arguments).unwrap() {
+        match call(&function, arguments, &TimeZone::UTC).unwrap() {
             Value::Text(text) => text.to_string(),
             other => panic!("{other:?}"),
         }
@@ -455,10 +518,10 @@ mod tests {
         assert_eq!(text(Function::SplitPart, &[t("a,b,c"), t(","), i(-1)]), "c");
         assert_eq!(text(Function::Initcap, &[t("hELLO wORLD")]), "Hello World");
         assert_eq!(
-            call(&Function::Position, &[t("abc"), t("c")]).unwrap(),
+            call(&Function::Position, &[t("abc"), t("c")], &TimeZone::UTC).unwrap(),
             i(3)
         );
-        let error = call(&Function::Substring, &[t("a"), i(1), i(-1)]).unwrap_err();
+        let error = call(&Function::Substring, &[t("a"), i(1), i(-1)], &TimeZone::UTC).unwrap_err();
         assert_eq!(error.code, "22011");
     }
 }

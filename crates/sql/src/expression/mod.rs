@@ -19,7 +19,7 @@ pub mod text;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-use anabranch_types::{ColumnIndex, DataType, EffectError, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, EffectError, TableId, TimeZone, Value};
 
 use crate::transaction::Sequences;
 
@@ -33,11 +33,7 @@ pub(crate) type Failure = Box<EffectError>;
 
 /// A failure with a SQLSTATE and a message.
 pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure {
-    Box::new(EffectError {
-        code,
-        message: message.into(),
-        constraint: None,
-    })
+    Box::new(EffectError::new(code, message))
 }
 
 /// The values that expressions take from their transaction, fixed or drawn before they run.
@@ -45,6 +41,8 @@ pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure
 pub(crate) struct EvaluationContext {
     /// `now()`: microseconds since 2000-01-01.
     pub(crate) timestamp: i64,
+    /// The session's time zone.
+    pub(crate) zone: TimeZone,
     /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.
     pub(crate) uniques: RefCell<Vec<u128>>,
     /// The sequences for [`Expression::Next`], if a transaction runs it.
@@ -382,6 +380,33 @@ impl Expression {
         self.any(&mut |e| matches!(e, Expression::Unique | Expression::Next(_)))
     }
 
+    /// Whether it is the transaction's time, as `timestamptz` or as `timestamp` in the session's time zone.
+    pub(crate) fn is_now(&self) -> bool {
+        match self {
+            Expression::Now => true,
+            Expression::Cast {
+                operand,
+                to: DataType::Timestamp,
+                ..
+            } => matches!(**operand, Expression::Now),
+            _ => false,
+        }
+    }
+
+    /// Whether its value depends on the session's time zone.
+    pub(crate) fn depends_on_zone(&self) -> bool {
+        self.any(&mut Expression::reads_zone)
+    }
+
+    /// Whether the expression itself, apart from its operands, depends on the session's time zone.
+    pub(crate) fn reads_zone(&self) -> bool {
+        match self {
+            Expression::Cast { from, to, .. } => cast::reads_zone(from, to),
+            Expression::Call { function, .. } => function.reads_zone(),
+            _ => false,
+        }
+    }
+
     /// Whether its value is always the same.
     pub(crate) fn is_constant(&self) -> bool {
         !self.any(&mut |e| {
@@ -392,7 +417,7 @@ impl Expression {
                     | Expression::Now
                     | Expression::Unique
                     | Expression::Next(_)
-            )
+            ) || e.reads_zone()
         })
     }
 

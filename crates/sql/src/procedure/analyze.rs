@@ -308,7 +308,7 @@ impl Walk<'_> {
         match (expression, carrier(expression)) {
             (Expression::Constant(value), _) => Term::Constant(value.clone()),
             (Expression::Variable(slot), _) => state.terms[*slot].clone(),
-            (Expression::Now, _) => Term::Now,
+            (now, _) if now.is_now() => Term::Now,
             (
                 Expression::Arithmetic {
                     operator,

@@ -161,6 +161,7 @@ impl Unit<'_> {
     pub(super) fn binder(&self, place: Span) -> Binder<'_> {
         let mut binder = Binder::new(self.compiler.catalog, &self.names, place);
         binder.scopes.clear();
+        binder.stored = self.names.of_schema;
         binder
     }
 

@@ -86,7 +86,8 @@ impl Knowledge {
             | Expression::Unique
             | Expression::Next(_)
             | Expression::Now => true,
-            _ => false,
+            // As the time, the session's time zone is known only to the call itself.
+            other => other.reads_zone(),
         })
     }
 

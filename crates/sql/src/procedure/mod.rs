@@ -15,7 +15,7 @@ mod summarize;
 
 use std::sync::Arc;
 
-use anabranch_types::{DataType, Value};
+use anabranch_types::{DataType, TimeZone, Value};
 
 use crate::{
     constraint::Constraints,
@@ -185,8 +185,8 @@ impl ResultCast {
     ///
     /// # Errors
     /// If the type does not have the value: out of range, too long.
-    pub(crate) fn of(&self, value: Value) -> Result<Value, Failure> {
-        cast(value, &self.from, &self.to, false)
+    pub(crate) fn of(&self, value: Value, zone: &TimeZone) -> Result<Value, Failure> {
+        cast(value, &self.from, &self.to, false, zone)
     }
 }
 

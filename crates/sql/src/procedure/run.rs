@@ -2,15 +2,13 @@
 
 use std::{future::Future, pin::Pin};
 
-use anabranch_types::{DataType, EffectError, Value};
+use anabranch_types::{DataType, EffectError, TimeZone, Value, text::write_value};
 
 use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
     execute::Run,
-    expression::{
-        EvaluationContext, Failure, cast, evaluate::evaluate_over, failure, text::write_text,
-    },
+    expression::{EvaluationContext, Failure, cast, evaluate::evaluate_over, failure},
     plan::statement::{Statement, StatementKind},
     result::ResultSet,
     summary::{Deferral, StatementId},
@@ -118,6 +116,7 @@ impl CompiledProcedure {
         variables.resize(self.variables.len(), Value::Null);
         let context = EvaluationContext {
             timestamp: transaction.timestamp(),
+            zone: transaction.time_zone(),
             sequences: Some(transaction.sequences()),
             ..EvaluationContext::default()
         };
@@ -216,7 +215,8 @@ fn fitted(value: &Value, to: &DataType) -> Option<Result<Value, EffectError>> {
         DataType::Numeric(_) => &DataType::Numeric(None),
         other => other,
     };
-    Some(cast::cast(value.clone(), &from, to, false).map_err(|error| *error))
+    let fitted = cast::cast(value.clone(), &from, to, false, &TimeZone::UTC);
+    Some(fitted.map_err(|error| *error))
 }
 
 impl<T: Transaction> Machine<'_, T> {
@@ -450,7 +450,7 @@ impl<T: Transaction> Machine<'_, T> {
         for Receiver { slot, cast } in receivers {
             let value = row.next().unwrap_or(Value::Null);
             self.variables[*slot] = match cast {
-                Some(cast) => cast.of(value)?,
+                Some(cast) => cast.of(value, &self.context.zone)?,
                 None => value,
             };
         }
@@ -467,9 +467,10 @@ impl<T: Transaction> Machine<'_, T> {
             rows.truncate(1);
         }
         if casts.iter().any(Option::is_some) {
+            let zone = &self.context.zone;
             for (value, cast) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(casts)) {
                 if let Some(cast) = cast {
-                    *value = cast.of(std::mem::replace(value, Value::Null))?;
+                    *value = cast.of(std::mem::replace(value, Value::Null), zone)?;
                 }
             }
         }
@@ -625,7 +626,7 @@ impl<T: Transaction> Machine<'_, T> {
                 let value = self.value(argument).await?;
                 match value.is_null() {
                     true => out.push_str("<NULL>"),
-                    false => write_text(&mut out, &value, data_type),
+                    false => write_value(&mut out, &value, data_type, &self.context.zone),
                 }
             }
         }

@@ -3,7 +3,7 @@
 use anabranch_types::{ColumnSet, Row};
 
 use crate::expression::{
-    Expression, Failure, Frame,
+    EvaluationContext, Expression, Failure, Frame,
     integer::Truth,
     registers::{RowCells, RowLanes},
 };
@@ -23,8 +23,23 @@ impl Check {
     pub(crate) fn test(&self, frame: &Frame<'_>, row: &Row) -> Result<Option<bool>, Failure> {
         match self.holds(row) {
             Some(truth) => Ok(Some(truth)),
-            None => self.expression.test(frame),
+            None => self.evaluate(frame),
         }
+    }
+
+    /// Whether it holds for the row of a frame's source 1, by the full evaluation.
+    ///
+    /// The time zone is UTC, whatever the session's is: owners and replicas of a row have to agree, and no session is
+    /// at hand where a row program runs.
+    pub(crate) fn evaluate(&self, frame: &Frame<'_>) -> Result<Option<bool>, Failure> {
+        if frame.context.zone.is_utc() {
+            return self.expression.test(frame);
+        }
+        let context = EvaluationContext {
+            timestamp: frame.context.timestamp,
+            ..EvaluationContext::default()
+        };
+        self.expression.test(&frame.with_context(&context))
     }
 
     /// Whether it holds for a row; `None` if only the full evaluation can decide.

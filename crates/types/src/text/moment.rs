@@ -7,8 +7,7 @@
 
 use super::{TextSink, push_digits};
 use crate::calendar::{
-    self, MICROS_PER_DAY, MICROS_PER_SECOND, civil_from_days, days_from_civil, is_date,
-    is_timestamp,
+    MICROS_PER_DAY, MICROS_PER_SECOND, civil_from_days, days_from_civil, is_date, is_timestamp,
 };
 use crate::zone::{self, TimeZone};
 use crate::{DataType, EffectError};
@@ -62,7 +61,7 @@ fn write_day(out: &mut impl TextSink, days: i32) -> &'static str {
 
 /// Writes a day and its time; gives what has to follow.
 fn write_time(out: &mut impl TextSink, micros: i64) -> &'static str {
-    let era = write_day(out, micros.div_euclid(MICROS_PER_DAY) as i32);
+    let era = write_day(out, day_of(micros));
     let of_day = micros.rem_euclid(MICROS_PER_DAY).unsigned_abs();
     let (seconds, fraction) = (of_day / 1_000_000, of_day % 1_000_000);
     for (before, field) in [
@@ -90,12 +89,7 @@ fn write_time(out: &mut impl TextSink, micros: i64) -> &'static str {
 /// # Errors
 /// With PostgreSQL's SQLSTATE and message: `22007` for bad syntax, `22008` out of range.
 pub fn parse_date(text: &str) -> Result<i32, EffectError> {
-    let fields = Fields::parse(text, &DataType::Date)?;
-    if fields.of_day.is_none() {
-        return Ok(fields.days);
-    }
-    // PostgreSQL allows 24:00:00 here and passes over it.
-    Ok(fields.days)
+    Fields::parse(text, &DataType::Date).map(|fields| fields.days)
 }
 
 /// Parses a `timestamp`. A time zone after it is checked and passed over, as in PostgreSQL.
@@ -360,9 +354,9 @@ fn number(text: &str, digits_max: usize) -> Option<u32> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// The day of a moment in local time; `None` beyond the dates of PostgreSQL.
-pub fn day_of(local: i64) -> Option<i32> {
-    i32::try_from(local.div_euclid(MICROS_PER_DAY))
-        .ok()
-        .filter(|days| calendar::is_date(*days))
+/// The day of a moment in local time.
+#[inline]
+pub fn day_of(local: i64) -> i32 {
+    // 64 bits of microseconds are less than 32 bits of days.
+    local.div_euclid(MICROS_PER_DAY) as i32
 }

@@ -11,11 +11,12 @@ const DEFAULT_RULES: &str = ",M3.2.0,M11.1.0";
 pub(super) fn hours(text: &str) -> Option<Option<i32>> {
     let number = text.trim_start();
     let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
-    let plain = digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if !plain {
+    if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
+    }
+    // C's strtod, which PostgreSQL uses, knows hexadecimal. No zone is written so.
+    if digits.starts_with("0x") || digits.starts_with("0X") {
+        return Some(None);
     }
     let seconds = number.parse::<f64>().ok()? * 3_600.0;
     Some((seconds.abs() < 1e9).then_some(seconds as i32))
@@ -25,12 +26,15 @@ pub(super) fn hours(text: &str) -> Option<Option<i32>> {
 pub(super) fn parse(text: &str) -> Option<TimeZone> {
     // PostgreSQL keeps the name in upper case.
     let name = text.to_ascii_uppercase();
-    let rest = after_name(&name)?;
+    let (_, rest) = split_name(&name)?;
     let (west, rest) = offset(rest)?;
     if rest.is_empty() {
         return Some(TimeZone::new(name.clone(), Rules::Fixed(-west)));
     }
-    let after = after_name(rest)?;
+    let (summer, after) = split_name(rest)?;
+    if summer.is_empty() {
+        return None;
+    }
     let (summer_west, rules) = match after.as_bytes().first() {
         None | Some(b',') => (west - 3_600, after),
         _ => offset(after)?,
@@ -58,16 +62,16 @@ pub(super) fn parse(text: &str) -> Option<TimeZone> {
     Some(TimeZone::new(name.clone(), Rules::Changing(rules)))
 }
 
-/// What follows a zone's abbreviation: letters, or anything between `<` and `>`.
-fn after_name(text: &str) -> Option<&str> {
+/// A zone's abbreviation and what follows it: all up to a number, or anything between `<` and `>`. PostgreSQL takes
+/// the first one without a letter, too.
+fn split_name(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('<') {
-        let (name, rest) = quoted.split_once('>')?;
-        return (!name.is_empty()).then_some(rest);
+        return quoted.split_once('>');
     }
     let end = text
         .find(|c: char| c.is_ascii_digit() || matches!(c, ',' | '+' | '-'))
         .unwrap_or(text.len());
-    (end > 0).then(|| &text[end..])
+    Some(text.split_at(end))
 }
 
 /// `[+-]hh[:mm[:ss]]` as seconds, and what follows it. Up to a week, as PostgreSQL allows.
