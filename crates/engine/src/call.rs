@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_protocol::{AbortReason, Session};
 use anabranch_sql::application::{CompiledStatement, ResultSet};
-use anabranch_types::{EffectError, Ticks, Value};
+use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
 /// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node
 /// have the same.
@@ -28,10 +28,12 @@ pub struct Call {
     /// argument that was computed from `now()` equals the procedure's own. `None`: the time of the first
     /// attempt. Retries keep it either way.
     pub timestamp: Option<i64>,
+    /// The time zone of the client's session.
+    pub time_zone: TimeZone,
 }
 
 impl Call {
-    /// A call in an empty session, whose `now()` is the time of its first attempt.
+    /// A call in an empty session and in UTC, whose `now()` is the time of its first attempt.
     pub fn new(id: CallId, work: Work, arguments: impl Into<Arc<[Value]>>) -> Call {
         Call {
             id,
@@ -39,6 +41,7 @@ impl Call {
             arguments: arguments.into(),
             session: Session::default(),
             timestamp: None,
+            time_zone: TimeZone::UTC,
         }
     }
 
@@ -55,6 +58,12 @@ impl Call {
             timestamp: Some(micros),
             ..self
         }
+    }
+
+    /// The same call in a session with this time zone.
+    #[must_use]
+    pub fn with_time_zone(self, time_zone: TimeZone) -> Call {
+        Call { time_zone, ..self }
     }
 }
 

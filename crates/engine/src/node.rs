@@ -474,6 +474,7 @@ impl<P: Protocol> Node<P> {
             home: self.home,
             unique: u64::from(self.id.0) << 48 | transaction.sequence,
             timestamp: open.timestamp,
+            time_zone: call.time_zone.clone(),
             deferral: open.deferral,
         };
         let mut procedure_transaction = NodeTransaction::new(

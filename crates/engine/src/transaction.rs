@@ -15,7 +15,7 @@ use anabranch_protocol::{PartitionEffects, PartitionRead};
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_types::{
-    Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId,
+    Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId, TimeZone,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -85,7 +85,7 @@ impl Mailbox {
 }
 
 /// The constants of an attempt.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AttemptIdentity {
     /// The partition of the node that runs it.
     pub home: PartitionId,
@@ -93,6 +93,8 @@ pub(crate) struct AttemptIdentity {
     pub unique: u64,
     /// [`Transaction::timestamp`].
     pub timestamp: i64,
+    /// [`Transaction::time_zone`].
+    pub time_zone: TimeZone,
     /// Whether the plan's deferrals are used.
     pub deferral: bool,
 }
@@ -550,6 +552,10 @@ impl Transaction for NodeTransaction {
 
     fn timestamp(&self) -> i64 {
         self.identity.timestamp
+    }
+
+    fn time_zone(&self) -> TimeZone {
+        self.identity.time_zone.clone()
     }
 }
 
