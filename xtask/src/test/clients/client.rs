@@ -43,6 +43,24 @@ pub(super) const CLIENTS: &[Client] = &[
         managers: PYTHON,
         build: psycopg,
     },
+    Client {
+        name: "pgjdbc",
+        programs: &["java", "javac", "mvn"],
+        managers: JAVA,
+        build: pgjdbc,
+    },
+    Client {
+        name: "node-postgres",
+        programs: &["node", "npm"],
+        managers: NODE,
+        build: node_postgres,
+    },
+    Client {
+        name: "psql",
+        programs: &["psql"],
+        managers: &[],
+        build: psql,
+    },
 ];
 
 const PYTHON: &[Manager] = &[
@@ -70,6 +88,62 @@ const PYTHON: &[Manager] = &[
         program: "brew",
         as_root: false,
         commands: &[&["brew", "install", "python"]],
+    },
+];
+
+const JAVA: &[Manager] = &[
+    Manager {
+        program: "apt-get",
+        as_root: true,
+        commands: &[
+            &["apt-get", "update"],
+            &[
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "default-jdk-headless",
+                "maven",
+            ],
+        ],
+    },
+    Manager {
+        program: "dnf",
+        as_root: true,
+        commands: &[&["dnf", "install", "-y", "java-17-openjdk-devel", "maven"]],
+    },
+    Manager {
+        program: "brew",
+        as_root: false,
+        commands: &[&["brew", "install", "openjdk", "maven"]],
+    },
+];
+
+const NODE: &[Manager] = &[
+    Manager {
+        program: "apt-get",
+        as_root: true,
+        commands: &[
+            &["apt-get", "update"],
+            &[
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "nodejs",
+                "npm",
+            ],
+        ],
+    },
+    Manager {
+        program: "dnf",
+        as_root: true,
+        commands: &[&["dnf", "install", "-y", "nodejs", "npm"]],
+    },
+    Manager {
+        program: "brew",
+        as_root: false,
+        commands: &[&["brew", "install", "node"]],
     },
 ];
 
@@ -197,6 +271,71 @@ fn psycopg(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
         succeed(command.arg("-r").arg(build.folder.join("requirements.txt")))
     })?;
     Ok(vec![text(&python), text(&build.folder.join("main.py"))])
+}
+
+fn pgjdbc(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
+    /// The plugin that copies a project's dependencies; its version is pinned as theirs are.
+    const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+    let jars = build.cache.join("jars");
+    build.once("pom.xml", || {
+        if jars.exists() {
+            std::fs::remove_dir_all(&jars)
+                .map_err(|error| format!("{}: {error}", jars.display()))?;
+        }
+        let mut command = Command::new("mvn");
+        command.args(["--quiet", "--batch-mode", COPY, "-DincludeScope=runtime"]);
+        command.arg(format!("-DoutputDirectory={}", text(&jars)));
+        succeed(command.arg("-f").arg(build.folder.join("pom.xml")))
+    })?;
+    let classes = build.cache.join("classes");
+    std::fs::create_dir_all(&classes)
+        .map_err(|error| Unprepared::Broken(format!("{}: {error}", classes.display())))?;
+    let path = format!("{}:{}/*", text(&classes), text(&jars));
+    let mut command = Command::new("javac");
+    command.args(["-Xlint:all", "-Werror", "-encoding", "UTF-8"]);
+    command.args(["-cp", &path, "-d"]).arg(&classes);
+    for name in ["Checks.java", "Types.java", "Main.java"] {
+        command.arg(build.folder.join(name));
+    }
+    succeed(&mut command).map_err(Unprepared::Broken)?;
+    let words = ["java", "-Dstdout.encoding=UTF-8", "-cp", &path, "Main"];
+    Ok(words.map(String::from).into())
+}
+
+fn node_postgres(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
+    // Node looks for packages beside the program: so the program is copied to the packages.
+    let copy = |name: &str| {
+        std::fs::copy(build.folder.join(name), build.cache.join(name))
+            .map_err(|error| format!("{}: {name}: {error}", build.folder.display()))
+    };
+    build.once("package-lock.json", || {
+        copy("package.json")?;
+        copy("package-lock.json")?;
+        let mut command = Command::new("npm");
+        command.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        succeed(command.current_dir(build.cache))
+    })?;
+    for name in ["checks.js", "values.js", "main.js"] {
+        copy(name).map_err(Unprepared::Broken)?;
+    }
+    Ok(vec!["node".into(), text(&build.cache.join("main.js"))])
+}
+
+/// The major version of psql that the recorded output is of.
+const PSQL: &str = "15";
+
+fn psql(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
+    let output = Command::new("psql").arg("--version").output();
+    let output = output.map_err(|error| Unprepared::Missing(format!("psql: {error}")))?;
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_recorded = version
+        .split_once(") ")
+        .is_some_and(|(_, number)| number.split(['.', ' ']).next() == Some(PSQL));
+    if !is_recorded {
+        let reason = format!("its output was recorded with psql {PSQL}, and here is {version}");
+        return Err(Unprepared::Missing(reason.trim_end().to_owned()));
+    }
+    Ok(vec!["sh".into(), text(&build.folder.join("run.sh"))])
 }
 
 #[cfg(test)]

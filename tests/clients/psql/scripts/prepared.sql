@@ -1,0 +1,17 @@
+PREPARE plus (integer, integer) AS SELECT $1 + $2 AS sum;
+EXECUTE plus(1, 2);
+EXECUTE plus('3', 4);
+EXECUTE plus(1);
+EXECUTE plus('x', 1);
+PREPARE plus AS SELECT 1;
+PREPARE inferred AS SELECT id, body FROM notes WHERE id = $1;
+EXECUTE inferred(1);
+PREPARE writes (integer, text) AS INSERT INTO notes VALUES ($1, $2) RETURNING id;
+EXECUTE writes(10, 'prepared');
+EXECUTE writes(10, 'prepared');
+EXECUTE inferred(10);
+DEALLOCATE plus;
+EXECUTE plus(1, 2);
+DEALLOCATE no_such_statement;
+DEALLOCATE ALL;
+EXECUTE inferred(1);

@@ -1,0 +1,21 @@
+BEGIN;
+INSERT INTO notes VALUES (101, 'kept');
+SAVEPOINT a;
+INSERT INTO notes VALUES (102, 'dropped');
+ROLLBACK TO a;
+COMMIT;
+SELECT * FROM notes WHERE id > 100;
+BEGIN;
+SELECT 1 / 0;
+SELECT 1;
+COMMIT;
+COMMIT;
+ROLLBACK;
+BEGIN;
+SET LOCAL TimeZone TO 'Asia/Tokyo';
+SHOW TimeZone;
+COMMIT;
+SHOW TimeZone;
+SET LOCAL TimeZone TO 'Asia/Tokyo';
+\set FETCH_COUNT 2
+SELECT n FROM generate_series(1, 5) AS n;
