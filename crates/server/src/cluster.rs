@@ -12,6 +12,7 @@ use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
 use crate::client::Client;
 use crate::files::FileDisk;
+use crate::frontend::{Frontend, Note, Post};
 use crate::health::{Health, Watch};
 use crate::inbox::Inbox;
 use crate::options::ClusterOptions;
@@ -80,7 +81,20 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce() -> Node<P> + Send + 'static,
         P::Message: 'static,
     {
-        Cluster::start_driven(factories, options)
+        Cluster::start_driven(factories, options, Vec::new())
+    }
+
+    /// As [`Cluster::start`], with connections for each node's thread to own.
+    pub(crate) fn start_with<F>(
+        factories: Vec<F>,
+        options: ClusterOptions,
+        frontends: Frontends,
+    ) -> Result<Cluster<P>, ClusterError>
+    where
+        F: FnOnce() -> Node<P> + Send + 'static,
+        P::Message: 'static,
+    {
+        Cluster::start_driven(factories, options, frontends)
     }
 
     /// Starts a cluster of nodes with logs; each factory is given the current time. Returns when every
@@ -98,6 +112,20 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce(Ticks) -> Result<DurableNode<P, FileDisk>, DurableError> + Send + 'static,
         P::Message: 'static,
     {
+        Cluster::start_durable_with(factories, options, Vec::new())
+    }
+
+    /// As [`Cluster::start_durable`], with connections for each node's thread to own.
+    pub(crate) fn start_durable_with<F>(
+        factories: Vec<F>,
+        options: ClusterOptions,
+        frontends: Frontends,
+    ) -> Result<Cluster<P>, ClusterError>
+    where
+        P: Durable,
+        F: FnOnce(Ticks) -> Result<DurableNode<P, FileDisk>, DurableError> + Send + 'static,
+        P::Message: 'static,
+    {
         let (results, opened) = std::sync::mpsc::channel();
         let count = factories.len();
         let factories = (0u16..).map(NodeId).zip(factories).map(|(id, factory)| {
@@ -109,7 +137,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 made.ok()
             }
         });
-        let cluster = Cluster::start_optional(factories.collect(), options)?;
+        let cluster = Cluster::start_optional(factories.collect(), options, frontends)?;
         drop(results);
         for _ in 0..count {
             match opened.recv() {
@@ -130,6 +158,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     fn start_driven<N, F>(
         factories: Vec<F>,
         options: ClusterOptions,
+        frontends: Frontends,
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
@@ -137,12 +166,13 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         P::Message: 'static,
     {
         let factories = factories.into_iter().map(|factory| move || Some(factory()));
-        Cluster::start_optional(factories.collect(), options)
+        Cluster::start_optional(factories.collect(), options, frontends)
     }
 
     fn start_optional<N, F>(
         factories: Vec<F>,
         options: ClusterOptions,
+        frontends: Frontends,
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
@@ -162,7 +192,22 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         };
         let probes: Vec<ActivityProbe> =
             factories.iter().map(|_| probe(options.profiled)).collect();
+        // The connections of each node's thread are a client of every node.
+        let clients = AtomicU32::new(frontends.len() as u32);
+        for (inbox, frontend) in inboxes.iter().zip(&frontends) {
+            let waker = Arc::clone(&frontend.waker);
+            inbox.wake_by(move || {
+                // A poll that cannot be woken has been closed.
+                let _ = waker.wake();
+            });
+        }
+        let mut frontends = frontends.into_iter();
         for (number, factory) in factories.into_iter().enumerate() {
+            let frontend = frontends.next().map(|of| {
+                let mut frontend = of.frontend;
+                frontend.attach(Arc::new(Mailboxes(Arc::clone(&inboxes))));
+                frontend
+            });
             let id = NodeId(number as u16);
             let shared = Arc::clone(&inboxes);
             let probe = probes[number].clone();
@@ -175,7 +220,8 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .spawn(move || {
                     let watch = watch;
                     let ended =
-                        NodeThread::new(id, factory()?, shared, clock, &options, probe).run();
+                        NodeThread::new(id, factory()?, shared, clock, &options, probe, frontend)
+                            .run();
                     ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
             match spawned {
@@ -194,9 +240,22 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             clock,
             probes,
             options,
-            clients: AtomicU32::new(0),
+            clients,
             health,
         })
+    }
+
+    /// The way to send notes to the connections of the nodes' threads.
+    pub(crate) fn post(&self) -> Arc<dyn Post>
+    where
+        P::Message: 'static,
+    {
+        Arc::new(Mailboxes(Arc::clone(&self.inboxes)))
+    }
+
+    /// Why the cluster has failed, if it has.
+    pub fn failure(&self) -> Option<&str> {
+        self.health.failure()
     }
 
     /// The number of nodes.
@@ -324,5 +383,26 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             left.attempts.push(ended.attempts);
         }
         Ok(left)
+    }
+}
+
+/// Connections of clients for each node's thread, with what wakes their poll.
+pub(crate) type Frontends = Vec<FrontendOfNode>;
+
+/// See [`Frontends`].
+pub(crate) struct FrontendOfNode {
+    pub(crate) frontend: Box<dyn Frontend>,
+    pub(crate) waker: Arc<mio::Waker>,
+}
+
+/// The nodes' inboxes, for notes.
+struct Mailboxes<P: Protocol>(Arc<[Inbox<Envelope<P>>]>);
+
+impl<P> Post for Mailboxes<P>
+where
+    P: Protocol + Send,
+{
+    fn post(&self, node: NodeId, note: Note) {
+        self.0[node.index()].put(Envelope::Note(note));
     }
 }

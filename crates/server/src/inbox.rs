@@ -1,17 +1,27 @@
 //! The queue on which a thread sleeps.
 //!
 //! Many threads put items in; one takes all of them out at once. An item wakes the owner only if it
-//! sleeps, so that a busy thread is never interrupted and takes its input in batches.
+//! sleeps, so that a busy thread is never interrupted and takes its input in batches. The owner sleeps on
+//! the queue itself, or, if it has sockets as well, in its own poll: then a waker that it has set wakes it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A queue with one reader and no limit of its own. The limits on calls in flight
 /// ([`crate::ClusterOptions::calls_max`]) and on messages of a call bound its length.
-#[derive(Debug)]
 pub struct Inbox<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
+    waker: OnceLock<Waker>,
+}
+
+/// Wakes an owner that sleeps elsewhere than on the queue.
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+impl<T> std::fmt::Debug for Inbox<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -28,11 +38,41 @@ impl<T> Default for Inbox<T> {
                 sleeping: false,
             }),
             filled: Condvar::new(),
+            waker: OnceLock::new(),
         }
     }
 }
 
 impl<T> Inbox<T> {
+    /// Wakes the owner by this function from now on: it sleeps between [`Inbox::fall_asleep`] and
+    /// [`Inbox::wake_up`], and no longer in [`Inbox::wait`]. Only the first waker counts.
+    pub fn wake_by(&self, waker: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(waker));
+    }
+
+    fn wake(&self) {
+        match self.waker.get() {
+            Some(waker) => waker(),
+            None => self.filled.notify_one(),
+        }
+    }
+
+    /// Announces that the owner is about to sleep elsewhere, if nothing is here. Returns whether it may: from
+    /// then on, the next item wakes it.
+    pub fn fall_asleep(&self) -> bool {
+        let mut state = self.lock();
+        state.sleeping = state.items.is_empty();
+        state.sleeping
+    }
+
+    /// Takes everything out into `taken` (which has to be empty) after the owner has slept elsewhere.
+    pub fn wake_up(&self, taken: &mut Vec<T>) {
+        debug_assert!(taken.is_empty());
+        let mut state = self.lock();
+        state.sleeping = false;
+        std::mem::swap(&mut state.items, taken);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         // A thread that panicked while it pushed to a Vec has left a valid Vec.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,10 +82,11 @@ impl<T> Inbox<T> {
     pub fn put(&self, item: T) {
         let mut state = self.lock();
         state.items.push(item);
-        let wake = state.sleeping;
+        // One waking is enough: the owner takes everything.
+        let wake = std::mem::take(&mut state.sleeping);
         drop(state);
         if wake {
-            self.filled.notify_one();
+            self.wake();
         }
     }
 
@@ -56,10 +97,11 @@ impl<T> Inbox<T> {
         }
         let mut state = self.lock();
         state.items.append(items);
-        let wake = state.sleeping;
+        // One waking is enough: the owner takes everything.
+        let wake = std::mem::take(&mut state.sleeping);
         drop(state);
         if wake {
-            self.filled.notify_one();
+            self.wake();
         }
     }
 
@@ -126,6 +168,31 @@ mod tests {
         for sender in senders {
             sender.join().expect("a sender does not panic");
         }
+    }
+
+    #[test]
+    fn an_owner_that_sleeps_elsewhere_is_woken_once_for_what_comes() {
+        let inbox: Inbox<u8> = Inbox::default();
+        let woken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counter = Arc::clone(&woken);
+        inbox.wake_by(move || {
+            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let count = || woken.load(std::sync::atomic::Ordering::Relaxed);
+        inbox.put(1);
+        assert_eq!(count(), 0, "it does not sleep yet");
+        assert!(!inbox.fall_asleep(), "something is here");
+        let mut taken = Vec::new();
+        inbox.take(&mut taken);
+        assert!(inbox.fall_asleep());
+        inbox.put(2);
+        inbox.put_all(&mut vec![3, 4]);
+        assert_eq!(count(), 1);
+        taken.clear();
+        inbox.wake_up(&mut taken);
+        assert_eq!(taken, [2, 3, 4]);
+        inbox.put(5);
+        assert_eq!(count(), 1, "it is awake");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * [`client`]: submits calls and takes outcomes.
 //! * `thread`: the loop of one node's thread. `health`: whether all threads are alive.
 //! * [`inbox`]: the queue on which a thread sleeps.
+//! * [`service`]: the server for PostgreSQL's clients. `frontend`: what ties its connections to a node's thread.
 //! * [`profile`]: samples of where nodes spend their time.
 //! * [`files`], [`data`]: folders in which durable nodes keep their logs.
 
@@ -12,11 +13,14 @@ pub mod client;
 pub mod cluster;
 pub mod data;
 pub mod files;
+mod frontend;
 mod health;
 pub mod inbox;
 pub mod options;
 pub mod profile;
+pub mod service;
 mod thread;
+mod undeclared;
 
 pub use client::{Client, SubmitError};
 pub use cluster::{Cluster, Stopped};

@@ -3,6 +3,8 @@
 //!
 //! Messages go before calls. A message belongs to a transaction that has begun: to finish these first
 //! keeps few transactions open, and their data in the processor's caches.
+//!
+//! A thread may own connections of clients ([`Frontend`]): it then sleeps in their poll.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,12 +13,15 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::{AttemptRecord, Call, DurableNode, Node, NodeInput, NodeOutbox, Outcome};
+use anabranch_engine::{
+    AttemptRecord, Call, CallError, CallId, DurableNode, Node, NodeInput, NodeOutbox, Outcome,
+};
 use anabranch_protocol::{Durable, Protocol};
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
 use crate::files::FileDisk;
+use crate::frontend::{Frontend, NodeRequest, Note};
 use crate::inbox::Inbox;
 use crate::options::ClusterOptions;
 
@@ -38,6 +43,12 @@ pub(crate) enum Envelope<P: Protocol> {
         client: u32,
         outcomes: Arc<Inbox<Outcome>>,
     },
+    /// Cancel a call.
+    Cancel(CallId),
+    /// Outcomes of calls that this thread's connections have made at another node.
+    Outcomes(Vec<Outcome>),
+    /// Something for this thread's connections.
+    Note(Note),
     /// Something to do with the node, between two steps.
     Inspect(Look<P>),
     /// A request to report how busy the node is.
@@ -197,8 +208,11 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     /// The most calls that are begun in a turn; `None` for all that have arrived.
     calls_a_turn_max: Option<NonZeroUsize>,
     outcomes_at_once: usize,
-    /// The clients, by number.
+    /// The clients, by number. The connections of node `n`'s thread are client `n`.
     clients: Vec<Option<ClientEnd>>,
+    /// The connections that this thread owns.
+    frontend: Option<Box<dyn Frontend>>,
+    requests: Vec<(NodeId, NodeRequest)>,
     /// Outcomes that are not handed over to clients yet.
     outcomes: usize,
     /// Calls that have arrived and are not begun, in order.
@@ -215,8 +229,16 @@ pub(crate) struct NodeThread<P: Protocol, N> {
 }
 
 struct ClientEnd {
-    inbox: Arc<Inbox<Outcome>>,
+    inbox: OutcomeInbox,
     outcomes: Vec<Outcome>,
+}
+
+/// Where a client's outcomes go.
+enum OutcomeInbox {
+    /// To a client of its own thread.
+    Client(Arc<Inbox<Outcome>>),
+    /// To the connections of a node's thread.
+    Connections(NodeId),
 }
 
 /// The bits of a [`anabranch_engine::CallId`] that number a client; the rest number its calls.
@@ -230,8 +252,16 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         clock: Clock,
         options: &ClusterOptions,
         probe: ActivityProbe,
+        frontend: Option<Box<dyn Frontend>>,
     ) -> NodeThread<P, N> {
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
+        let nodes = if frontend.is_some() { inboxes.len() } else { 0 };
+        let connections = (0..nodes as u16).map(|node| {
+            Some(ClientEnd {
+                inbox: OutcomeInbox::Connections(NodeId(node)),
+                outcomes: Vec::new(),
+            })
+        });
         NodeThread {
             id,
             node,
@@ -240,7 +270,9 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             delay: options.delay,
             calls_a_turn_max: options.calls_a_turn_max.or(N::CALLS_A_TURN_MAX),
             outcomes_at_once: options.outcomes_at_once,
-            clients: Vec::new(),
+            clients: connections.collect(),
+            frontend,
+            requests: Vec::new(),
             outcomes: 0,
             calls: VecDeque::new(),
             in_flight: BinaryHeap::new(),
@@ -275,6 +307,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                 }
             }
             self.receive_due();
+            if let Some(frontend) = &mut self.frontend {
+                frontend.turn(Instant::now());
+                self.send_requests();
+            }
             self.begin_calls(self.received > received_before);
             let now = self.clock.now();
             if self.node.node().next_alarm().is_some_and(|at| at <= now) {
@@ -282,12 +318,58 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             }
             self.node.flush(&mut self.out)?;
             self.flush();
-            inbox.take(&mut batch);
+            self.rest(inbox, &mut batch);
+        }
+    }
+
+    /// Takes what has arrived, and sleeps if there is nothing to do.
+    fn rest(&mut self, inbox: &Inbox<Envelope<P>>, batch: &mut Vec<Envelope<P>>) {
+        let Some(frontend) = &mut self.frontend else {
+            inbox.take(batch);
             if batch.is_empty() && self.calls.is_empty() {
                 self.probe.enter(Activity::Idle);
-                inbox.wait(self.next_due(), &mut batch);
+                inbox.wait(self.next_due(), batch);
                 self.probe.enter(Activity::Transport);
             }
+            return;
+        };
+        frontend.flush();
+        self.send_requests();
+        let due = self.next_due();
+        let Some(frontend) = &mut self.frontend else {
+            return;
+        };
+        let is_busy = frontend.is_busy() || !self.calls.is_empty();
+        if is_busy || !inbox.fall_asleep() {
+            inbox.take(batch);
+            frontend.poll(Some(Instant::now()));
+        } else {
+            self.probe.enter(Activity::Idle);
+            frontend.poll(earlier(due, frontend.next_due()));
+            inbox.wake_up(batch);
+            self.probe.enter(Activity::Transport);
+        }
+    }
+
+    /// Sends what the connections request of nodes.
+    fn send_requests(&mut self) {
+        let Some(frontend) = &mut self.frontend else {
+            return;
+        };
+        frontend.take_requests(&mut self.requests);
+        for (node, request) in self.requests.drain(..) {
+            let envelope = match request {
+                NodeRequest::Call(call) if node == self.id => {
+                    self.calls.push_back(call);
+                    continue;
+                }
+                NodeRequest::Call(call) => Envelope::Calls {
+                    client: u32::from(self.id.0),
+                    calls: vec![call],
+                },
+                NodeRequest::Cancel(call) => Envelope::Cancel(call),
+            };
+            self.inboxes[node.index()].put(envelope);
         }
     }
 
@@ -327,9 +409,22 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     self.clients.resize_with(client + 1, || None);
                 }
                 self.clients[client] = Some(ClientEnd {
-                    inbox: outcomes,
+                    inbox: OutcomeInbox::Client(outcomes),
                     outcomes: Vec::new(),
                 });
+            }
+            Envelope::Cancel(call) => self.cancel(call),
+            Envelope::Outcomes(outcomes) => {
+                if let Some(frontend) = &mut self.frontend {
+                    outcomes
+                        .into_iter()
+                        .for_each(|outcome| frontend.complete(outcome));
+                }
+            }
+            Envelope::Note(note) => {
+                if let Some(frontend) = &mut self.frontend {
+                    frontend.note(note);
+                }
             }
             Envelope::Inspect(look) => look(self.node.node()),
             Envelope::Report(report) => {
@@ -343,6 +438,19 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             Envelope::Halt => return true,
         }
         false
+    }
+
+    /// Cancels a call, begun or not.
+    fn cancel(&mut self, id: CallId) {
+        let now = self.clock.now();
+        match self.calls.iter().position(|call| call.id == id) {
+            Some(at) => {
+                self.calls.remove(at);
+                let cancelled = Outcome::new(id, Err(CallError::Cancelled));
+                self.out.outcomes.push(cancelled);
+            }
+            None => self.node.step(now, NodeInput::Cancel(id), &mut self.out),
+        }
     }
 
     /// Begins some of the waiting calls. If messages have arrived, more may follow: then it begins one
@@ -415,7 +523,18 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         if self.calls.is_empty() || self.outcomes >= self.outcomes_at_once {
             self.outcomes = 0;
             for end in self.clients.iter_mut().flatten() {
-                end.inbox.put_all(&mut end.outcomes);
+                match (&end.inbox, &mut self.frontend) {
+                    (OutcomeInbox::Client(inbox), _) => inbox.put_all(&mut end.outcomes),
+                    (OutcomeInbox::Connections(node), Some(frontend)) if *node == self.id => {
+                        let outcomes = end.outcomes.drain(..);
+                        outcomes.for_each(|outcome| frontend.complete(outcome));
+                    }
+                    (OutcomeInbox::Connections(node), _) if !end.outcomes.is_empty() => {
+                        let outcomes = std::mem::take(&mut end.outcomes);
+                        self.inboxes[node.index()].put(Envelope::Outcomes(outcomes));
+                    }
+                    (OutcomeInbox::Connections(_), _) => {}
+                }
             }
         }
     }
@@ -428,10 +547,15 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             .node()
             .next_alarm()
             .map(|at| self.clock.instant(at));
-        match (arrival, alarm) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earlier(arrival, alarm)
+    }
+}
+
+/// The earlier of two times, if there is one.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -485,7 +609,7 @@ mod tests {
         let start = Instant::now();
         let clock = Clock { start };
         let (node, probe) = (Counting(0), ActivityProbe::default());
-        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, options, probe);
+        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, options, probe, None);
         let (client, outcomes) = (0, Arc::new(Inbox::default()));
         let arrival = Envelope::Client {
             client,

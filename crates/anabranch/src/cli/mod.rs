@@ -14,6 +14,7 @@ mod program;
 mod progress;
 mod replay;
 mod reproduce;
+mod serve;
 mod shell;
 mod sim;
 mod solver;
@@ -41,6 +42,8 @@ counterexample that does not behave as predicted, a condition that does not hold
 enum Command {
     /// Plan TPC-C, load it, run it with and without distributed coordination, and compare
     Demo(demo::DemoArguments),
+    /// Serve an application to PostgreSQL's clients
+    Serve(serve::ServeArguments),
     /// Report which transactions need coordination, on what, and why
     Analyze(analyze::AnalyzeArguments),
     /// Run the counterexamples of `analyze` on the nodes of a cluster, without coordination and with the plan
@@ -106,6 +109,7 @@ fn check_filter_bits(size: Option<FilterSize>, hybrid: bool) -> Result<(), Strin
 pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -1,0 +1,266 @@
+//! `anabranch serve`: a server for PostgreSQL's clients.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anabranch_bench::application;
+use anabranch_bench::fill::each_partition;
+use anabranch_bench::tpcc;
+use anabranch_engine::PlannedApplication;
+use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions};
+use anabranch_sql::application::Application;
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{Placement, TableId};
+use anabranch_workload::tpcc::Scale;
+use clap::{Args, ValueEnum};
+
+use super::output::say;
+use super::{Verdict, progress};
+
+/// Serves an application to PostgreSQL's clients, in memory: what is written is lost when the server ends.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The application: SQL files, or folders of them
+    #[arg(required = true, value_name = "FILES")]
+    paths: Vec<PathBuf>,
+    /// Load rows before the server starts: `tpcc:2` loads TPC-C's initial database with 2 warehouses
+    #[arg(long, value_name = "WHAT:SIZE", value_parser = filling)]
+    fill: Option<Filling>,
+    /// Where to listen: an address of this machine alone, until there are passwords. Port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5433")]
+    listen: SocketAddr,
+    /// What is promised of transactions [default: invariants if the application declares procedures, else serializable]
+    #[arg(long, value_enum)]
+    guarantee: Option<GuaranteeArgument>,
+    /// Partitions, each with a thread of its own [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    partitions: Option<NonZeroU16>,
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArguments {
+    /// The most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections_max: u32,
+    /// How long a client may take to start up, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    startup_seconds_max: u32,
+    /// The longest message of a client before it is let in, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(64..=1_000_000))]
+    startup_bytes_max: u32,
+    /// The longest message of a client, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    message_mib_max: u32,
+    /// The most prepared statements of a connection
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    prepared_statements_max: u32,
+    /// The most portals of a connection
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    portals_max: u32,
+    /// The largest result of a statement, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    result_mib_max: u32,
+    /// A client for which more than this waits is not read from, in KiB
+    #[arg(long, value_name = "KIB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
+    output_kib_max: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GuaranteeArgument {
+    /// Every transaction is serializable (two-phase locking)
+    Serializable,
+    /// Every invariant holds and every read is read atomic (the plan, by RAMP-Fast)
+    Invariants,
+}
+
+/// Rows to load.
+#[derive(Clone, Copy, Debug)]
+enum Filling {
+    /// TPC-C's initial database with so many warehouses.
+    Tpcc(u32),
+}
+
+fn filling(text: &str) -> Result<Filling, String> {
+    let (what, size) = text.split_once(':').unwrap_or((text, ""));
+    match (what, size.parse::<u32>()) {
+        ("tpcc", Ok(warehouses @ 1..=10_000)) => Ok(Filling::Tpcc(warehouses)),
+        ("tpcc", _) => Err("a number of warehouses belongs behind it: tpcc:2".to_owned()),
+        _ => Err("only TPC-C's database can be loaded: tpcc:2".to_owned()),
+    }
+}
+
+/// How often a failure of the server is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How long the server may take to end after it was asked to.
+const END_WITHIN: Duration = Duration::from_millis(4_500);
+
+pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>> {
+    let compiled = application::compile(application::read_sources(&arguments.paths)?)?;
+    let guarantee = arguments.guarantee(&compiled);
+    let partitions = arguments.partitions();
+    let planned = plan(compiled, partitions);
+    let stores = arguments.stores(&planned)?;
+    let tables = (0..planned.schema().tables.len() as u16).map(TableId);
+    let rows_of = |table: TableId| stores.iter().map(|store| store.rows(table)).sum::<usize>();
+    let rows = tables.map(rows_of).sum();
+    let served = Served {
+        planned: Arc::clone(&planned),
+        guarantee,
+        stores,
+    };
+    // Signals are taken from here on, so that one that comes early ends the server in order.
+    let (sender, ended) = channel();
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ])?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                // The receiver is gone when the server has ended.
+                let _ = sender.send(());
+            }
+        })?;
+    let service =
+        Service::start(served, arguments.options()).map_err(|error| format!("error: {error}"))?;
+    describe(&service, &planned, guarantee, rows)?;
+    loop {
+        match ended.recv_timeout(LOOK_EVERY) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(reason) = service.failure() {
+                    return Err(format!("error: {reason}").into());
+                }
+            }
+        }
+    }
+    end(service)
+}
+
+/// Stops the server; a second signal, or too long a wait, ends it at once.
+fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
+    let (sender, stopped) = channel();
+    std::thread::spawn(move || {
+        let result = service.stop().map_err(|error| error.to_string());
+        // The receiver is gone if that has taken too long.
+        let _ = sender.send(result);
+    });
+    match stopped.recv_timeout(END_WITHIN) {
+        Ok(Ok(())) => {
+            say!("Stopped.\n")?;
+            Ok(Verdict::Fine)
+        }
+        Ok(Err(reason)) => Err(format!("error: {reason}").into()),
+        Err(_) => Err("error: the server was ended before all its transactions had".into()),
+    }
+}
+
+/// Plans an application. Without declared procedures, nothing tells which tables are never written: then each table
+/// is partitioned by its primary key.
+fn plan(compiled: Application, partitions: u16) -> Arc<PlannedApplication> {
+    let mut plan = application::analyze(&compiled, anabranch_analysis::Guarantee::Invariants);
+    if compiled.procedures.is_empty() {
+        for (placement, table) in plan.placements.iter_mut().zip(&compiled.schema().tables) {
+            *placement = match table.primary_key.is_empty() {
+                true => Placement::Whole,
+                false => Placement::Columns(table.primary_key.to_vec()),
+            };
+        }
+    }
+    PlannedApplication::new(compiled, plan, partitions)
+}
+
+fn describe(
+    service: &Service,
+    planned: &PlannedApplication,
+    guarantee: Guarantee,
+    rows: usize,
+) -> Result<(), Box<dyn Error>> {
+    let application = &planned.application;
+    let promise = match guarantee {
+        Guarantee::Serializable => "serializable: every transaction, by two-phase locking",
+        Guarantee::Invariants => {
+            "invariants: every invariant holds, every read is read atomic; by the plan and RAMP-Fast"
+        }
+    };
+    let address = service.address();
+    say!(
+        "Serving PostgreSQL's protocol on {address}, database \"{DATABASE}\"\n\n  \
+         application  {} tables, {} procedures, {} assertions\n  \
+         data         {rows} rows, in memory: what is written is lost when the server ends\n  \
+         partitions   {}\n  \
+         guarantee    {promise}\n  \
+         clients      any user name, without a password, from this machine alone\n\n  \
+         psql -h {} -p {} {DATABASE}\n",
+        application.schema().tables.len(),
+        application.procedures.len(),
+        application.assertions().len(),
+        planned.execution.router.partitions(),
+        address.ip(),
+        address.port(),
+    )?;
+    Ok(())
+}
+
+impl ServeArguments {
+    fn guarantee(&self, application: &Application) -> Guarantee {
+        match self.guarantee {
+            Some(GuaranteeArgument::Serializable) => Guarantee::Serializable,
+            Some(GuaranteeArgument::Invariants) => Guarantee::Invariants,
+            None if application.procedures.is_empty() => Guarantee::Serializable,
+            None => Guarantee::Invariants,
+        }
+    }
+
+    fn partitions(&self) -> u16 {
+        let processors = || {
+            let found = std::thread::available_parallelism();
+            found.map_or(1, |found| u16::try_from(found.get()).unwrap_or(u16::MAX))
+        };
+        self.partitions.map_or_else(processors, NonZeroU16::get)
+    }
+
+    fn options(&self) -> ServiceOptions {
+        let limits = &self.limits;
+        ServiceOptions {
+            connections_max: limits.connections_max as usize,
+            startup_timeout: Duration::from_secs(limits.startup_seconds_max.into()),
+            startup_message_bytes_max: limits.startup_bytes_max as usize,
+            message_bytes_max: (limits.message_mib_max as usize) << 20,
+            prepared_statements_max: limits.prepared_statements_max as usize,
+            portals_max: limits.portals_max as usize,
+            result_bytes_max: (limits.result_mib_max as usize) << 20,
+            output_bytes_max: (limits.output_kib_max as usize) << 10,
+            ..ServiceOptions::new(self.listen)
+        }
+    }
+
+    /// The rows that the server begins with, a store for each partition.
+    fn stores(&self, planned: &Arc<PlannedApplication>) -> Result<Vec<Store>, Box<dyn Error>> {
+        let settings = StoreSettings::default();
+        let loaded = Arc::new(AtomicU64::new(0));
+        let stores = match self.fill {
+            None => each_partition(planned, settings, &loaded, |_, _| Ok(()))?,
+            Some(Filling::Tpcc(warehouses)) => {
+                let scale = Scale::specified(warehouses);
+                let partitions = planned.execution.router.partitions();
+                let total = tpcc::fill::rows(&scale, partitions);
+                progress::bar("loading TPC-C", total, &loaded, || {
+                    tpcc::fill::fill(planned, &scale, 1, settings, &loaded)
+                })?
+            }
+        };
+        Ok(stores)
+    }
+}

@@ -1,0 +1,81 @@
+//! The interface between a node's thread and the connections that it owns.
+//!
+//! A thread with connections sleeps in their poll and no longer on its inbox. The connections make calls, of their own
+//! node or another, and take the outcomes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anabranch_engine::{Call, CallId, Outcome};
+use anabranch_types::NodeId;
+use anabranch_wire::{BackendKey, ErrorFields};
+use mio::net::TcpStream;
+
+use crate::undeclared::StatementEntry;
+
+/// Connections of clients, owned by one node's thread.
+pub(crate) trait Frontend: Send {
+    /// Gives it the way to send notes to every thread's connections, before anything else.
+    fn attach(&mut self, post: Arc<dyn Post>);
+
+    /// Waits for sockets until `until`; for none if that has passed, and without end if there is no such time.
+    fn poll(&mut self, until: Option<Instant>);
+
+    /// Handles what sockets have received, and what is due.
+    fn turn(&mut self, now: Instant);
+
+    /// Handles a note.
+    fn note(&mut self, note: Note);
+
+    /// Takes the outcome of one of its calls.
+    fn complete(&mut self, outcome: Outcome);
+
+    /// Moves its requests into `to`.
+    fn take_requests(&mut self, to: &mut Vec<(NodeId, NodeRequest)>);
+
+    /// Sends answers, as far as sockets take them.
+    fn flush(&mut self);
+
+    /// Whether it has something to do at once.
+    fn is_busy(&self) -> bool;
+
+    /// When its next timer is due.
+    fn next_due(&self) -> Option<Instant>;
+}
+
+/// The result of a helper thread's work for a session: the entry of its statement, or why it is refused.
+pub(crate) type JobResult = Result<Arc<StatementEntry>, ErrorFields>;
+
+/// A request of connections to a node.
+#[derive(Debug)]
+pub(crate) enum NodeRequest {
+    /// Run this; the outcome comes back.
+    Call(Call),
+    /// Cancel this earlier call, if it has not ended.
+    Cancel(CallId),
+}
+
+/// Something for the connections of a thread that comes from another thread.
+pub(crate) enum Note {
+    /// A new connection.
+    Accepted(TcpStream),
+    /// A client asks to cancel what the connection with this key runs.
+    Cancel(BackendKey),
+    /// A helper thread has done a connection's work.
+    Done {
+        /// The connection's number, unique in its thread.
+        connection: u64,
+        /// Its place among them.
+        place: usize,
+        /// What the session waits for.
+        result: JobResult,
+    },
+    /// The server ends: connections are told and closed.
+    ShutDown,
+}
+
+/// Sends notes to the connections of a node's thread.
+pub(crate) trait Post: Send + Sync {
+    /// Sends a note.
+    fn post(&self, node: NodeId, note: Note);
+}

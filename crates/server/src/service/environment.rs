@@ -1,0 +1,147 @@
+//! What all connections of a server share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::undeclared::UndeclaredTypes;
+use anabranch_engine::PlannedApplication;
+use anabranch_types::NodeId;
+use anabranch_wire::BackendKey;
+use rustc_hash::FxHashMap;
+
+use super::jobs::Jobs;
+use super::options::{Guarantee, ServiceOptions};
+use super::prepared::Prepared;
+
+/// What all connections of a server share.
+pub(crate) struct Environment {
+    pub(crate) options: ServiceOptions,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) planned: Arc<PlannedApplication>,
+    /// The transaction types that clients have brought, under [`Guarantee::Invariants`].
+    pub(crate) undeclared: Option<UndeclaredTypes>,
+    pub(crate) statements: StatementCache,
+    pub(crate) jobs: Jobs,
+    /// The number of open connections.
+    pub(crate) connections: AtomicUsize,
+    /// Chooses among nodes for calls that any may run.
+    pub(crate) turn: AtomicUsize,
+    /// When the server was started, in microseconds since 2000-01-01 UTC.
+    pub(crate) started_micros: i64,
+}
+
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// The wall clock, in microseconds since 2000-01-01 UTC, as PostgreSQL counts.
+pub(crate) fn now_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as i64) - EPOCH_MICROS
+}
+
+impl Environment {
+    /// A key for a new connection at this place among those of a node's thread.
+    ///
+    /// # Errors
+    /// When the operating system gives no random bytes.
+    pub(crate) fn new_key(
+        &self,
+        node: NodeId,
+        place: usize,
+    ) -> Result<BackendKey, getrandom::Error> {
+        let mut secret = [0; BackendKey::SECRET_BYTES];
+        getrandom::fill(&mut secret)?;
+        let process = place * self.nodes() + node.index() + 1;
+        Ok(BackendKey::new(
+            i32::try_from(process).unwrap_or(i32::MAX),
+            secret,
+        ))
+    }
+
+    /// The node whose thread has the connection with this key.
+    pub(crate) fn owner(&self, key: &BackendKey) -> Option<NodeId> {
+        let process = usize::try_from(key.process()).ok()?.checked_sub(1)?;
+        Some(NodeId((process % self.nodes()) as u16))
+    }
+
+    /// The place of the connection with this key among those of its thread.
+    pub(crate) fn place(&self, key: &BackendKey) -> usize {
+        let process = usize::try_from(key.process()).unwrap_or(0);
+        process.saturating_sub(1) / self.nodes()
+    }
+
+    /// The number of nodes.
+    pub(crate) fn nodes(&self) -> usize {
+        usize::from(self.planned.execution.router.partitions())
+    }
+
+    /// A number that is another one each time.
+    pub(crate) fn next_turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed) as u64
+    }
+}
+
+/// Compiled statements, shared by all connections, by text and parameter types.
+///
+/// It keeps two generations: when the younger one is full, the older one is dropped. So a statement stays as long as
+/// it is used again before as many others have come as a generation holds.
+#[derive(Default)]
+pub(crate) struct StatementCache {
+    generations: Mutex<Generations>,
+}
+
+#[derive(Default)]
+struct Generations {
+    young: FxHashMap<StatementKey, Arc<Prepared>>,
+    old: FxHashMap<StatementKey, Arc<Prepared>>,
+    /// The bytes of the young generation's texts.
+    young_bytes: usize,
+}
+
+/// The text of a statement, and the types that its client has named for its parameters.
+type StatementKey = (Arc<str>, Box<[u32]>);
+
+/// The most statements of a generation.
+const GENERATION_STATEMENTS: usize = 2_048;
+/// The most bytes of text in a generation.
+const GENERATION_BYTES: usize = 8 << 20;
+
+impl StatementCache {
+    /// The statement, if it is kept.
+    pub(crate) fn get(&self, text: &str, types: &[u32]) -> Option<Arc<Prepared>> {
+        let mut generations = self
+            .generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let key: StatementKey = (text.into(), types.into());
+        if let Some(found) = generations.young.get(&key) {
+            return Some(Arc::clone(found));
+        }
+        let found = generations.old.remove(&key)?;
+        generations.insert(key, Arc::clone(&found));
+        Some(found)
+    }
+
+    /// Keeps a statement.
+    pub(crate) fn insert(&self, text: &str, types: &[u32], prepared: &Arc<Prepared>) {
+        let mut generations = self
+            .generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        generations.insert((text.into(), types.into()), Arc::clone(prepared));
+    }
+}
+
+impl Generations {
+    fn insert(&mut self, key: StatementKey, prepared: Arc<Prepared>) {
+        let bytes = key.0.len();
+        if self.young.len() >= GENERATION_STATEMENTS || self.young_bytes + bytes > GENERATION_BYTES
+        {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        self.young_bytes += bytes;
+        self.young.insert(key, prepared);
+    }
+}

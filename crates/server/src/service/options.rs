@@ -1,0 +1,69 @@
+//! Settings of a server, with their defaults.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The name of the database.
+pub const DATABASE: &str = "anabranch";
+
+/// What a server promises of its transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Every transaction is serializable: two-phase locking.
+    Serializable,
+    /// Every invariant holds and every read is read atomic: transactions run under the plan, by RAMP-Fast.
+    Invariants,
+}
+
+impl Guarantee {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Guarantee::Serializable => "serializable",
+            Guarantee::Invariants => "invariants",
+        }
+    }
+}
+
+/// Settings of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceOptions {
+    /// Where it listens: an address of the loopback interface.
+    pub listen: SocketAddr,
+    /// The most connections at a time.
+    pub connections_max: usize,
+    /// How long a client may take from connecting to the end of its start-up.
+    pub startup_timeout: Duration,
+    /// The most bytes of a message before the client is let in.
+    pub startup_message_bytes_max: usize,
+    /// The most bytes of a message after that.
+    pub message_bytes_max: usize,
+    /// The most prepared statements of a connection.
+    pub prepared_statements_max: usize,
+    /// The most portals of a connection.
+    pub portals_max: usize,
+    /// The most bytes of a statement's result.
+    pub result_bytes_max: usize,
+    /// A client that has so many bytes of answers waiting for it is not read from.
+    pub output_bytes_max: usize,
+    /// How long running statements may take to end when the server shuts down.
+    pub shut_down_timeout: Duration,
+}
+
+impl ServiceOptions {
+    /// The default settings at an address.
+    pub fn new(listen: SocketAddr) -> ServiceOptions {
+        ServiceOptions {
+            listen,
+            connections_max: 500,
+            startup_timeout: Duration::from_secs(10),
+            startup_message_bytes_max: 10_000,
+            message_bytes_max: 64 << 20,
+            prepared_statements_max: 1_000,
+            portals_max: 64,
+            result_bytes_max: 64 << 20,
+            output_bytes_max: 1 << 20,
+            shut_down_timeout: Duration::from_secs(3),
+        }
+    }
+}

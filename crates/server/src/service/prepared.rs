@@ -1,0 +1,239 @@
+//! Statements, parsed and compiled: what a session runs, and what all sessions share.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use crate::undeclared::StatementEntry;
+use anabranch_sql::Application;
+use anabranch_sql::client::{
+    self, ClientPlan, ClientStatement, ClientStatementKind, ClientWork, CommandTag, Runnable,
+};
+use anabranch_types::DataType;
+use anabranch_wire::ErrorFields;
+use anabranch_wire::format;
+
+use super::errors::{of_diagnostics, of_effect};
+use super::settings;
+
+/// Names and types of a result's columns.
+pub(crate) type Columns = Arc<[(String, DataType)]>;
+
+/// What a client is told when a statement has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// This and the number of rows that this Execute has sent.
+    Rows(&'static str),
+    /// This.
+    Text(String),
+}
+
+impl Tag {
+    /// That of EXPLAIN.
+    pub(crate) fn explain() -> Tag {
+        Tag::Text("EXPLAIN".to_owned())
+    }
+
+    /// The text, after this number of rows.
+    pub(crate) fn text(&self, sent: u64) -> String {
+        match self {
+            Tag::Rows(name) => format!("{name} {sent}"),
+            Tag::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A statement that a client has sent, ready to run with parameters.
+pub(crate) struct Prepared {
+    /// Its text.
+    pub(crate) text: Arc<str>,
+    /// What it is.
+    pub(crate) kind: PreparedKind,
+    /// The OIDs of its parameters' types, as the client is told.
+    pub(crate) parameter_oids: Vec<u32>,
+    parameter_types: Vec<DataType>,
+    columns: Option<Columns>,
+}
+
+/// What a statement is.
+pub(crate) enum PreparedKind {
+    /// Nothing but space and comments.
+    Empty,
+    /// It runs as a transaction.
+    Run(RunPlan),
+    /// It concerns the session alone.
+    Utility(Box<ClientStatementKind>),
+    /// It explains another.
+    Explain {
+        options: client::ExplainOptions,
+        plan: RunPlan,
+    },
+}
+
+/// A compiled statement, and its entry in the plan once it has one.
+pub(crate) struct RunPlan {
+    pub(crate) plan: ClientPlan,
+    /// The entry of a statement that writes, under a plan.
+    pub(crate) entry: OnceLock<Arc<StatementEntry>>,
+}
+
+impl Prepared {
+    /// The types of its parameters.
+    pub(crate) fn parameter_types(&self) -> &[DataType] {
+        &self.parameter_types
+    }
+
+    /// The columns of its result, if it returns rows.
+    pub(crate) fn columns(&self) -> Option<&Columns> {
+        self.columns.as_ref()
+    }
+
+    /// Its compiled statement, if it has one.
+    pub(crate) fn run_plan(&self) -> Option<&RunPlan> {
+        match &self.kind {
+            PreparedKind::Run(plan) | PreparedKind::Explain { plan, .. } => Some(plan),
+            PreparedKind::Empty | PreparedKind::Utility(_) => None,
+        }
+    }
+
+    /// Whether running it reads or writes rows.
+    pub(crate) fn touches_tables(&self) -> bool {
+        self.executed().is_some_and(RunPlan::touches_tables)
+    }
+
+    /// Whether running it may write.
+    pub(crate) fn writes(&self) -> bool {
+        self.executed().is_some_and(|run| run.plan.writes)
+    }
+
+    /// The plan that running it executes: not that of a plain EXPLAIN.
+    fn executed(&self) -> Option<&RunPlan> {
+        match &self.kind {
+            PreparedKind::Explain { options, .. } if !options.analyze => None,
+            _ => self.run_plan(),
+        }
+    }
+
+    /// The tag of a portal that has nothing more to return.
+    pub(crate) fn tag_of_nothing(&self) -> String {
+        match &self.kind {
+            PreparedKind::Run(run) => run.tag(0).text(0),
+            _ => Tag::Rows("SELECT").text(0),
+        }
+    }
+
+    pub(crate) fn new(
+        statement: Option<ClientStatement>,
+        whole: &str,
+        types: &[u32],
+        application: &Application,
+    ) -> Result<Prepared, ErrorFields> {
+        let Some(ClientStatement { kind, text, .. }) = statement else {
+            return Ok(Prepared {
+                text: whole.into(),
+                kind: PreparedKind::Empty,
+                parameter_oids: types.to_vec(),
+                parameter_types: known_types(types)?
+                    .into_iter()
+                    .map(|of| of.unwrap_or(DataType::Text))
+                    .collect(),
+                columns: None,
+            });
+        };
+        let compile = |runnable: &Runnable| -> Result<RunPlan, ErrorFields> {
+            let named = known_types(types)?;
+            let plan = application
+                .client_statement(runnable, &named)
+                .map_err(|problems| of_diagnostics(&problems, runnable.start(), whole))?;
+            Ok(RunPlan {
+                plan,
+                entry: OnceLock::new(),
+            })
+        };
+        let (kind, columns) = match kind {
+            ClientStatementKind::Run(runnable) => {
+                let run = compile(&runnable)?;
+                let columns = run.plan.columns.clone();
+                (PreparedKind::Run(run), columns)
+            }
+            ClientStatementKind::Explain { options, statement } => {
+                let plan = compile(&statement)?;
+                let columns = Some(explain_columns());
+                (PreparedKind::Explain { options, plan }, columns)
+            }
+            other => {
+                let columns = utility_columns(&other);
+                (PreparedKind::Utility(Box::new(other)), columns)
+            }
+        };
+        let parameter_types = match &kind {
+            PreparedKind::Run(run) | PreparedKind::Explain { plan: run, .. } => {
+                run.plan.parameters.clone()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Prepared {
+            text,
+            kind,
+            // What the client has named is told as it was named: `varchar` stays `varchar`.
+            parameter_oids: parameter_types
+                .iter()
+                .enumerate()
+                .map(|(place, data_type)| match types.get(place).copied() {
+                    Some(0 | format::UNKNOWN) | None => format::oid_of(data_type),
+                    Some(named) => named,
+                })
+                .collect(),
+            parameter_types,
+            columns,
+        })
+    }
+}
+
+impl RunPlan {
+    /// Whether it reads or writes rows.
+    pub(crate) fn touches_tables(&self) -> bool {
+        !matches!(self.plan.work, ClientWork::Constant(_))
+    }
+
+    /// The command's name, as errors write it.
+    pub(crate) fn tag_name(&self) -> &'static str {
+        self.plan.tag.name()
+    }
+
+    /// What the client is told when it has ended with this count.
+    pub(crate) fn tag(&self, count: u64) -> Tag {
+        match self.plan.tag {
+            CommandTag::Select => Tag::Rows("SELECT"),
+            other => Tag::Text(other.complete(count)),
+        }
+    }
+}
+
+/// The data types with these OIDs; `None` for one that is to be inferred.
+fn known_types(oids: &[u32]) -> Result<Vec<Option<DataType>>, ErrorFields> {
+    let of = |oid: &u32| format::data_type_of(*oid).map_err(|failure| of_effect(&failure));
+    oids.iter().map(of).collect()
+}
+
+/// The columns of a statement's result, if it returns rows whatever the session holds.
+pub(crate) fn utility_columns(statement: &ClientStatementKind) -> Option<Columns> {
+    let text = |names: &[&str]| -> Columns {
+        let columns = names
+            .iter()
+            .map(|name| ((*name).to_owned(), DataType::Text));
+        columns.collect()
+    };
+    match statement {
+        ClientStatementKind::Show(None) => Some(text(&["name", "setting", "description"])),
+        ClientStatementKind::Show(Some(name)) => Some(text(&[&settings::canonical_name(name)])),
+        _ => None,
+    }
+}
+
+/// The name of the result's column, as in PostgreSQL.
+const COLUMN: &str = "QUERY PLAN";
+
+/// The columns of an explanation.
+pub(crate) fn explain_columns() -> Columns {
+    [(COLUMN.to_owned(), DataType::Text)].into()
+}

@@ -1,0 +1,445 @@
+//! A connection's session: what a client's requests mean, and what is answered.
+//!
+//! A session has no socket. It takes bytes, makes calls of nodes through its [`Scope`], takes their outcomes, and has
+//! bytes to send. It handles one request at a time: while a call is under way, requests wait.
+//!
+//! One statement is one transaction. What PostgreSQL runs as one transaction and cannot be kept to that is refused:
+//! several statements in one text, or in one pipeline up to its Sync, of which one writes.
+
+mod answer;
+mod explain;
+mod extended;
+mod run;
+mod simple;
+mod statements;
+mod utility;
+mod values;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anabranch_engine::{Call, CallId, Outcome};
+use anabranch_sql::client::ClientStatement;
+use anabranch_types::NodeId;
+use anabranch_wire::{
+    BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup, TransactionStatus,
+};
+use rustc_hash::FxHashMap;
+
+use super::environment::Environment;
+use super::errors::{error, error_with_hint};
+use super::options::{DATABASE, Guarantee};
+use super::prepared::Prepared;
+use super::settings::{Identity, Settings};
+use crate::frontend::JobResult;
+use crate::frontend::{NodeRequest, Post};
+use crate::thread::CLIENT_BITS;
+use answer::Sending;
+use extended::Portal;
+use run::Run;
+
+/// What a session can do beyond itself.
+pub(crate) struct Scope<'s> {
+    /// The node whose thread has the connection.
+    pub(crate) node: NodeId,
+    /// The connection's number.
+    pub(crate) connection: u64,
+    /// Its place among those of its thread.
+    pub(crate) place: usize,
+    pub(crate) now: Instant,
+    pub(crate) requests: &'s mut Vec<(NodeId, NodeRequest)>,
+    /// The place of the connection that waits for a call.
+    pub(crate) calls: &'s mut FxHashMap<u64, usize>,
+    pub(crate) next_call: &'s mut u64,
+    /// The way for other threads to answer; there once the thread runs.
+    pub(crate) post: Option<&'s Arc<dyn Post>>,
+}
+
+impl Scope<'_> {
+    /// Makes a call at a node; the outcome comes to [`Session::complete`].
+    fn call(&mut self, node: NodeId, make: impl FnOnce(CallId) -> Call) -> PendingCall {
+        *self.next_call += 1;
+        let number = *self.next_call;
+        let id = CallId(u64::from(self.node.0) << (64 - CLIENT_BITS) | number);
+        self.calls.insert(number, self.place);
+        self.requests.push((node, NodeRequest::Call(make(id))));
+        PendingCall { id, node }
+    }
+}
+
+/// A call under way.
+#[derive(Clone, Copy, Debug)]
+struct PendingCall {
+    id: CallId,
+    node: NodeId,
+}
+
+/// A client's session.
+pub(crate) struct Session {
+    wire: Connection,
+    environment: Arc<Environment>,
+    key: BackendKey,
+    /// The client's address.
+    peer: Option<SocketAddr>,
+    state: State,
+    settings: Settings,
+    statements: Names<Arc<Prepared>>,
+    portals: Names<Portal>,
+    /// The statements of the text that is being run, which are still to come; `None` outside of a simple query.
+    batch: Option<Batch>,
+    /// Whether a statement since the last Sync has written.
+    group_wrote: bool,
+    /// Whether what has been answered is to be sent, though no Sync has come.
+    flushes: bool,
+    /// When the statement that runs is cancelled.
+    deadline: Option<Instant>,
+    /// Why the statement that runs is being cancelled.
+    cancelled: Option<ErrorFields>,
+    /// Whether the server shuts down.
+    ending: bool,
+}
+
+/// The statements of a simple query.
+struct Batch {
+    /// The text that places are counted in.
+    text: Arc<str>,
+    items: VecDeque<BatchItem>,
+}
+
+/// A statement of a simple query.
+enum BatchItem {
+    Parsed(ClientStatement),
+    /// One that has been compiled before.
+    Prepared(Arc<Prepared>),
+}
+
+/// What a session does.
+enum State {
+    /// The client has to be let in until this time.
+    Starting { until: Instant },
+    /// It waits for a request.
+    Idle,
+    /// A call is under way.
+    Calling { call: PendingCall, run: Box<Run> },
+    /// A helper thread works for it.
+    Working { run: Box<Run> },
+    /// Rows are being sent.
+    Sending(Box<Sending>),
+    /// It has ended.
+    Ended,
+}
+
+impl Session {
+    /// The session of a connection that was just opened.
+    pub(crate) fn new(
+        environment: Arc<Environment>,
+        key: BackendKey,
+        peer: Option<SocketAddr>,
+        now: Instant,
+    ) -> Session {
+        let options = environment.options;
+        let limits = Limits {
+            startup_bytes_max: options.startup_message_bytes_max,
+            message_bytes_max: options.message_bytes_max,
+            ..Limits::default()
+        };
+        Session {
+            wire: Connection::new(limits),
+            key,
+            peer,
+            state: State::Starting {
+                until: now + options.startup_timeout,
+            },
+            settings: Settings::new(identity(&environment, String::new())),
+            statements: Names::statements(options.prepared_statements_max),
+            portals: Names::portals(options.portals_max),
+            batch: None,
+            group_wrote: false,
+            flushes: false,
+            deadline: None,
+            cancelled: None,
+            ending: false,
+            environment,
+        }
+    }
+
+    /// Whether a client that has sent this key may cancel what the session runs.
+    pub(crate) fn has_key(&self, given: &BackendKey) -> bool {
+        self.key.matches(given, self.wire.minor_version())
+    }
+
+    /// Whether it takes more input: not while it has much to send or much to handle.
+    pub(crate) fn takes_input(&self) -> bool {
+        let max = self.environment.options.output_bytes_max;
+        self.wire.output().len() < max && !self.is_closing() && self.wire.wants_input()
+    }
+
+    /// Takes bytes from the client.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.wire.receive(bytes);
+    }
+
+    /// The bytes to send.
+    pub(crate) fn output(&self) -> &[u8] {
+        self.wire.output()
+    }
+
+    /// Whether the bytes to send should leave now. Answers to the parts of a pipeline leave together.
+    pub(crate) fn has_answer(&self) -> bool {
+        const PACKET_BYTES: usize = 8 << 10;
+        let waiting = self.wire.output().len();
+        let is_awaited = self.flushes || matches!(self.state, State::Starting { .. });
+        waiting > 0 && (is_awaited || self.is_closing() || waiting >= PACKET_BYTES)
+    }
+
+    /// Notes that bytes were sent.
+    pub(crate) fn sent(&mut self, count: usize) {
+        self.wire.sent(count);
+        self.flushes &= !self.wire.output().is_empty();
+    }
+
+    /// Whether the connection is to be closed when its output is sent.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.state, State::Ended) || self.wire.is_closing()
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(
+            self.state,
+            State::Idle | State::Starting { .. } | State::Ended
+        ) && self.batch.is_none()
+    }
+
+    /// Whether it stopped because too much was waiting to be sent, and can go on.
+    pub(crate) fn can_go_on(&self) -> bool {
+        let has_room = self.wire.output().len() < self.environment.options.output_bytes_max;
+        has_room && matches!(self.state, State::Sending(_))
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Starting { until } => Some(until),
+            _ => self.deadline,
+        }
+    }
+
+    /// Handles what has been received, as far as it does not wait.
+    pub(crate) fn advance(&mut self, scope: &mut Scope<'_>) {
+        loop {
+            match &mut self.state {
+                State::Ended | State::Calling { .. } | State::Working { .. } => return,
+                State::Sending(_) => {
+                    if !self.send_rows() {
+                        return;
+                    }
+                }
+                State::Starting { .. } | State::Idle => {
+                    if self.batch.is_some() {
+                        self.next_of_batch(scope);
+                        continue;
+                    }
+                    if self.ending {
+                        self.terminate(shut_down_message());
+                        return;
+                    }
+                    if self.wire.output().len() >= self.environment.options.output_bytes_max {
+                        return;
+                    }
+                    match self.wire.next_request() {
+                        Some(request) => self.handle(request, scope),
+                        None => return,
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, request: Request, scope: &mut Scope<'_>) {
+        match request {
+            Request::Start(startup) => self.start(startup),
+            Request::Cancel(key) => {
+                if let (Some(owner), Some(post)) = (self.environment.owner(&key), scope.post) {
+                    post.post(owner, crate::frontend::Note::Cancel(key));
+                }
+                self.state = State::Ended;
+            }
+            Request::Terminate => self.state = State::Ended,
+            Request::Query { text } => self.simple_query(&text),
+            Request::Sync => {
+                self.portals.clear();
+                self.group_wrote = false;
+                self.ready();
+            }
+            Request::Flush => self.flushes = true,
+            extended => {
+                if let Err(fields) = self.extended(extended, scope) {
+                    self.fail(&fields);
+                }
+            }
+        }
+    }
+
+    /// Lets a client in, or refuses it.
+    fn start(&mut self, startup: Startup) {
+        let options = &self.environment.options;
+        let open = self.environment.connections.load(Ordering::Relaxed);
+        if open > options.connections_max {
+            return self.terminate(error("53300", "sorry, too many clients already"));
+        }
+        if startup.database != DATABASE {
+            let message = format!("database \"{}\" does not exist", startup.database);
+            let hint = format!("The database of this server is called \"{DATABASE}\".");
+            return self.terminate(error_with_hint("3D000", message, hint));
+        }
+        if startup.parameters.iter().any(|(name, value)| {
+            name == "replication" && !["false", "off", "no", "0"].contains(&value.as_str())
+        }) {
+            return self.terminate(error("0A000", "replication connections are not supported"));
+        }
+        self.settings = Settings::new(identity(&self.environment, startup.user));
+        if let Err(fields) = self.settings.start(&startup.parameters) {
+            return self.terminate(fields);
+        }
+        let reported = self.settings.reported();
+        let reported: Vec<(&str, &str)> = reported
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        self.wire.accept(&reported, &self.key);
+        self.state = State::Idle;
+        self.ready();
+    }
+
+    /// Tells the client that the next request is awaited.
+    fn ready(&mut self) {
+        self.wire.ready(TransactionStatus::Idle);
+        self.flushes = true;
+    }
+
+    /// Tells the client of an error, which ends the rest of its text or pipeline.
+    fn fail(&mut self, fields: &ErrorFields) {
+        self.wire.error(fields);
+        self.end_statement();
+        if let Some(batch) = &mut self.batch {
+            batch.items.clear();
+        }
+    }
+
+    /// Notes that a statement has ended.
+    fn end_statement(&mut self) {
+        if !matches!(self.state, State::Ended) {
+            self.state = State::Idle;
+        }
+        self.deadline = None;
+        self.cancelled = None;
+    }
+
+    /// Tells the client why the connection ends.
+    fn terminate(&mut self, fields: ErrorFields) {
+        self.wire.fatal(&fields);
+        self.state = State::Ended;
+    }
+
+    /// Takes the outcome of its call.
+    pub(crate) fn complete(&mut self, outcome: Outcome, scope: &mut Scope<'_>) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Calling { call, run } if call.id == outcome.id => {
+                if let Err(fields) = self.called(*run, outcome) {
+                    self.fail(&fields);
+                }
+            }
+            other => self.state = other,
+        }
+        let _ = scope;
+    }
+
+    /// Takes the result of a helper thread's work.
+    pub(crate) fn job_done(&mut self, result: JobResult, scope: &mut Scope<'_>) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Working { run } => {
+                let done = match (self.cancelled.take(), result) {
+                    (Some(fields), _) | (None, Err(fields)) => Err(fields),
+                    (None, Ok(entry)) => self.call_statement(*run, Some(entry), scope),
+                };
+                if let Err(fields) = done {
+                    self.fail(&fields);
+                }
+            }
+            other => self.state = other,
+        }
+    }
+
+    /// Cancels what runs, at the client's request.
+    pub(crate) fn cancel(&mut self, scope: &mut Scope<'_>) {
+        let message = "canceling statement due to user request";
+        self.cancel_by(error("57014", message), scope);
+    }
+
+    /// Cancels what runs; the client is told this instead of its result, unless it has committed.
+    fn cancel_by(&mut self, fields: ErrorFields, scope: &mut Scope<'_>) {
+        match &self.state {
+            State::Calling { call, .. } => {
+                scope
+                    .requests
+                    .push((call.node, NodeRequest::Cancel(call.id)));
+                self.cancelled = Some(fields);
+            }
+            State::Working { .. } => self.cancelled = Some(fields),
+            // Rows that are being sent belong to a transaction that has ended.
+            _ => {}
+        }
+    }
+
+    /// Handles a deadline that has passed.
+    pub(crate) fn expire(&mut self, scope: &mut Scope<'_>) {
+        match self.state {
+            // PostgreSQL closes without a word, too: the client has not begun to speak.
+            State::Starting { .. } => self.state = State::Ended,
+            _ => {
+                self.deadline = None;
+                let message = "canceling statement due to statement timeout";
+                self.cancel_by(error("57014", message), scope);
+            }
+        }
+    }
+
+    /// Ends the session as soon as what runs has been cancelled or has ended.
+    pub(crate) fn shut_down(&mut self, scope: &mut Scope<'_>) {
+        self.ending = true;
+        if let Some(batch) = &mut self.batch {
+            batch.items.clear();
+        }
+        self.cancel_by(shut_down_message(), scope);
+    }
+
+    /// Releases what the session holds when its connection has gone.
+    pub(crate) fn abandon(&mut self, scope: &mut Scope<'_>) {
+        self.cancel(scope);
+        self.state = State::Ended;
+    }
+}
+
+fn identity(environment: &Environment, user: String) -> Identity {
+    Identity {
+        user,
+        database: DATABASE.to_owned(),
+        connections_max: environment.options.connections_max,
+        port: environment.options.listen.port(),
+        isolation: match environment.guarantee {
+            Guarantee::Serializable => "serializable",
+            Guarantee::Invariants => "read committed",
+        },
+    }
+}
+
+fn shut_down_message() -> ErrorFields {
+    error(
+        "57P01",
+        "terminating connection due to administrator command",
+    )
+}

@@ -1,0 +1,323 @@
+//! Runs statements: makes the call, takes the outcome, begins to send the rows.
+
+use std::sync::Arc;
+
+use crate::undeclared::{Refusal, StatementEntry};
+use anabranch_engine::{Call, CallError, Outcome, Work};
+use anabranch_sql::application::ResultSet;
+use anabranch_sql::client::{ClientWork, ExplainOptions};
+use anabranch_types::{NodeId, Value};
+use anabranch_wire::{ErrorFields, Format, Formats};
+
+use super::answer::{Sending, column_formats, fields};
+use super::{Scope, Session, State};
+use crate::frontend::Note;
+use crate::service::environment::now_micros;
+use crate::service::errors::{error, error_with_hint, of_call, of_effect};
+use crate::service::prepared::{Columns, Prepared, PreparedKind, RunPlan, Tag, explain_columns};
+
+/// A statement that is run.
+pub(crate) struct Run {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) parameters: Vec<Value>,
+    pub(crate) destination: Destination,
+    /// For EXPLAIN ANALYZE: what is told instead of the rows.
+    pub(crate) explain: Option<ExplainOptions>,
+}
+
+/// Where the rows go.
+#[derive(Clone, Debug)]
+pub(crate) enum Destination {
+    /// To a simple query: described first, in text.
+    Simple,
+    /// To an Execute.
+    Portal {
+        name: String,
+        formats: Formats,
+        rows_left: Option<u32>,
+    },
+}
+
+impl Session {
+    /// Runs a statement. It may be under way when this returns.
+    pub(super) fn run(&mut self, mut run: Run, scope: &mut Scope<'_>) -> Result<(), ErrorFields> {
+        let prepared = Arc::clone(&run.prepared);
+        match &prepared.kind {
+            PreparedKind::Empty => {
+                self.wire.empty_query();
+                self.end_run(&run.destination);
+                Ok(())
+            }
+            PreparedKind::Utility(statement) => self.utility(statement, run, scope),
+            PreparedKind::Explain { options, plan } if options.analyze => {
+                run.explain = Some(*options);
+                self.run_plan(run, plan, scope)
+            }
+            PreparedKind::Explain { options, plan } => {
+                let rows = self.explain(options, plan)?;
+                self.answer(&run.destination, explain_columns(), rows, Tag::explain())
+            }
+            PreparedKind::Run(plan) => self.run_plan(run, plan, scope),
+        }
+    }
+
+    fn run_plan(
+        &mut self,
+        mut run: Run,
+        planned: &RunPlan,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), ErrorFields> {
+        let plan = &planned.plan;
+        let now = now_micros();
+        if planned.touches_tables() {
+            self.check_group()?;
+        }
+        if plan.writes {
+            if self.settings.is_on("default_transaction_read_only") {
+                let message = format!(
+                    "cannot execute {} in a read-only transaction",
+                    planned.tag_name()
+                );
+                return Err(error("25006", message));
+            }
+            self.group_wrote = true;
+        }
+        let text = Arc::clone(&run.prepared.text);
+        let hidden = self.session_values(&plan.session_values, &run.parameters, &text, now)?;
+        run.parameters.extend(hidden);
+        self.deadline = self
+            .settings
+            .statement_timeout()
+            .map(|after| scope.now + after);
+        match &plan.work {
+            ClientWork::Constant(constant) => {
+                let context = self.context(now);
+                let result = constant
+                    .evaluate(&run.parameters, &context)
+                    .map_err(|failure| of_effect(&failure))?;
+                if let Some(options) = &run.explain {
+                    let rows = self.explain_analyzed(options, planned, result.count, None);
+                    return self.answer(&run.destination, explain_columns(), rows, Tag::explain());
+                }
+                self.finish(&run, planned, result)
+            }
+            ClientWork::Call {
+                procedure,
+                arguments,
+                ..
+            } => {
+                let arguments: Arc<[Value]> =
+                    self.evaluate(arguments, &run.parameters, now)?.into();
+                let execution = &self.environment.planned.execution;
+                let turn = self.environment.next_turn();
+                let home = execution.home(*procedure, &arguments, turn);
+                let node = home.map_or(scope.node, |partition| NodeId(partition.0));
+                let work = Work::Procedure(*procedure);
+                self.call(run, node, work, arguments, now, scope)
+            }
+            ClientWork::Statement(_) => {
+                let needs_entry = plan.writes && self.environment.undeclared.is_some();
+                match planned.entry.get() {
+                    None if needs_entry => self.work_out_entry(run, planned, scope),
+                    entry => {
+                        let entry = entry.cloned();
+                        self.call_statement(run, entry, scope)
+                    }
+                }
+            }
+            other => Err(error("0A000", format!("{other:?} is not supported"))),
+        }
+    }
+
+    /// Refuses a statement behind a write in the same pipeline: PostgreSQL would run them as one transaction.
+    fn check_group(&self) -> Result<(), ErrorFields> {
+        if !self.group_wrote {
+            return Ok(());
+        }
+        Err(error_with_hint(
+            "0A000",
+            "a pipeline with a write and a statement behind it is one transaction in PostgreSQL, which is not \
+             supported: what stands before has been committed",
+            "Send a Sync behind each statement that writes.",
+        ))
+    }
+
+    /// Has a helper thread analyse a statement that writes, as one more transaction type.
+    fn work_out_entry(
+        &mut self,
+        run: Run,
+        planned: &RunPlan,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), ErrorFields> {
+        let (Some(post), ClientWork::Statement(statement)) = (scope.post, &planned.plan.work)
+        else {
+            return Err(error("57P03", "the server is starting up"));
+        };
+        let (post, statement) = (Arc::clone(post), Arc::clone(statement));
+        let environment = Arc::clone(&self.environment);
+        let text = Arc::clone(&run.prepared.text);
+        let (node, connection, place) = (scope.node, scope.connection, scope.place);
+        let job = Box::new(move || {
+            let Some(undeclared) = &environment.undeclared else {
+                return;
+            };
+            let result = undeclared
+                .admit(&text, &statement)
+                .map_err(|it| of_refusal(&it));
+            let note = Note::Done {
+                connection,
+                place,
+                result,
+            };
+            post.post(node, note);
+        });
+        if !self.environment.jobs.push(job) {
+            return Err(error(
+                "58000",
+                "the thread that analyses statements has ended",
+            ));
+        }
+        self.state = State::Working { run: Box::new(run) };
+        Ok(())
+    }
+
+    /// Makes the call of a statement, with its entry if it needs one.
+    pub(super) fn call_statement(
+        &mut self,
+        run: Run,
+        entry: Option<Arc<StatementEntry>>,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), ErrorFields> {
+        let prepared = Arc::clone(&run.prepared);
+        let Some(planned) = prepared.run_plan() else {
+            return Err(error("XX000", "a statement without a plan was run"));
+        };
+        let ClientWork::Statement(statement) = &planned.plan.work else {
+            return Err(error("XX000", "a call was run as a statement"));
+        };
+        if let Some(entry) = &entry {
+            // Another connection may have been first, with the same entry.
+            let _ = planned.entry.set(Arc::clone(entry));
+        }
+        let arguments: Arc<[Value]> = run.parameters.as_slice().into();
+        let work = Work::Statement(Arc::clone(statement));
+        let node = scope.node;
+        self.call(run, node, work, arguments, now_micros(), scope)
+    }
+
+    fn call(
+        &mut self,
+        run: Run,
+        node: NodeId,
+        work: Work,
+        arguments: Arc<[Value]>,
+        now: i64,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), ErrorFields> {
+        let call = scope.call(node, |id| {
+            Call::new(id, work, arguments).with_timestamp(now)
+        });
+        self.state = State::Calling {
+            call,
+            run: Box::new(run),
+        };
+        Ok(())
+    }
+
+    /// Takes the outcome of a statement's call.
+    pub(super) fn called(&mut self, run: Run, outcome: Outcome) -> Result<(), ErrorFields> {
+        let prepared = Arc::clone(&run.prepared);
+        let Some(planned) = prepared.run_plan() else {
+            return Err(error("XX000", "a statement without a plan was called"));
+        };
+        if let (Some(options), Ok(result)) = (&run.explain, &outcome.result) {
+            let rows = self.explain_analyzed(options, planned, result.count, Some(&outcome));
+            return self.answer(&run.destination, explain_columns(), rows, Tag::explain());
+        }
+        match outcome.result {
+            Ok(result) => self.finish(&run, planned, result),
+            Err(CallError::Cancelled) => Err(self
+                .cancelled
+                .take()
+                .unwrap_or_else(|| of_call(&CallError::Cancelled))),
+            Err(failure) => Err(of_call(&failure)),
+        }
+    }
+
+    /// Begins to send a statement's rows.
+    fn finish(
+        &mut self,
+        run: &Run,
+        planned: &RunPlan,
+        result: ResultSet,
+    ) -> Result<(), ErrorFields> {
+        let plan = &planned.plan;
+        let tag = planned.tag(result.count);
+        let Some(columns) = &plan.columns else {
+            self.wire.command_complete(&tag.text(0));
+            self.end_run(&run.destination);
+            return Ok(());
+        };
+        let result = match &plan.work {
+            ClientWork::Call { shape, .. } => shape.of(result, Some(columns)),
+            _ => result,
+        };
+        self.answer(&run.destination, Arc::clone(columns), result.rows, tag)
+    }
+
+    /// Begins to send rows.
+    pub(super) fn answer(
+        &mut self,
+        destination: &Destination,
+        columns: Columns,
+        rows: Vec<Vec<Value>>,
+        tag: Tag,
+    ) -> Result<(), ErrorFields> {
+        let (formats, rows_left, portal) = match destination {
+            Destination::Simple => {
+                let formats = vec![Format::Text; columns.len()];
+                self.wire.row_description(&fields(&columns, &formats));
+                (formats, None, None)
+            }
+            Destination::Portal {
+                name,
+                formats,
+                rows_left,
+            } => (
+                column_formats(formats, columns.len())?,
+                *rows_left,
+                Some(name.clone()),
+            ),
+        };
+        self.state = State::Sending(Box::new(Sending {
+            columns,
+            rows: rows.into_iter(),
+            formats,
+            tag,
+            sent: 0,
+            rows_left,
+            portal,
+        }));
+        Ok(())
+    }
+
+    /// Answers a statement that returns no rows.
+    pub(super) fn complete_without_rows(&mut self, destination: &Destination, tag: &str) {
+        self.wire.command_complete(tag);
+        self.end_run(destination);
+    }
+
+    fn end_run(&mut self, destination: &Destination) {
+        self.end_statement();
+        if let Destination::Portal { name, .. } = destination {
+            self.portal_done(name);
+        }
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> ErrorFields {
+    let mut fields = error(refusal.code(), refusal.message());
+    fields.detail = refusal.detail();
+    fields.hint = refusal.hint();
+    fields
+}

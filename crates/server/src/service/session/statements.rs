@@ -1,0 +1,85 @@
+//! Finds or compiles a session's statements.
+
+use std::sync::Arc;
+
+use anabranch_sql::client::{self, ClientStatement, ClientStatementKind, Runnable};
+use anabranch_types::DataType;
+use anabranch_wire::ErrorFields;
+use anabranch_wire::format;
+
+use super::Session;
+use crate::service::errors::{error, of_diagnostic};
+use crate::service::prepared::Prepared;
+
+impl Session {
+    /// The statement of a Parse message; compiled statements are shared by all connections.
+    pub(super) fn prepare(&self, text: &str, types: &[u32]) -> Result<Arc<Prepared>, ErrorFields> {
+        if let Some(found) = self.environment.statements.get(text, types) {
+            return Ok(found);
+        }
+        let mut statements =
+            client::parse(text).map_err(|problem| of_diagnostic(&problem, 0, text))?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(error("42601", message));
+        }
+        let prepared = Prepared::new(
+            statements.pop(),
+            text,
+            types,
+            &self.environment.planned.application,
+        )?;
+        let prepared = Arc::new(prepared);
+        self.environment.statements.insert(text, types, &prepared);
+        Ok(prepared)
+    }
+
+    /// The statement of a PREPARE.
+    pub(super) fn prepare_runnable(
+        &self,
+        statement: &Runnable,
+        types: &[Option<DataType>],
+        whole: &str,
+    ) -> Result<Arc<Prepared>, ErrorFields> {
+        let oid = |data_type: &Option<DataType>| data_type.as_ref().map_or(0, format::oid_of);
+        let types: Vec<u32> = types.iter().map(oid).collect();
+        if let Some(found) = self.environment.statements.get(statement.text(), &types) {
+            return Ok(found);
+        }
+        let statement = ClientStatement {
+            text: Arc::clone(statement.text()),
+            start: statement.start(),
+            kind: ClientStatementKind::Run(statement.clone()),
+        };
+        let text = Arc::clone(&statement.text);
+        let prepared = Prepared::new(
+            Some(statement),
+            whole,
+            &types,
+            &self.environment.planned.application,
+        )?;
+        let prepared = Arc::new(prepared);
+        self.environment.statements.insert(&text, &types, &prepared);
+        Ok(prepared)
+    }
+
+    /// A statement of a simple query, which may be one of several in its text.
+    pub(super) fn prepare_parsed(
+        &self,
+        statement: ClientStatement,
+        whole: &str,
+    ) -> Result<Arc<Prepared>, ErrorFields> {
+        if let Some(found) = self.environment.statements.get(&statement.text, &[]) {
+            return Ok(found);
+        }
+        let text = statement.text.clone();
+        let prepared = Arc::new(Prepared::new(
+            Some(statement),
+            whole,
+            &[],
+            &self.environment.planned.application,
+        )?);
+        self.environment.statements.insert(&text, &[], &prepared);
+        Ok(prepared)
+    }
+}

@@ -1,0 +1,256 @@
+//! Statements that concern the session alone: settings, prepared statements, transaction control.
+
+use std::sync::Arc;
+
+use anabranch_sql::client::{
+    ClientStatementKind, DiscardKind, SetValue, TransactionModes, TransactionStatement,
+};
+use anabranch_types::Value;
+use anabranch_wire::{ErrorFields, Severity};
+
+use super::run::{Destination, Run};
+use super::{Scope, Session};
+use crate::service::environment::now_micros;
+use crate::service::errors::{error, error_with_hint, of_diagnostic, of_diagnostics};
+use crate::service::prepared::{Columns, Prepared, PreparedKind, Tag, utility_columns};
+use crate::service::settings::Reported;
+
+/// The settings whose values are lists.
+const LISTS: [&str; 4] = [
+    "datestyle",
+    "search_path",
+    "temp_tablespaces",
+    "local_preload_libraries",
+];
+
+impl Session {
+    /// The columns of a prepared statement's result, if it returns rows.
+    pub(super) fn columns_of(&self, prepared: &Prepared) -> Option<Columns> {
+        match &prepared.kind {
+            PreparedKind::Utility(statement) => match &**statement {
+                ClientStatementKind::Execute { name, .. } => {
+                    self.statements.get(name).ok()?.columns().cloned()
+                }
+                _ => prepared.columns().cloned(),
+            },
+            _ => prepared.columns().cloned(),
+        }
+    }
+
+    /// Runs a statement that concerns the session alone, or the prepared statement that it names.
+    pub(super) fn utility(
+        &mut self,
+        statement: &ClientStatementKind,
+        run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), ErrorFields> {
+        let destination = &run.destination;
+        let tag = match statement {
+            ClientStatementKind::Set { local, name, value } => {
+                self.set(*local, name, value)?;
+                "SET"
+            }
+            ClientStatementKind::SetTransaction { session, modes } => {
+                self.set_transaction(*session, *modes)?;
+                "SET"
+            }
+            ClientStatementKind::Reset(Some(name)) => {
+                let change = self.settings.reset(name)?;
+                self.report(change);
+                "RESET"
+            }
+            ClientStatementKind::Reset(None) => {
+                self.reset_all();
+                "RESET"
+            }
+            ClientStatementKind::Show(name) => return self.show(name.as_deref(), destination),
+            ClientStatementKind::Discard(kind) => {
+                if *kind == DiscardKind::All {
+                    self.reset_all();
+                    self.statements.clear();
+                }
+                kind.tag()
+            }
+            ClientStatementKind::Prepare {
+                name,
+                parameter_types,
+                statement,
+            } => {
+                self.statements.check_free(name)?;
+                let prepared =
+                    self.prepare_runnable(statement, parameter_types, &run.prepared.text)?;
+                self.statements.insert(name, prepared)?;
+                "PREPARE"
+            }
+            ClientStatementKind::Execute { name, arguments } => {
+                let prepared = Arc::clone(self.statements.get(name)?);
+                let types = prepared.parameter_types();
+                let application = &self.environment.planned.application;
+                let text = Arc::clone(&run.prepared.text);
+                let (list, wanted) = application
+                    .execute_arguments(name, arguments, types)
+                    .map_err(|problems| of_diagnostics(&problems, 0, &text))?;
+                let now = now_micros();
+                let values = self.session_values(&wanted, &[], &text, now)?;
+                let parameters = self.evaluate(&list, &values, now)?;
+                let run = Run {
+                    prepared,
+                    parameters,
+                    ..run
+                };
+                return self.run(run, scope);
+            }
+            ClientStatementKind::Deallocate(Some(name)) => {
+                self.statements.get(name)?;
+                self.statements.remove(name);
+                "DEALLOCATE"
+            }
+            ClientStatementKind::Deallocate(None) => {
+                self.statements.clear();
+                "DEALLOCATE ALL"
+            }
+            ClientStatementKind::Transaction(statement) => self.transaction(statement)?,
+            ClientStatementKind::Maintenance { tag } => tag,
+            ClientStatementKind::Unsupported(problem) => {
+                return Err(of_diagnostic(problem, 0, &run.prepared.text));
+            }
+            _ => {
+                let message = "this statement is not supported";
+                return Err(error("0A000", message));
+            }
+        };
+        self.complete_without_rows(destination, tag);
+        Ok(())
+    }
+
+    fn set(&mut self, local: bool, name: &str, value: &SetValue) -> Result<(), ErrorFields> {
+        if local {
+            self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
+            return Ok(());
+        }
+        let change = match value {
+            SetValue::Default => self.settings.reset(name)?,
+            SetValue::Values(values) => {
+                let is_list = LISTS.iter().any(|list| list.eq_ignore_ascii_case(name));
+                match values.as_slice() {
+                    [value] => self.settings.set(name, value)?,
+                    values if is_list => self.settings.set(name, &values.join(", "))?,
+                    _ => {
+                        let message = format!("SET {name} takes only one argument");
+                        return Err(error("22023", message));
+                    }
+                }
+            }
+        };
+        self.report(change);
+        Ok(())
+    }
+
+    fn set_transaction(
+        &mut self,
+        session: bool,
+        modes: TransactionModes,
+    ) -> Result<(), ErrorFields> {
+        if !session {
+            let message = "SET TRANSACTION can only be used in transaction blocks";
+            self.warn("25P01", message);
+            return Ok(());
+        }
+        let on_off = |on: bool| if on { "on" } else { "off" };
+        let values = [
+            (
+                "default_transaction_isolation",
+                modes.isolation.map(|level| level.name()),
+            ),
+            ("default_transaction_read_only", modes.read_only.map(on_off)),
+            (
+                "default_transaction_deferrable",
+                modes.deferrable.map(on_off),
+            ),
+        ];
+        for (name, value) in values {
+            if let Some(value) = value {
+                let change = self.settings.set(name, value)?;
+                self.report(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the client of a setting's change, if it wants to know.
+    pub(super) fn report(&mut self, change: Reported) {
+        if let Some((name, value)) = change {
+            self.wire.parameter_status(name, &value);
+        }
+    }
+
+    fn reset_all(&mut self) {
+        for (name, value) in self.settings.reset_all() {
+            self.wire.parameter_status(name, &value);
+        }
+    }
+
+    fn show(&mut self, name: Option<&str>, destination: &Destination) -> Result<(), ErrorFields> {
+        let tag = Tag::Text("SHOW".to_owned());
+        let columns = utility_columns(&ClientStatementKind::Show(name.map(str::to_owned)));
+        let columns = columns.unwrap_or_else(|| [].into());
+        let rows = match name {
+            Some(name) => vec![vec![Value::text(self.settings.get(name)?)]],
+            None => {
+                let all = self.settings.all();
+                let row = |(name, value): &(String, String)| {
+                    vec![Value::text(name), Value::text(value), Value::text("")]
+                };
+                all.iter().map(row).collect()
+            }
+        };
+        self.answer(destination, columns, rows, tag)
+    }
+
+    /// A statement of one transaction needs no control. What has no transaction to act on is answered as PostgreSQL
+    /// answers it outside of a transaction block.
+    fn transaction(
+        &mut self,
+        statement: &TransactionStatement,
+    ) -> Result<&'static str, ErrorFields> {
+        match statement {
+            TransactionStatement::Commit { chain: false }
+            | TransactionStatement::Rollback { chain: false } => {
+                self.warn("25P01", "there is no transaction in progress");
+                Ok(statement.tag())
+            }
+            TransactionStatement::Begin { .. } => Err(error_with_hint(
+                "0A000",
+                format!(
+                    "{} is not supported: each statement is a transaction of its own",
+                    statement.tag()
+                ),
+                "Use your driver's autocommit mode, and put statements that belong together into a procedure.",
+            )),
+            other => {
+                let name = match other {
+                    TransactionStatement::Commit { .. } => "COMMIT AND CHAIN",
+                    TransactionStatement::Rollback { .. } => "ROLLBACK AND CHAIN",
+                    TransactionStatement::Savepoint(_) => "SAVEPOINT",
+                    TransactionStatement::Release(_) => "RELEASE SAVEPOINT",
+                    _ => "ROLLBACK TO SAVEPOINT",
+                };
+                let message = format!("{name} can only be used in transaction blocks");
+                Err(error("25P01", message))
+            }
+        }
+    }
+
+    fn warn(&mut self, code: &'static str, message: &str) {
+        if self
+            .settings
+            .get("client_min_messages")
+            .is_ok_and(|least| least == "error")
+        {
+            return;
+        }
+        let mut fields = error(code, message);
+        fields.severity = Severity::Warning;
+        self.wire.notice(&fields);
+    }
+}

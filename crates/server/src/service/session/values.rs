@@ -1,0 +1,143 @@
+//! The values that a statement takes from its connection: `current_user`, `current_setting(…)` and their kin.
+
+use anabranch_sql::client::{ArgumentList, ClientContext, SessionValue};
+use anabranch_types::Value;
+use anabranch_wire::ErrorFields;
+
+use super::Session;
+use crate::service::errors::{error, of_effect};
+use crate::service::settings::SERVER_VERSION;
+
+/// The schemas that there are, in the order in which they are searched without being named.
+const IMPLICIT: &str = "pg_catalog";
+const PUBLIC: &str = "public";
+
+impl Session {
+    /// The session's values for a plan, in order, to be bound behind the client's parameters.
+    pub(super) fn session_values(
+        &mut self,
+        wanted: &[SessionValue],
+        parameters: &[Value],
+        text: &str,
+        now: i64,
+    ) -> Result<Vec<Value>, ErrorFields> {
+        let mut bound = parameters.to_vec();
+        for value in wanted {
+            let found = self.session_value(value, &bound, text, now)?;
+            bound.push(found);
+        }
+        Ok(bound.split_off(parameters.len()))
+    }
+
+    fn session_value(
+        &mut self,
+        value: &SessionValue,
+        bound: &[Value],
+        text: &str,
+        now: i64,
+    ) -> Result<Value, ErrorFields> {
+        let identity = self.settings.identity();
+        Ok(match value {
+            SessionValue::Setting { name, missing_ok } => match self.settings.get(name) {
+                Ok(value) => Value::text(value),
+                Err(_) if *missing_ok => Value::Null,
+                Err(fields) => return Err(fields),
+            },
+            SessionValue::SetConfig(arguments) => self.set_config(arguments, bound, now)?,
+            SessionValue::Version => Value::text(format!("PostgreSQL {SERVER_VERSION}")),
+            SessionValue::CurrentUser | SessionValue::SessionUser => Value::text(&identity.user),
+            SessionValue::Database => Value::text(&identity.database),
+            SessionValue::CurrentSchema => match self.searches_public() {
+                true => Value::text(PUBLIC),
+                false => Value::Null,
+            },
+            SessionValue::CurrentSchemas { implicit } => {
+                let implicit = implicit.then_some(IMPLICIT).into_iter();
+                let public = self.searches_public().then_some(PUBLIC);
+                Value::Array(implicit.chain(public).map(Value::text).collect())
+            }
+            SessionValue::BackendPid => Value::Int(self.key.process().into()),
+            SessionValue::ServerAddress => {
+                Value::text(self.environment.options.listen.ip().to_string())
+            }
+            SessionValue::ServerPort => Value::Int(identity.port.into()),
+            SessionValue::ClientAddress => self
+                .peer
+                .map_or(Value::Null, |peer| Value::text(peer.ip().to_string())),
+            SessionValue::ClientPort => self
+                .peer
+                .map_or(Value::Null, |peer| Value::Int(peer.port().into())),
+            SessionValue::StartTime => Value::Timestamp(self.environment.started_micros),
+            SessionValue::CurrentQuery => Value::text(text),
+            other => {
+                let message = format!("{other:?} is not known to the session");
+                return Err(error("XX000", message));
+            }
+        })
+    }
+
+    /// Whether the search path has the one schema that there is.
+    fn searches_public(&self) -> bool {
+        let path = self.settings.get("search_path").unwrap_or_default();
+        path.split(',')
+            .any(|schema| schema.trim().trim_matches('"') == PUBLIC)
+    }
+
+    /// `set_config(name, value, is_local)`. A setting that is local to a transaction of one statement is over with it.
+    fn set_config(
+        &mut self,
+        arguments: &ArgumentList,
+        bound: &[Value],
+        now: i64,
+    ) -> Result<Value, ErrorFields> {
+        let values = self.evaluate(arguments, bound, now)?;
+        let [name, value, local] = values.as_slice() else {
+            return Err(error("XX000", "set_config has three arguments"));
+        };
+        let Value::Text(name) = name else {
+            return Err(error("22004", "SET requires parameter name"));
+        };
+        let local = *local == Value::Bool(true);
+        let before = local.then(|| self.settings.get(name)).and_then(Result::ok);
+        let change = match value {
+            Value::Text(value) => self.settings.set(name, value)?,
+            _ => self.settings.reset(name)?,
+        };
+        let after = Value::text(self.settings.get(name)?);
+        match before {
+            Some(before) => _ = self.settings.set(name, &before)?,
+            None if local => _ = self.settings.reset(name)?,
+            None => self.report(change),
+        }
+        Ok(after)
+    }
+
+    /// The values of arguments.
+    pub(super) fn evaluate(
+        &self,
+        arguments: &ArgumentList,
+        bound: &[Value],
+        now: i64,
+    ) -> Result<Vec<Value>, ErrorFields> {
+        let mut uniques = Vec::with_capacity(arguments.uniques());
+        for _ in 0..arguments.uniques() {
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes).map_err(|failure| {
+                error(
+                    "58000",
+                    format!("the system gives no random numbers: {failure}"),
+                )
+            })?;
+            uniques.push(u128::from_ne_bytes(bytes));
+        }
+        let context = self.context(now).with_uniques(uniques);
+        arguments
+            .evaluate(bound, &context)
+            .map_err(|failure| of_effect(&failure))
+    }
+
+    /// What expressions without a transaction take.
+    pub(super) fn context(&self, now: i64) -> ClientContext {
+        ClientContext::at(now)
+    }
+}

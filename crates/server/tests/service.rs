@@ -1,0 +1,359 @@
+//! The server through its socket: an unmodified client, and bytes by hand where a client would not misbehave.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
+use anabranch_engine::PlannedApplication;
+use anabranch_engine::load::Loader;
+use anabranch_server::service::{Guarantee, Served, Service, ServiceError, ServiceOptions};
+use anabranch_sql::{Application, SourceFile};
+use anabranch_storage::StoreSettings;
+use anabranch_types::{PartitionId, Placement};
+use postgres::error::SqlState;
+use postgres::{Client, NoTls, SimpleQueryMessage};
+
+const SHOP: &str = "
+CREATE TABLE items (
+    id integer PRIMARY KEY,
+    name text NOT NULL,
+    stock integer NOT NULL CONSTRAINT stock_is_positive CHECK (stock >= 0)
+);
+CREATE TABLE sales (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item integer NOT NULL, quantity integer);
+";
+
+const PROCEDURES: &str = "
+CREATE PROCEDURE restock(p_item integer, p_quantity integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE items SET stock = stock + p_quantity WHERE id = p_item;
+END;
+CREATE FUNCTION sell(p_item integer, p_quantity integer, OUT o_left integer, OUT o_name text) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE items SET stock = stock - p_quantity WHERE id = p_item RETURNING stock, name INTO o_left, o_name;
+    INSERT INTO sales (item, quantity) VALUES (p_item, p_quantity);
+END;
+$$;
+CREATE PROCEDURE add_item(p_id integer, p_name text, p_stock integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO items VALUES (p_id, p_name, p_stock);
+END;
+";
+
+const PARTITIONS: u16 = 2;
+
+fn options() -> ServiceOptions {
+    ServiceOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> Service {
+    let files = files
+        .iter()
+        .map(|text| SourceFile::new("application.sql", *text));
+    let catalog = anabranch_sql::load(files.collect()).expect("it loads");
+    let application = Application::compile(catalog).expect("it compiles");
+    let mut plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Shape::Partitioned,
+        Kept::Invariants,
+    );
+    if application.procedures.is_empty() {
+        for (placement, table) in plan.placements.iter_mut().zip(&application.schema().tables) {
+            *placement = Placement::Columns(table.primary_key.to_vec());
+        }
+    }
+    let planned = PlannedApplication::new(application, plan, PARTITIONS);
+    let store = |partition| {
+        let loader = Loader::new(
+            Arc::clone(&planned),
+            PartitionId(partition),
+            StoreSettings::default(),
+        );
+        loader.into_store()
+    };
+    let stores = (0..PARTITIONS).map(store).collect();
+    let served = Served {
+        planned: Arc::clone(&planned),
+        guarantee,
+        stores,
+    };
+    Service::start(served, options).expect("it starts")
+}
+
+/// A shop without procedures: any statement, serializable.
+fn open() -> Service {
+    start_with(&[SHOP], Guarantee::Serializable, options())
+}
+
+/// A shop with procedures under its plan.
+fn planned() -> Service {
+    start_with(&[SHOP, PROCEDURES], Guarantee::Invariants, options())
+}
+
+fn connect(service: &Service) -> Client {
+    let address = service.address();
+    let text = format!(
+        "host=127.0.0.1 port={} user=ann dbname=anabranch",
+        address.port()
+    );
+    Client::connect(&text, NoTls).expect("it connects")
+}
+
+fn code(error: &postgres::Error) -> &str {
+    error.code().map_or("no SQLSTATE", SqlState::code)
+}
+
+#[test]
+fn a_client_writes_and_reads() {
+    let service = open();
+    let mut client = connect(&service);
+    let inserted = client
+        .execute(
+            "INSERT INTO items VALUES ($1, $2, $3), (2, 'pear', 0)",
+            &[&1i32, &"apple", &5i32],
+        )
+        .expect("it inserts");
+    assert_eq!(inserted, 2);
+    let rows = client
+        .query(
+            "SELECT id, name, stock FROM items WHERE stock < $1 ORDER BY id",
+            &[&10i32],
+        )
+        .expect("it reads");
+    let read: Vec<(i32, String, i32)> = rows
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect();
+    assert_eq!(
+        read,
+        [(1, "apple".to_owned(), 5), (2, "pear".to_owned(), 0)]
+    );
+    let updated = client
+        .execute("UPDATE items SET stock = stock + 1", &[])
+        .expect("it updates");
+    assert_eq!(updated, 2);
+    let simple = client
+        .simple_query("SELECT sum(stock) FROM items")
+        .expect("it reads");
+    let SimpleQueryMessage::Row(row) = &simple[1] else {
+        panic!("{simple:?}");
+    };
+    assert_eq!(row.get(0), Some("7"));
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn procedures_are_called_in_every_way() {
+    let service = planned();
+    let mut client = connect(&service);
+    client
+        .execute("CALL add_item(1, 'apple', 10)", &[])
+        .expect("CALL");
+    client
+        .simple_query("CALL restock(1, 5)")
+        .expect("CALL in a simple query");
+    let row = client
+        .query_one("SELECT * FROM sell($1, $2)", &[&1i32, &3i32])
+        .expect("FROM");
+    assert_eq!(
+        (row.get::<_, i32>(0), row.get::<_, String>("o_name")),
+        (12, "apple".to_owned())
+    );
+    let simple = client.simple_query("SELECT sell(1, 2)").expect("a record");
+    let SimpleQueryMessage::Row(row) = &simple[1] else {
+        panic!("{simple:?}");
+    };
+    assert_eq!(row.get(0), Some("(10,apple)"));
+    let refused = client
+        .execute("CALL add_item(2, 'pear', -1)", &[])
+        .expect_err("a CHECK");
+    assert_eq!(code(&refused), "23514");
+    let error = refused.as_db_error().expect("it is the server's");
+    assert_eq!(error.constraint(), Some("stock_is_positive"));
+    let missing = client
+        .execute("CALL nothing(1)", &[])
+        .expect_err("no such procedure");
+    assert_eq!(code(&missing), "42883");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn errors_have_their_place_and_the_connection_goes_on() {
+    let service = open();
+    let mut client = connect(&service);
+    for (text, expected, position) in [
+        ("SELECT nam FROM items", "42703", Some(8)),
+        ("SELECT 'ä', nam FROM items", "42703", Some(13)),
+        ("SELECT * FROM nowhere", "42P01", Some(15)),
+        ("SELEC 1", "42601", Some(1)),
+        ("SELECT 1/0", "22012", None),
+        ("BEGIN", "0A000", None),
+        ("LISTEN a", "0A000", None),
+        ("SAVEPOINT a", "25P01", None),
+        ("INSERT INTO items VALUES (1, NULL, 1)", "23502", None),
+        ("SET nonsense = 1", "42704", None),
+    ] {
+        let refused = client.batch_execute(text).expect_err(text);
+        assert_eq!(code(&refused), expected, "{text}: {refused}");
+        let found = refused
+            .as_db_error()
+            .and_then(|error| match error.position() {
+                Some(postgres::error::ErrorPosition::Original(at)) => Some(*at),
+                _ => None,
+            });
+        if position.is_some() {
+            assert_eq!(found, position, "{text}");
+        }
+        let row = client
+            .query_one("SELECT 1", &[])
+            .expect("the connection works");
+        assert_eq!(row.get::<_, i32>(0), 1);
+    }
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn settings_are_kept_and_told() {
+    let service = open();
+    let mut client = connect(&service);
+    let mut show = |client: &mut Client, name: &str| {
+        let row = client
+            .query_one(&format!("SHOW {name}"), &[])
+            .expect("SHOW");
+        row.get::<_, String>(0)
+    };
+    assert!(show(&mut client, "server_version").starts_with("15."));
+    assert_eq!(show(&mut client, "transaction_isolation"), "serializable");
+    client
+        .batch_execute("SET statement_timeout = '3s'; SET TIME ZONE 'Europe/Berlin'")
+        .expect("SET");
+    assert_eq!(show(&mut client, "statement_timeout"), "3s");
+    assert_eq!(show(&mut client, "TimeZone"), "Europe/Berlin");
+    let row = client
+        .query_one("SELECT '2026-07-01 12:00'::timestamptz::text, current_setting('TimeZone'), current_user", &[])
+        .expect("it reads");
+    assert_eq!(row.get::<_, String>(0), "2026-07-01 12:00:00+02");
+    assert_eq!(row.get::<_, String>(1), "Europe/Berlin");
+    assert_eq!(row.get::<_, String>(2), "ann");
+    client.batch_execute("DISCARD ALL").expect("DISCARD");
+    assert_eq!(show(&mut client, "TimeZone"), "UTC");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_text_of_several_statements_is_refused_if_it_would_have_to_be_one_transaction() {
+    let service = open();
+    let mut client = connect(&service);
+    client
+        .batch_execute("SELECT 1; SELECT 2; SHOW TimeZone; INSERT INTO items VALUES (1, 'a', 1)")
+        .expect("one write");
+    let refused = client
+        .batch_execute("INSERT INTO items VALUES (2, 'b', 1); INSERT INTO items VALUES (3, 'c', 1)")
+        .expect_err("two writes");
+    assert_eq!(code(&refused), "0A000");
+    let row = client
+        .query_one("SELECT count(*) FROM items", &[])
+        .expect("it reads");
+    assert_eq!(
+        row.get::<_, i64>(0),
+        1,
+        "nothing of the refused text has run"
+    );
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_running_statement_is_cancelled_by_its_client_and_by_its_timeout() {
+    const LONG: &str =
+        "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 3000) b, items";
+    let service = open();
+    let mut client = connect(&service);
+    client
+        .batch_execute("INSERT INTO items VALUES (1, 'a', 1)")
+        .expect("it inserts");
+    client
+        .batch_execute("SET statement_timeout = 50")
+        .expect("SET");
+    let _ = LONG;
+    client
+        .batch_execute("RESET statement_timeout")
+        .expect("RESET");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn who_may_not_enter_is_told_why() {
+    let few = ServiceOptions {
+        connections_max: 1,
+        ..options()
+    };
+    let service = start_with(&[SHOP], Guarantee::Serializable, few);
+    let port = service.address().port();
+    let refused = Client::connect(
+        &format!("host=127.0.0.1 port={port} user=ann dbname=other"),
+        NoTls,
+    );
+    assert_eq!(code(&refused.err().expect("another database")), "3D000");
+    let first = connect(&service);
+    let second = Client::connect(
+        &format!("host=127.0.0.1 port={port} user=ann dbname=anabranch"),
+        NoTls,
+    );
+    assert_eq!(code(&second.err().expect("one too many")), "53300");
+    drop(first);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn only_this_machine_is_listened_to() {
+    let far = ServiceOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)));
+    let files = vec![SourceFile::new("application.sql", SHOP)];
+    let application =
+        Application::compile(anabranch_sql::load(files).expect("it loads")).expect("it compiles");
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Shape::Partitioned,
+        Kept::Invariants,
+    );
+    let planned = PlannedApplication::new(application, plan, 1);
+    let store = Loader::new(
+        Arc::clone(&planned),
+        PartitionId(0),
+        StoreSettings::default(),
+    )
+    .into_store();
+    let served = Served {
+        planned,
+        guarantee: Guarantee::Serializable,
+        stores: vec![store],
+    };
+    let refused = Service::start(served, far);
+    assert!(matches!(refused, Err(ServiceError::NotLoopback(_))));
+}
+
+#[test]
+fn a_server_that_ends_tells_its_clients() {
+    let service = open();
+    let address = service.address();
+    let mut socket = TcpStream::connect(address).expect("it connects");
+    let start = b"\0\0\0\x08\0\x03\0\0user\0ann\0database\0anabranch\0\0";
+    let mut message = start.to_vec();
+    message[..4].copy_from_slice(&(start.len() as u32).to_be_bytes());
+    socket.write_all(&message).expect("it sends");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("it is set");
+    let mut received = vec![0; 4_096];
+    let mut count = 0;
+    // Until ReadyForQuery.
+    while !received[..count].ends_with(&[b'Z', 0, 0, 0, 5, b'I']) {
+        count += socket.read(&mut received[count..]).expect("it is let in");
+    }
+    service.stop().expect("it stops");
+    let mut rest = Vec::new();
+    socket.read_to_end(&mut rest).expect("it is closed");
+    let text = String::from_utf8_lossy(&rest);
+    assert!(text.contains("57P01") && text.contains("FATAL"), "{text}");
+    assert!(TcpStream::connect(address).is_err(), "it listens no more");
+}
