@@ -216,7 +216,7 @@ fn errors_have_their_place_and_the_connection_goes_on() {
 fn settings_are_kept_and_told() {
     let service = open();
     let mut client = connect(&service);
-    let mut show = |client: &mut Client, name: &str| {
+    let show = |client: &mut Client, name: &str| {
         let row = client
             .query_one(&format!("SHOW {name}"), &[])
             .expect("SHOW");

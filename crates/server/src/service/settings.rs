@@ -5,7 +5,7 @@
 //! nothing. A name with a dot is the client's own, as in PostgreSQL.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch_types::zone::TimeZone;
@@ -419,13 +419,11 @@ impl Settings {
 
     /// Sets every setting back to its value at start-up; returns the changes that the client is told of.
     pub(crate) fn reset_all(&mut self) -> Vec<(&'static str, String)> {
-        let names: Vec<String> = self.values.keys().map(ToString::to_string).collect();
-        let names = names
-            .iter()
-            .map(String::as_str)
-            .chain(DEFINITIONS.iter().filter(|d| d.reported).map(|d| d.name));
+        // What was changed to its default has no value of its own, and may have had another one at start-up.
+        let changed = self.values.keys().chain(self.initial.keys());
+        let names: BTreeSet<String> = changed.map(ToString::to_string).collect();
         let mut changes = Vec::new();
-        for name in names.map(str::to_owned).collect::<Vec<_>>() {
+        for name in names {
             // What cannot be changed has not been.
             changes.extend(self.reset(&name).ok().flatten());
         }

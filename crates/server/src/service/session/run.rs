@@ -214,8 +214,11 @@ impl Session {
         now: i64,
         scope: &mut Scope<'_>,
     ) -> Result<(), ErrorFields> {
+        let zone = self.settings.zone().clone();
         let call = scope.call(node, |id| {
-            Call::new(id, work, arguments).with_timestamp(now)
+            Call::new(id, work, arguments)
+                .with_timestamp(now)
+                .with_time_zone(zone)
         });
         self.state = State::Calling {
             call,

@@ -138,6 +138,6 @@ impl Session {
 
     /// What expressions without a transaction take.
     pub(super) fn context(&self, now: i64) -> ClientContext {
-        ClientContext::at(now)
+        ClientContext::at(now).with_time_zone(self.settings.zone().clone())
     }
 }
