@@ -22,6 +22,7 @@ pub mod fill;
 pub mod histories;
 pub mod measure;
 pub mod outcome;
+pub mod pgbench;
 pub mod postgres;
 pub mod recorded;
 pub mod reproduce;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
-use anabranch_bench::tpcc;
+use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
 use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions};
 use anabranch_sql::application::Application;
@@ -29,7 +29,8 @@ pub(crate) struct ServeArguments {
     /// The application: SQL files, or folders of them
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
-    /// Load rows before the server starts: `tpcc:2` loads TPC-C's initial database with 2 warehouses
+    /// Load rows before the server starts: `tpcc:2` loads TPC-C's initial database with 2 warehouses, `pgbench:10` that
+    /// of pgbench at scale 10
     #[arg(long, value_name = "WHAT:SIZE", value_parser = filling)]
     fill: Option<Filling>,
     /// Where to listen: an address of this machine alone, until there are passwords. Port 0 takes any free port
@@ -85,16 +86,20 @@ enum GuaranteeArgument {
 /// Rows to load.
 #[derive(Clone, Copy, Debug)]
 enum Filling {
-    /// TPC-C's initial database with so many warehouses.
+    /// TPC-C's initial database with this many warehouses.
     Tpcc(u32),
+    /// That of `pgbench -i` at this scale.
+    Pgbench(u32),
 }
 
 fn filling(text: &str) -> Result<Filling, String> {
     let (what, size) = text.split_once(':').unwrap_or((text, ""));
     match (what, size.parse::<u32>()) {
         ("tpcc", Ok(warehouses @ 1..=10_000)) => Ok(Filling::Tpcc(warehouses)),
+        ("pgbench", Ok(scale @ 1..=1_000)) => Ok(Filling::Pgbench(scale)),
+        ("pgbench", _) => Err("a scale belongs behind it: pgbench:10".to_owned()),
         ("tpcc", _) => Err("a number of warehouses belongs behind it: tpcc:2".to_owned()),
-        _ => Err("only TPC-C's database can be loaded: tpcc:2".to_owned()),
+        _ => Err("tpcc:2 and pgbench:10 can be loaded".to_owned()),
     }
 }
 
@@ -258,6 +263,12 @@ impl ServeArguments {
                 let total = tpcc::fill::rows(&scale, partitions);
                 progress::bar("loading TPC-C", total, &loaded, || {
                     tpcc::fill::fill(planned, &scale, 1, settings, &loaded)
+                })?
+            }
+            Some(Filling::Pgbench(scale)) => {
+                let total = pgbench::rows(scale) * u64::from(planned.execution.router.partitions());
+                progress::bar("loading pgbench's tables", total, &loaded, || {
+                    pgbench::fill(planned, scale, settings, &loaded)
                 })?
             }
         };
