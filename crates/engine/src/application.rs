@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_analysis::Plan;
 use anabranch_analysis::plan::PlanEntry;
-use anabranch_sql::application::Application;
+use anabranch_sql::application::{Application, CompiledStatement};
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::{Role, StatementId};
 use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
@@ -33,6 +33,22 @@ impl PlannedApplication {
             plan,
             execution,
         })
+    }
+
+    /// The partition where a statement with these parameters should run: that of the first row that its parameters
+    /// alone find. `None` when any node may run it.
+    pub fn statement_home(
+        &self,
+        statement: &CompiledStatement,
+        parameters: &[Value],
+    ) -> Option<PartitionId> {
+        let reads = statement.declared_reads(parameters);
+        reads
+            .iter()
+            .find_map(|(_, _, read)| match self.execution.router.read(read) {
+                Target::One(partition) => Some(partition),
+                Target::Anywhere | Target::Everywhere => None,
+            })
     }
 
     /// The tables.

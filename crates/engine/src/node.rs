@@ -548,12 +548,15 @@ impl<P: Protocol> Node<P> {
     /// duplicates.
     fn declared(&self, call: &Call) -> Vec<PartitionRead> {
         let router = &self.planned.execution.router;
-        let Work::Procedure(number) = call.work else {
-            return Vec::new();
+        let reads = match &call.work {
+            Work::Procedure(number) => {
+                let procedure = &self.planned.application.procedures[*number];
+                procedure.declared_reads(&call.arguments)
+            }
+            Work::Statement(statement) => statement.declared_reads(&call.arguments),
         };
-        let procedure = &self.planned.application.procedures[number];
         let mut declared: Vec<PartitionRead> = Vec::new();
-        for (_, for_write, read) in procedure.declared_reads(&call.arguments) {
+        for (_, for_write, read) in reads {
             let partitions = match router.read(&read) {
                 Target::One(partition) => partition.0..partition.0 + 1,
                 Target::Anywhere => continue,

@@ -214,6 +214,46 @@ fn calls_that_double_at_each_level_are_refused() {
 }
 
 #[test]
+fn a_statement_declares_the_reads_that_its_parameters_determine() {
+    let application = compiled(SCHEMA).unwrap();
+    for (text, parameters, expected) in [
+        (
+            "SELECT * FROM t WHERE id = $1",
+            vec![Value::Int(7)],
+            "1 for reading",
+        ),
+        (
+            "UPDATE t SET n = $2 WHERE id = $1 + 1",
+            vec![Value::Int(7), Value::Int(1)],
+            "1 for writing",
+        ),
+        (
+            "SELECT * FROM t WHERE id = ANY ($1)",
+            vec![Value::Array([Value::Int(1), Value::Int(2)].into())],
+            "2 for reading",
+        ),
+        (
+            "SELECT * FROM t WHERE n = (SELECT max(n) FROM t WHERE id = $1)",
+            vec![Value::Int(1)],
+            "2 for reading",
+        ),
+        ("SELECT 1", vec![], "none"),
+        ("SELECT * FROM t WHERE id = $1", vec![], "none"),
+    ] {
+        let statement = application.statement(text).unwrap();
+        let reads = statement.declared_reads(&parameters);
+        let writes = reads.iter().any(|(_, for_write, _)| *for_write);
+        let found = match (reads.len(), writes) {
+            (0, _) => "none".to_owned(),
+            (count, true) => format!("{count} for writing"),
+            (count, false) => format!("{count} for reading"),
+        };
+        assert_eq!(found, expected, "{text}: {reads:?}");
+        assert!(reads.iter().all(|(id, _, _)| *id == statement.id()));
+    }
+}
+
+#[test]
 fn a_function_is_not_called_within_a_statement() {
     for body in [
         "SELECT take(id, 1) INTO x FROM t;",

@@ -9,11 +9,15 @@ use anabranch_types::{Key, Read, Value, access::whole_table};
 
 use super::{Code, CompiledProcedure, Computed, Outcome};
 use crate::{
+    application::CompiledStatement,
     execute::{join::pure_rows, key},
     expression::{
         Batch, EvaluationContext, Expression, Frame, evaluate::evaluate_over, frame::Indices,
     },
-    plan::{Body, Join, Path, Query, RowsOf, Select, Step, statement::StatementKind},
+    plan::{
+        Body, Join, Path, Query, RowsOf, Select, Step,
+        statement::{Statement, StatementKind},
+    },
     summary::StatementId,
 };
 
@@ -30,9 +34,15 @@ struct DryRun<'d> {
     procedure: &'d CompiledProcedure,
     /// The number of its first statement in this call.
     first: u32,
+    found: DeclaredReads,
+    rounds: usize,
+}
+
+/// The reads of statements that have been found so far.
+#[derive(Default)]
+struct DeclaredReads {
     context: EvaluationContext,
     reads: Vec<(StatementId, bool, Read)>,
-    rounds: usize,
 }
 
 /// Whether the rest of a list of statements is reached.
@@ -54,12 +64,28 @@ impl CompiledProcedure {
         let mut run = DryRun {
             procedure: self,
             first: self.first_statement,
-            context: EvaluationContext::default(),
-            reads: Vec::new(),
+            found: DeclaredReads::default(),
             rounds: 0,
         };
         run.codes(&self.body, &mut knowledge);
-        run.reads
+        run.found.reads
+    }
+}
+
+impl CompiledStatement {
+    /// The same for a statement of its own, with these parameters.
+    pub fn declared_reads(&self, parameters: &[Value]) -> Vec<(StatementId, bool, Read)> {
+        if parameters.len() < self.parameters().len() {
+            // It fails before it reads.
+            return Vec::new();
+        }
+        let knowledge = Knowledge {
+            known: vec![true; parameters.len()],
+            values: parameters.to_vec(),
+        };
+        let mut found = DeclaredReads::default();
+        found.statement(self.id(), self.plan(), &knowledge);
+        found.reads
     }
 }
 
@@ -116,7 +142,7 @@ impl DryRun<'_> {
     fn value(&mut self, computed: &Computed, knowledge: &Knowledge) -> Option<Value> {
         match computed {
             Computed::Pure(expression) if knowledge.knows(expression, 0) => {
-                evaluate_over(expression, &knowledge.values, &self.context).ok()
+                evaluate_over(expression, &knowledge.values, &self.found.context).ok()
             }
             Computed::Pure(_) => None,
             Computed::Query { site } => {
@@ -279,12 +305,11 @@ impl DryRun<'_> {
         let mut run = DryRun {
             procedure,
             first: self.procedure.first_called(self.first, offset),
-            context: EvaluationContext::default(),
-            reads: std::mem::take(&mut self.reads),
+            found: std::mem::take(&mut self.found),
             rounds: self.rounds,
         };
         run.codes(&procedure.body, &mut within);
-        (self.reads, self.rounds) = (run.reads, run.rounds);
+        (self.found, self.rounds) = (run.found, run.rounds);
     }
 
     fn branches(
@@ -344,6 +369,12 @@ impl DryRun<'_> {
         let id = StatementId(self.first + site as u32);
         let procedure = self.procedure;
         let statement = &procedure.statements[site].statement;
+        self.found.statement(id, statement, knowledge);
+    }
+}
+
+impl DeclaredReads {
+    fn statement(&mut self, id: StatementId, statement: &Statement, knowledge: &Knowledge) {
         for (_, cte) in &statement.ctes {
             self.query(id, cte, knowledge);
         }

@@ -201,7 +201,9 @@ impl Session {
         }
         let arguments: Arc<[Value]> = run.parameters.as_slice().into();
         let work = Work::Statement(Arc::clone(statement));
-        let node = scope.node;
+        let planned = &self.environment.planned;
+        let home = planned.statement_home(statement, &arguments);
+        let node = home.map_or(scope.node, |partition| NodeId(partition.0));
         self.call(run, node, work, arguments, now_micros(), scope)
     }
 
