@@ -30,7 +30,7 @@ const CALLS: usize = 4;
 const NOT_SUPPORTED: &str = "0A000";
 
 /// Our numerics have 38 digits, PostgreSQL's 131,072 before the point and 16,383 after it.
-const TOO_MANY_DIGITS: &str = "value overflows numeric format";
+const TOO_MANY_DIGITS: &str = "value overflows numeric format: at most 38 digits are supported";
 
 #[test]
 fn procedures_do_what_they_do_on_postgresql() {

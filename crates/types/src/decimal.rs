@@ -30,7 +30,7 @@ pub struct Decimal {
 #[non_exhaustive]
 pub enum DecimalError {
     /// More than 38 digits, or more than 16,383 of them after the point.
-    #[error("value overflows numeric format")]
+    #[error("value overflows numeric format: at most 38 digits are supported")]
     Overflow,
     /// The value, once rounded to the scale of its `numeric(p, s)`, has too many digits.
     #[error("numeric field overflow")]

@@ -89,7 +89,12 @@ fn write_time(out: &mut impl TextSink, micros: i64) -> &'static str {
 /// # Errors
 /// With PostgreSQL's SQLSTATE and message: `22007` for bad syntax, `22008` out of range.
 pub fn parse_date(text: &str) -> Result<i32, EffectError> {
-    Fields::parse(text, &DataType::Date).map(|fields| fields.days)
+    let Fields { days, .. } = Fields::parse(text, &DataType::Date)?;
+    if is_date(days) {
+        Ok(days)
+    } else {
+        Err(out_of_range("date", text))
+    }
 }
 
 /// Parses a `timestamp`. A time zone after it is checked and passed over, as in PostgreSQL.
@@ -166,7 +171,7 @@ impl Fields {
         let (year, month, day) = split_date(date).ok_or_else(invalid)?;
         let rest = match rest.as_bytes().first() {
             None => "",
-            Some(b'T' | b't') => &rest[1..],
+            Some(b'T' | b't') if rest.len() > 1 => &rest[1..],
             Some(b' ') => rest.trim_start(),
             Some(_) => return Err(invalid()),
         };
@@ -189,9 +194,6 @@ impl Fields {
         }
         let year = if bc { 1 - year } else { year };
         let days = days_from_civil(year, month, day).ok_or_else(field_out_of_range)?;
-        if !is_date(days) {
-            return Err(out_of_range("date", text));
-        }
         Ok(Fields { days, of_day, zone })
     }
 
@@ -282,17 +284,21 @@ pub fn time_of_day(text: &str) -> Option<Option<i64>> {
     Some(fits.then_some(micros))
 }
 
-/// The digits after a second's point as microseconds, rounded.
+/// The digits after a second's point as microseconds: rounded as a float, ties to even, as PostgreSQL does.
 fn fraction_micros(text: &str) -> Option<i64> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let mut micros = 0;
-    for place in 0..6 {
-        micros = micros * 10 + i64::from(text.as_bytes().get(place).map_or(0, |b| b - b'0'));
+    if text.len() <= 6 {
+        let digits: i64 = if text.is_empty() {
+            0
+        } else {
+            text.parse().ok()?
+        };
+        return Some(digits * 10i64.pow(6 - text.len() as u32));
     }
-    let round_up = text.as_bytes().get(6).is_some_and(|digit| *digit >= b'5');
-    Some(micros + i64::from(round_up))
+    let fraction: f64 = format!("0.{text}").parse().ok()?;
+    Some((fraction * 1e6).round_ties_even() as i64)
 }
 
 fn parse_zone(
@@ -327,7 +333,7 @@ fn parse_zone(
     }
 }
 
-/// `HH`, `HHMM`, `HHMMSS`, `HH:MM` or `HH:MM:SS` in seconds: `None` for bad syntax, `Some(None)` out of range.
+/// `HH`, `HHMM`, `HH:MM` or `HH:MM:SS` in seconds: `None` for bad syntax, `Some(None)` out of range.
 fn offset(text: &str) -> Option<Option<i32>> {
     let (hours, minutes, seconds) = match text.split_once(':') {
         Some((hours, rest)) => {
@@ -338,8 +344,7 @@ fn offset(text: &str) -> Option<Option<i32>> {
             let whole = number(text, 6)?;
             match text.len() {
                 0..=2 => (whole, 0, 0),
-                3 | 4 => (whole / 100, whole % 100, 0),
-                _ => (whole / 10_000, whole / 100 % 100, whole % 100),
+                _ => (whole / 100, whole % 100, 0),
             }
         }
     };
