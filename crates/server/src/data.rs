@@ -8,7 +8,7 @@ use anabranch_types::NodeId;
 use crate::files::FileDisk;
 
 /// The file that describes the cluster to which the folder belongs.
-const CLUSTER: &str = "cluster";
+pub(crate) const CLUSTER: &str = "cluster";
 
 /// The same file until every node has its first checkpoint; until then the rest of the folder may be
 /// removed.

@@ -2,12 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
+use anabranch_server::DataFolder;
+use anabranch_server::service::folder;
 use anabranch_server::service::{Guarantee, Served, Service, ServiceError, ServiceOptions};
 use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::StoreSettings;
@@ -46,6 +49,38 @@ fn options() -> ServiceOptions {
 }
 
 fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> Service {
+    let service = start_in(files, guarantee, options, None);
+    service.expect("it starts")
+}
+
+/// A folder that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let name = format!("anabranch-service-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start_in(
+    files: &[&str],
+    guarantee: Guarantee,
+    options: ServiceOptions,
+    path: Option<&Path>,
+) -> Result<Service, ServiceError> {
+    let sources: Vec<SourceFile> = files
+        .iter()
+        .map(|text| SourceFile::new("application.sql", *text))
+        .collect();
     let files = files
         .iter()
         .map(|text| SourceFile::new("application.sql", *text));
@@ -72,12 +107,21 @@ fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> 
         loader.into_store()
     };
     let stores = (0..PARTITIONS).map(store).collect();
+    let data = path.map(|path| {
+        let description = folder::description(&planned, guarantee, &sources);
+        let data = DataFolder::open(path, &description).expect("the folder is this database's");
+        if data.is_new() {
+            folder::write_application(path, &sources).expect("it writes");
+        }
+        data
+    });
     let served = Served {
         planned: Arc::clone(&planned),
         guarantee,
         stores,
+        data,
     };
-    Service::start(served, options).expect("it starts")
+    Service::start(served, options)
 }
 
 /// A shop without procedures: any statement, serializable.
@@ -305,6 +349,50 @@ fn who_may_not_enter_is_told_why() {
 }
 
 #[test]
+fn what_was_acknowledged_is_there_after_a_restart() {
+    for guarantee in [Guarantee::Serializable, Guarantee::Invariants] {
+        let scratch = Scratch::new(guarantee.name());
+        assert!(folder::held(&scratch.0).expect("it reads").is_none());
+        let start = || {
+            let started = start_in(&[SHOP, PROCEDURES], guarantee, options(), Some(&scratch.0));
+            started.expect("it starts")
+        };
+        for round in 1..=3i64 {
+            let service = start();
+            let mut client = connect(&service);
+            let id = round as i32;
+            client
+                .execute(&format!("CALL add_item({id}, 'item', 10)"), &[])
+                .expect("it inserts");
+            client
+                .execute(&format!("SELECT sell({id}, 4)"), &[])
+                .expect("it sells");
+            let row = client
+                .query_one("SELECT count(*), sum(stock) FROM items", &[])
+                .expect("it reads");
+            assert_eq!(
+                (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+                (round, round * 6)
+            );
+            let ids = client.query("SELECT id FROM sales", &[]).expect("it reads");
+            assert_eq!(ids.len() as i64, round, "no number is drawn twice");
+            service.stop().expect("it stops");
+        }
+        let held = folder::held(&scratch.0)
+            .expect("it reads")
+            .expect("it holds one");
+        assert_eq!((held.guarantee, held.partitions), (guarantee, PARTITIONS));
+        assert_eq!(&*held.files[0].text, SHOP);
+        let other = [
+            held.files[0].clone(),
+            SourceFile::new("p.sql", PROCEDURES.replace("+ p_q", "+  p_q")),
+        ];
+        let refused = folder::check_same(&scratch.0, &held.files, &other).expect_err("it differs");
+        assert!(refused.to_string().contains("line 3"), "{refused}");
+    }
+}
+
+#[test]
 fn only_this_machine_is_listened_to() {
     let far = ServiceOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)));
     let files = vec![SourceFile::new("application.sql", SHOP)];
@@ -327,6 +415,7 @@ fn only_this_machine_is_listened_to() {
         planned,
         guarantee: Guarantee::Serializable,
         stores: vec![store],
+        data: None,
     };
     let refused = Service::start(served, far);
     assert!(matches!(refused, Err(ServiceError::NotLoopback(_))));

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,8 +13,11 @@ use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
 use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
+use anabranch_server::DataFolder;
+use anabranch_server::service::folder::{self, HeldDatabase};
 use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions};
 use anabranch_sql::application::Application;
+use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{Placement, TableId};
 use anabranch_workload::tpcc::Scale;
@@ -23,12 +26,16 @@ use clap::{Args, ValueEnum};
 use super::output::say;
 use super::{Verdict, progress};
 
-/// Serves an application to PostgreSQL's clients, in memory: what is written is lost when the server ends.
+/// Serves an application to PostgreSQL's clients. Without --data, what is written is lost when the server ends.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The application: SQL files, or folders of them
-    #[arg(required = true, value_name = "FILES")]
+    /// The application: SQL files, or folders of them. A folder of --data that is not new holds them itself
+    #[arg(required_unless_present = "data", value_name = "FILES")]
     paths: Vec<PathBuf>,
+    /// Keep the data in this folder: what is acknowledged is on disk. A new or empty one takes the application; later
+    /// starts need nothing but the folder
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
     /// Load rows before the server starts: `tpcc:2` loads TPC-C's initial database with 2 warehouses, `pgbench:10` that
     /// of pgbench at scale 10
     #[arg(long, value_name = "WHAT:SIZE", value_parser = filling)]
@@ -110,18 +117,38 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const END_WITHIN: Duration = Duration::from_millis(4_500);
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>> {
-    let compiled = application::compile(application::read_sources(&arguments.paths)?)?;
-    let guarantee = arguments.guarantee(&compiled);
-    let partitions = arguments.partitions();
+    let held = match &arguments.data {
+        Some(path) => folder::held(path).map_err(|error| format!("error: --data: {error}"))?,
+        None => None,
+    };
+    let is_held = held.is_some();
+    let files = arguments.files(held.as_ref())?;
+    let compiled = application::compile(files.clone())?;
+    let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
     let planned = plan(compiled, partitions);
-    let stores = arguments.stores(&planned)?;
+    let data = match &arguments.data {
+        Some(path) => Some(open(path, &planned, guarantee, &files)?),
+        None => None,
+    };
+    let stores = arguments.stores(&planned, is_held)?;
     let tables = (0..planned.schema().tables.len() as u16).map(TableId);
     let rows_of = |table: TableId| stores.iter().map(|store| store.rows(table)).sum::<usize>();
-    let rows = tables.map(rows_of).sum();
+    let rows: usize = tables.map(rows_of).sum();
+    let data_line = match &arguments.data {
+        None => format!("{rows} rows, in memory: what is written is lost when the server ends"),
+        Some(path) if is_held => format!("in {}: what is acknowledged is on disk", path.display()),
+        Some(path) => {
+            format!(
+                "{rows} rows, in {}, which is new: what is acknowledged is on disk",
+                path.display()
+            )
+        }
+    };
     let served = Served {
         planned: Arc::clone(&planned),
         guarantee,
         stores,
+        data,
     };
     // Signals are taken from here on, so that one that comes early ends the server in order.
     let (sender, ended) = channel();
@@ -139,7 +166,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         })?;
     let service =
         Service::start(served, arguments.options()).map_err(|error| format!("error: {error}"))?;
-    describe(&service, &planned, guarantee, rows)?;
+    describe(&service, &planned, guarantee, &data_line)?;
     loop {
         match ended.recv_timeout(LOOK_EVERY) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
@@ -186,11 +213,27 @@ fn plan(compiled: Application, partitions: u16) -> Arc<PlannedApplication> {
     PlannedApplication::new(compiled, plan, partitions)
 }
 
+/// Opens a data folder for this database; a new one takes the application.
+fn open(
+    path: &Path,
+    planned: &PlannedApplication,
+    guarantee: Guarantee,
+    files: &[SourceFile],
+) -> Result<DataFolder, Box<dyn Error>> {
+    let description = folder::description(planned, guarantee, files);
+    let failed = |error: &dyn std::fmt::Display| format!("error: --data: {error}");
+    let data = DataFolder::open(path, &description).map_err(|error| failed(&error))?;
+    if data.is_new() {
+        folder::write_application(path, files).map_err(|error| failed(&error))?;
+    }
+    Ok(data)
+}
+
 fn describe(
     service: &Service,
     planned: &PlannedApplication,
     guarantee: Guarantee,
-    rows: usize,
+    data: &str,
 ) -> Result<(), Box<dyn Error>> {
     let application = &planned.application;
     let promise = match guarantee {
@@ -203,7 +246,7 @@ fn describe(
     say!(
         "Serving PostgreSQL's protocol on {address}, database \"{DATABASE}\"\n\n  \
          application  {} tables, {} procedures, {} assertions\n  \
-         data         {rows} rows, in memory: what is written is lost when the server ends\n  \
+         data         {data}\n  \
          partitions   {}\n  \
          guarantee    {promise}\n  \
          clients      any user name, without a password, from this machine alone\n\n  \
@@ -219,13 +262,61 @@ fn describe(
 }
 
 impl ServeArguments {
-    fn guarantee(&self, application: &Application) -> Guarantee {
-        match self.guarantee {
-            Some(GuaranteeArgument::Serializable) => Guarantee::Serializable,
-            Some(GuaranteeArgument::Invariants) => Guarantee::Invariants,
-            None if application.procedures.is_empty() => Guarantee::Serializable,
-            None => Guarantee::Invariants,
+    /// The application's files: those given, or those that the folder holds.
+    fn files(&self, held: Option<&HeldDatabase>) -> Result<Vec<SourceFile>, Box<dyn Error>> {
+        match (held, &self.data) {
+            (Some(held), Some(path)) if !self.paths.is_empty() => {
+                let given = application::read_sources(&self.paths)?;
+                folder::check_same(path, &held.files, &given)
+                    .map_err(|error| format!("error: {error}"))?;
+                Ok(given)
+            }
+            (Some(held), _) => Ok(held.files.clone()),
+            (None, Some(path)) if self.paths.is_empty() => Err(format!(
+                "error: --data: {} holds no database yet: name the SQL files of the application that it is to hold",
+                path.display()
+            )
+            .into()),
+            (None, _) => Ok(application::read_sources(&self.paths)?),
         }
+    }
+
+    /// The guarantee and the number of partitions.
+    fn choices(
+        &self,
+        application: &Application,
+        held: Option<&HeldDatabase>,
+    ) -> Result<(Guarantee, u16), Box<dyn Error>> {
+        let asked = self.guarantee.map(|asked| match asked {
+            GuaranteeArgument::Serializable => Guarantee::Serializable,
+            GuaranteeArgument::Invariants => Guarantee::Invariants,
+        });
+        let Some(held) = held else {
+            let default = match application.procedures.is_empty() {
+                true => Guarantee::Serializable,
+                false => Guarantee::Invariants,
+            };
+            return Ok((asked.unwrap_or(default), self.partitions()));
+        };
+        if let Some(asked) = asked
+            && asked != held.guarantee
+        {
+            return Err(format!(
+                "error: --guarantee: the folder's rows were written under {}, which cannot be changed",
+                held.guarantee.name()
+            )
+            .into());
+        }
+        if let Some(asked) = self.partitions
+            && asked.get() != held.partitions
+        {
+            return Err(format!(
+                "error: --partitions: the folder has {}, which cannot be changed",
+                held.partitions
+            )
+            .into());
+        }
+        Ok((held.guarantee, held.partitions))
     }
 
     fn partitions(&self) -> u16 {
@@ -252,7 +343,14 @@ impl ServeArguments {
     }
 
     /// The rows that the server begins with, a store for each partition.
-    fn stores(&self, planned: &Arc<PlannedApplication>) -> Result<Vec<Store>, Box<dyn Error>> {
+    fn stores(
+        &self,
+        planned: &Arc<PlannedApplication>,
+        is_held: bool,
+    ) -> Result<Vec<Store>, Box<dyn Error>> {
+        if is_held && self.fill.is_some() {
+            return Err("error: --fill: the folder of --data holds rows already".into());
+        }
         let settings = StoreSettings::default();
         let loaded = Arc::new(AtomicU64::new(0));
         let stores = match self.fill {

@@ -16,6 +16,7 @@ mod acceptor;
 mod connections;
 mod environment;
 mod errors;
+pub mod folder;
 mod jobs;
 pub mod options;
 mod prepared;
@@ -29,15 +30,20 @@ use std::time::{Duration, Instant};
 
 use crate::undeclared::UndeclaredTypes;
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{Node, NodeOptions, PlannedApplication};
+use anabranch_engine::{
+    DurableNode, DurableOptions, Node, NodeOptions, NodeStart, PlannedApplication,
+    TransactionLimits,
+};
+use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Protocol, Topology};
-use anabranch_storage::Store;
+use anabranch_protocol::{Durable, Protocol, Topology};
+use anabranch_storage::{LogError, Store};
 use anabranch_types::{NodeId, PartitionId, Placement, TableId};
 use mio::{Poll, Waker};
 
 use crate::cluster::{Cluster, ClusterError, FrontendOfNode};
+use crate::data::{DataError, DataFolder};
 use crate::frontend::{Note, Post};
 use crate::options::ClusterOptions;
 use acceptor::Acceptor;
@@ -53,8 +59,10 @@ pub struct Served {
     pub planned: Arc<PlannedApplication>,
     /// What is promised of transactions.
     pub guarantee: Guarantee,
-    /// The rows, a store for each partition.
+    /// The rows to begin with, a store for each partition; empty ones if a folder holds the rows.
     pub stores: Vec<Store>,
+    /// Where the nodes keep their logs; `None` for data in memory.
+    pub data: Option<DataFolder>,
 }
 
 /// Why a server did not start, or did not stop cleanly.
@@ -72,6 +80,8 @@ pub enum ServiceError {
     },
     /// The operating system gave no poll or thread.
     System(std::io::Error),
+    /// The data folder cannot be used.
+    Data(DataError),
     /// The cluster failed.
     Cluster(ClusterError),
 }
@@ -95,6 +105,7 @@ impl std::fmt::Display for ServiceError {
                 _ => write!(f, "cannot listen on {address}: {error}"),
             },
             ServiceError::System(error) => write!(f, "cannot start the server: {error}"),
+            ServiceError::Data(error) => error.fmt(f),
             ServiceError::Cluster(error) => error.fmt(f),
         }
     }
@@ -145,6 +156,7 @@ impl Service {
             planned,
             guarantee,
             stores,
+            data,
         } = served;
         if !options.listen.ip().is_loopback() {
             return Err(ServiceError::NotLoopback(options.listen));
@@ -173,7 +185,7 @@ impl Service {
             started_micros: now_micros(),
             planned,
         });
-        let cluster = start_cluster(&environment, stores)?;
+        let cluster = start_cluster(&environment, stores, data.as_ref())?;
         let acceptor = Acceptor::start(listener, Arc::clone(&environment), cluster.post())
             .map_err(ServiceError::System)?;
         Ok(Service {
@@ -221,6 +233,7 @@ impl Service {
 fn start_cluster(
     environment: &Arc<Environment>,
     stores: Vec<Store>,
+    data: Option<&DataFolder>,
 ) -> Result<Box<dyn Running + Send>, ServiceError> {
     let planned = &environment.planned;
     let topology = Arc::new(Topology::one_each(stores.len() as u16));
@@ -231,7 +244,7 @@ fn start_cluster(
                 let (topology, programs) = (Arc::clone(&topology), Arc::clone(&programs));
                 RampNode::new(id, topology, store, programs, RampOptions::default())
             };
-            start_nodes(environment, stores, make)
+            start_nodes(environment, stores, data, make)
         }
         Guarantee::Serializable => {
             let router = &planned.execution.router;
@@ -248,7 +261,7 @@ fn start_cluster(
                 let schema = Arc::clone(&schema);
                 LockingNode::new(id, topology, schema, store, programs, options.clone())
             };
-            start_nodes(environment, stores, make)
+            start_nodes(environment, stores, data, make)
         }
     }
 }
@@ -256,28 +269,38 @@ fn start_cluster(
 fn start_nodes<P>(
     environment: &Arc<Environment>,
     stores: Vec<Store>,
+    data: Option<&DataFolder>,
     make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
 ) -> Result<Box<dyn Running + Send>, ServiceError>
 where
-    P: Protocol + Send + 'static,
+    P: Durable + Send + 'static,
     P::Message: 'static,
 {
     let planned = &environment.planned;
     let numbers = SequenceStarts::of(planned, &stores);
-    let options = NodeOptions {
-        declares: environment.guarantee == Guarantee::Serializable,
-        epoch_micros: now_micros(),
-        ..NodeOptions::default()
-    };
-    let mut factories = Vec::with_capacity(stores.len());
-    let mut frontends = Vec::with_capacity(stores.len());
-    for (id, store) in (0..).map(NodeId).zip(stores) {
-        let (planned, numbers, make) = (Arc::clone(planned), numbers.clone(), make.clone());
-        factories.push(move || {
-            let protocol = make(id, store);
+    let node = |id: NodeId| {
+        let (planned, numbers) = (Arc::clone(planned), numbers.clone());
+        let options = NodeOptions {
+            declares: environment.guarantee == Guarantee::Serializable,
+            epoch_micros: now_micros(),
+            limits: TransactionLimits {
+                result_bytes_max: environment.options.result_bytes_max as u64,
+                ..TransactionLimits::default()
+            },
+            ..NodeOptions::default()
+        };
+        move |protocol: P, incarnation| {
+            let options = NodeOptions {
+                incarnation,
+                ..options
+            };
             Node::new(id, PartitionId(id.0), planned, protocol, options)
                 .with_sequence_starts(&numbers)
-        });
+        }
+    };
+    let ids = (0..stores.len() as u16).map(NodeId);
+    let mut frontends = Vec::with_capacity(stores.len());
+    for id in ids.clone() {
         let poll = Poll::new().map_err(ServiceError::System)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(ServiceError::System)?;
         frontends.push(FrontendOfNode {
@@ -285,6 +308,33 @@ where
             waker: Arc::new(waker),
         });
     }
-    let cluster = Cluster::start_with(factories, ClusterOptions::default(), frontends);
-    Ok(Box::new(cluster.map_err(ServiceError::Cluster)?))
+    let options = ClusterOptions::default();
+    let Some(data) = data else {
+        let factories = ids.zip(stores).map(|(id, store)| {
+            let (make, node) = (make.clone(), node(id));
+            move || node(make(id, store), Incarnation::FIRST)
+        });
+        let cluster = Cluster::start_with(factories.collect(), options, frontends);
+        return Ok(Box::new(cluster.map_err(ServiceError::Cluster)?));
+    };
+    let factories = ids.zip(stores).map(|(id, store)| {
+        let (make, node, data) = (make.clone(), node(id), data.clone());
+        move |now| {
+            let disk = data.disk(id).map_err(LogError::Media)?;
+            let mut loaded = Some(store);
+            let empty = loaded.as_ref().map(Store::emptied);
+            let protocol = |start| {
+                let store = match start {
+                    NodeStart::New => loaded.take(),
+                    NodeStart::Recovered => empty.clone(),
+                };
+                make(id, store.expect("a store is taken once"))
+            };
+            DurableNode::open(disk, DurableOptions::default(), now, protocol, node)
+        }
+    });
+    let cluster = Cluster::start_durable_with(factories.collect(), options, frontends);
+    let cluster = cluster.map_err(ServiceError::Cluster)?;
+    data.claim().map_err(ServiceError::Data)?;
+    Ok(Box::new(cluster))
 }

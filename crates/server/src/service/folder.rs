@@ -1,0 +1,277 @@
+//! What a server's data folder says of the database in it, so that a restart needs nothing else.
+//!
+//! | file | has |
+//! |---|---|
+//! | `cluster` | one line of JSON: the folder's format, the guarantee, the partitions, where each table's rows live ([`crate::data`] writes it) |
+//! | `application/files.json` | the names of the application's SQL files, in order |
+//! | `application/0.sql`, … | their texts |
+//! | `node-0`, … | each node's log and checkpoint |
+//!
+//! The plan is made anew from the application at each start. Its choice of placement decides where rows are, so a
+//! version that would choose otherwise is refused.
+
+use std::fmt;
+use std::hash::Hasher;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anabranch_engine::PlannedApplication;
+use anabranch_protocol::RECORD_FORMAT;
+use anabranch_sql::source::SourceFile;
+use anabranch_types::{Placement, TableId};
+use rustc_hash::FxHasher;
+use serde_json::{Value, json};
+
+use super::options::Guarantee;
+use crate::data::CLUSTER;
+
+/// The version of this layout.
+const FORMAT: u64 = 1;
+
+/// The subfolder of the application's files.
+const APPLICATION: &str = "application";
+const FILES: &str = "files.json";
+
+/// The database that a folder holds.
+#[derive(Clone, Debug)]
+pub struct HeldDatabase {
+    /// The application's SQL files, in order.
+    pub files: Vec<SourceFile>,
+    /// The guarantee under which its rows were written.
+    pub guarantee: Guarantee,
+    /// The number of partitions.
+    pub partitions: u16,
+}
+
+/// Why a folder cannot be served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The operating system refuses.
+    Refused {
+        /// The file or folder.
+        path: PathBuf,
+        /// The error.
+        error: std::io::Error,
+    },
+    /// A file does not say what it should.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another version wrote the folder.
+    OtherVersion {
+        /// The folder.
+        path: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+    /// Other SQL files were given than the folder holds.
+    OtherApplication {
+        /// The folder.
+        path: PathBuf,
+        /// The first difference.
+        difference: String,
+    },
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::Refused { path, error } => write!(f, "{}: {error}", path.display()),
+            FolderError::Damaged { path, reason } => write!(
+                f,
+                "{}: {reason}; restore the folder from a backup",
+                path.display()
+            ),
+            FolderError::OtherVersion { path, difference } => write!(
+                f,
+                "{} was written by another version of anabranch: {difference}; serve it with that version",
+                path.display()
+            ),
+            FolderError::OtherApplication { path, difference } => write!(
+                f,
+                "{} holds another application: {difference}; leave the SQL files out to serve what it \
+                 holds, or name a new folder",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// The database that a folder holds; `None` for one that is new, empty, or left behind by an unfinished start.
+///
+/// # Errors
+/// When it cannot be read, or another version wrote it.
+pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
+    let path = folder.join(CLUSTER);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(FolderError::Refused { path, error }),
+    };
+    let damaged = |reason: &str| FolderError::Damaged {
+        path: path.clone(),
+        reason: reason.to_owned(),
+    };
+    let described: Value = serde_json::from_str(&text)
+        .map_err(|_| damaged("it does not describe a database that a server keeps"))?;
+    let number = |key: &str| described[key].as_u64();
+    for (key, what, ours) in [
+        ("format", "its layout", FORMAT),
+        (
+            "records",
+            "the form of its records",
+            u64::from(RECORD_FORMAT),
+        ),
+    ] {
+        match number(key) {
+            Some(found) if found == ours => {}
+            found => {
+                let found = found.map_or("not numbered".to_owned(), |found| format!("{found}"));
+                return Err(FolderError::OtherVersion {
+                    path: folder.to_owned(),
+                    difference: format!("{what} is {found}, and this version has {ours}"),
+                });
+            }
+        }
+    }
+    let guarantee = match described["guarantee"].as_str() {
+        Some("serializable") => Guarantee::Serializable,
+        Some("invariants") => Guarantee::Invariants,
+        _ => return Err(damaged("its guarantee is missing")),
+    };
+    let partitions = number("partitions").and_then(|count| u16::try_from(count).ok());
+    let partitions = partitions.filter(|count| *count > 0);
+    Ok(Some(HeldDatabase {
+        files: read_application(&folder.join(APPLICATION))?,
+        guarantee,
+        partitions: partitions.ok_or_else(|| damaged("its number of partitions is missing"))?,
+    }))
+}
+
+fn read_application(folder: &Path) -> Result<Vec<SourceFile>, FolderError> {
+    let read = |path: PathBuf| match std::fs::read_to_string(&path) {
+        Ok(text) => Ok((text, path)),
+        Err(error) => Err(FolderError::Refused { path, error }),
+    };
+    let (text, path) = read(folder.join(FILES))?;
+    let names: Vec<String> = serde_json::from_str(&text).map_err(|error| FolderError::Damaged {
+        path,
+        reason: error.to_string(),
+    })?;
+    let files = names.into_iter().enumerate().map(|(number, name)| {
+        let (text, _) = read(folder.join(format!("{number}.sql")))?;
+        Ok(SourceFile::new(name, text))
+    });
+    files.collect()
+}
+
+/// Writes the application's files, durably. Until the folder is claimed they may be written again.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn write_application(folder: &Path, files: &[SourceFile]) -> Result<(), FolderError> {
+    let folder = folder.join(APPLICATION);
+    let write = |path: &Path, text: &str| {
+        let mut file = std::fs::File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    let refused = |path: &Path| {
+        let path = path.to_owned();
+        move |error| FolderError::Refused { path, error }
+    };
+    std::fs::create_dir_all(&folder).map_err(refused(&folder))?;
+    for (number, file) in files.iter().enumerate() {
+        let path = folder.join(format!("{number}.sql"));
+        write(&path, &file.text).map_err(refused(&path))?;
+    }
+    let names: Vec<&str> = files.iter().map(|file| &*file.name).collect();
+    let path = folder.join(FILES);
+    write(&path, &format!("{}\n", json!(names))).map_err(refused(&path))?;
+    std::fs::File::open(&folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(refused(&folder))
+}
+
+/// Describes a database in one line: what must be the same when its folder is opened again.
+pub fn description(
+    planned: &PlannedApplication,
+    guarantee: Guarantee,
+    files: &[SourceFile],
+) -> String {
+    let mut hasher = FxHasher::default();
+    for file in files {
+        hasher.write(file.text.as_bytes());
+        hasher.write_u8(0xff);
+    }
+    let router = &planned.execution.router;
+    let tables = planned.schema().tables.iter().zip(0..);
+    let placements = tables.map(|(table, id)| {
+        let columns = match router.placement(TableId(id)) {
+            Placement::Replicated => "every partition".to_owned(),
+            Placement::Whole => "partition 0".to_owned(),
+            Placement::Columns(columns) => {
+                let names = columns
+                    .iter()
+                    .map(|column| &*table.columns[column.index()].name);
+                names.collect::<Vec<_>>().join(", ")
+            }
+        };
+        (table.name.to_string(), json!(columns))
+    });
+    json!({
+        "format": FORMAT,
+        "records": RECORD_FORMAT,
+        "guarantee": guarantee.name(),
+        "partitions": router.partitions(),
+        "application": format!("{:016x}", hasher.finish()),
+        "placements": placements.collect::<serde_json::Map<_, _>>(),
+    })
+    .to_string()
+}
+
+/// Refuses files that are not those of the folder, with the first difference.
+///
+/// # Errors
+/// [`FolderError::OtherApplication`].
+pub fn check_same(
+    folder: &Path,
+    held: &[SourceFile],
+    given: &[SourceFile],
+) -> Result<(), FolderError> {
+    let other = |difference: String| FolderError::OtherApplication {
+        path: folder.to_owned(),
+        difference,
+    };
+    for (held, given) in held.iter().zip(given) {
+        if held.text == given.text {
+            continue;
+        }
+        let mut lines = held.text.lines().zip(given.text.lines()).zip(1..);
+        let difference = match lines.find(|((held, given), _)| held != given) {
+            Some(((held, given), number)) => {
+                format!(
+                    "line {number} is \"{}\", and was \"{}\"",
+                    given.trim(),
+                    held.trim()
+                )
+            }
+            None => "one is longer than the other".to_owned(),
+        };
+        return Err(other(format!("{}: {difference}", given.name)));
+    }
+    if held.len() != given.len() {
+        return Err(other(format!(
+            "it has {} SQL files, and {} were given",
+            held.len(),
+            given.len()
+        )));
+    }
+    Ok(())
+}
