@@ -6,7 +6,9 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use anabranch_types::{ColumnIndex, DataType, Row, RowPrograms, Schema, TableId, TimeZone, Value};
+use anabranch_types::{
+    ColumnIndex, DataType, Read, Row, RowPrograms, Schema, TableId, TimeZone, Value,
+};
 use sqlparser::ast;
 
 use crate::{
@@ -21,6 +23,7 @@ use crate::{
     procedure::{
         CompiledProcedure,
         compile::{Compiler, any_statement, condition_statement, parameter_type},
+        declared::statement_reads,
         names::Placeholders,
     },
     program::{Programs, merging::ColumnPolicy},
@@ -323,6 +326,15 @@ impl CompiledStatement {
     /// Its number.
     pub fn id(&self) -> StatementId {
         self.id
+    }
+
+    /// The reads that its parameters alone determine, and whether each is for a write. None if parameters are missing:
+    /// it fails before it reads.
+    pub fn declared_reads(&self, parameters: &[Value]) -> Vec<(StatementId, bool, Read)> {
+        match parameters.len() < self.parameters.len() {
+            true => Vec::new(),
+            false => statement_reads(self.id, &self.statement, parameters),
+        }
     }
 
     /// Runs it in a transaction; the parameters are of the types in

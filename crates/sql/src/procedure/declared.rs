@@ -9,7 +9,6 @@ use anabranch_types::{Key, Read, Value, access::whole_table};
 
 use super::{Code, CompiledProcedure, Computed, Outcome};
 use crate::{
-    application::CompiledStatement,
     execute::{join::pure_rows, key},
     expression::{
         Batch, EvaluationContext, Expression, Frame, evaluate::evaluate_over, frame::Indices,
@@ -72,21 +71,19 @@ impl CompiledProcedure {
     }
 }
 
-impl CompiledStatement {
-    /// The same for a statement of its own, with these parameters.
-    pub fn declared_reads(&self, parameters: &[Value]) -> Vec<(StatementId, bool, Read)> {
-        if parameters.len() < self.parameters().len() {
-            // It fails before it reads.
-            return Vec::new();
-        }
-        let knowledge = Knowledge {
-            known: vec![true; parameters.len()],
-            values: parameters.to_vec(),
-        };
-        let mut found = DeclaredReads::default();
-        found.statement(self.id(), self.plan(), &knowledge);
-        found.reads
-    }
+/// The same for a statement of its own, with these parameters.
+pub(crate) fn statement_reads(
+    id: StatementId,
+    statement: &Statement,
+    parameters: &[Value],
+) -> Vec<(StatementId, bool, Read)> {
+    let knowledge = Knowledge {
+        known: vec![true; parameters.len()],
+        values: parameters.to_vec(),
+    };
+    let mut found = DeclaredReads::default();
+    found.statement(id, statement, &knowledge);
+    found.reads
 }
 
 impl Knowledge {
