@@ -63,6 +63,7 @@ use footprint::Footprint;
 use guard::KeyedGuard;
 use invariant::{Content, Declared};
 use merge::MergeModel;
+use placement::LayoutOptions;
 use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, ReadSubset, Verdict};
 use rule::{Context, Finding, Need};
 use solve::Solver;
@@ -118,6 +119,9 @@ pub struct Options {
     pub limits: Limits,
     /// Decides invariants that no rule decides.
     pub solver: Solver,
+    /// Where the rows live already, indexed by table. `None`: the analysis chooses. A table whose types no longer
+    /// allow its placement gets another one.
+    pub placements: Option<Vec<Placement>>,
     /// The number of sites for which the operation partitioning estimates the share of local calls.
     pub sites: Option<u32>,
 }
@@ -179,7 +183,10 @@ pub fn analyze_with(
         &held,
         &conflicts.pairs,
         &weights,
-        limits.choices_max,
+        &LayoutOptions {
+            choices_max: limits.choices_max,
+            given: options.placements.as_deref(),
+        },
     );
     let partitioning = serializable.then(|| {
         let chosen = partition::ChosenParameters {

@@ -50,20 +50,37 @@ impl Layout {
     }
 }
 
+/// Limits and given parts of a layout.
+pub(crate) struct LayoutOptions<'o> {
+    /// The most choices of parameters that are compared one by one.
+    pub(crate) choices_max: usize,
+    /// The placement of each table, if the rows live somewhere already.
+    pub(crate) given: Option<&'o [Placement]>,
+}
+
 /// Chooses placement and routing.
 pub(crate) fn lay_out(
     footprint: &Footprint<'_>,
     held: &[Vec<KeyedGuard>],
     conflicts: &[Conflict],
     weights: &[u64],
-    choices_max: usize,
+    options: &LayoutOptions<'_>,
 ) -> Layout {
     let candidates: Vec<Vec<ColumnIndex>> = footprint
         .catalog
         .schema
         .tables
         .iter()
-        .map(|t| candidates(footprint, t.id))
+        .map(|t| {
+            let mut candidates = candidates(footprint, t.id);
+            if let Some(given) = options.given {
+                match &given[t.id.index()] {
+                    Placement::Columns(columns) => candidates.retain(|c| columns[..] == [*c]),
+                    Placement::Whole | Placement::Replicated => candidates.clear(),
+                }
+            }
+            candidates
+        })
         .collect();
     let mut parameters: Vec<Vec<usize>> = (0..footprint.types.len())
         .map(|t| parameters(footprint, &candidates, t, &held[t]))
@@ -84,7 +101,7 @@ pub(crate) fn lay_out(
     let columns = candidates.iter().map(Vec::len).collect();
     let problem = Problem::new(&parameters, weights, conflicts, scores, columns);
     let starts = starts(&problem);
-    let found = problem.search(starts, choices_max);
+    let found = problem.search(starts, options.choices_max);
     let choice = found.choice;
     let columns = problem.columns_for(&choice);
     // A parameter that finds no rows where tables are placed now routes nothing.

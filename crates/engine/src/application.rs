@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use anabranch_analysis::Plan;
 use anabranch_analysis::plan::PlanEntry;
+use anabranch_analysis::report::coordination::Coordination;
 use anabranch_sql::application::{Application, CompiledStatement};
 use anabranch_sql::catalog::ReferentialAction;
-use anabranch_sql::summary::{Role, StatementId};
+use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
 use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
@@ -49,6 +50,21 @@ impl PlannedApplication {
                 Target::One(partition) => Some(partition),
                 Target::Anywhere | Target::Everywhere => None,
             })
+    }
+
+    /// How the calls of the procedure with this name are coordinated, for `EXPLAIN COORDINATION`. `None` if the plan
+    /// does not have it.
+    pub fn coordination(&self, procedure: &str) -> Option<Coordination> {
+        let mut entries = self.plan.entries.iter();
+        let index = entries.position(|entry| entry.name == procedure)?;
+        let application = &self.application;
+        application.summaries().get(index)?;
+        Some(Coordination::new(
+            &self.plan,
+            application.catalog(),
+            application.summaries(),
+            index,
+        ))
     }
 
     /// The tables.
@@ -167,7 +183,7 @@ impl ExecutionPlan {
         let checks = procedures.map(|p| checks(application, plan, p.name()));
         let checks = checks.collect();
         let parents = parent_tables(application);
-        let loses_rows = tables_losing_rows(application);
+        let loses_rows = tables_losing_rows(application, application.summaries());
         let permanent = parents
             .iter()
             .zip(&loses_rows)
@@ -300,11 +316,13 @@ fn parent_tables(application: &Application) -> Vec<bool> {
 }
 
 /// Which tables may lose a row: by DELETE, by a change of its key, or by a cascade.
-fn tables_losing_rows(application: &Application) -> Vec<bool> {
+pub(crate) fn tables_losing_rows(
+    application: &Application,
+    types: &[TransactionSummary],
+) -> Vec<bool> {
     let schema = application.schema();
     let mut loses = vec![false; schema.tables.len()];
-    let accesses = application
-        .summaries()
+    let accesses = types
         .iter()
         .flat_map(|transaction| &transaction.statements)
         .flat_map(|statement| &statement.accesses);

@@ -6,6 +6,8 @@ use anabranch_protocol::{AbortReason, Session};
 use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
+use crate::undeclared::StatementEntry;
+
 /// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node
 /// have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,9 +74,25 @@ impl Call {
 pub enum Work {
     /// The procedure with this index in the application's list.
     Procedure(usize),
-    /// A statement outside any procedure, compiled for this application. It has no plan entry, so it takes
-    /// no guard and defers nothing.
-    Statement(Arc<CompiledStatement>),
+    /// A statement outside any procedure, compiled for this application. It defers nothing.
+    Statement {
+        /// The statement.
+        statement: Arc<CompiledStatement>,
+        /// Its plan entry ([`crate::undeclared::UndeclaredTypes::admit`]), which says what it guards and which
+        /// assertions are evaluated before it commits. Without one it takes no guard, and every assertion on a
+        /// table that it writes is evaluated: enough where every access takes a lock, and for one that only reads.
+        entry: Option<Arc<StatementEntry>>,
+    },
+}
+
+impl Work {
+    /// A statement without a plan entry.
+    pub fn statement(statement: Arc<CompiledStatement>) -> Work {
+        Work::Statement {
+            statement,
+            entry: None,
+        }
+    }
 }
 
 /// The outcome of a [`Call`].

@@ -32,6 +32,7 @@ pub mod routing;
 pub mod sequence;
 mod state;
 pub mod transaction;
+pub mod undeclared;
 pub mod view;
 
 pub use application::{ExecutionPlan, PlannedApplication};
@@ -43,3 +44,4 @@ pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
 pub use replica::{
     Batch, GroupOptions, NodeFactory, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
+pub use undeclared::{Refusal, StatementEntry, UndeclaredTypes};

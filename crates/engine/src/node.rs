@@ -47,6 +47,9 @@ pub struct NodeOptions {
     pub epoch_micros: i64,
     /// The node's incarnation, which is the high part of its transactions' names.
     pub incarnation: Incarnation,
+    /// Whether a statement that writes needs a plan entry, because the protocol alone does not keep the guarantee.
+    /// One without is refused with SQLSTATE `55000`.
+    pub needs_entries: bool,
     /// Whether each attempt leaves an [`AttemptRecord`] in [`NodeOutbox::attempts`].
     pub records: bool,
 }
@@ -60,6 +63,7 @@ impl Default for NodeOptions {
             limits: TransactionLimits::default(),
             epoch_micros: 0,
             incarnation: Incarnation::FIRST,
+            needs_entries: false,
             records: false,
         }
     }
@@ -490,18 +494,25 @@ impl<P: Protocol> Node<P> {
         } else {
             Vec::new()
         };
+        let needs_entry = self.options.needs_entries;
         let running: Running = Box::pin(async move {
             let transaction = &mut procedure_transaction;
             match work {
                 Work::Procedure(number) => {
                     let procedure = &planned.application.procedures[number];
                     let result = procedure.call(transaction, &arguments).await?;
-                    if !planned.execution.checks(number).is_empty() {
-                        transaction.check_assertions(number).await?;
+                    let checks = planned.execution.checks(number);
+                    if !checks.is_empty() {
+                        transaction.check_assertions(checks).await?;
                     }
                     Ok(result)
                 }
-                Work::Statement(statement) => statement.execute(transaction, &arguments).await,
+                Work::Statement { statement, entry } => {
+                    transaction.enter_statement(entry, needs_entry);
+                    let result = statement.execute(transaction, &arguments).await?;
+                    transaction.check_statement().await?;
+                    Ok(result)
+                }
             }
         });
         let record = self.options.records.then(|| {
@@ -553,7 +564,7 @@ impl<P: Protocol> Node<P> {
                 let procedure = &self.planned.application.procedures[*number];
                 procedure.declared_reads(&call.arguments)
             }
-            Work::Statement(statement) => statement.declared_reads(&call.arguments),
+            Work::Statement { statement, .. } => statement.declared_reads(&call.arguments),
         };
         let mut declared: Vec<PartitionRead> = Vec::new();
         for (_, for_write, read) in reads {

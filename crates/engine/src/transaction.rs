@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
+use anabranch_sql::CompiledAssertion;
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_types::{
@@ -20,12 +21,13 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::application::PlannedApplication;
+use crate::application::{Check, PlannedApplication};
 use crate::limits::{TransactionLimits, TransactionSize};
 use crate::overlay::{self, OwnWrite};
 use crate::range_cache::RangeCache;
 use crate::routing::Target;
 use crate::sequence::NodeSequences;
+use crate::undeclared::StatementEntry;
 
 /// The target of each of several reads.
 type Targets = SmallVec<[Target; 8]>;
@@ -115,6 +117,10 @@ pub struct NodeTransaction {
     sequences: Rc<NodeSequences>,
     /// Whether all reads are guards, because an assertion is evaluated.
     guards_all: bool,
+    /// The entry of a statement that is no declared type.
+    entry: Option<Arc<StatementEntry>>,
+    /// Whether its writes are refused.
+    refuses_writes: bool,
 }
 
 impl NodeTransaction {
@@ -135,16 +141,60 @@ impl NodeTransaction {
             uniques: 0,
             sequences,
             guards_all: false,
+            entry: None,
+            refuses_writes: false,
         }
     }
 
-    /// Evaluates the assertions that a procedure could violate alone, with its own writes included.
+    /// Takes the plan entry of the statement that the transaction runs. `needs_entry`: whether it may not write
+    /// without one.
+    pub(crate) fn enter_statement(
+        &mut self,
+        entry: Option<Arc<StatementEntry>>,
+        needs_entry: bool,
+    ) {
+        self.refuses_writes = needs_entry && entry.is_none();
+        self.entry = entry;
+    }
+
+    /// Whether the transaction has everything that it reads and writes as guards.
+    fn is_guarded(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.is_guarded())
+    }
+
+    /// Evaluates the assertions that the statement could violate alone: those of its entry, or else all on the
+    /// tables that it has written.
+    ///
+    /// # Errors
+    /// As [`NodeTransaction::check_assertions`].
+    pub(crate) async fn check_statement(&mut self) -> Result<(), TransactionError> {
+        let checks = match &self.entry {
+            Some(entry) => entry.checks().to_vec(),
+            None => {
+                let mailbox = self.mailbox.borrow();
+                let assertions = self.planned.application.assertions().iter().enumerate();
+                let concerns = |assertion: &CompiledAssertion| {
+                    let mut written = mailbox.writes.iter().map(|write| write.effect.table());
+                    written.any(|table| assertion.tables().contains(&table))
+                };
+                let concerned = assertions.filter(|(_, assertion)| concerns(assertion));
+                let check = |(assertion, _)| Check {
+                    assertion,
+                    guarded: true,
+                };
+                concerned.map(check).collect()
+            }
+        };
+        self.check_assertions(&checks).await
+    }
+
+    /// Evaluates assertions that the transaction could violate alone, with its own writes included.
     ///
     /// # Errors
     /// SQLSTATE `23514` with the assertion's name if one is violated; errors of the evaluation; a retry.
     pub(crate) async fn check_assertions(
         &mut self,
-        procedure: usize,
+        checks: &[Check],
     ) -> Result<(), TransactionError> {
         {
             let mut mailbox = self.mailbox.borrow_mut();
@@ -159,7 +209,7 @@ impl NodeTransaction {
             }
         }
         let planned = Arc::clone(&self.planned);
-        for check in planned.execution.checks(procedure) {
+        for check in checks {
             let assertion = &planned.application.assertions()[check.assertion];
             self.guards_all = check.guarded;
             let holds = assertion.holds(self).await;
@@ -458,6 +508,7 @@ impl Transaction for NodeTransaction {
         let access = Access {
             for_write,
             guard: self.guards_all
+                || self.is_guarded()
                 || is_update_base
                 || self.planned.execution.guards_reads(statement),
         };
@@ -491,6 +542,13 @@ impl Transaction for NodeTransaction {
     }
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
+        if self.refuses_writes {
+            return Err(TransactionError::Failed(EffectError {
+                code: "55000",
+                message: "a statement that writes needs an entry in the plan".to_owned(),
+                constraint: None,
+            }));
+        }
         let partition = match self.target_of(&effect) {
             Target::One(partition) => partition,
             Target::Anywhere => return Err(refuse(self.replicated(effect.table()))),
@@ -505,7 +563,7 @@ impl Transaction for NodeTransaction {
         };
         self.check_slots(partition, &effect)?;
         self.note_own(&effect);
-        let guard = self.planned.execution.guards_writes(statement);
+        let guard = self.is_guarded() || self.planned.execution.guards_writes(statement);
         let mut mailbox = self.mailbox.borrow_mut();
         let added = mailbox.size.add_write(&effect);
         added.map_err(TransactionError::Failed)?;

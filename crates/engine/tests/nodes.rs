@@ -8,6 +8,7 @@ mod mixed;
 mod numbers;
 mod replicas;
 mod support;
+mod undeclared;
 
 use std::collections::BTreeMap;
 

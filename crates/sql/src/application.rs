@@ -25,6 +25,7 @@ use crate::{
         compile::{Compiler, any_statement, condition_statement, parameter_type},
         declared::statement_reads,
         names::Placeholders,
+        statement_summary,
     },
     program::{Programs, merging::ColumnPolicy},
     source::{SourceFile, Span},
@@ -51,6 +52,7 @@ pub struct Application {
 #[derive(Debug)]
 pub struct CompiledAssertion {
     name: String,
+    tables: Vec<TableId>,
     statement: CompiledStatement,
 }
 
@@ -84,6 +86,10 @@ impl Application {
             match condition_statement(&catalog, &assertion.expression, assertion.span) {
                 Ok(statement) => {
                     let columns = statement.columns.clone().into();
+                    let accesses = statement.accesses.iter();
+                    let mut tables: Vec<TableId> = accesses.map(|access| access.table).collect();
+                    tables.sort_unstable();
+                    tables.dedup();
                     let id = StatementId(next_statement);
                     next_statement += 1;
                     let constraints = constraints.clone();
@@ -96,6 +102,7 @@ impl Application {
                     };
                     assertions.push(CompiledAssertion {
                         name: assertion.name.clone(),
+                        tables,
                         statement,
                     });
                 }
@@ -318,6 +325,11 @@ impl CompiledStatement {
         &self.columns
     }
 
+    /// What it does to each table, as a transaction type of this name.
+    pub fn summary(&self, name: &str) -> TransactionSummary {
+        statement_summary(name, &self.statement, self.id, &self.parameters)
+    }
+
     /// Its plan.
     pub(crate) fn plan(&self) -> &Statement {
         &self.statement
@@ -388,6 +400,11 @@ impl CompiledAssertion {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The tables that its evaluation reads, ascending, each once.
+    pub fn tables(&self) -> &[TableId] {
+        &self.tables
     }
 
     /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation, and the time zone is UTC.

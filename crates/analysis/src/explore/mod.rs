@@ -153,6 +153,30 @@ impl<'a> Explorer<'a> {
         self.search(seed, effort).found
     }
 
+    /// The smallest case found in which a transaction type (an index into the plan's entries) breaks an invariant (an
+    /// index into the plan's) without guards, together with the types that the verdict names.
+    pub fn counterexample(
+        &self,
+        owner: usize,
+        invariant: usize,
+        seed: u64,
+        effort: Effort,
+    ) -> Option<Counterexample> {
+        let plan = self.world.plan;
+        let named = &plan.entries[owner].verdict(invariant)?.because;
+        let procedures = self.world.application.procedures.len();
+        let entries = plan.entries.iter().take(procedures);
+        let mut types: Vec<usize> = (0..procedures)
+            .zip(entries)
+            .filter(|(at, entry)| *at != owner && named.contains(&entry.name))
+            .map(|(at, _)| at)
+            .collect();
+        types.truncate(OTHERS_MAX);
+        types.insert(0, owner);
+        let source = Source::new(&self.world, seed);
+        self.breaks(&source, effort, &plan.invariants[invariant], owner, &types)
+    }
+
     /// For each invariant that some transaction type does not keep without coordination, and each
     /// such type, the smallest case found in which it breaks without guards. In order of invariants,
     /// then of types; one case that shows several types is listed once.

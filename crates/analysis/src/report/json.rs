@@ -265,6 +265,17 @@ pub fn render(
     text
 }
 
+/// One transaction type: its object in the report.
+pub(super) fn render_transaction(
+    plan: &Plan,
+    catalog: &Catalog,
+    entry: &PlanEntry,
+    summary: &TransactionSummary,
+) -> String {
+    // The report is plain data with string keys: it cannot fail to serialize.
+    serde_json::to_string_pretty(&transaction(plan, catalog, entry, summary)).unwrap_or_default()
+}
+
 fn new<'a>(finding: &Finding<'a>) -> New<'a> {
     let place = finding.place;
     New {

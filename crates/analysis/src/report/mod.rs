@@ -1,5 +1,6 @@
 //! Reports of a plan: text and an HTML page for people, JSON, SARIF and GitHub annotations for programs.
 
+pub mod coordination;
 pub mod counterexample;
 mod deferral;
 pub mod findings;

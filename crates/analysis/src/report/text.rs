@@ -76,21 +76,33 @@ fn transactions(
     let names = analysed().map(|(entry, _)| entry.name.chars().count());
     let wide = names.max().unwrap_or(0);
     for (entry, summary) in analysed() {
-        let routed = routed(entry, summary);
-        let read = if entry.read_only { ", read-only" } else { "" };
-        let _ = writeln!(
-            out,
-            "{} {:wide$}  {:<6} {routed}{read}",
-            mark(entry.class),
-            entry.name,
-            class_name(entry.class),
-        );
-        for (label, text) in notes(plan, catalog, summaries, entry, summary) {
-            labelled(out, label, &text);
-        }
+        transaction(plan, catalog, summaries, (entry, summary), wide, out);
         out.push('\n');
     }
     not_analysed::put_text(plan, out);
+}
+
+/// One transaction type, its name padded to `wide` columns.
+pub(super) fn transaction(
+    plan: &Plan,
+    catalog: &Catalog,
+    summaries: &[TransactionSummary],
+    (entry, summary): (&PlanEntry, &TransactionSummary),
+    wide: usize,
+    out: &mut String,
+) {
+    let routed = routed(entry, summary);
+    let read = if entry.read_only { ", read-only" } else { "" };
+    let _ = writeln!(
+        out,
+        "{} {:wide$}  {:<6} {routed}{read}",
+        mark(entry.class),
+        entry.name,
+        class_name(entry.class),
+    );
+    for (label, text) in notes(plan, catalog, summaries, entry, summary) {
+        labelled(out, label, &text);
+    }
 }
 
 fn placements(plan: &Plan, catalog: &Catalog, out: &mut String) {

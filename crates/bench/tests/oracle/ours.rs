@@ -63,7 +63,7 @@ impl Ours {
                 };
             }
         };
-        let work = Work::Statement(statement);
+        let work = Work::statement(statement);
         let call = Call::new(CallId(1), work, []);
         answer(&run(&mut self.node, &mut self.now, call))
     }

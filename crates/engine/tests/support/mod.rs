@@ -10,7 +10,7 @@ use anabranch_engine::load::Loader;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome,
-    PlannedApplication, Work,
+    PlannedApplication, Refusal, UndeclaredTypes, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -88,9 +88,24 @@ impl dyn Cluster + '_ {
     pub(crate) fn statement(&mut self, node: u16, sql: &str) -> Answer {
         let statement = self.planned().application.statement(sql);
         let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
-        let id = self.submit(node, Work::Statement(Arc::new(statement)), &[]);
+        let id = self.submit(node, Work::statement(Arc::new(statement)), &[]);
         let outcome = self.run().remove(&id).expect("it has ended");
         outcome.result.map(|result| result.rows)
+    }
+
+    /// Begins a client's statement, with its entry among the undeclared types.
+    pub(crate) fn begin_admitted(
+        &mut self,
+        node: u16,
+        types: &UndeclaredTypes,
+        sql: &str,
+        arguments: &[Value],
+    ) -> Result<CallId, Refusal> {
+        let statement = self.planned().application.statement(sql);
+        let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
+        let entry = Some(types.admit(sql, &statement)?);
+        let statement = Arc::new(statement);
+        Ok(self.submit(node, Work::Statement { statement, entry }, arguments))
     }
 
     /// A query's rows of integers.

@@ -182,7 +182,7 @@ impl Clients {
             Work::Procedure(called) => names
                 .zip(&self.procedures)
                 .find(|(_, number)| *number == called),
-            Work::Statement(_) => None,
+            Work::Statement { .. } => None,
         };
         found.map_or("a statement", |(name, _)| name)
     }

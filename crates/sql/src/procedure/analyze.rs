@@ -112,6 +112,15 @@ fn join_terms(terms: &mut [Term], others: &[Term]) {
 }
 
 impl State {
+    /// The state of a statement that belongs to no procedure: its variables are its parameters.
+    pub(super) fn of_parameters(count: usize) -> State {
+        State {
+            terms: (0..count).map(Term::Parameter).collect(),
+            carried: vec![Sites::default(); count],
+            row_count: Sites::default(),
+        }
+    }
+
     /// The state after the join of two branches.
     fn join(&mut self, other: &State) {
         join_terms(&mut self.terms, &other.terms);

@@ -13,6 +13,8 @@ pub(crate) mod names;
 pub(crate) mod run;
 mod summarize;
 
+pub(crate) use summarize::statement_summary;
+
 use std::sync::Arc;
 
 use anabranch_types::{DataType, TimeZone, Value};

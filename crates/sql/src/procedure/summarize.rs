@@ -1,6 +1,6 @@
 //! Summaries of compiled procedures for the analyser, from the data flow in them ([`super::analyze`]).
 
-use anabranch_types::ColumnIndex;
+use anabranch_types::{ColumnIndex, DataType};
 
 use super::{
     Code, CompiledProcedure,
@@ -10,7 +10,7 @@ use crate::{
     bind::{RawWrite, term::RawTerm},
     plan::{
         Body,
-        statement::{Insert, StatementKind},
+        statement::{Insert, Statement, StatementKind},
     },
     summary::{
         ColumnWrite, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
@@ -67,15 +67,9 @@ impl CompiledProcedure {
                 span: site.statement.span,
                 in_loop: site.in_loop || calling.in_loop,
                 path: findings.paths[place].clone(),
-                may_skip_rows: matches!(
-                    &site.statement.kind,
-                    StatementKind::Insert(insert) if insert.conflict.is_some()
-                ) || matches!(&site.statement.kind, StatementKind::Compound(_)),
-                inserts_one: matches!(
-                    &site.statement.kind,
-                    StatementKind::Insert(insert) if inserts_one(insert)
-                ),
-                accesses: self.accesses(place, id, state),
+                may_skip_rows: may_skip_rows(&site.statement.kind),
+                inserts_one: is_one_insert(&site.statement.kind),
+                accesses: accesses(&site.statement, id, state),
                 result,
                 deferral: match calling.within {
                     true => Deferral::None,
@@ -94,68 +88,120 @@ impl CompiledProcedure {
             call.procedure.summarize(&calling, statements);
         }
     }
+}
 
-    fn accesses(&self, site: usize, id: StatementId, state: Option<&State>) -> Vec<TableAccess> {
-        let statement = &self.statements[site].statement;
-        let resolve = |raw: &RawTerm| match state {
-            Some(state) => state.resolve(raw, id, &statement.accesses),
-            None => Term::Unknown,
-        };
-        let class = |raw: &RawWrite| match raw {
-            RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
-            RawWrite::Add { term, negated } => WriteClass::Add {
-                term: resolve(term),
-                negated: *negated,
+/// The summary of a statement that belongs to no procedure, as a transaction type of its own.
+pub(crate) fn statement_summary(
+    name: &str,
+    statement: &Statement,
+    id: StatementId,
+    parameters: &[DataType],
+) -> TransactionSummary {
+    let state = State::of_parameters(parameters.len());
+    let accesses = accesses(statement, id, Some(&state));
+    let only_reads = accesses.iter().all(|access| access.role == Role::Read);
+    let named =
+        |(number, data_type): (usize, &DataType)| (format!("${}", number + 1), data_type.clone());
+    TransactionSummary {
+        name: name.to_owned(),
+        span: statement.span,
+        parameters: parameters.iter().enumerate().map(named).collect(),
+        statements: vec![StatementSummary {
+            id,
+            span: statement.span,
+            in_loop: false,
+            path: Vec::new(),
+            may_skip_rows: may_skip_rows(&statement.kind),
+            inserts_one: is_one_insert(&statement.kind),
+            accesses,
+            result: match statement.columns.is_empty() {
+                true => ResultUse::Unused,
+                // The result of an UPDATE goes to the client, and nowhere else.
+                false if is_update(statement) => ResultUse::Carried,
+                false => ResultUse::Used,
             },
-            RawWrite::FromRow { slots, .. } => {
-                let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
-                if slots.iter().all(known) {
-                    WriteClass::FromRow
-                } else {
-                    WriteClass::FromData
-                }
-            }
-            RawWrite::FromData => WriteClass::FromData,
-        };
-        let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
-            Term::Parameter(parameter) => Some((*column, parameter)),
-            _ => None,
-        };
-        statement
-            .accesses
-            .iter()
-            .map(|access| TableAccess {
-                table: access.table,
-                role: access.role,
-                columns_read: access.columns_read.clone(),
-                columns_returned: access.columns_returned.clone(),
-                writes: access
-                    .writes
-                    .iter()
-                    .map(|(column, raw)| ColumnWrite {
-                        column: *column,
-                        class: class(raw),
-                        null_by: match raw {
-                            RawWrite::FromRow { null_by, .. } => null_by.clone(),
-                            _ => Vec::new(),
-                        },
-                    })
-                    .collect(),
-                conditions: access
-                    .conditions
-                    .iter()
-                    .map(|(column, comparison, raw)| Condition {
-                        column: *column,
-                        comparison: *comparison,
-                        term: resolve(raw),
-                    })
-                    .collect(),
-                has_other_conditions: access.has_other_conditions,
-                listed: access.listed.iter().filter_map(listed).collect(),
-                span: access.span,
-            })
-            .collect()
+            deferral: Deferral::None,
+        }],
+        may_end_early: false,
+        keeps: Vec::new(),
+        unknown: None,
+        only_reads,
+        may_change_any_table: false,
     }
+}
+
+fn may_skip_rows(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Insert(insert) => insert.conflict.is_some(),
+        StatementKind::Compound(_) => true,
+        _ => false,
+    }
+}
+
+fn is_one_insert(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Insert(insert) if inserts_one(insert))
+}
+
+/// A statement's accesses to tables, with the variables of `state` resolved.
+fn accesses(statement: &Statement, id: StatementId, state: Option<&State>) -> Vec<TableAccess> {
+    let resolve = |raw: &RawTerm| match state {
+        Some(state) => state.resolve(raw, id, &statement.accesses),
+        None => Term::Unknown,
+    };
+    let class = |raw: &RawWrite| match raw {
+        RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
+        RawWrite::Add { term, negated } => WriteClass::Add {
+            term: resolve(term),
+            negated: *negated,
+        },
+        RawWrite::FromRow { slots, .. } => {
+            let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
+            if slots.iter().all(known) {
+                WriteClass::FromRow
+            } else {
+                WriteClass::FromData
+            }
+        }
+        RawWrite::FromData => WriteClass::FromData,
+    };
+    let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
+        Term::Parameter(parameter) => Some((*column, parameter)),
+        _ => None,
+    };
+    statement
+        .accesses
+        .iter()
+        .map(|access| TableAccess {
+            table: access.table,
+            role: access.role,
+            columns_read: access.columns_read.clone(),
+            columns_returned: access.columns_returned.clone(),
+            writes: access
+                .writes
+                .iter()
+                .map(|(column, raw)| ColumnWrite {
+                    column: *column,
+                    class: class(raw),
+                    null_by: match raw {
+                        RawWrite::FromRow { null_by, .. } => null_by.clone(),
+                        _ => Vec::new(),
+                    },
+                })
+                .collect(),
+            conditions: access
+                .conditions
+                .iter()
+                .map(|(column, comparison, raw)| Condition {
+                    column: *column,
+                    comparison: *comparison,
+                    term: resolve(raw),
+                })
+                .collect(),
+            has_other_conditions: access.has_other_conditions,
+            listed: access.listed.iter().filter_map(listed).collect(),
+            span: access.span,
+        })
+        .collect()
 }
 
 /// Whether a statement before the last may end the procedure, or an enclosing loop; `to_the_end` if `codes` are the

@@ -200,7 +200,7 @@ impl Session {
             let _ = planned.entry.set(Arc::clone(entry));
         }
         let arguments: Arc<[Value]> = run.parameters.as_slice().into();
-        let work = Work::Statement(Arc::clone(statement));
+        let work = Work::statement(Arc::clone(statement));
         let planned = &self.environment.planned;
         let home = planned.statement_home(statement, &arguments);
         let node = home.map_or(scope.node, |partition| NodeId(partition.0));
