@@ -4,6 +4,7 @@ mod bench;
 mod findings;
 mod replay;
 mod simulation;
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -566,7 +567,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
 }
 
 #[test]
-fn an_empty_file_is_refused_and_one_with_tables_only_is_not() {
+fn files_without_transactions_are_refused() {
     let file = scratch("empty").join("empty.sql");
     std::fs::write(&file, "-- nothing yet\n").expect("the file can be written");
     refused_in_one_line(
@@ -575,8 +576,10 @@ fn an_empty_file_is_refused_and_one_with_tables_only_is_not() {
     );
     std::fs::write(&file, "CREATE TABLE t (a integer PRIMARY KEY);\n").expect("written");
     let ran = anabranch(&["analyze", text(&file)]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
-    assert!(ran.out.contains("Found no transactions"), "{}", ran.out);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("found no SQL to analyse"), "{}", ran.err);
+    assert!(ran.err.contains("1 table, no procedures"), "{}", ran.err);
+    assert!(ran.out.contains("Found no SQL to analyse"), "{}", ran.out);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use anabranch_sql::script::{ClientParameter, ClientTransaction, Step, Unresolved
 use crate::{
     Broken, Program,
     declarations::place_name,
+    dirty_checking,
     fold::{PlaceholderValue, statement},
     language::Language,
     probable::probable,
@@ -71,6 +72,7 @@ impl<'p> Extraction<'p> {
             }
         }
         self.forwards();
+        self.written_back();
         self.leftovers();
         self.broken();
         self.declarations();
@@ -151,6 +153,27 @@ impl<'p> Extraction<'p> {
             let (file, range) = (declared.file, declared.function.range.clone());
             self.add_unresolved(Some(at), name, file, range, unresolved);
         }
+    }
+
+    /// Reports functions that change objects which a mapper writes back.
+    fn written_back(&mut self) {
+        for (at, unresolved) in dirty_checking::written_back(self.project) {
+            self.add_written_back(at, unresolved);
+        }
+        let seen: BTreeSet<usize> = self.of_functions.keys().copied().collect();
+        for (at, unresolved) in dirty_checking::flushed(self.project, &seen) {
+            self.add_written_back(at, unresolved);
+        }
+    }
+
+    fn add_written_back(&mut self, at: usize, unresolved: Unresolved) {
+        let declared = &self.project.functions[at];
+        let name = match self.facts.routes.get(&at) {
+            Some(name) => name.clone(),
+            None => declared.full_name(),
+        };
+        let (file, range) = (declared.file, declared.function.range.clone());
+        self.add_unresolved(Some(at), name, file, range, unresolved);
     }
 
     fn add_unresolved(

@@ -84,6 +84,8 @@ pub(crate) struct DeclaredClass<'p> {
     pub(crate) name: &'p str,
     pub(crate) bases: &'p [String],
     pub(crate) fields: &'p [Parameter],
+    pub(crate) annotations: &'p [Expression],
+    pub(crate) body: &'p [Statement],
     pub(crate) language: Language,
 }
 
@@ -282,6 +284,8 @@ impl<'p> FunctionCollector<'_, 'p> {
                     name,
                     bases,
                     fields,
+                    annotations,
+                    body,
                     language,
                 });
                 let outer = self.class.replace(name.clone());

@@ -17,11 +17,13 @@
 
 mod client;
 mod declarations;
+mod dirty_checking;
 mod fold;
 mod guard;
 mod implicit_calls;
 mod language;
 mod lower;
+mod mapped;
 mod mutable_names;
 mod names;
 mod objects;
@@ -30,6 +32,7 @@ mod project;
 mod sql_outline;
 mod syntax;
 mod traverse;
+mod unread;
 mod value;
 mod walk;
 
@@ -46,6 +49,7 @@ use value::{FoldedText, Piece, Scalar, Value};
 use walk::{ProgramFacts, Walk};
 
 pub use language::Language;
+pub use unread::{Unread, is_unread_test, mentions_database, script_language, unread};
 
 /// The result of reading a program's source.
 #[derive(Debug, Default)]

@@ -72,6 +72,7 @@ impl Objects {
             bases,
             fields,
             language,
+            ..
         } = *class;
         let name: Rc<str> = name.into();
         self.own.insert(name.clone());
@@ -459,6 +460,11 @@ impl Objects {
             }
         }
         found
+    }
+
+    /// Whether a class has a field of this name with a declared type.
+    pub(crate) fn has_field(&self, class: &str, name: &str) -> bool {
+        self.field(class, name).is_some()
     }
 
     /// A class with all of its base classes.

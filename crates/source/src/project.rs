@@ -8,6 +8,7 @@ use crate::{
     declarations::{Declarations, Source, called, is_dynamic},
     implicit_calls,
     language::Language,
+    mapped::Mapped,
     mutable_names::{Reassignment, globals, reassignments},
     names,
     objects::{Classes, Objects, Scope},
@@ -34,6 +35,8 @@ pub(crate) struct Project<'p> {
     dynamic_outside: BTreeSet<usize>,
     /// The classes of objects.
     pub(crate) objects: Objects,
+    /// The classes that mappers map to tables.
+    pub(crate) mapped: Mapped,
     /// Constants and fields by file and name, and by class and name.
     pub(crate) constants: Constants,
 }
@@ -68,6 +71,7 @@ impl<'p> Project<'p> {
             run_outside: BTreeSet::new(),
             dynamic_outside: BTreeSet::new(),
             objects: Objects::default(),
+            mapped: Mapped::default(),
             constants: Constants::default(),
         };
         project.libraries = libraries(&project.declarations);
@@ -76,6 +80,7 @@ impl<'p> Project<'p> {
             objects.declare(class);
         }
         project.objects = objects.filled(&project.declarations);
+        project.mapped = Mapped::new(&project.declarations, &project.objects);
         project.reach();
         for (at, declared) in project.declarations.functions.iter().enumerate() {
             if !declared.reaches {
@@ -194,7 +199,7 @@ impl<'p> Project<'p> {
 
     /// All functions that a call may mean: by the receiver's class where the language declares types, otherwise by
     /// name.
-    fn called(&self, from: usize, callee: &Expression) -> Vec<usize> {
+    pub(crate) fn called(&self, from: usize, callee: &Expression) -> Vec<usize> {
         let Some(name) = callee.last_name() else {
             return Vec::new();
         };

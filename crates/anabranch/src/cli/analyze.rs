@@ -11,12 +11,13 @@ use anabranch_analysis::report::counterexample::ReplayedBy;
 use anabranch_analysis::report::findings::{Baseline, Finding, findings};
 use anabranch_analysis::report::json::Sections;
 use anabranch_analysis::report::repairs::BestRepairs;
+use anabranch_sql::script::Skipped;
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
 use super::counterexample::{SEED, replay_command};
 use super::input::{Input, InputArguments};
-use super::output::{OutputError, check_replaceable, check_writable, say, write_file};
+use super::output::{OutputError, check_replaceable, check_writable, complain, say, write_file};
 use super::text::read_text;
 
 #[derive(Debug, Args)]
@@ -72,10 +73,11 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         check_replaceable(path, "is not a baseline of anabranch", is_baseline)?;
     }
     let input = arguments.input.read()?;
-    let found = findings(&input.plan, input.script.application.catalog());
+    let catalog = input.script.application.catalog();
+    let found = findings(&input.plan, catalog);
     let baseline = match &arguments.write_baseline {
         Some(path) => {
-            let written = Baseline::of(&found);
+            let written = Baseline::of(&found, &input.script.skipped, catalog);
             write_file(path, written.render())?;
             Some(written)
         }
@@ -99,11 +101,19 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         replayed_by: &|one: &Counterexample| replay_command(&arguments.input, one),
     };
     report.print(arguments.format)?;
-    let needs_coordination = match &baseline {
-        Some(baseline) => found.iter().any(|finding| !baseline.knows(finding)),
-        None => input.plan.needs_coordination(),
+    if input.plan.entries.is_empty() {
+        complain(&arguments.input.nothing_found(&input.script));
+        return Ok(Verdict::NothingAnalysed);
+    }
+    let skipped = &input.script.skipped;
+    let has_finding = match &baseline {
+        Some(baseline) => {
+            found.iter().any(|finding| !baseline.knows(finding))
+                || baseline.new_skipped(skipped, catalog).next().is_some()
+        }
+        None => input.plan.needs_coordination() || skipped.iter().any(Skipped::is_missing),
     };
-    Ok(match needs_coordination {
+    Ok(match has_finding {
         true => Verdict::Finding,
         false => Verdict::Fine,
     })
@@ -135,6 +145,7 @@ impl Report<'_> {
         let Input { script, plan, .. } = self.input;
         let catalog = script.application.catalog();
         let summaries = &script.summaries;
+        let analysed = !plan.entries.is_empty();
         match format {
             Format::Text => say!("{}", self.text()),
             Format::Json => {
@@ -151,13 +162,23 @@ impl Report<'_> {
                 say!("{text}\n")
             }
             Format::Sarif => {
-                let log =
-                    report::sarif::render(self.findings, self.baseline, &script.skipped, catalog);
+                let log = report::sarif::render(
+                    self.findings,
+                    self.baseline,
+                    &script.skipped,
+                    catalog,
+                    analysed,
+                );
                 say!("{log}")
             }
             Format::Github => {
-                let commands =
-                    report::github::render(self.findings, self.baseline, &script.skipped, catalog);
+                let commands = report::github::render(
+                    self.findings,
+                    self.baseline,
+                    &script.skipped,
+                    catalog,
+                    analysed,
+                );
                 say!("{commands}")
             }
             Format::Html => {
@@ -191,7 +212,10 @@ impl Report<'_> {
         text += &report::skipped::render(&script.skipped, catalog);
         text += &report::probable::render(&script.probable, catalog);
         if let Some(baseline) = self.baseline {
-            text += &compared(baseline, self.findings);
+            let skipped = baseline
+                .new_skipped(&script.skipped, catalog)
+                .collect::<Vec<_>>();
+            text += &compared(baseline, self.findings, &skipped);
         }
         text
     }
@@ -202,8 +226,8 @@ fn read_baseline(path: &Path) -> Result<Baseline, String> {
     Baseline::parse(&text).map_err(|error| format!("error: {}: {error}", path.display()))
 }
 
-/// The section on new findings and on known ones that are gone.
-fn compared(baseline: &Baseline, found: &[Finding<'_>]) -> String {
+/// The section on new findings, on pieces that are newly skipped, and on known findings that are gone.
+fn compared(baseline: &Baseline, found: &[Finding<'_>], skipped: &[&Skipped]) -> String {
     let new: Vec<&Finding<'_>> = found.iter().filter(|f| !baseline.knows(f)).collect();
     let gone = baseline.gone(found);
     let title = "Against the baseline";
@@ -213,6 +237,9 @@ fn compared(baseline: &Baseline, found: &[Finding<'_>]) -> String {
     }
     for finding in new {
         let _ = writeln!(out, "  new   {} [{}]", finding.message(), finding.rule.code);
+    }
+    for piece in skipped {
+        let _ = writeln!(out, "  new   skipped: {}", piece.diagnostic.message);
     }
     for fingerprint in gone {
         let _ = writeln!(out, "  gone  {fingerprint}: not found any more");

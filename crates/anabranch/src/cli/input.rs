@@ -227,7 +227,8 @@ impl InputArguments {
                 queries.len()
             );
             let meaning = "their calls have no weight";
-            script.skipped.push(live::note(&message, meaning));
+            let left = live::note(&message, meaning).approximated();
+            script.skipped.push(left);
         }
         weighed.extend(counted);
         Ok(weighed)
@@ -329,11 +330,10 @@ impl InputArguments {
                 end: place(broken.range.end),
             };
             let message = "the source has a syntax error here, or nests too deeply";
-            Skipped {
-                diagnostic: Diagnostic::new("42601", message, span),
-                meaning: "SQL that it may run is not considered".to_owned(),
-                transaction: None,
-            }
+            Skipped::new(
+                Diagnostic::new("42601", message, span),
+                "SQL that it may run is not considered",
+            )
         }));
         let wrong = read.skipped.iter().map(|left| left.diagnostic.clone());
         let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
@@ -344,13 +344,9 @@ impl InputArguments {
             return Err(application::refused(&files, wrong).into());
         }
         let catalog = read.application.catalog();
-        if catalog.tables.is_empty() && read.summaries.is_empty() {
-            let paths: Vec<String> = self.paths.iter().map(|path| shown(path)).collect();
-            return Err(format!(
-                "error: found no SQL to analyse in {}: no tables, no procedures, and no calls that run SQL",
-                paths.join(", ")
-            )
-            .into());
+        let is_reported = read.skipped.iter().any(Skipped::is_missing);
+        if catalog.tables.is_empty() && read.summaries.is_empty() && !is_reported {
+            return Err(self.nothing_found(&read).into());
         }
         let sources = Sources {
             files,
@@ -361,6 +357,36 @@ impl InputArguments {
             skipped,
         };
         Ok((read, sources))
+    }
+
+    /// The error for an application without transaction types: what was found, what was skipped, and what to do.
+    pub(crate) fn nothing_found(&self, script: &Script) -> String {
+        let paths: Vec<String> = self.paths.iter().map(|path| shown(path)).collect();
+        let tables = match script.application.catalog().tables.len() {
+            0 => "no tables".to_owned(),
+            1 => "1 table".to_owned(),
+            more => format!("{more} tables"),
+        };
+        let missing = script.skipped.iter().filter(|left| left.is_missing());
+        let unread = missing.clone().filter(|left| left.unread.is_some());
+        let mut skipped: Vec<&str> = unread.map(|left| &*left.diagnostic.message).collect();
+        let others = missing.filter(|left| left.unread.is_none()).count();
+        let others = match others {
+            0 => None,
+            1 => Some("1 other piece of the files was skipped".to_owned()),
+            more => Some(format!("{more} other pieces of the files were skipped")),
+        };
+        skipped.extend(others.as_deref());
+        let skipped = match skipped.is_empty() {
+            true => String::new(),
+            false => format!(". {}", skipped.join("; ")),
+        };
+        format!(
+            "error: found no SQL to analyse in {}: {tables}, no procedures, and no calls that run SQL{skipped}. Give \
+             procedures or queries as SQL files, source in Java, Python, Go, TypeScript, JavaScript or PHP, or a \
+             database with pg_stat_statements",
+            paths.join(", ")
+        )
     }
 
     /// The arguments as they were typed, each after a space.

@@ -34,9 +34,9 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 no finding; 1 a finding (a transaction that needs coordination, a \
-counterexample that does not behave as predicted, a condition that does not hold, a figure that is not reached); \
-2 wrong usage, or the command failed; for a simulation also: 3 no progress after the faults ended, 4 a node panicked.";
+const AFTER_HELP: &str = "Exit codes: 0 no finding; 1 a finding (a transaction that needs coordination, a part of an \
+application that was skipped, a counterexample that does not behave as predicted, a condition that does not hold, a \
+figure that is not reached); 2 wrong usage, or the command failed, or it found nothing to analyse; for a simulation also: 3 no progress after the faults ended, 4 a node panicked.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -69,6 +69,8 @@ pub(crate) enum Verdict {
     Fine,
     /// A finding, such as a condition that does not hold.
     Finding,
+    /// The files hold nothing that could be analysed.
+    NothingAnalysed,
     /// A simulated cluster made no progress after the faults ended.
     NoProgress,
     /// A simulated node panicked.
@@ -81,6 +83,7 @@ impl Verdict {
         match self {
             Verdict::Fine => 0,
             Verdict::Finding => 1,
+            Verdict::NothingAnalysed => 2,
             Verdict::NoProgress => 3,
             Verdict::Crash => 4,
         }

@@ -55,6 +55,11 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Writes a line to standard error. If that cannot be written, the exit code is all there is.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Writes a file.
 ///
 /// # Errors

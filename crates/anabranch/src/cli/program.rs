@@ -2,17 +2,19 @@
 //!
 //! A folder with source files of a known language is searched recursively, also for SQL files. Folders of
 //! dependencies (`node_modules`, `vendor`), of build outputs, and hidden ones are ignored. A link to a folder is
-//! followed once. A source file that cannot be read as text is skipped, with a note.
+//! followed once. A source file that cannot be read as text is skipped, with a note; so are source files in languages
+//! that are not read, with one note for each language.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anabranch_bench::application::reading_order;
-use anabranch_source::Language;
+use anabranch_source::{Language, is_unread_test, mentions_database, script_language, unread};
 use anabranch_sql::SourceFile;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::Skipped;
+use anabranch_sql::script::{Skipped, UnreadFiles};
 
 /// Folders that do not hold an application's own source.
 const IGNORED: [&str; 12] = [
@@ -33,6 +35,12 @@ const IGNORED: [&str; 12] = [
 /// Folders nested deeper than this are ignored.
 const DEPTH_MAX: usize = 64;
 
+/// Of a file that counts by its text, this many bytes are looked at.
+const LOOKED_AT_BYTES: u64 = 1_000_000;
+
+/// A note names at most this many files; reports for programs list all.
+const NAMED_MAX: usize = 5;
+
 /// The files that the paths on the command line name.
 #[derive(Default)]
 pub(super) struct Found {
@@ -40,6 +48,8 @@ pub(super) struct Found {
     pub(super) sql: Vec<PathBuf>,
     pub(super) programs: Vec<SourceFile>,
     pub(super) skipped: Vec<Skipped>,
+    /// Source files that are not read, by language.
+    unread: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// The limits on files.
@@ -65,7 +75,13 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 ..Inside::default()
             };
             inside.walk(path, 0)?;
-            if inside.programs.is_empty() {
+            let unread = inside.take_unread(path);
+            unread
+                .files
+                .iter()
+                .for_each(|(language, file)| found.add_unread(language, file));
+            if inside.programs.is_empty() && unread.files.is_empty() {
+                found.skipped.extend(note_on_tests(&unread.tests));
                 // A folder of SQL files only; the SQL reader lists it.
                 found.sql.push(path.clone());
                 continue;
@@ -81,6 +97,7 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 true => (Vec::new(), tests),
                 false => (tests, programs),
             };
+            let tests: Vec<PathBuf> = tests.into_iter().chain(unread.tests).collect();
             found.skipped.extend(note_on_tests(&tests));
             for file in programs {
                 found.program(&file, limits, &mut read)?;
@@ -93,11 +110,82 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 let why = &skipped.diagnostic.message;
                 return Err(format!("error: cannot read {why}"));
             }
+        } else if let Some(language) = unread_language(path, true) {
+            found.add_unread(language, path);
         } else {
             found.sql.push(path.clone());
         }
     }
+    let unread = std::mem::take(&mut found.unread);
+    found.skipped.extend(
+        unread
+            .into_iter()
+            .map(|(language, files)| note_on_unread(language, files)),
+    );
     Ok(found)
+}
+
+/// The language of a source file that is not read. A file that is `named` counts whatever its text is.
+fn unread_language(path: &Path, named: bool) -> Option<&'static str> {
+    let name = path.to_str()?;
+    if let Some(of) = unread(name) {
+        let counts = named || !of.by_text || mentions_database(&beginning(path, LOOKED_AT_BYTES));
+        return counts.then_some(of.language);
+    }
+    // A script without an extension names its interpreter.
+    if path.extension().is_some() || !beginning(path, 2).starts_with("#!") {
+        return None;
+    }
+    let text = beginning(path, LOOKED_AT_BYTES);
+    let language = script_language(&text)?;
+    (named || mentions_database(&text)).then_some(language)
+}
+
+/// The text at a file's beginning; empty if it cannot be read.
+fn beginning(path: &Path, bytes_max: u64) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = fs::File::open(path) {
+        // A file that cannot be read to this length is judged by what was read.
+        let _ = file.take(bytes_max).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The note on source files of a language that is not read.
+fn note_on_unread(language: &'static str, files: Vec<String>) -> Skipped {
+    let (first, number) = (&files[..files.len().min(NAMED_MAX)], files.len());
+    let named = first.join(", ");
+    let message = match number {
+        1 => format!("1 {language} file is not read: {named}"),
+        _ if number <= NAMED_MAX => format!("{number} {language} files are not read: {named}"),
+        _ => format!(
+            "{number} {language} files are not read: {named}, and {} more",
+            number - NAMED_MAX
+        ),
+    };
+    let diagnostic = Diagnostic {
+        code: "0A000",
+        message,
+        span: None,
+        help: None,
+    };
+    let meaning = match number {
+        1 => {
+            "its transactions have no verdict, and no verdict on others considers them; give their SQL as a file, \
+              or analyze the database that it uses"
+        }
+        _ => {
+            "their transactions have no verdict, and no verdict on others considers them; give their SQL as a file, \
+              or analyze the database that they use"
+        }
+    };
+    Skipped {
+        unread: Some(UnreadFiles {
+            language: language.to_owned(),
+            files,
+        }),
+        ..Skipped::new(diagnostic, meaning)
+    }
 }
 
 /// The note on test files, whose SQL is not part of the application's transactions.
@@ -108,16 +196,15 @@ fn note_on_tests(tests: &[PathBuf]) -> Option<Skipped> {
         1 => format!("{first} is a test file"),
         more => format!("{more} files are test files, beginning with {first}"),
     };
-    Some(Skipped {
-        diagnostic: Diagnostic {
+    Some(Skipped::new(
+        Diagnostic {
             code: "01000",
             message,
             span: None,
             help: None,
         },
-        meaning: "the SQL that they run is not considered; a file that is named is read".to_owned(),
-        transaction: None,
-    })
+        "the SQL that they run is not considered; a file that is named is read",
+    ))
 }
 
 fn is_source(path: &Path) -> bool {
@@ -126,6 +213,14 @@ fn is_source(path: &Path) -> bool {
 }
 
 impl Found {
+    fn add_unread(&mut self, language: &'static str, path: &Path) {
+        let shown = path.strip_prefix(".").unwrap_or(path).display().to_string();
+        let files = self.unread.entry(language).or_default();
+        if !files.contains(&shown) {
+            files.push(shown);
+        }
+    }
+
     fn program(
         &mut self,
         path: &Path,
@@ -151,16 +246,15 @@ impl Found {
                 let file = SourceFile::new(shown.display().to_string(), text);
                 self.programs.push(file);
             }
-            Err(why) => self.skipped.push(Skipped {
-                diagnostic: Diagnostic {
+            Err(why) => self.skipped.push(Skipped::new(
+                Diagnostic {
                     code: "22021",
                     message: format!("{}: {why}", shown.display()),
                     span: None,
                     help: None,
                 },
-                meaning: "the SQL that it runs is not considered".to_owned(),
-                transaction: None,
-            }),
+                "the SQL that it runs is not considered",
+            )),
         }
         Ok(())
     }
@@ -189,8 +283,17 @@ fn text(path: &Path, bytes_max: u64) -> Result<String, String> {
 struct Inside {
     sql: Vec<PathBuf>,
     programs: Vec<PathBuf>,
+    /// Source files that are not read, each with its language.
+    unread: Vec<(&'static str, PathBuf)>,
     folders: BTreeSet<PathBuf>,
     limits: Limits,
+}
+
+/// Source files of a folder that are not read.
+struct UnreadInside {
+    /// The files, each with its language.
+    files: Vec<(&'static str, PathBuf)>,
+    tests: Vec<PathBuf>,
 }
 
 impl Default for Limits {
@@ -203,6 +306,21 @@ impl Default for Limits {
 }
 
 impl Inside {
+    /// Takes the source files that are not read out, as tests and others. Folders above `folder` do not make a file a
+    /// test.
+    fn take_unread(&mut self, folder: &Path) -> UnreadInside {
+        let is_test = |path: &Path| {
+            let within = path.strip_prefix(folder).unwrap_or(path);
+            is_unread_test(&within.to_string_lossy())
+        };
+        let all = std::mem::take(&mut self.unread).into_iter();
+        let (tests, files): (Vec<_>, Vec<_>) = all.partition(|(_, path)| is_test(path));
+        UnreadInside {
+            files,
+            tests: tests.into_iter().map(|(_, path)| path).collect(),
+        }
+    }
+
     fn walk(&mut self, folder: &Path, depth: usize) -> Result<(), String> {
         let cannot =
             |error: std::io::Error| format!("error: cannot read {}: {error}", folder.display());
@@ -230,6 +348,8 @@ impl Inside {
                     self.programs.push(path);
                 } else if name.ends_with(".sql") && !name.ends_with(".down.sql") {
                     self.sql.push(path);
+                } else if let Some(language) = unread_language(&path, false) {
+                    self.unread.push((language, path));
                 }
             }
             if self.programs.len().max(self.sql.len()) > self.limits.files_max {

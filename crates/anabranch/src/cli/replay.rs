@@ -9,10 +9,12 @@ use std::path::PathBuf;
 
 use anabranch_analysis::explore::{Counterexample, Effort};
 use anabranch_analysis::plan::Plan;
+use anabranch_analysis::report;
 use anabranch_analysis::report::counterexample::render_one;
 use anabranch_analysis::report::sessions;
 use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
+use anabranch_sql::script::Skipped;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -25,8 +27,8 @@ use super::{Verdict, progress};
 /// The version of the JSON format.
 const VERSION: u32 = 1;
 
-/// Exit code 1: an invariant held without coordination, or broke with the plan; with --guards also: a guard was not
-/// shown to be needed.
+/// Exit code 1: an invariant held without coordination, or broke with the plan; or a part of the application was
+/// skipped; with --guards also: a guard was not shown to be needed.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArguments {
     #[command(flatten)]
@@ -66,10 +68,14 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
         check_replaceable(path, "was not written by anabranch replay", is_own)?;
     }
     let Input { script, plan, .. } = arguments.input.read()?;
+    if plan.entries.is_empty() {
+        return Err(arguments.input.nothing_found(&script).into());
+    }
+    let skipped = script.skipped;
     let again = arguments.input.script()?.application;
     let replayer = Replayer::new(script.application, again, plan);
     if arguments.guards || !arguments.guard.is_empty() {
-        return guards::run(arguments, replayer);
+        return guards::run(arguments, replayer, &skipped);
     }
     let plan = replayer.plan();
     let shown = progress::steps("replay", |step| {
@@ -95,22 +101,32 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
         write_file(path, sessions::render(plan, catalog, &chosen, &command))?;
     }
     match arguments.format {
-        Format::Text => say!("{}", text(plan, &ran))?,
+        Format::Text => {
+            let skipped = report::skipped::render(&skipped, replayer.catalog());
+            say!("{}{skipped}", text(plan, &ran))?;
+        }
         Format::Json => {
             let report = json!({
                 "version": VERSION,
                 "interleavings": arguments.interleavings,
                 "counterexamples": ran.iter().map(|(one, replayed)| as_json(one, replayed)).collect::<Vec<_>>(),
+                "skipped": report::skipped::as_json(&skipped, replayer.catalog()),
             });
             say!("{report:#}\n")?;
         }
     }
-    Ok(
-        match ran.iter().all(|(_, replayed)| replayed.confirms_analysis()) {
-            true => Verdict::Fine,
-            false => Verdict::Finding,
-        },
-    )
+    // Named counterexamples are judged by themselves.
+    let is_complete = !arguments.counterexample.is_empty() || !misses_a_part(&skipped);
+    let confirmed = ran.iter().all(|(_, replayed)| replayed.confirms_analysis());
+    Ok(match confirmed && is_complete {
+        true => Verdict::Fine,
+        false => Verdict::Finding,
+    })
+}
+
+/// Whether a part of the application is missing from the analysis.
+fn misses_a_part(skipped: &[Skipped]) -> bool {
+    skipped.iter().any(Skipped::is_missing)
 }
 
 /// The counterexamples with the IDs of the arguments; all if there are none.

@@ -1,14 +1,17 @@
 //! Findings: one for each transaction type and invariant that need coordination. A [`Baseline`] lists known findings,
 //! so that only new ones are reported.
 //!
-//! A finding is identified by names that stay when code moves: of the transaction type, the invariant and the rule.
+//! A finding is identified by names that stay when code moves: of the transaction type, the invariant and the rule. A
+//! part of the application that was skipped is known by its file, its transaction type or its language.
 
 use std::collections::BTreeSet;
 
 use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::Skipped;
 use anabranch_sql::source::{SourceFile, Span};
 use serde::{Deserialize, Serialize};
 
+use super::skipped::located;
 use crate::plan::{Confluence, CoordinationClass, Plan, PlanEntry};
 use crate::rule::{Rule, rule};
 
@@ -151,10 +154,40 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
     of_all.chain(of_verdicts).collect()
 }
 
+/// The identity of a part of the application that was skipped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkippedFingerprint {
+    /// The file, if the part has a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The transaction type that is not analysed because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+    /// The language that is not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// The SQLSTATE of the reason.
+    pub code: String,
+}
+
+impl SkippedFingerprint {
+    fn of(piece: &Skipped, catalog: &Catalog) -> SkippedFingerprint {
+        let piece = located(piece, catalog);
+        SkippedFingerprint {
+            file: piece.file.map(str::to_owned),
+            transaction: piece.transaction.map(str::to_owned),
+            language: piece.language.map(str::to_owned),
+            code: piece.code.to_owned(),
+        }
+    }
+}
+
 /// The known findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeSet<Fingerprint>,
+    skipped: BTreeSet<SkippedFingerprint>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -162,6 +195,8 @@ pub struct Baseline {
 struct File {
     version: u32,
     findings: Vec<Fingerprint>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<SkippedFingerprint>,
 }
 
 /// A file is not a baseline that this program reads.
@@ -179,10 +214,14 @@ impl std::fmt::Display for BaselineError {
 impl std::error::Error for BaselineError {}
 
 impl Baseline {
-    /// The baseline that lists these findings.
-    pub fn of(findings: &[Finding<'_>]) -> Baseline {
+    /// The baseline that lists these findings, and what is missing from the analysis.
+    pub fn of(findings: &[Finding<'_>], skipped: &[Skipped], catalog: &Catalog) -> Baseline {
+        let missing = skipped.iter().filter(|piece| piece.is_missing());
         Baseline {
-            known: findings.iter().map(Finding::fingerprint).collect(),
+            known: fingerprints(findings),
+            skipped: missing
+                .map(|piece| SkippedFingerprint::of(piece, catalog))
+                .collect(),
         }
     }
 
@@ -205,6 +244,7 @@ impl Baseline {
         }
         Ok(Baseline {
             known: file.findings.into_iter().collect(),
+            skipped: file.skipped.into_iter().collect(),
         })
     }
 
@@ -213,6 +253,7 @@ impl Baseline {
         let file = File {
             version: BASELINE_VERSION,
             findings: self.known.iter().cloned().collect(),
+            skipped: self.skipped.iter().cloned().collect(),
         };
         // Plain data with string keys cannot fail to serialize.
         let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
@@ -225,9 +266,26 @@ impl Baseline {
         self.known.contains(&finding.fingerprint())
     }
 
+    /// The skipped pieces that are missing from the analysis and that the baseline does not list.
+    pub fn new_skipped<'s>(
+        &'s self,
+        skipped: &'s [Skipped],
+        catalog: &'s Catalog,
+    ) -> impl Iterator<Item = &'s Skipped> {
+        let missing = skipped.iter().filter(|piece| piece.is_missing());
+        missing.filter(|piece| {
+            let print = SkippedFingerprint::of(piece, catalog);
+            !self.skipped.contains(&print)
+        })
+    }
+
     /// The known findings that are missing from `findings`, in a fixed order.
     pub fn gone(&self, findings: &[Finding<'_>]) -> Vec<Fingerprint> {
-        let found = Baseline::of(findings).known;
+        let found = fingerprints(findings);
         self.known.difference(&found).cloned().collect()
     }
+}
+
+fn fingerprints(findings: &[Finding<'_>]) -> BTreeSet<Fingerprint> {
+    findings.iter().map(Finding::fingerprint).collect()
 }

@@ -1,6 +1,6 @@
 //! Findings as GitHub's workflow commands, one line each: annotations of a pull request's lines.
 //!
-//! Known findings (of a baseline) are notices. Other findings, and skipped pieces of the files, are warnings.
+//! Known findings (of a baseline) are notices. Other findings, and skipped parts of the application, are warnings.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::Skipped;
@@ -8,32 +8,45 @@ use anabranch_sql::script::Skipped;
 use super::findings::{Baseline, Finding};
 use super::skipped::{Located, located};
 
-/// The lines.
+/// The lines. `analysed` is false where nothing could be analysed.
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
     skipped: &[Skipped],
     catalog: &Catalog,
+    analysed: bool,
 ) -> String {
+    let nothing = match analysed {
+        true => "",
+        false => "::error title=nothing analysed::Found no SQL to analyse in these files.\n",
+    };
     let found = findings.iter().map(|finding| command(finding, baseline));
     let skipped = skipped
         .iter()
         .map(|piece| warning(&located(piece, catalog)));
-    found.chain(skipped).collect()
+    std::iter::once(nothing.to_owned())
+        .chain(found)
+        .chain(skipped)
+        .collect()
 }
 
-/// The warning for a skipped piece of a file.
+/// The warning for a skipped piece of a file; a notice, if nothing is missing because of it.
 fn warning(piece: &Located<'_>) -> String {
     let place = match (piece.file, piece.line, piece.column) {
         (Some(file), Some(line), Some(column)) => {
             let name = property(file.trim_start_matches("./"));
             format!("file={name},line={line},col={column},")
         }
-        _ => String::new(),
+        // A workflow command has room for one file.
+        _ => match piece.files.and_then(<[String]>::first) {
+            Some(file) => format!("file={},", property(file.trim_start_matches("./"))),
+            None => String::new(),
+        },
     };
     let title = property(&format!("skipped [{}]", piece.code));
+    let kind = if piece.missing { "warning" } else { "notice" };
     format!(
-        "::warning {place}title={title}::{}\n",
+        "::{kind} {place}title={title}::{}\n",
         data(&piece.sentence())
     )
 }

@@ -20,7 +20,7 @@ use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, 
 use super::partition::{PartitioningView, put_html};
 use super::probable;
 use super::repairs::{self, BestRepairs};
-use super::skipped::located;
+use super::skipped::{NOT_COMPLETE, located};
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
@@ -247,6 +247,13 @@ impl Page<'_> {
                 )
             })
             .collect();
+        let skipped = baseline.new_skipped(self.skipped, self.catalog);
+        let skipped: Vec<String> = skipped
+            .map(|piece| {
+                let message = escaped(&piece.diagnostic.message);
+                format!("<tr><td class=\"no\">new</td><td>skipped: {message}</td></tr>\n")
+            })
+            .collect();
         if new.is_empty() {
             out.push_str("<p>Nothing new needs coordination.</p>\n");
         }
@@ -260,8 +267,9 @@ impl Page<'_> {
                 )
             })
             .collect();
-        if new.len() + gone.len() > 0 {
-            let _ = writeln!(out, "<table>\n{}{}</table>", new.concat(), gone.concat());
+        let rows = [new, skipped, gone].concat().concat();
+        if !rows.is_empty() {
+            let _ = writeln!(out, "<table>\n{rows}</table>");
         }
         out.push_str("</section>\n");
     }
@@ -269,7 +277,7 @@ impl Page<'_> {
     fn put_types(&self, out: &mut String) {
         out.push_str("<section>\n<h2>Transaction types</h2>\n");
         if self.plan.entries.is_empty() {
-            out.push_str("<p>Found no transactions to analyse in these files.</p>\n");
+            out.push_str("<p>Found no SQL to analyse in these files.</p>\n");
         }
         let entries = self.plan.entries.iter().zip(self.summaries).enumerate();
         for (at, (entry, types)) in entries.filter(|(_, (entry, _))| !entry.may_change_any_table) {
@@ -440,8 +448,12 @@ impl Page<'_> {
         if self.skipped.is_empty() {
             return;
         }
+        out.push_str("<section>\n<h2>Skipped</h2>\n");
+        if self.skipped.iter().any(Skipped::is_missing) {
+            let _ = writeln!(out, "<p><strong>{}</strong></p>", escaped(NOT_COMPLETE));
+        }
         out.push_str(
-            "<section>\n<h2>Skipped</h2>\n<p>The analyser skipped these pieces of the files. It never calls \
+            "<p>The analyser skipped these pieces of the files. It never calls \
              something safe because of a skipped piece.</p>\n\
              <div class=\"scroll\"><table>\n<tr><th>where</th><th>why</th><th>so</th></tr>\n",
         );
@@ -449,7 +461,7 @@ impl Page<'_> {
             let piece = located(piece, self.catalog);
             let place = match (piece.file, piece.line, piece.column) {
                 (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}"),
-                _ => String::new(),
+                _ => piece.files.unwrap_or_default().join(", "),
             };
             let _ = writeln!(
                 out,

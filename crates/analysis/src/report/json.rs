@@ -46,6 +46,7 @@ struct Report<'a> {
 struct Comparison<'a> {
     new: Vec<New<'a>>,
     gone: Vec<Fingerprint>,
+    new_skipped: Vec<Located<'a>>,
 }
 
 #[derive(Serialize)]
@@ -249,6 +250,10 @@ pub fn render(
                 .map(new)
                 .collect(),
             gone: known.gone(found),
+            new_skipped: known
+                .new_skipped(skipped, catalog)
+                .map(|piece| located(piece, catalog))
+                .collect(),
         }),
         skipped: skipped
             .iter()

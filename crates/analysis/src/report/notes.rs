@@ -38,7 +38,7 @@ pub(super) fn summary(plan: &Plan) -> String {
         count(plan.invariants.len(), "invariant", "invariants"),
     );
     line.push_str(match (local + global, global) {
-        _ if plan.entries.is_empty() => " Found no transactions to analyse in these files.",
+        _ if plan.entries.is_empty() => " Found no SQL to analyse in these files.",
         (0, _) => " No transaction type needs coordination.",
         (_, 0) => " No transaction type waits for another partition.",
         _ => " Global transaction types wait for other partitions.",

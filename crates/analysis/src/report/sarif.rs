@@ -20,11 +20,13 @@ pub const RESULTS_MAX: usize = 25_000;
 const SKIPPED_MAX: usize = 1_000;
 
 /// The log as one JSON document, with a newline at its end. With a baseline each result says whether it is new.
+/// `analysed` is false where nothing could be analysed.
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
     skipped: &[Skipped],
     catalog: &Catalog,
+    analysed: bool,
 ) -> String {
     let results: Vec<Value> = findings
         .iter()
@@ -47,7 +49,11 @@ pub fn render(
             skipped.len() - SKIPPED_MAX
         )));
     }
-    let mut invocation = json!({ "executionSuccessful": true });
+    let mut invocation = json!({ "executionSuccessful": analysed });
+    if !analysed {
+        let text = "Found no SQL to analyse in these files.";
+        notes.insert(0, json!({ "level": "error", "message": { "text": text } }));
+    }
     if !notes.is_empty() {
         invocation["toolExecutionNotifications"] = json!(notes);
     }
@@ -79,6 +85,16 @@ fn note(text: String) -> Value {
 /// The notification for a skipped piece of a file.
 fn notification(piece: &Located<'_>) -> Value {
     let mut note = note(piece.sentence());
+    if !piece.missing {
+        note["level"] = json!("note");
+    }
+    if let Some(files) = piece.files {
+        let places = files
+            .iter()
+            .take(SKIPPED_MAX)
+            .map(|file| json!({ "physicalLocation": { "artifactLocation": artifact(file) } }));
+        note["locations"] = places.collect();
+    }
     if let (Some(file), Some(line), Some(column)) = (piece.file, piece.line, piece.column) {
         note["locations"] = json!([{
             "physicalLocation": {

@@ -124,7 +124,7 @@ impl Walk<'_, '_> {
         if let Some(found) = self.of_text(call, receiver, values) {
             return Some(found);
         }
-        if let Some(reason) = generates_sql(call) {
+        if let Some(reason) = generates_sql(call).or_else(|| self.of_entitys_base(call)) {
             self.report_unresolved(call, reason, String::new());
             return Some(self.computed(values, call.whole));
         }

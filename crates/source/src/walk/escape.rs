@@ -15,8 +15,15 @@ use crate::{
     language::Language,
     names::{self, Certainty},
     syntax::{Argument, Expression, ExpressionKind},
+    traverse::{expression, expressions},
     value::{FoldedText, Value},
 };
+
+/// Names of what is destroyed without a database.
+const RESOURCES: [&str; 16] = [
+    "stream", "socket", "request", "response", "req", "res", "server", "agent", "modal", "chart",
+    "editor", "player", "view", "tooltip", "observer", "timer",
+];
 
 impl Walk<'_, '_> {
     /// Reports a call that runs unknown SQL. Returns whether it is one.
@@ -253,6 +260,11 @@ impl Walk<'_, '_> {
         };
         let file = self.file();
         let language = self.project.sources[file].language;
+        let by_mapper = self.is_written_by_mapper(call, on);
+        let sure = match by_mapper {
+            true => Certainty::Certain,
+            false => Certainty::Possible,
+        };
         // A function of the program with this name is a transaction of its own.
         let is_own = || self.project.has(name, language) && !names::is_driver_method(name);
         match root {
@@ -264,12 +276,13 @@ impl Walk<'_, '_> {
                     && !is_own()
                     && !saves_something_else(call, on) =>
             {
-                return Some((Certainty::Possible, reason()));
+                return Some((sure, reason()));
             }
             _ => {}
         }
         let named = !call.arguments.is_empty() && call.arguments.iter().all(|a| a.name.is_some());
         let on_itself = match name {
+            _ if by_mapper && names::is_active_record_write(name) => true,
             _ if names::is_unambiguous_active_record_write(name) => {
                 !on.last_name().is_some_and(names::is_metric) && !saves_something_else(call, on)
             }
@@ -327,7 +340,83 @@ impl Walk<'_, '_> {
                 && !names::reads(name)
         };
         (on_itself && !is_own() || is_made() || is_found() || is_mapped() && !is_own())
-            .then(|| (Certainty::Possible, reason()))
+            .then(|| (sure, reason()))
+    }
+
+    /// Why a call of an entity's base runs SQL that is not in the source, if it writes: `super().save()`. The base
+    /// belongs to the mapper, whatever methods the program has.
+    pub(super) fn of_entitys_base(&self, call: &Call<'_>) -> Option<String> {
+        let class = self.frame().class.as_deref()?;
+        let of_base = call
+            .on
+            .is_some_and(|on| matches!(on.last_name(), Some("super" | "parent")));
+        let writes = of_base
+            && names::is_active_record_write(call.name)
+            && self.project.mapped.is_entity(class);
+        writes.then(|| {
+            format!(
+                "{} has the base of the entity class {class} write it by SQL that is not in the source",
+                shown(call)
+            )
+        })
+    }
+
+    /// Whether a name in the current function was given a value that an entity class made: `a = Account.find(1)`.
+    fn was_given_entity(&self, on: &Expression) -> bool {
+        let (ExpressionKind::Name(name), Some(at)) = (&on.kind, self.frame().function) else {
+            return false;
+        };
+        let mut found = false;
+        expressions(
+            &self.project.functions[at].function.body,
+            false,
+            &mut |value| {
+                if let ExpressionKind::Assign { target, value, .. } = &value.kind
+                    && matches!(&target.kind, ExpressionKind::Name(given) if given == name)
+                {
+                    found |= self.project.mapped.entity_named(value).is_some();
+                }
+            },
+        );
+        found
+    }
+
+    /// Whether a call that may write objects does so by a mapper: the program uses one, and the call's name has hardly
+    /// any other use, or its receiver is an entity, a repository or a query.
+    fn is_written_by_mapper(&self, call: &Call<'_>, on: &Expression) -> bool {
+        let file = self.file();
+        let language = self.project.sources[file].language;
+        let mapped = &self.project.mapped;
+        if !mapped.is_used(language) {
+            return false;
+        }
+        // An image is saved to a path, a stream is destroyed.
+        let of = on.last_name().unwrap_or_default().to_ascii_lowercase();
+        let takes_path = language == Language::Python
+            && call.name == "save"
+            && call.arguments.iter().any(|a| a.name.is_none() && !a.spread);
+        let is_resource = call.name == "destroy" && RESOURCES.iter().any(|end| of.ends_with(end));
+        let is_other = saves_something_else(call, on) || names::is_metric(&of);
+        if takes_path || is_resource || is_other {
+            return false;
+        }
+        let flushes = || {
+            call.name.eq_ignore_ascii_case("flush") && self.leads_to_database(on) > Certainty::No
+        };
+        let is_of_query = || {
+            let mut found = false;
+            expression(on, false, &mut |part| {
+                found |= matches!(part.last_name(), Some("$query" | "$relatedQuery" | "query"));
+            });
+            found
+        };
+        names::is_unambiguous_active_record_write(call.name)
+            || mapped.entity_among(&call.classes).is_some()
+            || self.project.objects.are_mappers(&call.classes)
+            || mapped.entity_named(on).is_some()
+            || self.was_given_entity(on)
+            || is_of_query()
+            || flushes()
     }
 
     /// Whether a call passes a connection to unknown code, and how certain that is.

@@ -449,10 +449,10 @@ impl Reader {
         let mut told = Vec::new();
         for (at, diagnostic) in &of.skipped {
             let place = &of.places[*at];
+            let meaning = unparsed::meaning(self.words(*at), catalog, &undeclared);
             let left = Skipped {
-                diagnostic: diagnostic.clone(),
-                meaning: unparsed::meaning(self.words(*at), catalog, &undeclared),
                 transaction: undeclared::routine(self.words(*at)),
+                ..Skipped::new(diagnostic.clone(), meaning)
             };
             told.push((place.clone(), left));
         }
@@ -467,10 +467,10 @@ impl Reader {
                     format!("{} may be any value", part.text)
                 }
             };
-            let left = Skipped {
-                diagnostic: diagnostic.clone(),
-                meaning,
-                transaction: None,
+            let left = Skipped::new(diagnostic.clone(), meaning);
+            let left = match part.kind {
+                PartKind::Constraint => left,
+                PartKind::OpaqueCheck | PartKind::Default => left.approximated(),
             };
             told.push((place, left));
         }
@@ -523,12 +523,8 @@ impl Reader {
                 continue;
             }
             let range = span.start as usize..span.end as usize;
-            let meaning = "the analysis assumes that it may be any value".to_owned();
-            let told = Skipped {
-                diagnostic,
-                meaning,
-                transaction: None,
-            };
+            let meaning = "the analysis assumes that it may be any value";
+            let told = Skipped::new(diagnostic, meaning).approximated();
             left.push((FileRange { file, range }, told));
         }
         left
@@ -574,12 +570,8 @@ fn note(
     message: String,
     meaning: &str,
 ) -> (FileRange, Skipped) {
-    let left = Skipped {
-        diagnostic: Diagnostic::new(code, message, place.span()),
-        meaning: meaning.to_owned(),
-        transaction: None,
-    };
-    (place.clone(), left)
+    let left = Skipped::new(Diagnostic::new(code, message, place.span()), meaning);
+    (place.clone(), left.approximated())
 }
 
 /// The text with blanks in the place of all bytes that are not kept; comments stay.

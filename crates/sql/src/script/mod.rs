@@ -82,6 +82,60 @@ pub struct Skipped {
     pub meaning: String,
     /// The transaction type that is unknown because of it, if any.
     pub transaction: Option<String>,
+    /// How far the verdicts hold in spite of it.
+    pub extent: SkippedExtent,
+    /// The source files that were not read, if it stands for whole files.
+    pub unread: Option<UnreadFiles>,
+}
+
+/// How far the verdicts hold in spite of a skipped piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkippedExtent {
+    /// The piece is no part of the application: a test, a down migration, rows of a dump.
+    OutsideApplication,
+    /// The analysis assumes the worst about the piece. All verdicts hold.
+    Approximated,
+    /// The piece is missing from the analysis. The report is no all-clear.
+    Missing,
+}
+
+/// Source files that were not read, of one language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadFiles {
+    /// The language's name.
+    pub language: String,
+    /// The files, in the order in which they were found.
+    pub files: Vec<String>,
+}
+
+impl Skipped {
+    /// A piece that stands for no transaction type and no whole file. It is missing from the analysis, unless its
+    /// SQLSTATE says that nothing is wrong.
+    pub fn new(diagnostic: Diagnostic, meaning: impl Into<String>) -> Skipped {
+        let extent = match diagnostic.code.starts_with("01") {
+            true => SkippedExtent::OutsideApplication,
+            false => SkippedExtent::Missing,
+        };
+        Skipped {
+            diagnostic,
+            meaning: meaning.into(),
+            transaction: None,
+            extent,
+            unread: None,
+        }
+    }
+
+    /// The piece, about which the analysis assumes the worst.
+    #[must_use]
+    pub fn approximated(mut self) -> Skipped {
+        self.extent = SkippedExtent::Approximated;
+        self
+    }
+
+    /// Whether a part of the application is missing from the analysis because of it.
+    pub fn is_missing(&self) -> bool {
+        self.extent == SkippedExtent::Missing
+    }
 }
 
 /// A range of bytes in a file.
@@ -303,11 +357,8 @@ fn without_down_migrations(
             1 => "this is a down migration".to_owned(),
             more => format!("{more} down migrations, the first of them here"),
         };
-        let left = Skipped {
-            diagnostic: Diagnostic::new("01000", message, place.span()),
-            meaning: "down migrations are not analysed".to_owned(),
-            transaction: None,
-        };
+        let diagnostic = Diagnostic::new("01000", message, place.span());
+        let left = Skipped::new(diagnostic, "down migrations are not analysed");
         (place.clone(), left)
     });
     (without, told)
@@ -335,11 +386,7 @@ fn passed_over(statements: &[FileRange], by: ScriptKind) -> Option<(FileRange, S
         1 => format!("this {what} is part of {script}"),
         more => format!("{more} {what}s are part of {script}, the first of them here"),
     };
-    let left = Skipped {
-        diagnostic: Diagnostic::new("01000", message, place.span()),
-        meaning: meaning.to_owned(),
-        transaction: None,
-    };
+    let left = Skipped::new(Diagnostic::new("01000", message, place.span()), meaning);
     Some((place.clone(), left))
 }
 
@@ -378,9 +425,8 @@ impl Reader {
             ),
         };
         Skipped {
-            diagnostic,
-            meaning,
             transaction: Some(name.to_owned()),
+            ..Skipped::new(diagnostic, meaning)
         }
     }
 

@@ -154,30 +154,31 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
     )?;
     let (aggregates, of_extensions): (i64, i64) = (counts.get(0), counts.get(1));
     if aggregates > 0 {
-        live.skipped.push(note(
+        let left = note(
             &format!("{aggregates} aggregates and window functions are not read"),
             "transactions that use them are not analysed",
-        ));
+        );
+        live.skipped.push(left.approximated());
     }
     if of_extensions > 0 {
-        live.skipped.push(note(
+        let left = note(
             &format!("{of_extensions} functions of extensions are not read"),
             "they are not transaction types themselves, and transactions that use them are not analysed",
-        ));
+        );
+        live.skipped.push(left.approximated());
     }
     Ok(())
 }
 
 /// A note on something that is skipped and that has no line.
 pub(crate) fn note(message: &str, meaning: &str) -> Skipped {
-    Skipped {
-        diagnostic: Diagnostic {
+    Skipped::new(
+        Diagnostic {
             code: "0A000",
             message: message.to_owned(),
             span: None,
             help: None,
         },
-        meaning: meaning.to_owned(),
-        transaction: None,
-    }
+        meaning,
+    )
 }

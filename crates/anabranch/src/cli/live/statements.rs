@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_sql::SourceFile;
+use anabranch_sql::script::{Skipped, SkippedExtent};
 use postgres::Transaction;
 
 use super::schema::{Schema, plain};
@@ -128,11 +129,12 @@ pub(super) fn read(
 
 /// Adds notes on the skipped statements.
 fn add_notes(skipped: &SkippedCounts, live: &mut Live) {
-    live.skipped.push(note(
+    let left = note(
         "pg_stat_statements does not record which statements run in one transaction",
         "each statement is a transaction type of its own. A check in one statement before a change in another of the \
          same transaction is not considered; analyze the application's source as well for that",
-    ));
+    );
+    live.skipped.push(left.approximated());
     let SkippedCounts {
         utility,
         copies,
@@ -146,41 +148,49 @@ fn add_notes(skipped: &SkippedCounts, live: &mut Live) {
             *utility,
             "in pg_stat_statements are utility statements (BEGIN, SET, CREATE and the like)",
             "they are ignored",
+            SkippedExtent::OutsideApplication,
         ),
         (
             *copies,
             "in pg_stat_statements are COPY",
             "the rows that they load are not considered",
+            SkippedExtent::Missing,
         ),
         (
             *of_catalogs,
             "in pg_stat_statements read only the system's catalogs",
             "they are ignored",
+            SkippedExtent::OutsideApplication,
         ),
         (
             *duplicates,
             "in pg_stat_statements are duplicates (for several users, or written differently)",
             "duplicates count as one statement, with the calls of all",
+            SkippedExtent::OutsideApplication,
         ),
         (
             *unreadable,
             "in pg_stat_statements cannot be read by this user",
             "they are not considered; GRANT pg_read_all_stats, or connect as the user that runs them",
+            SkippedExtent::Missing,
         ),
         (
             *beyond,
             "in pg_stat_statements ran less often than the 5000 that are read",
             "they are not considered",
+            SkippedExtent::Missing,
         ),
     ];
-    for (number, what, meaning) in counted {
+    for (number, what, meaning, extent) in counted {
         if number > 0 {
             let number = match number {
                 1 => "1 statement".to_owned(),
                 more => format!("{more} statements"),
             };
-            live.skipped
-                .push(note(&format!("{number} {what}"), meaning));
+            live.skipped.push(Skipped {
+                extent,
+                ..note(&format!("{number} {what}"), meaning)
+            });
         }
     }
 }

@@ -5,13 +5,16 @@ use std::fmt::Write;
 
 use anabranch_analysis::explore::{Counterexample, Effort, Purpose};
 use anabranch_analysis::plan::{Guard, Plan};
+use anabranch_analysis::report;
 use anabranch_analysis::report::counterexample::render_case;
 use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
+use anabranch_sql::script::Skipped;
 use serde_json::{Value, json};
 
 use super::{
-    Format, ReplayArguments, VERSION, as_json, check_known, line, with_plan, without_plan,
+    Format, ReplayArguments, VERSION, as_json, check_known, line, misses_a_part, with_plan,
+    without_plan,
 };
 use crate::cli::counterexample::SEED;
 use crate::cli::output::say;
@@ -55,6 +58,7 @@ impl Outcome {
 pub(super) fn run(
     arguments: &ReplayArguments,
     mut replayer: Replayer,
+    skipped: &[Skipped],
 ) -> Result<Verdict, Box<dyn Error>> {
     let plan = replayer.plan().clone();
     if plan.entries.iter().any(|entry| entry.serializable) {
@@ -94,7 +98,10 @@ pub(super) fn run(
         ran.push((index, id, outcome));
     }
     match arguments.format {
-        Format::Text => say!("{}", text(&plan, &ran))?,
+        Format::Text => {
+            let skipped = report::skipped::render(skipped, replayer.catalog());
+            say!("{}{skipped}", text(&plan, &ran))?;
+        }
         Format::Json => {
             let each = ran.iter();
             let guards: Vec<Value> = each.map(|one| guard_as_json(&plan, one)).collect();
@@ -103,16 +110,17 @@ pub(super) fn run(
                 "interleavings": arguments.interleavings,
                 "counterexamples": [],
                 "guards": guards,
+                "skipped": report::skipped::as_json(skipped, replayer.catalog()),
             });
             say!("{report:#}\n")?;
         }
     }
-    Ok(
-        match ran.iter().all(|(_, _, outcome)| outcome.is_needed()) {
-            true => Verdict::Fine,
-            false => Verdict::Finding,
-        },
-    )
+    let is_complete = !arguments.guard.is_empty() || !misses_a_part(skipped);
+    let all_needed = ran.iter().all(|(_, _, outcome)| outcome.is_needed());
+    Ok(match all_needed && is_complete {
+        true => Verdict::Fine,
+        false => Verdict::Finding,
+    })
 }
 
 fn guard_of(plan: &Plan, index: GuardIndex) -> &Guard {
