@@ -188,6 +188,7 @@ impl InputArguments {
                 Some(program) => Solver::External(Arc::new(program.clone())),
                 None => Solver::default(),
             },
+            placements: None,
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
         if let Some(failure) = program.and_then(|program| program.failure()) {
