@@ -1,201 +1,161 @@
-//! Reads the bodies of the frontend's messages. Every count and length is held against the body before it is believed.
+//! Decodes the messages of a client that has been let in. A frame has been cut out by its length; every count and inner
+//! length is held against it here, before anything is made room for. Errors and their order are PostgreSQL's
+//! (`postgres.c`).
 
-use bytes::{Buf, Bytes};
+use anabranch_types::EffectError;
+use bytes::Bytes;
 
-use crate::error_fields::ErrorFields;
-use crate::format::{self, Format};
-use crate::request::{Formats, Request, Target};
+use crate::{
+    body::{Body, violation},
+    format::Format,
+    request::{Formats, Request, Target},
+};
 
-/// Why a message cannot be read.
-pub(crate) type Decoded<T> = Result<T, ErrorFields>;
+/// The longest message of a type that has no text of any length, its length included (`PQ_SMALL_MESSAGE_LIMIT`).
+const SMALL_BYTES_MAX: usize = 10_000;
 
-/// A violation of the protocol.
-pub(crate) fn violation(message: impl Into<String>) -> ErrorFields {
-    ErrorFields::error("08P01", message)
+/// How messages of a type are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// The most that the message's length may be, its own four bytes included.
+    pub(crate) bytes_max: usize,
+    /// Whether it belongs to the extended protocol, in which an error skips to `Sync`.
+    pub(crate) is_extended: bool,
+    /// Whether it is read though an error has made the connection skip to `Sync`.
+    pub(crate) ends_skipping: bool,
+    /// Whether it is ignored outside of COPY: a client sends on until it has read that its COPY has failed.
+    pub(crate) is_copy: bool,
 }
 
-/// Reads the body of one message.
-pub(crate) struct Body {
-    rest: Bytes,
-    name: &'static str,
-}
-
-impl Body {
-    /// The body of the message with this name.
-    pub(crate) fn new(body: Bytes, name: &'static str) -> Body {
-        Body { rest: body, name }
-    }
-
-    fn short(&self) -> ErrorFields {
-        violation(format!(
-            "insufficient data left in message {}: a count or length exceeds it",
-            self.name
-        ))
-    }
-
-    fn check(&self, count: usize) -> Decoded<()> {
-        match self.rest.len() >= count {
-            true => Ok(()),
-            false => Err(self.short()),
-        }
-    }
-
-    pub(crate) fn u8(&mut self) -> Decoded<u8> {
-        self.check(1)?;
-        Ok(self.rest.get_u8())
-    }
-
-    pub(crate) fn i16(&mut self) -> Decoded<i16> {
-        self.check(2)?;
-        Ok(self.rest.get_i16())
-    }
-
-    pub(crate) fn i32(&mut self) -> Decoded<i32> {
-        self.check(4)?;
-        Ok(self.rest.get_i32())
-    }
-
-    pub(crate) fn bytes(&mut self, count: usize) -> Decoded<Bytes> {
-        self.check(count)?;
-        Ok(self.rest.split_to(count))
-    }
-
-    /// A text that ends with a NUL.
-    pub(crate) fn text(&mut self) -> Decoded<String> {
-        let end = self.rest.iter().position(|byte| *byte == 0);
-        let Some(end) = end else {
-            return Err(violation(format!(
-                "invalid string in message {}: its end is missing",
-                self.name
-            )));
+impl Kind {
+    /// How messages of the type with this letter are treated, or `None` for an unknown type.
+    pub(crate) fn of(letter: u8, message_bytes_max: usize) -> Option<Kind> {
+        let bytes_max = match letter {
+            b'Q' | b'F' | b'B' | b'P' | b'd' => message_bytes_max,
+            b'C' | b'D' | b'E' | b'H' | b'S' | b'X' | b'c' | b'f' => {
+                SMALL_BYTES_MAX.min(message_bytes_max)
+            }
+            _ => return None,
         };
-        let text = format::text_of(&self.rest[..end])
-            .map_err(|error| ErrorFields::error(error.code, error.message))?
-            .to_owned();
-        self.rest.advance(end + 1);
-        Ok(text)
-    }
-
-    /// A number of things, each of at least `size` bytes. PostgreSQL takes it as unsigned: up to 65,535 parameters.
-    fn count(&mut self, size: usize) -> Decoded<usize> {
-        let count = usize::from(self.i16()? as u16);
-        self.check(count * size)?;
-        Ok(count)
-    }
-
-    fn formats(&mut self) -> Decoded<Formats> {
-        let count = self.count(2)?;
-        let mut formats = Vec::with_capacity(count);
-        for _ in 0..count {
-            let format = Format::from_code(self.i16()?)
-                .map_err(|error| ErrorFields::error(error.code, error.message))?;
-            formats.push(format);
-        }
-        Ok(match formats.as_slice() {
-            [] => Formats::All(Format::Text),
-            [one] => Formats::All(*one),
-            _ => Formats::Each(formats),
+        Some(Kind {
+            bytes_max,
+            is_extended: matches!(letter, b'B' | b'P' | b'C' | b'D' | b'E' | b'H'),
+            ends_skipping: matches!(letter, b'S' | b'X'),
+            is_copy: matches!(letter, b'd' | b'c' | b'f'),
         })
     }
+}
 
-    /// Nothing may be left.
-    pub(crate) fn end(self) -> Decoded<()> {
-        match self.rest.is_empty() {
-            true => Ok(()),
-            false => Err(violation(format!(
-                "invalid message format: message {} is longer than its contents",
-                self.name
-            ))),
+/// Decodes the body of a message whose letter has a [`Kind`] and is not COPY's.
+pub(crate) fn decode(letter: u8, frame: &Bytes) -> Result<Request, EffectError> {
+    let mut body = Body::new(frame);
+    let request = match letter {
+        b'Q' => query(&mut body)?,
+        b'P' => parse(&mut body)?,
+        b'B' => bind(&mut body, frame)?,
+        b'D' => Request::Describe(target(&mut body, "DESCRIBE")?),
+        b'E' => execute(&mut body)?,
+        b'C' => Request::Close(target(&mut body, "CLOSE")?),
+        b'H' => Request::Flush,
+        b'S' => Request::Sync,
+        // The client is gone: what else it has sent does not matter.
+        b'X' => return Ok(Request::Terminate),
+        b'F' => {
+            let message =
+                "the message FunctionCall is not supported: call the function with SELECT";
+            return Err(EffectError::new("0A000", message));
         }
-    }
-}
-
-/// Reads a message of a client that has been let in. `None` for one that means nothing here.
-pub(crate) fn request(kind: u8, body: Bytes) -> Decoded<Option<Request>> {
-    match kind {
-        b'Q' => read(body, "Query", |body| {
-            Ok(Request::Query { text: body.text()? })
-        }),
-        b'P' => read(body, "Parse", |body| {
-            let (statement, text) = (body.text()?, body.text()?);
-            let count = body.count(4)?;
-            let mut parameter_types = Vec::with_capacity(count);
-            for _ in 0..count {
-                parameter_types.push(body.i32()? as u32);
-            }
-            Ok(Request::Parse {
-                statement,
-                text,
-                parameter_types,
-            })
-        }),
-        b'B' => read(body, "Bind", bind),
-        b'D' => read(body, "Describe", |body| {
-            Ok(Request::Describe(target(body)?))
-        }),
-        b'C' => read(body, "Close", |body| Ok(Request::Close(target(body)?))),
-        b'E' => read(body, "Execute", |body| {
-            let portal = body.text()?;
-            // As in PostgreSQL: nothing or less than nothing is everything.
-            let rows_max = body.i32()?.max(0) as u32;
-            Ok(Request::Execute { portal, rows_max })
-        }),
-        b'H' => read(body, "Flush", |_| Ok(Request::Flush)),
-        b'S' => read(body, "Sync", |_| Ok(Request::Sync)),
-        b'X' => read(body, "Terminate", |_| Ok(Request::Terminate)),
-        // Copies that have failed leave such messages behind; PostgreSQL ignores them, too.
-        b'd' | b'c' | b'f' => Ok(None),
-        b'F' => Err(
-            ErrorFields::error("0A000", "the function call protocol is not supported")
-                .with_hint("Call the function in a SELECT."),
-        ),
-        b'p' => Err(violation("a password was sent, and none was asked for")),
-        kind => Err(violation(format!("invalid frontend message type {kind}"))),
-    }
-}
-
-fn read(
-    body: Bytes,
-    name: &'static str,
-    contents: impl FnOnce(&mut Body) -> Decoded<Request>,
-) -> Decoded<Option<Request>> {
-    let mut body = Body::new(body, name);
-    let request = contents(&mut body)?;
+        _ => unreachable!("the type of a message is checked before its body is read"),
+    };
     body.end()?;
-    Ok(Some(request))
+    Ok(request)
 }
 
-fn bind(body: &mut Body) -> Decoded<Request> {
-    let (portal, statement) = (body.text()?, body.text()?);
-    let parameter_formats = body.formats()?;
-    // Each parameter has a length at least.
-    let count = body.count(4)?;
-    let mut parameters = Vec::with_capacity(count);
+fn query(body: &mut Body<'_>) -> Result<Request, EffectError> {
+    let text = body.text()?.to_owned();
+    Ok(Request::Query { text })
+}
+
+fn parse(body: &mut Body<'_>) -> Result<Request, EffectError> {
+    let statement = body.text()?.to_owned();
+    let text = body.text()?.to_owned();
+    let parameter_types = body
+        .array(4)?
+        .chunks_exact(4)
+        .map(|oid| u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]))
+        .collect();
+    Ok(Request::Parse {
+        statement,
+        text,
+        parameter_types,
+    })
+}
+
+fn bind(body: &mut Body<'_>, frame: &Bytes) -> Result<Request, EffectError> {
+    let portal = body.text()?.to_owned();
+    let statement = body.text()?.to_owned();
+    let parameter_formats = formats(body)?;
+    let count = usize::from(body.u16()?);
+    if let Formats::Each(formats) = &parameter_formats
+        && formats.len() != count
+    {
+        return Err(violation(format!(
+            "bind message has {} parameter formats but {count} parameters",
+            formats.len()
+        )));
+    }
+    // Each value has a length of four bytes, so that there are not more than this.
+    let mut parameters = Vec::with_capacity(count.min(body.rest().len() / 4));
     for _ in 0..count {
-        parameters.push(match body.i32()? {
-            -1 => None,
+        parameters.push(match body.u32()? {
+            u32::MAX => None,
             length => {
-                let length = usize::try_from(length).map_err(|_| body.short())?;
-                Some(body.bytes(length)?)
+                let start = body.position();
+                body.take(length as usize)?;
+                Some(frame.slice(start..body.position()))
             }
         });
     }
+    let result_formats = formats(body)?;
     Ok(Request::Bind {
         portal,
         statement,
         parameter_formats,
         parameters,
-        result_formats: body.formats()?,
+        result_formats,
     })
 }
 
-fn target(body: &mut Body) -> Decoded<Target> {
-    match body.u8()? {
-        b'S' => Ok(Target::Statement(body.text()?)),
-        b'P' => Ok(Target::Portal(body.text()?)),
-        other => Err(violation(format!(
-            "invalid {} message subtype {other}",
-            body.name.to_uppercase()
+fn formats(body: &mut Body<'_>) -> Result<Formats, EffectError> {
+    let format = |code: &[u8]| Format::from_code(i16::from_be_bytes([code[0], code[1]]));
+    Ok(match body.array(2)? {
+        [] => Formats::All(Format::Text),
+        one @ [_, _] => Formats::All(format(one)?),
+        codes => Formats::Each(
+            codes
+                .chunks_exact(2)
+                .map(format)
+                .collect::<Result<_, _>>()?,
+        ),
+    })
+}
+
+fn execute(body: &mut Body<'_>) -> Result<Request, EffectError> {
+    let portal = body.text()?.to_owned();
+    // As in PostgreSQL, less than no rows are all of them.
+    let rows_max = (body.u32()? as i32).max(0) as u32;
+    Ok(Request::Execute { portal, rows_max })
+}
+
+fn target(body: &mut Body<'_>, command: &str) -> Result<Target, EffectError> {
+    let letter = body.byte()?;
+    let name = body.text()?.to_owned();
+    body.end()?;
+    match letter {
+        b'S' => Ok(Target::Statement(name)),
+        b'P' => Ok(Target::Portal(name)),
+        _ => Err(violation(format!(
+            "invalid {command} message subtype {letter}"
         ))),
     }
 }

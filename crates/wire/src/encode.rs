@@ -1,53 +1,103 @@
-//! Writes the backend's messages.
+//! Encodes the messages of a server, straight into the output. No NUL leaves inside of text, and no message is longer
+//! than clients accept.
 
 use bytes::{BufMut, BytesMut};
 
-use crate::error_fields::ErrorFields;
-use crate::format::Format;
+use crate::{TEXT_BYTES_MAX, error_fields::ErrorFields, format::Format};
 
 /// A column in a RowDescription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// Its type's OID.
+    /// Its type's OID: [`crate::format::oid_of`].
     pub type_oid: u32,
-    /// The size of its values; negative if they differ.
+    /// The size of its values; negative if they differ: [`crate::format::type_length_of`].
     pub type_length: i16,
-    /// Its type's modifier, such as the length of a `varchar(n)`; -1 without.
+    /// Its type's modifier, such as the length of a `varchar(n)`; -1 without: [`crate::format::type_modifier_of`].
     pub type_modifier: i32,
-    /// The format of its values.
+    /// The format of its values. The description of a prepared statement says text.
     pub format: Format,
 }
 
-/// Writes a message: its type, its length, and what `body` writes.
-pub(crate) fn message(out: &mut BytesMut, kind: u8, body: impl FnOnce(&mut BytesMut)) {
-    out.put_u8(kind);
-    let start = out.len();
-    out.put_u32(0);
-    body(out);
+/// Appends a message: its letter, its length and what `write` appends.
+pub(crate) fn message(out: &mut BytesMut, letter: u8, write: impl FnOnce(&mut BytesMut)) {
+    let start = begin(out, letter);
+    write(out);
     end(out, start);
 }
 
-/// Sets the length of a message whose length stands at `start`.
-fn end(out: &mut BytesMut, start: usize) {
-    // Results are limited far below that.
-    let length = u32::try_from(out.len() - start).unwrap_or(u32::MAX);
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+/// Appends a message's letter and room for its length. Returns where the message starts.
+fn begin(out: &mut BytesMut, letter: u8) -> usize {
+    let start = out.len();
+    out.put_slice(&[letter, 0, 0, 0, 0]);
+    start
 }
 
-/// Writes a text and the NUL that ends it. A NUL in the text would end it early, and what follows would be read as
-/// something else: it is left out.
+/// Sets the length of the message that starts there and ends here.
+fn end(out: &mut BytesMut, start: usize) {
+    let length = u32::try_from(out.len() - start - 1).expect("results are limited to far less");
+    out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends text and the NUL that ends it: the text up to its first NUL, behind which a client would read something
+/// else, and no more than clients take.
 pub(crate) fn text(out: &mut BytesMut, text: &str) {
-    for part in text.as_bytes().split(|byte| *byte == 0) {
-        out.put_slice(part);
+    let text = match text.bytes().position(|byte| byte == 0) {
+        Some(end) => &text[..end],
+        None => text,
+    };
+    if text.len() <= TEXT_BYTES_MAX {
+        out.put_slice(text.as_bytes());
+    } else {
+        let end = (0..=TEXT_BYTES_MAX)
+            .rev()
+            .find(|end| text.is_char_boundary(*end))
+            .unwrap_or_default();
+        out.put_slice(&text.as_bytes()[..end]);
+        out.put_slice("…".as_bytes());
     }
     out.put_u8(0);
 }
 
-/// Writes a count, which has 16 bits.
+/// A count, which has 16 bits.
 fn count(out: &mut BytesMut, count: usize) {
-    out.put_u16(u16::try_from(count).unwrap_or(u16::MAX));
+    out.put_u16(u16::try_from(count).expect("the connection refuses more"));
+}
+
+pub(crate) fn authentication_ok(out: &mut BytesMut) {
+    message(out, b'R', |out| out.put_u32(0));
+}
+
+pub(crate) fn parameter_status(out: &mut BytesMut, name: &str, value: &str) {
+    message(out, b'S', |out| {
+        text(out, name);
+        text(out, value);
+    });
+}
+
+pub(crate) fn backend_key_data(out: &mut BytesMut, process: i32, secret: &[u8]) {
+    message(out, b'K', |out| {
+        out.put_i32(process);
+        out.put_slice(secret);
+    });
+}
+
+/// The version is sent as a start-up packet has it, with the major version: the documentation says that it is the minor
+/// version alone, but that is neither what PostgreSQL sends nor what libpq accepts.
+pub(crate) fn negotiate_protocol_version(
+    out: &mut BytesMut,
+    minor: u16,
+    unknown_options: &[String],
+) {
+    message(out, b'v', |out| {
+        out.put_u16(3);
+        out.put_u16(minor);
+        out.put_u32(unknown_options.len() as u32);
+        for option in unknown_options {
+            text(out, option);
+        }
+    });
 }
 
 pub(crate) fn row_description(out: &mut BytesMut, fields: &[Field]) {
@@ -69,24 +119,28 @@ pub(crate) fn row_description(out: &mut BytesMut, fields: &[Field]) {
 pub(crate) fn parameter_description(out: &mut BytesMut, oids: &[u32]) {
     message(out, b't', |out| {
         count(out, oids.len());
-        oids.iter().for_each(|oid| out.put_u32(*oid));
+        for oid in oids {
+            out.put_u32(*oid);
+        }
     });
 }
 
-/// Writes an ErrorResponse (`E`) or a NoticeResponse (`N`).
-pub(crate) fn fields(out: &mut BytesMut, kind: u8, fields: &ErrorFields) {
-    message(out, kind, |out| {
-        let mut field = |name: u8, value: &str| {
-            out.put_u8(name);
+/// Appends an ErrorResponse (`E`) or a NoticeResponse (`N`).
+pub(crate) fn fields(out: &mut BytesMut, letter: u8, fields: &ErrorFields) {
+    message(out, letter, |out| {
+        let mut field = |letter: u8, value: &str| {
+            out.put_u8(letter);
             text(out, value);
         };
         field(b'S', fields.severity.name());
         field(b'V', fields.severity.name());
         field(b'C', fields.code);
         field(b'M', &fields.message);
+        let position = fields.position.map(|position| position.to_string());
         let optional = [
             (b'D', fields.detail.as_deref()),
             (b'H', fields.hint.as_deref()),
+            (b'P', position.as_deref()),
             (b's', fields.schema.as_deref()),
             (b't', fields.table.as_deref()),
             (b'c', fields.column.as_deref()),
@@ -94,47 +148,68 @@ pub(crate) fn fields(out: &mut BytesMut, kind: u8, fields: &ErrorFields) {
             (b'n', fields.constraint.as_deref()),
             (b'R', fields.routine),
         ];
-        for (name, value) in optional {
+        for (letter, value) in optional {
             if let Some(value) = value {
-                field(name, value);
+                field(letter, value);
             }
-        }
-        if let Some(position) = fields.position {
-            field(b'P', &position.to_string());
         }
         out.put_u8(0);
     });
 }
 
-/// Writes one DataRow: a value for each column, in order, then [`DataRow::finish`].
-#[must_use = "a row that is not finished has no length"]
+/// Appends an error as clients of protocol 1 and 2 read it: a letter and text.
+pub(crate) fn error_of_protocol_2(out: &mut BytesMut, fields: &ErrorFields) {
+    out.put_u8(b'E');
+    let line = format!("{}:  {}\n", fields.severity.name(), fields.message);
+    text(out, &line);
+}
+
+/// Writes one DataRow: a value for each column, in order, then [`DataRow::finish`]. A row that is dropped before leaves
+/// nothing in the output.
+#[derive(Debug)]
+#[must_use = "a row that is not finished is not sent"]
 pub struct DataRow<'o> {
     out: &'o mut BytesMut,
     /// Where the message begins.
     start: usize,
+    /// Whether it is complete, and stays in the output.
+    is_finished: bool,
+    /// Whether the connection closes: nothing is sent then.
+    is_closing: bool,
 }
 
 impl<'o> DataRow<'o> {
-    pub(crate) fn new(out: &'o mut BytesMut, columns: usize) -> DataRow<'o> {
-        let start = out.len();
-        out.put_u8(b'D');
-        out.put_u32(0);
-        count(out, columns);
-        DataRow { out, start }
+    pub(crate) fn new(out: &'o mut BytesMut, columns: u16, is_closing: bool) -> DataRow<'o> {
+        let start = begin(out, b'D');
+        out.put_u16(columns);
+        DataRow {
+            out,
+            start,
+            is_finished: false,
+            is_closing,
+        }
     }
 
-    /// The buffer, to append the next column to: its length, or -1 for NULL, and its bytes.
+    /// The buffer, to append the next column to: its length, or -1 for NULL, and its bytes, as
+    /// [`crate::format::encode`] does.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.out
     }
 
     /// Ends the row.
-    pub fn finish(self) {
-        end(self.out, self.start + 1);
+    pub fn finish(mut self) {
+        end(self.out, self.start);
+        self.is_finished = !self.is_closing;
     }
 
     /// Takes the row back: one of its values cannot be written.
-    pub fn discard(self) {
-        self.out.truncate(self.start);
+    pub fn discard(self) {}
+}
+
+impl Drop for DataRow<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.out.truncate(self.start);
+        }
     }
 }

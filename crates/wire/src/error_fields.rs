@@ -1,5 +1,9 @@
 //! Errors and notices as clients get them.
 
+use std::fmt;
+
+use anabranch_types::EffectError;
+
 /// How severe a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -29,6 +33,8 @@ impl Severity {
 }
 
 /// The fields of an ErrorResponse or a NoticeResponse.
+///
+/// Text with a NUL is sent up to it, and text of more than [`crate::TEXT_BYTES_MAX`] bytes is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorFields {
     /// S and V
@@ -83,5 +89,35 @@ impl ErrorFields {
             hint: Some(hint.into()),
             ..self
         }
+    }
+
+    /// The same with a detail.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> ErrorFields {
+        ErrorFields {
+            detail: Some(detail.into()),
+            ..self
+        }
+    }
+}
+
+impl From<EffectError> for ErrorFields {
+    fn from(error: EffectError) -> ErrorFields {
+        ErrorFields {
+            constraint: error.constraint,
+            ..ErrorFields::error(error.code, error.message)
+        }
+    }
+}
+
+impl fmt::Display for ErrorFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}: {}",
+            self.severity.name(),
+            self.code,
+            self.message
+        )
     }
 }

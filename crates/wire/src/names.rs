@@ -11,7 +11,7 @@ use crate::error_fields::ErrorFields;
 pub struct Names<T> {
     kind: Kind,
     max: usize,
-    unnamed: Option<T>,
+    nameless: Option<T>,
     named: HashMap<String, T>,
 }
 
@@ -19,6 +19,15 @@ pub struct Names<T> {
 enum Kind {
     Statement,
     Portal,
+}
+
+impl Kind {
+    fn missing(self, name: &str) -> NameError {
+        match self {
+            Kind::Statement => NameError::NoStatement(name.to_owned()),
+            Kind::Portal => NameError::NoPortal(name.to_owned()),
+        }
+    }
 }
 
 /// Why a name cannot be used.
@@ -103,7 +112,7 @@ impl<T> Names<T> {
         Names {
             kind,
             max,
-            unnamed: None,
+            nameless: None,
             named: HashMap::new(),
         }
     }
@@ -114,10 +123,10 @@ impl<T> Names<T> {
     /// When there is none.
     pub fn get(&self, name: &str) -> Result<&T, NameError> {
         let found = match name {
-            "" => self.unnamed.as_ref(),
+            "" => self.nameless.as_ref(),
             name => self.named.get(name),
         };
-        found.ok_or_else(|| self.missing(name))
+        found.ok_or_else(|| self.kind.missing(name))
     }
 
     /// The one with this name, to be changed.
@@ -125,19 +134,12 @@ impl<T> Names<T> {
     /// # Errors
     /// When there is none.
     pub fn get_mut(&mut self, name: &str) -> Result<&mut T, NameError> {
-        let missing = self.missing(name);
+        let kind = self.kind;
         let found = match name {
-            "" => self.unnamed.as_mut(),
+            "" => self.nameless.as_mut(),
             name => self.named.get_mut(name),
         };
-        found.ok_or(missing)
-    }
-
-    fn missing(&self, name: &str) -> NameError {
-        match self.kind {
-            Kind::Statement => NameError::NoStatement(name.to_owned()),
-            Kind::Portal => NameError::NoPortal(name.to_owned()),
-        }
+        found.ok_or_else(|| kind.missing(name))
     }
 
     /// Whether a new one may have this name.
@@ -174,7 +176,7 @@ impl<T> Names<T> {
     pub fn insert(&mut self, name: &str, value: T) -> Result<(), NameError> {
         self.check_free(name)?;
         match name {
-            "" => self.unnamed = Some(value),
+            "" => self.nameless = Some(value),
             name => _ = self.named.insert(name.to_owned(), value),
         }
         Ok(())
@@ -183,14 +185,14 @@ impl<T> Names<T> {
     /// Forgets the one with this name, if there is one.
     pub fn remove(&mut self, name: &str) {
         match name {
-            "" => self.unnamed = None,
+            "" => self.nameless = None,
             name => _ = self.named.remove(name),
         }
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.unnamed = None;
+        self.nameless = None;
         self.named.clear();
     }
 }

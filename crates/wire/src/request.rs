@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::format::Format;
 use crate::key::BackendKey;
 
-/// A message of the client that its owner has to answer.
+/// A message of the client that its owner has to answer. The next one is given once the answer is complete.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Request {
@@ -13,12 +13,13 @@ pub enum Request {
     Start(Startup),
     /// Cancel what another connection runs. The client expects no answer, and the connection closes.
     Cancel(BackendKey),
-    /// Run the statements of a text.
+    /// Run the statements of a text. Answered for each by `row_description`, rows and `command_complete`, or once by
+    /// `empty_query` for a text without statements, or by `error`, which ends it; then by `ready`.
     Query {
         /// The text.
         text: String,
     },
-    /// Prepare a statement.
+    /// Prepare a statement. Answered by `parse_complete`.
     Parse {
         /// Its name; empty for the unnamed one.
         statement: String,
@@ -27,7 +28,7 @@ pub enum Request {
         /// The OIDs of its parameters' types, as far as the client names them; 0 for one that it does not.
         parameter_types: Vec<u32>,
     },
-    /// Make a portal of a prepared statement.
+    /// Make a portal of a prepared statement. Answered by `bind_complete`.
     Bind {
         /// The portal's name; empty for the unnamed one.
         portal: String,
@@ -40,22 +41,23 @@ pub enum Request {
         /// The formats of the result's columns.
         result_formats: Formats,
     },
-    /// Describe a statement or a portal.
+    /// Describe a statement or a portal. Answered by `row_description` or `no_data`, and for a statement by
+    /// `parameter_description` before that.
     Describe(Target),
-    /// Run a portal.
+    /// Run a portal. Answered by rows and then `command_complete` or `portal_suspended`, or by `empty_query`.
     Execute {
         /// Its name.
         portal: String,
         /// The most rows to return now; 0 for all.
         rows_max: u32,
     },
-    /// Forget a statement or a portal. One that does not exist is no error.
+    /// Forget a statement or a portal. One that does not exist is no error. Answered by `close_complete`.
     Close(Target),
-    /// Send what has been answered.
+    /// Send what has been answered. Not answered.
     Flush,
-    /// End of a pipeline: answer ReadyForQuery.
+    /// End of a pipeline. Answered by `ready`, and by `error` before that if what it commits fails.
     Sync,
-    /// The client has ended the connection.
+    /// The client has ended the connection, which closes.
     Terminate,
 }
 
