@@ -421,10 +421,8 @@ fn only_this_machine_is_listened_to() {
     assert!(matches!(refused, Err(ServiceError::NotLoopback(_))));
 }
 
-#[test]
-fn a_server_that_ends_tells_its_clients() {
-    let service = open();
-    let address = service.address();
+/// A client that writes its bytes by hand, and has been let in.
+fn connect_by_hand(address: SocketAddr) -> TcpStream {
     let mut socket = TcpStream::connect(address).expect("it connects");
     let start = b"\0\0\0\x08\0\x03\0\0user\0ann\0database\0anabranch\0\0";
     let mut message = start.to_vec();
@@ -433,12 +431,42 @@ fn a_server_that_ends_tells_its_clients() {
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
         .expect("it is set");
+    read_to_ready(&mut socket);
+    socket
+}
+
+/// Reads up to ReadyForQuery.
+fn read_to_ready(socket: &mut TcpStream) -> String {
     let mut received = vec![0; 4_096];
     let mut count = 0;
-    // Until ReadyForQuery.
     while !received[..count].ends_with(&[b'Z', 0, 0, 0, 5, b'I']) {
-        count += socket.read(&mut received[count..]).expect("it is let in");
+        let read = socket.read(&mut received[count..]).expect("it is answered");
+        assert!(read > 0, "the connection stays open");
+        count += read;
     }
+    String::from_utf8_lossy(&received[..count]).into_owned()
+}
+
+#[test]
+fn a_message_that_is_refused_is_answered_at_once() {
+    let service = open();
+    let mut socket = connect_by_hand(service.address());
+    // The text has no end.
+    socket.write_all(b"Q\0\0\0\x0aSELECT").expect("it sends");
+    let answer = read_to_ready(&mut socket);
+    assert!(answer.contains("08P01"), "{answer}");
+    socket
+        .write_all(b"Q\0\0\0\x0dSELECT 1\0")
+        .expect("it sends");
+    let answer = read_to_ready(&mut socket);
+    assert!(answer.contains("SELECT 1"), "{answer}");
+}
+
+#[test]
+fn a_server_that_ends_tells_its_clients() {
+    let service = open();
+    let address = service.address();
+    let mut socket = connect_by_hand(address);
     service.stop().expect("it stops");
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).expect("it is closed");

@@ -250,7 +250,10 @@ impl Session {
                     if self.wire.output().len() >= self.environment.options.output_bytes_max {
                         return;
                     }
-                    match self.wire.next_request() {
+                    let request = self.wire.next_request();
+                    // A message that was refused is answered already, and its client waits for that.
+                    self.flushes |= self.wire.take_refused();
+                    match request {
                         Some(request) => self.handle(request, scope),
                         None => return,
                     }
