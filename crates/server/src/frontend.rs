@@ -11,7 +11,7 @@ use anabranch_types::NodeId;
 use anabranch_wire::{BackendKey, ErrorFields};
 use mio::net::TcpStream;
 
-use crate::undeclared::StatementEntry;
+use anabranch_engine::undeclared::StatementEntry;
 
 /// Connections of clients, owned by one node's thread.
 pub(crate) trait Frontend: Send {

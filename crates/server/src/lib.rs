@@ -20,7 +20,6 @@ pub mod options;
 pub mod profile;
 pub mod service;
 mod thread;
-mod undeclared;
 
 pub use client::{Client, SubmitError};
 pub use cluster::{Cluster, Stopped};

@@ -118,6 +118,7 @@ fn start_in(
     let served = Served {
         planned: Arc::clone(&planned),
         guarantee,
+        analysis: anabranch_analysis::Options::default(),
         stores,
         data,
     };
@@ -326,6 +327,45 @@ fn a_running_statement_is_cancelled_by_its_client_and_by_its_timeout() {
 }
 
 #[test]
+fn a_write_from_outside_keeps_the_plan_or_is_refused() {
+    let service = planned();
+    let mut client = connect(&service);
+    client
+        .batch_execute("CALL add_item(1, 'apple', 10)")
+        .expect("a declared type");
+    // A name is in no invariant.
+    let renamed = client.execute(
+        "UPDATE items SET name = $2 WHERE id = $1",
+        &[&1i32, &"pear"],
+    );
+    assert_eq!(renamed.expect("it keeps the plan"), 1);
+    // Restocking is free as long as nothing assigns stock: an assignment takes that away.
+    let refused = client
+        .execute("UPDATE items SET stock = 3 WHERE id = 1", &[])
+        .expect_err("it changes the plan");
+    assert_eq!(code(&refused), "55000", "{refused}");
+    let error = refused.as_db_error().expect("it is the server's");
+    assert!(
+        error.message().contains("restock") || error.message().contains("sell"),
+        "{error:?}"
+    );
+    assert!(error.hint().is_some());
+    let row = client
+        .query_one("SELECT name, stock FROM items", &[])
+        .expect("it reads");
+    assert_eq!(
+        (row.get::<_, String>(0), row.get::<_, i32>(1)),
+        ("pear".to_owned(), 10)
+    );
+    let explained = client
+        .query("EXPLAIN COORDINATION SELECT * FROM sell(1, 1)", &[])
+        .expect("it explains");
+    let text: Vec<String> = explained.iter().map(|row| row.get(0)).collect();
+    assert!(text.join("\n").contains("stock_is_positive"), "{text:#?}");
+    service.stop().expect("it stops");
+}
+
+#[test]
 fn who_may_not_enter_is_told_why() {
     let few = ServiceOptions {
         connections_max: 1,
@@ -414,6 +454,7 @@ fn only_this_machine_is_listened_to() {
     let served = Served {
         planned,
         guarantee: Guarantee::Serializable,
+        analysis: anabranch_analysis::Options::default(),
         stores: vec![store],
         data: None,
     };

@@ -147,6 +147,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
     let served = Served {
         planned: Arc::clone(&planned),
         guarantee,
+        analysis: anabranch_analysis::Options::default(),
         stores,
         data,
     };

@@ -52,7 +52,7 @@ impl Default for Effort {
 }
 
 /// A procedure that decides problems.
-pub trait Decide: fmt::Debug {
+pub trait Decide: fmt::Debug + Send + Sync {
     /// Decides a problem. A wrong *unsatisfiable* makes a proved verdict unsafe.
     fn decide(&self, problem: &Problem) -> Answer;
 }

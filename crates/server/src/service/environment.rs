@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::undeclared::UndeclaredTypes;
 use anabranch_engine::PlannedApplication;
+use anabranch_engine::undeclared::UndeclaredTypes;
 use anabranch_types::NodeId;
 use anabranch_wire::BackendKey;
 use rustc_hash::FxHashMap;

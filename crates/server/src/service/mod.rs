@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::undeclared::UndeclaredTypes;
 use anabranch_engine::sequence::SequenceStarts;
+use anabranch_engine::undeclared::UndeclaredTypes;
 use anabranch_engine::{
     DurableNode, DurableOptions, Node, NodeOptions, NodeStart, PlannedApplication,
     TransactionLimits,
@@ -59,6 +59,8 @@ pub struct Served {
     pub planned: Arc<PlannedApplication>,
     /// What is promised of transactions.
     pub guarantee: Guarantee,
+    /// The options of the analysis that made the plan.
+    pub analysis: anabranch_analysis::Options,
     /// The rows to begin with, a store for each partition; empty ones if a folder holds the rows.
     pub stores: Vec<Store>,
     /// Where the nodes keep their logs; `None` for data in memory.
@@ -155,6 +157,7 @@ impl Service {
         let Served {
             planned,
             guarantee,
+            analysis,
             stores,
             data,
         } = served;
@@ -169,7 +172,7 @@ impl Service {
         let address = listener.local_addr().map_err(refused)?;
         let undeclared = match guarantee {
             Guarantee::Serializable => None,
-            Guarantee::Invariants => Some(UndeclaredTypes::new(Arc::clone(&planned))),
+            Guarantee::Invariants => Some(UndeclaredTypes::new(Arc::clone(&planned), analysis)),
         };
         let environment = Arc::new(Environment {
             options: ServiceOptions {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use crate::undeclared::StatementEntry;
+use anabranch_engine::undeclared::StatementEntry;
 use anabranch_sql::Application;
 use anabranch_sql::client::{
     self, ClientPlan, ClientStatement, ClientStatementKind, ClientWork, CommandTag, Runnable,

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use anabranch_analysis::report::coordination::Coordination;
 use anabranch_engine::Outcome;
-use anabranch_sql::client::{ExplainFormat, ExplainOptions};
+use anabranch_sql::client::{ClientWork, ExplainFormat, ExplainOptions};
 use anabranch_types::Value;
 use anabranch_wire::ErrorFields;
 
 use super::Session;
+use crate::service::options::Guarantee;
 use crate::service::prepared::RunPlan;
 
 /// One row a line.
@@ -28,6 +30,9 @@ impl Session {
         options: &ExplainOptions,
         planned: &RunPlan,
     ) -> Result<Vec<Vec<Value>>, ErrorFields> {
+        if options.coordination {
+            return Ok(self.explain_coordination(options, planned));
+        }
         let text = planned.plan.explain(&self.environment.planned.application);
         Ok(match options.format {
             ExplainFormat::Text => lines(&text),
@@ -36,6 +41,50 @@ impl Session {
                 document(&serde_json::json!([{ "Plan": plan }]))
             }
         })
+    }
+
+    /// The answer to EXPLAIN COORDINATION. The entry of a statement that needs one has been worked out.
+    fn explain_coordination(&self, options: &ExplainOptions, planned: &RunPlan) -> Vec<Vec<Value>> {
+        let environment = &self.environment;
+        let application = &environment.planned.application;
+        let coordination = match &planned.plan.work {
+            ClientWork::Call { procedure, .. } => {
+                let (plan, summaries) = (&environment.planned.plan, application.summaries());
+                let name = application.procedures[*procedure].name();
+                let index = plan.entries.iter().position(|entry| entry.name == name);
+                index.map(|at| Coordination::new(plan, application.catalog(), summaries, at))
+            }
+            _ => planned
+                .entry
+                .get()
+                .and_then(|entry| entry.coordination().cloned()),
+        };
+        let serializable = environment.guarantee == Guarantee::Serializable;
+        let protocol = match environment.guarantee {
+            Guarantee::Serializable => {
+                "two-phase locking: every row that is read or written is locked"
+            }
+            Guarantee::Invariants => "RAMP-Fast",
+        };
+        match (coordination, options.format) {
+            (Some(found), ExplainFormat::Json) if !serializable => {
+                let entry = serde_json::from_str(&found.json).unwrap_or(serde_json::Value::Null);
+                document(&serde_json::json!([{ "Coordination": entry, "Protocol": protocol }]))
+            }
+            (Some(found), ExplainFormat::Text) if !serializable => {
+                lines(&format!("{}Runs under: {protocol}", found.text))
+            }
+            (_, ExplainFormat::Json) => document(&serde_json::json!([{
+                "Coordination": serde_json::Value::Null,
+                "Protocol": protocol,
+            }])),
+            (_, ExplainFormat::Text) if serializable => lines(&format!(
+                "serializable: coordinates on every row that it touches\nRuns under: {protocol}"
+            )),
+            (_, ExplainFormat::Text) => lines(&format!(
+                "free: it writes nothing, and reads all of a transaction's effects or none\nRuns under: {protocol}"
+            )),
+        }
     }
 
     /// The answer to EXPLAIN ANALYZE, when the statement has run.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::undeclared::{Refusal, StatementEntry};
+use anabranch_engine::undeclared::{Refusal, StatementEntry};
 use anabranch_engine::{Call, CallError, Outcome, Work};
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::client::{ClientWork, ExplainOptions};
@@ -54,6 +54,9 @@ impl Session {
                 self.run_plan(run, plan, scope)
             }
             PreparedKind::Explain { options, plan } => {
+                if options.coordination && self.needs_entry(plan) && plan.entry.get().is_none() {
+                    return self.work_out_entry(run, plan, scope);
+                }
                 let rows = self.explain(options, plan)?;
                 self.answer(&run.destination, explain_columns(), rows, Tag::explain())
             }
@@ -115,16 +118,13 @@ impl Session {
                 let work = Work::Procedure(*procedure);
                 self.call(run, node, work, arguments, now, scope)
             }
-            ClientWork::Statement(_) => {
-                let needs_entry = plan.writes && self.environment.undeclared.is_some();
-                match planned.entry.get() {
-                    None if needs_entry => self.work_out_entry(run, planned, scope),
-                    entry => {
-                        let entry = entry.cloned();
-                        self.call_statement(run, entry, scope)
-                    }
+            ClientWork::Statement(_) => match planned.entry.get() {
+                None if self.needs_entry(planned) => self.work_out_entry(run, planned, scope),
+                entry => {
+                    let entry = entry.cloned();
+                    self.call_statement(run, entry, scope)
                 }
-            }
+            },
             other => Err(error("0A000", format!("{other:?} is not supported"))),
         }
     }
@@ -140,6 +140,12 @@ impl Session {
              supported: what stands before has been committed",
             "Send a Sync behind each statement that writes.",
         ))
+    }
+
+    /// Whether a statement runs under an entry of its own: it writes, and there is a plan.
+    fn needs_entry(&self, planned: &RunPlan) -> bool {
+        let is_statement = matches!(planned.plan.work, ClientWork::Statement(_));
+        is_statement && planned.plan.writes && self.environment.undeclared.is_some()
     }
 
     /// Has a helper thread analyse a statement that writes, as one more transaction type.
@@ -199,8 +205,17 @@ impl Session {
             // Another connection may have been first, with the same entry.
             let _ = planned.entry.set(Arc::clone(entry));
         }
+        if let PreparedKind::Explain { options, .. } = &prepared.kind
+            && !options.analyze
+        {
+            let rows = self.explain(options, planned)?;
+            return self.answer(&run.destination, explain_columns(), rows, Tag::explain());
+        }
         let arguments: Arc<[Value]> = run.parameters.as_slice().into();
-        let work = Work::statement(Arc::clone(statement));
+        let work = Work::Statement {
+            statement: Arc::clone(statement),
+            entry,
+        };
         let planned = &self.environment.planned;
         let home = planned.statement_home(statement, &arguments);
         let node = home.map_or(scope.node, |partition| NodeId(partition.0));
@@ -321,8 +336,9 @@ impl Session {
 }
 
 fn of_refusal(refusal: &Refusal) -> ErrorFields {
-    let mut fields = error(refusal.code(), refusal.message());
-    fields.detail = refusal.detail();
-    fields.hint = refusal.hint();
+    let mut fields = error(refusal.code, refusal.message.clone());
+    fields.detail.clone_from(&refusal.detail);
+    fields.hint = Some(refusal.hint.clone());
+    fields.constraint.clone_from(&refusal.invariant);
     fields
 }
