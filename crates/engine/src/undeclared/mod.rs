@@ -112,7 +112,7 @@ impl UndeclaredTypes {
         &self,
         text: &str,
         statement: &CompiledStatement,
-    ) -> Result<Arc<StatementEntry>, Refusal> {
+    ) -> Result<Arc<StatementEntry>, Box<Refusal>> {
         let exact = statement.summary(&shape::title(text));
         if exact.only_reads {
             return Ok(Arc::new(StatementEntry::reader()));
@@ -126,10 +126,10 @@ impl UndeclaredTypes {
             }
         }
         if let Some(refusal) = known.refusals.get(&exact_shape) {
-            return Err(refusal.clone());
+            return Err(Box::new(refusal.clone()));
         }
         if known.types.len() >= TYPES_MAX {
-            return Err(Refusal::too_many(TYPES_MAX));
+            return Err(Box::new(Refusal::too_many(TYPES_MAX)));
         }
         let judged = match self.judge(&known.types, &general) {
             Ok(entry) => Ok((general, entry)),
@@ -154,7 +154,7 @@ impl UndeclaredTypes {
                     known.refusals.clear();
                 }
                 known.refusals.insert(exact_shape, refusal.clone());
-                Err(refusal)
+                Err(Box::new(refusal))
             }
         }
     }

@@ -100,7 +100,7 @@ impl dyn Cluster + '_ {
         types: &UndeclaredTypes,
         sql: &str,
         arguments: &[Value],
-    ) -> Result<CallId, Refusal> {
+    ) -> Result<CallId, Box<Refusal>> {
         let statement = self.planned().application.statement(sql);
         let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
         let entry = Some(types.admit(sql, &statement)?);

@@ -71,7 +71,7 @@ fn admitted(cluster: &mut dyn Cluster, types: &UndeclaredTypes, node: u16, sql: 
 }
 
 #[track_caller]
-fn refused(cluster: &mut dyn Cluster, types: &UndeclaredTypes, sql: &str) -> Refusal {
+fn refused(cluster: &mut dyn Cluster, types: &UndeclaredTypes, sql: &str) -> Box<Refusal> {
     let known = types.len();
     let refusal = cluster.begin_admitted(0, types, sql, &[]).expect_err(sql);
     assert_eq!(types.len(), known);
