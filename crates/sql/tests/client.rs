@@ -5,10 +5,11 @@ use std::{env, fmt::Write, fs, path::Path, sync::Arc};
 
 use anabranch_sql::{
     Application, Diagnostic, SourceFile,
-    client::{ClientPlan, ClientStatementKind, ClientWork, parse},
+    application::ResultSet,
+    client::{ClientContext, ClientPlan, ClientStatementKind, ClientWork, SessionValue, parse},
     load, render,
 };
-use anabranch_types::DataType;
+use anabranch_types::{DataType, Value};
 
 const SCHEMA: &str = include_str!("client/schema.sql");
 
@@ -225,9 +226,269 @@ fn difference(name: &str, golden: &str, shown: &str) -> Vec<String> {
     found
 }
 
+/// The plan of a text's first statement.
+fn plan(application: &Application, text: &str) -> ClientPlan {
+    match &parse(text).unwrap()[0].kind {
+        ClientStatementKind::Run(runnable) => application
+            .client_statement(runnable, &[])
+            .unwrap_or_else(|problems| panic!("{text}: {problems:?}")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Values of the connection stand behind all of the client's parameters, whatever the order in the text.
+#[test]
+fn values_of_the_connection_are_bound_behind_the_parameters() {
+    let application = application();
+    let plan = plan(
+        &application,
+        "SELECT current_user || $2, $1 || current_database(), current_user",
+    );
+    let ClientWork::Constant(constant) = &plan.work else {
+        panic!("{:?}", plan.work)
+    };
+    let texts = |texts: &[&str]| texts.iter().map(Value::text).collect::<Vec<_>>();
+    let bound = texts(&["one", "two", "anna", "shop"]);
+    let result = constant.evaluate(&bound, &ClientContext::at(0)).unwrap();
+    assert_eq!(result.rows, [texts(&["annatwo", "oneshop", "anna"])]);
+    let missing = constant.evaluate(&bound[..3], &ClientContext::at(0));
+    assert_eq!(missing.unwrap_err().code, "08P01");
+}
+
+/// The arguments of `set_config` may be parameters and values of the connection, which come before it.
+#[test]
+fn set_config_has_arguments() {
+    let application = application();
+    let plan = plan(
+        &application,
+        "SELECT set_config('a.b', $1 || current_user, true)",
+    );
+    let [
+        SessionValue::CurrentUser,
+        SessionValue::SetConfig(arguments),
+    ] = &plan.session_values[..]
+    else {
+        panic!("{:?}", plan.session_values)
+    };
+    let bound = [Value::text("x"), Value::text("anna")];
+    let values = arguments.evaluate(&bound, &ClientContext::at(0)).unwrap();
+    assert_eq!(
+        values,
+        [Value::text("a.b"), Value::text("xanna"), Value::Bool(true)]
+    );
+}
+
+/// Arguments by name and defaults are in the order of the parameters, in the parameters' types.
+#[test]
+fn arguments_are_in_the_order_of_the_parameters() {
+    let application = application();
+    let evaluated = |text: &str, bound: &[Value], now: i64| match &plan(&application, text).work {
+        ClientWork::Call { arguments, .. } => {
+            arguments.evaluate(bound, &ClientContext::at(now)).unwrap()
+        }
+        other => panic!("{other:?}"),
+    };
+    let two = decimal("2");
+    assert_eq!(
+        evaluated(
+            "CALL deposit(p_note := $1, p_amount => 2, p_id => 1)",
+            &[Value::text("n")],
+            0
+        ),
+        [Value::Int(1), two.clone(), Value::text("n")]
+    );
+    assert_eq!(
+        evaluated("CALL deposit(1, 2)", &[], 0),
+        [Value::Int(1), two, Value::text("by hand")]
+    );
+    // The default is evaluated when the call is, and an OUT parameter's argument is not.
+    assert_eq!(
+        evaluated("SELECT total('{3}')", &[], 77),
+        [
+            Value::Array(vec![Value::Int(3)].into()),
+            Value::Timestamp(77)
+        ]
+    );
+    assert_eq!(
+        evaluated("CALL counted(1, 2, 1 / 0)", &[], 0),
+        [Value::Int(1), Value::Int(2)]
+    );
+}
+
+fn decimal(text: &str) -> Value {
+    Value::Numeric(anabranch_types::Decimal::parse(text).unwrap())
+}
+
+#[test]
+fn a_row_is_one_value_in_a_select_of_a_function() {
+    let application = application();
+    let plan = plan(&application, "SELECT look(1)");
+    let ClientWork::Call {
+        shape, procedure, ..
+    } = &plan.work
+    else {
+        panic!("{:?}", plan.work)
+    };
+    let columns = application.procedures[*procedure].columns().clone();
+    let shown = |owner: Value, balance: &str| {
+        let rows = vec![vec![owner, decimal(balance)]];
+        let result = ResultSet {
+            columns: columns.clone(),
+            rows,
+            count: 1,
+        };
+        let shaped = shape.of(result, plan.columns.as_ref());
+        assert_eq!(*shaped.columns, [("look".to_owned(), DataType::Text)]);
+        match &shaped.rows[0][0] {
+            Value::Text(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(shown(Value::text("anna"), "1.50"), "(anna,1.50)");
+    assert_eq!(shown(Value::text("a \"b\\"), "-1"), "(\"a \"\"b\\\\\",-1)");
+    assert_eq!(shown(Value::text(""), "0"), "(\"\",0)");
+    assert_eq!(shown(Value::Null, "0"), "(,0)");
+}
+
+/// Only the arguments' number and types decide whether EXECUTE fits.
+#[test]
+fn arguments_of_execute_get_the_parameters_types() {
+    let application = application();
+    let executed = |text: &str, types: &[DataType]| match &parse(text).unwrap()[0].kind {
+        ClientStatementKind::Execute { name, arguments } => application
+            .execute_arguments(name, arguments, types)
+            .map(|(list, session)| {
+                let session: Vec<Value> = session.iter().map(|_| Value::text("anna")).collect();
+                list.evaluate(&session, &ClientContext::at(5)).unwrap()
+            })
+            .map_err(|problems| problems[0].code),
+        other => panic!("{other:?}"),
+    };
+    let types = [DataType::Int8, DataType::Text];
+    assert_eq!(
+        executed("EXECUTE p('1', current_user)", &types),
+        Ok(vec![Value::Int(1), Value::text("anna")])
+    );
+    assert_eq!(executed("EXECUTE p(1)", &types), Err("42601"));
+    assert_eq!(executed("EXECUTE p(true, 'a')", &types), Err("42804"));
+    assert_eq!(
+        executed("EXECUTE p($1, current_user)", &types),
+        Err("42P02")
+    );
+    assert_eq!(executed("EXECUTE p((SELECT 1), 'a')", &types), Err("0A000"));
+}
+
 #[test]
 fn plans_can_be_shared_by_threads() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<ClientPlan>();
     is_shared::<anabranch_sql::client::ClientStatement>();
+}
+
+/// Texts that nest deeply, or go on for long, are answered or refused. Test threads have stacks of 2 MiB, as the
+/// threads of a server have.
+#[test]
+fn deep_and_long_texts_are_no_danger() {
+    let application = application();
+    let many = |text: &str| text.repeat(10_000);
+    let refused = [
+        ("brackets", format!("SELECT {}1{}", many("("), many(")"))),
+        ("open brackets", format!("SELECT {}", many("("))),
+        ("brackets at the start", many("(")),
+        (
+            "queries in brackets",
+            format!("{}SELECT 1{}", many("("), many(")")),
+        ),
+        (
+            "subqueries",
+            format!("SELECT {}1{}", many("(SELECT "), many(")")),
+        ),
+        ("calls", format!("SELECT {}1{}", many("abs("), many(")"))),
+        ("arrays", format!("SELECT {}1{}", many("ARRAY["), many("]"))),
+        ("subscripts", format!("SELECT $1{}", many("[1]"))),
+        ("signs", format!("SELECT {}1", many("- "))),
+        ("negations", format!("SELECT {}true", many("NOT "))),
+        ("casts", format!("SELECT 1{}", many("::int"))),
+        (
+            "cases",
+            format!("SELECT {}1{}", many("CASE WHEN true THEN "), many(" END")),
+        ),
+        ("unions", format!("SELECT 1{}", many(" UNION SELECT 1"))),
+        ("conjuncts", format!("SELECT true{}", many(" AND true"))),
+        ("sums", format!("SELECT 1{}", many(" + 1"))),
+        (
+            "joins",
+            format!("SELECT 1 FROM account{}", many(" CROSS JOIN account")),
+        ),
+        (
+            "sources",
+            format!("SELECT 1 FROM account{}", many(", account")),
+        ),
+        (
+            "explained brackets",
+            format!("EXPLAIN {}SELECT 1", many("(")),
+        ),
+        ("set brackets", format!("SET x = {}", many("("))),
+        ("executed brackets", format!("EXECUTE p({}", many("("))),
+        (
+            "called brackets",
+            format!("CALL deposit({}1{}, 2)", many("("), many(")")),
+        ),
+        (
+            "inserted brackets",
+            format!("INSERT INTO entry VALUES ({}1{})", many("("), many(")")),
+        ),
+        ("explains", format!("{}SELECT 1", many("EXPLAIN "))),
+        ("withs", format!("{}SELECT 1", many("WITH a AS ("))),
+        ("types", format!("SELECT 1::int{}", many("[]"))),
+        (
+            "prepared types",
+            format!("PREPARE p({}) AS SELECT 1", many("(")),
+        ),
+    ];
+    for (what, text) in &refused {
+        let problem = match parse(text) {
+            Err(problem) => problem,
+            Ok(statements) => match &statements[0].kind {
+                ClientStatementKind::Run(runnable) => {
+                    let mut problems = application.client_statement(runnable, &[]).unwrap_err();
+                    problems.remove(0)
+                }
+                other => panic!("{what}: {other:?}"),
+            },
+        };
+        println!(
+            "{what}: {} {}",
+            problem.code,
+            problem.message.chars().take(80).collect::<String>()
+        );
+        assert!(
+            ["54001", "42601", "0A000", "42712"].contains(&problem.code),
+            "{what}: {problem:?}"
+        );
+    }
+    let brackets = parse(&refused[0].1).unwrap_err();
+    assert_eq!(brackets.code, "54001");
+    let fine = [
+        ("comments", format!("{}{} SELECT 1", many("/*"), many("*/"))),
+        ("statements", many("SELECT 1; ")),
+        ("a list", format!("SELECT 1 IN (1{})", many(", 1"))),
+        ("columns", format!("SELECT 1{}", ", 1".repeat(1_600))),
+        ("rows", format!("VALUES (1){}", many(", (1)"))),
+        (
+            "inserted rows",
+            format!(
+                "INSERT INTO account (id, owner) VALUES (1, 'a'){}",
+                many(", ($1, $2)")
+            ),
+        ),
+    ];
+    for (what, text) in fine {
+        let statements = parse(&text).unwrap_or_else(|problem| panic!("{what}: {problem:?}"));
+        let ClientStatementKind::Run(runnable) = &statements[0].kind else {
+            panic!("{what}")
+        };
+        let plan = application.client_statement(runnable, &[]);
+        plan.unwrap_or_else(|problems| panic!("{what}: {problems:?}"));
+    }
 }

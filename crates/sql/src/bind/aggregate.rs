@@ -4,7 +4,7 @@ use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr};
 
 use super::{
-    Bind, Binder, Bound,
+    Bind, Binder, Bound, NO_FUNCTION,
     convert::{Context, unbounded},
 };
 use crate::{
@@ -230,7 +230,7 @@ impl Binder<'_> {
             (F::Sum | F::Average, DataType::Real | DataType::Double) => DataType::Double,
             (F::Min | F::Max, DataType::Bool | DataType::Uuid | DataType::Bytea) => {
                 let message = format!("function {}({input}) does not exist", function.name());
-                return Err(self.error("42883", message, syntax));
+                return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
             }
             (F::Min | F::Max, DataType::Varchar(_)) => DataType::Text,
             (F::Min | F::Max, other) => unbounded(other),
@@ -241,8 +241,9 @@ impl Binder<'_> {
             (F::ArrayAgg, other) => DataType::Array(Box::new(other.clone())),
             (F::StringAgg, other) if other.is_text() => DataType::Text,
             (function, other) => {
-                let message = format!("function {}({other}) does not exist", function.name());
-                return Err(self.error("42883", message, syntax));
+                let (name, other) = (function.name(), unbounded(other));
+                let message = format!("function {name}({other}) does not exist");
+                return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
             }
         };
         let mut arguments = vec![argument];

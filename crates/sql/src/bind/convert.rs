@@ -4,10 +4,14 @@ use anabranch_types::{
     DataType, TimeZone, Value,
     text::{depends_on_zone, parse_value},
 };
-use sqlparser::ast::Spanned;
+use sqlparser::ast::{self, Spanned};
 
 use super::{Bind, Binder, Bound};
-use crate::expression::{Expression, bounds::bound_text};
+use crate::{
+    diagnostic::Diagnostic,
+    expression::{Expression, bounds::bound_text},
+    source::Span,
+};
 
 /// The context of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +103,8 @@ impl Binder<'_> {
         syntax: &impl Spanned,
     ) -> Bind<Expression> {
         let Some(from) = &bound.data_type else {
-            return self.settle(bound.expression, to, context, syntax);
+            let place = bound.place.unwrap_or_else(|| self.place_of(syntax));
+            return self.settle(bound.expression, to, context, place);
         };
         if !exists(from, to, context) {
             return Err(match context {
@@ -131,7 +136,7 @@ impl Binder<'_> {
         expression: Expression,
         to: &DataType,
         context: Context,
-        syntax: &impl Spanned,
+        place: Span,
     ) -> Bind<Expression> {
         match expression {
             Expression::Constant(Value::Text(text)) => {
@@ -158,15 +163,22 @@ impl Binder<'_> {
                         })
                     }
                     Ok(value) => Ok(Expression::Constant(value)),
-                    Err(failure) => Err(self.error(failure.code, failure.message, syntax)),
+                    Err(failure) => Err(Diagnostic::new(failure.code, failure.message, place)),
                 }
             }
             Expression::Variable(slot) if self.parameters.len() > slot => {
                 let known = self.parameters[slot]
                     .get_or_insert_with(|| unbounded(to))
                     .clone();
+                if !exists(&known, to, context) {
+                    let message = format!("inconsistent types deduced for parameter ${}", slot + 1);
+                    return Err(Diagnostic::new("42P08", message, place)
+                        .help(format!("{known} versus {to}; cast it at each use")));
+                }
                 let bound = Bound::new(Expression::Variable(slot), known);
-                self.coerce(bound, to, context, syntax)
+                // Its place counts: the parameter has no other.
+                let here = ast::Ident::with_span(place.location(), "");
+                self.coerce(bound, to, context, &ast::Expr::Identifier(here))
             }
             other => Ok(other),
         }

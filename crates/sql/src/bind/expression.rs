@@ -1,7 +1,7 @@
 //! Binds expressions: columns, operators, CASE, subqueries, casts, calls.
 
 use anabranch_types::{DataType, Value};
-use sqlparser::ast::{self, Expr};
+use sqlparser::ast::{self, Expr, Spanned};
 
 use super::{
     Bind, Binder, Bound,
@@ -14,6 +14,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, Function, Relation, datetime},
     plan::{Subquery, SubqueryKind},
+    source::Span,
 };
 
 impl Binder<'_> {
@@ -210,6 +211,7 @@ impl Binder<'_> {
             Ok(Bound {
                 expression: Expression::Constant(value),
                 data_type: None,
+                place: Span::of(syntax.span()),
             })
         };
         match value {
@@ -242,6 +244,7 @@ impl Binder<'_> {
                 Ok(Bound {
                     expression: Expression::Variable(slot),
                     data_type,
+                    place: Span::of(syntax.span()),
                 })
             }
             None => Err(self.error("42P02", format!("there is no parameter {name}"), syntax)),
@@ -681,10 +684,7 @@ impl Binder<'_> {
         }
         results.push(match otherwise {
             Some(otherwise) => self.expression(otherwise)?,
-            None => Bound {
-                expression: Expression::NULL,
-                data_type: None,
-            },
+            None => Bound::untyped(Expression::NULL),
         });
         let (mut results, data_type) = self.unify(results, "CASE", syntax)?;
         let otherwise = Box::new(results.pop().expect("ELSE was pushed"));
@@ -700,10 +700,7 @@ impl Binder<'_> {
         if bounds.is_empty() {
             // Its type comes from a cast around it: '{}' of unknown type.
             let empty = Expression::Constant(Value::text("{}"));
-            return Ok(Bound {
-                expression: empty,
-                data_type: None,
-            });
+            return Ok(Bound::untyped(empty));
         }
         let (elements, data_type) = self.unify(bounds, "ARRAY", syntax)?;
         if let DataType::Array(_) = data_type {

@@ -3,8 +3,9 @@
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr, Spanned};
 
-use super::{Bind, Binder, Bound, convert::Context, convert::unbounded};
+use super::{Bind, Binder, Bound, NO_FUNCTION, convert::Context, convert::unbounded};
 use crate::{
+    catalog::builtin::is_builtin,
     diagnostic::Diagnostic,
     expression::{Domain, Expression, Function, datetime::Field, function::Clock},
     parse::resolve_data_type,
@@ -22,6 +23,64 @@ fn local_now(to: DataType) -> Bound {
     };
     Bound::new(cast, to)
 }
+
+/// Functions that are supported, for some types of arguments.
+const SUPPORTED: &[&str] = &[
+    "abs",
+    "array_append",
+    "array_length",
+    "array_position",
+    "ascii",
+    "btrim",
+    "cardinality",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "chr",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "date_trunc",
+    "exp",
+    "floor",
+    "gen_random_uuid",
+    "greatest",
+    "initcap",
+    "least",
+    "left",
+    "length",
+    "ln",
+    "lower",
+    "lpad",
+    "ltrim",
+    "make_date",
+    "mod",
+    "now",
+    "nullif",
+    "octet_length",
+    "position",
+    "pow",
+    "power",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "rpad",
+    "rtrim",
+    "sign",
+    "split_part",
+    "sqrt",
+    "starts_with",
+    "strpos",
+    "substr",
+    "substring",
+    "transaction_timestamp",
+    "trim",
+    "trunc",
+    "upper",
+];
 
 impl Binder<'_> {
     /// Functions that SQL calls without parentheses.
@@ -231,8 +290,16 @@ impl Binder<'_> {
                 .unsupported(&what, syntax)
                 .help(self.variables.call_advice()));
         }
+        if matches!(name, "generate_series" | "unnest") {
+            return Err(self
+                .unsupported(&format!("{name}() here"), syntax)
+                .help(format!("write it in FROM: SELECT * FROM {name}(…)")));
+        }
+        if is_builtin(name) && !SUPPORTED.contains(&name) {
+            return Err(self.unsupported(&format!("function {name}"), syntax));
+        }
         let message = format!("function {name}({}) does not exist", types.join(", "));
-        Err(self.error("42883", message, syntax))
+        Err(self.error("42883", message, syntax).help(NO_FUNCTION))
     }
 
     /// Functions of a client's connection.
@@ -358,6 +425,7 @@ impl Binder<'_> {
                     Bound {
                         data_type: Some(DataType::Array(_)),
                         expression,
+                        ..
                     },
                 ],
             ) => Self::call(
@@ -371,6 +439,7 @@ impl Binder<'_> {
                     Bound {
                         data_type: Some(DataType::Array(_)),
                         expression,
+                        ..
                     },
                     dimension,
                 ],

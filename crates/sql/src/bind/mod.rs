@@ -37,6 +37,10 @@ use crate::{
 use scope::Scope;
 use term::RawTerm;
 
+/// PostgreSQL's hint where no function fits the arguments.
+pub(crate) const NO_FUNCTION: &str = "No function matches the given name and argument types. \
+                                      You might need to add explicit type casts.";
+
 /// A result of binding.
 pub(crate) type Bind<T> = Result<T, Diagnostic>;
 
@@ -45,6 +49,8 @@ pub(crate) type Bind<T> = Result<T, Diagnostic>;
 pub(crate) struct Bound {
     pub(crate) expression: Expression,
     pub(crate) data_type: Option<DataType>,
+    /// The place of a literal that gets its type later, and may not be of it.
+    pub(crate) place: Option<Span>,
 }
 
 impl Bound {
@@ -53,6 +59,16 @@ impl Bound {
         Bound {
             expression,
             data_type: Some(data_type),
+            place: None,
+        }
+    }
+
+    /// An expression whose type follows from its use.
+    pub(crate) fn untyped(expression: Expression) -> Bound {
+        Bound {
+            expression,
+            data_type: None,
+            place: None,
         }
     }
 

@@ -167,8 +167,8 @@ impl Binder<'_> {
     /// Binds an expression as opaque after `error`, where that is allowed.
     pub(super) fn opaque_expression(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
         // No such operator, function, type or cast; or no value of the type.
-        const PASSED: [&str; 8] = [
-            "42883", "0A000", "42846", "42804", "42704", "22P02", "42725", "42809",
+        const PASSED: [&str; 9] = [
+            "42883", "0A000", "42846", "42804", "42704", "22P02", "42725", "42809", "42P08",
         ];
         let opaque = self.catalog.opaque.as_ref();
         let opaque = opaque.filter(|_| self.variables.is_of_statement());
@@ -191,13 +191,10 @@ impl Binder<'_> {
             opaque.note(error);
         }
         let function = Function::Unknown(syntax.to_string().into());
-        Ok(Bound {
-            expression: Expression::Call {
-                function,
-                arguments,
-            },
-            data_type: None,
-        })
+        Ok(Bound::untyped(Expression::Call {
+            function,
+            arguments,
+        }))
     }
 }
 

@@ -13,12 +13,14 @@ use super::{
     term::RawTerm,
 };
 use crate::{
+    diagnostic::Diagnostic,
     expression::Expression,
     plan::{
         Body, Distinct, Finish, Order, OutputColumn, Query, Select, SetOperation, SetOperator,
         Step,
         join::{self, Arrangement},
     },
+    source::Span,
 };
 
 /// ORDER BY, LIMIT and OFFSET of a query.
@@ -459,6 +461,11 @@ impl Binder<'_> {
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    if alias.quote_style == Some('\'') {
+                        let message = format!("syntax error at or near \"{alias}\"");
+                        let place = Span::of(alias.span).unwrap_or(self.place);
+                        return Err(Diagnostic::new("42601", message, place));
+                    }
                     let bound = self.expression(expr)?;
                     outputs.push(Output {
                         name: fold(alias),
@@ -739,10 +746,7 @@ fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
         && let constant @ Expression::Constant(anabranch_types::Value::Null) =
             &select.projection[place]
     {
-        return Bound {
-            expression: constant.clone(),
-            data_type: None,
-        };
+        return Bound::untyped(constant.clone());
     }
     Bound::new(Expression::Variable(usize::MAX), data_type.clone())
 }

@@ -289,10 +289,7 @@ impl Call<'_> {
     ) -> Bind<BoundCall> {
         let catalog = binder.catalog;
         let bounds = self.bound_arguments(binder)?;
-        let types: Vec<String> = bounds
-            .iter()
-            .map(|(_, bound, _)| type_name(bound))
-            .collect();
+        let types: Vec<String> = bounds.iter().map(type_name).collect();
         let types = types.join(", ");
         let called = match self.is_statement() {
             true => RoutineKind::Procedure,
@@ -308,7 +305,7 @@ impl Call<'_> {
             .assigned(procedure, &bounds)
             .ok_or_else(|| missing(binder, self.name, &procedure.name, called, &types))?;
         if procedure.kind != called {
-            return Err(self.wrong_kind(procedure, binder));
+            return Err(self.wrong_kind(procedure, &types, binder));
         }
         let mut arguments = Vec::new();
         let inputs = procedure
@@ -430,14 +427,8 @@ impl Call<'_> {
         complete.then_some(given)
     }
 
-    fn wrong_kind(&self, procedure: &Procedure, binder: &Binder<'_>) -> Diagnostic {
-        let types: Vec<String> = procedure
-            .parameters
-            .iter()
-            .filter(|of| of.mode != ParameterMode::Out || self.is_statement())
-            .map(|of| unbounded(&of.data_type).to_string())
-            .collect();
-        let signature = format!("{}({})", procedure.name, types.join(", "));
+    fn wrong_kind(&self, procedure: &Procedure, types: &str, binder: &Binder<'_>) -> Diagnostic {
+        let signature = format!("{}({types})", procedure.name);
         match procedure.kind {
             RoutineKind::Function => binder
                 .error(
@@ -615,9 +606,14 @@ fn is_bare(options: &ast::WildcardAdditionalOptions) -> bool {
         && options.opt_replace.is_none()
 }
 
-fn type_name(bound: &Bound) -> String {
+/// An argument's type, with the name that it is given by.
+fn type_name((name, bound, _): &(Option<String>, Bound, &Expr)) -> String {
     let data_type = bound.data_type.as_ref();
-    data_type.map_or("unknown".into(), |of| unbounded(of).to_string())
+    let data_type = data_type.map_or("unknown".into(), |of| unbounded(of).to_string());
+    match name {
+        Some(name) => format!("{name} => {data_type}"),
+        None => data_type,
+    }
 }
 
 /// PostgreSQL's error for a routine that does not exist with these arguments.

@@ -122,7 +122,7 @@ impl Application {
             let bound = call.bind(self, &mut binder)?;
             let known = std::mem::take(&mut binder.parameters);
             return Ok(ClientPlan {
-                parameters: variables.parameters(&known, statement)?,
+                parameters: variables.parameters(&known)?,
                 columns: bound.columns,
                 tag,
                 writes: !self.summaries()[bound.procedure].only_reads,
@@ -140,7 +140,7 @@ impl Application {
         let known = std::mem::take(&mut binder.parameters);
         drop(binder);
         let tag = tag(&bound, syntax)?;
-        let parameters = variables.parameters(&known, statement)?;
+        let parameters = variables.parameters(&known)?;
         let session_values = variables.into_session();
         let mut all = parameters.clone();
         all.extend(session_values.iter().map(SessionValue::data_type));

@@ -7,7 +7,6 @@ use std::{
 
 use anabranch_types::DataType;
 
-use super::runnable::Runnable;
 use crate::{
     bind::{Bind, Variables, convert::unbounded},
     diagnostic::Diagnostic,
@@ -51,21 +50,17 @@ impl<'t> ClientVariables<'t> {
     }
 
     /// The types of the client's parameters, of which binding has found these.
-    pub(super) fn parameters(
-        &self,
-        found: &[Option<DataType>],
-        statement: &Runnable,
-    ) -> Bind<Vec<DataType>> {
+    pub(super) fn parameters(&self, found: &[Option<DataType>]) -> Bind<Vec<DataType>> {
         let used = self.used.borrow();
         (0..self.count)
             .map(|slot| match self.types.get(slot) {
                 Some(Some(named)) => Ok(unbounded(named)),
-                _ if !used.contains(&slot) => {
-                    let message =
-                        format!("could not determine data type of parameter ${}", slot + 1);
-                    Err(Diagnostic::new("42P18", message, statement.span())
-                        .help("use it with a cast, or number the parameters without gaps"))
-                }
+                _ if !used.contains(&slot) => Err(Diagnostic {
+                    code: "42P18",
+                    message: format!("could not determine data type of parameter ${}", slot + 1),
+                    span: None,
+                    help: Some("use it with a cast, or number the parameters without gaps".into()),
+                }),
                 _ => Ok(parameter_type(found.get(slot).and_then(Option::as_ref))),
             })
             .collect()

@@ -38,6 +38,14 @@ pub(super) fn runnable(cursor: &Cursor<'_>, start: usize) -> Parsed<Runnable> {
         let place = first.span;
         tokens.splice(0..1, select_all(place));
     }
+    check_strings(cursor)?;
+    forget_key_locks(&mut tokens);
+    for token in &mut tokens {
+        // PostgreSQL's older sign of a named argument, which the parser takes for an assignment.
+        if token.kind == Kind::Assignment {
+            token.kind = Kind::RArrow;
+        }
+    }
     let file = cursor.file();
     let reach = cursor.end_span().end.max(whole.end);
     let text = |end: u32| {
@@ -66,6 +74,43 @@ fn select_all(place: Span) -> [Token; 3] {
     let token = |kind| Token { kind, span: place };
     let word = |text: &str| token(Kind::make_word(text, None));
     [word("select"), token(Kind::Mul), word("from")]
+}
+
+/// Refuses a string where PostgreSQL allows none; the parser takes it for an alias.
+fn check_strings(cursor: &Cursor<'_>) -> Parsed<()> {
+    let is_string = |token: &Token| matches!(token.kind, Kind::SingleQuotedString(_));
+    for (place, pair) in cursor.tokens_left().windows(2).enumerate() {
+        let before = matches!(
+            pair[0].kind,
+            Kind::SingleQuotedString(_) | Kind::Number(..) | Kind::Placeholder(_) | Kind::RBracket
+        );
+        if is_string(&pair[1]) && (before || pair[0].is_word("as")) {
+            let mut at = *cursor;
+            at.take(place + 1);
+            return Err(at.syntax_error());
+        }
+    }
+    Ok(())
+}
+
+/// Makes FOR NO KEY UPDATE and FOR KEY SHARE the stronger FOR UPDATE and FOR SHARE, which the parser knows.
+fn forget_key_locks(tokens: &mut Vec<Token>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        let follows = |words: &[&str]| {
+            let found = tokens[at..]
+                .iter()
+                .zip(words)
+                .filter(|(token, word)| token.is_word(word));
+            found.count() == words.len()
+        };
+        if follows(&["for", "no", "key", "update"]) {
+            tokens.drain(at + 1..at + 3);
+        } else if follows(&["for", "key", "share"]) {
+            tokens.remove(at + 1);
+        }
+        at += 1;
+    }
 }
 
 /// The greatest number of a parameter among tokens.
