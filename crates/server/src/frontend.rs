@@ -44,7 +44,7 @@ pub(crate) trait Frontend: Send {
 }
 
 /// The result of a helper thread's work for a session: the entry of its statement, or why it is refused.
-pub(crate) type JobResult = Result<Arc<StatementEntry>, ErrorFields>;
+pub(crate) type JobResult = Result<Arc<StatementEntry>, Box<ErrorFields>>;
 
 /// A request of connections to a node.
 #[derive(Debug)]

@@ -87,13 +87,13 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-impl From<NameError> for ErrorFields {
-    fn from(error: NameError) -> ErrorFields {
+impl From<NameError> for Box<ErrorFields> {
+    fn from(error: NameError) -> Box<ErrorFields> {
         let fields = ErrorFields::error(error.code(), error.to_string());
-        match error {
+        Box::new(match error {
             NameError::TooMany { .. } => fields.with_hint("Close some of them."),
             _ => fields,
-        }
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use anabranch_types::EffectError;
 use anabranch_wire::ErrorFields;
 
 /// An error with this SQLSTATE.
-pub(crate) fn error(code: &'static str, message: impl Into<String>) -> ErrorFields {
-    ErrorFields::error(code, message)
+pub(crate) fn error(code: &'static str, message: impl Into<String>) -> Box<ErrorFields> {
+    Box::new(ErrorFields::error(code, message))
 }
 
 /// An error with a hint.
@@ -15,7 +15,7 @@ pub(crate) fn error_with_hint(
     code: &'static str,
     message: impl Into<String>,
     hint: impl Into<String>,
-) -> ErrorFields {
+) -> Box<ErrorFields> {
     let mut fields = error(code, message);
     fields.hint = Some(hint.into());
     fields
@@ -23,7 +23,11 @@ pub(crate) fn error_with_hint(
 
 /// The error of a text that cannot be run. `text` is what its place counts in, `start` where the statement
 /// begins in the client's message `whole`.
-pub(crate) fn of_diagnostic(diagnostic: &Diagnostic, start: usize, whole: &str) -> ErrorFields {
+pub(crate) fn of_diagnostic(
+    diagnostic: &Diagnostic,
+    start: usize,
+    whole: &str,
+) -> Box<ErrorFields> {
     let mut fields = error(diagnostic.code, diagnostic.message.clone());
     fields.hint.clone_from(&diagnostic.help);
     fields.position = diagnostic.span.and_then(|span| {
@@ -34,7 +38,11 @@ pub(crate) fn of_diagnostic(diagnostic: &Diagnostic, start: usize, whole: &str) 
 }
 
 /// The error of a text with problems: the first of them.
-pub(crate) fn of_diagnostics(problems: &[Diagnostic], start: usize, whole: &str) -> ErrorFields {
+pub(crate) fn of_diagnostics(
+    problems: &[Diagnostic],
+    start: usize,
+    whole: &str,
+) -> Box<ErrorFields> {
     match problems.first() {
         Some(problem) => of_diagnostic(problem, start, whole),
         None => error("XX000", "the statement was refused without a reason"),
@@ -42,7 +50,7 @@ pub(crate) fn of_diagnostics(problems: &[Diagnostic], start: usize, whole: &str)
 }
 
 /// The error of a call.
-pub(crate) fn of_call(failure: &CallError) -> ErrorFields {
+pub(crate) fn of_call(failure: &CallError) -> Box<ErrorFields> {
     match failure {
         CallError::Failed(effect) => of_effect(effect),
         other => error(other.code(), other.to_string()),
@@ -50,7 +58,7 @@ pub(crate) fn of_call(failure: &CallError) -> ErrorFields {
 }
 
 /// The error of an effect or an expression.
-pub(crate) fn of_effect(effect: &EffectError) -> ErrorFields {
+pub(crate) fn of_effect(effect: &EffectError) -> Box<ErrorFields> {
     let mut fields = error(effect.code, effect.message.clone());
     fields.constraint.clone_from(&effect.constraint);
     fields

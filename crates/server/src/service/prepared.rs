@@ -126,7 +126,7 @@ impl Prepared {
         whole: &str,
         types: &[u32],
         application: &Application,
-    ) -> Result<Prepared, ErrorFields> {
+    ) -> Result<Prepared, Box<ErrorFields>> {
         let Some(ClientStatement { kind, text, .. }) = statement else {
             return Ok(Prepared {
                 text: whole.into(),
@@ -139,7 +139,7 @@ impl Prepared {
                 columns: None,
             });
         };
-        let compile = |runnable: &Runnable| -> Result<RunPlan, ErrorFields> {
+        let compile = |runnable: &Runnable| -> Result<RunPlan, Box<ErrorFields>> {
             let named = known_types(types)?;
             let plan = application
                 .client_statement(runnable, &named)
@@ -210,7 +210,7 @@ impl RunPlan {
 }
 
 /// The data types with these OIDs; `None` for one that is to be inferred.
-fn known_types(oids: &[u32]) -> Result<Vec<Option<DataType>>, ErrorFields> {
+fn known_types(oids: &[u32]) -> Result<Vec<Option<DataType>>, Box<ErrorFields>> {
     let of = |oid: &u32| format::data_type_of(*oid).map_err(|failure| of_effect(&failure));
     oids.iter().map(of).collect()
 }

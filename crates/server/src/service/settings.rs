@@ -252,7 +252,10 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::set`].
-    pub(crate) fn start(&mut self, parameters: &[(String, String)]) -> Result<(), ErrorFields> {
+    pub(crate) fn start(
+        &mut self,
+        parameters: &[(String, String)],
+    ) -> Result<(), Box<ErrorFields>> {
         for (name, value) in parameters {
             match name.as_str() {
                 "user" | "database" | "replication" => {}
@@ -301,7 +304,7 @@ impl Settings {
     ///
     /// # Errors
     /// 42704 for a name that is not known.
-    pub(crate) fn get(&self, name: &str) -> Result<String, ErrorFields> {
+    pub(crate) fn get(&self, name: &str) -> Result<String, Box<ErrorFields>> {
         match definition(name) {
             Some(definition) => Ok(self.value(definition)),
             None => match self.values.get(name.to_ascii_lowercase().as_str()) {
@@ -343,7 +346,7 @@ impl Settings {
     /// # Errors
     /// 42704 for a name that is not known, 22023 for a value that it does not take, 55P02 for one that cannot be
     /// changed, 0A000 for a value that is PostgreSQL's and not supported.
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<Reported, ErrorFields> {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<Reported, Box<ErrorFields>> {
         let Some(definition) = definition(name) else {
             return self.set_own(name, value);
         };
@@ -370,7 +373,7 @@ impl Settings {
     }
 
     /// Sets a setting of the client's own.
-    fn set_own(&mut self, name: &str, value: &str) -> Result<Reported, ErrorFields> {
+    fn set_own(&mut self, name: &str, value: &str) -> Result<Reported, Box<ErrorFields>> {
         let mut parts = name.split('.');
         let is_name = |part: &str| {
             part.starts_with(|c: char| c.is_alphabetic() || c == '_')
@@ -394,7 +397,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::set`].
-    pub(crate) fn reset(&mut self, name: &str) -> Result<Reported, ErrorFields> {
+    pub(crate) fn reset(&mut self, name: &str) -> Result<Reported, Box<ErrorFields>> {
         match definition(name) {
             Some(definition) => {
                 if matches!(definition.kind, Fixed) {
@@ -435,7 +438,7 @@ impl Settings {
 const OWN_MAX: usize = 1_000;
 
 impl Definition {
-    fn invalid(&self, value: &str) -> ErrorFields {
+    fn invalid(&self, value: &str) -> Box<ErrorFields> {
         let message = format!("invalid value for parameter \"{}\": \"{value}\"", self.name);
         let mut fields = error("22023", message);
         if let Enum(values) = self.kind {
@@ -444,7 +447,7 @@ impl Definition {
         fields
     }
 
-    fn cannot_change(&self) -> ErrorFields {
+    fn cannot_change(&self) -> Box<ErrorFields> {
         error(
             "55P02",
             format!("parameter \"{}\" cannot be changed", self.name),
@@ -452,7 +455,7 @@ impl Definition {
     }
 
     /// A value as it is kept.
-    fn check(&self, value: &str) -> Result<String, ErrorFields> {
+    fn check(&self, value: &str) -> Result<String, Box<ErrorFields>> {
         let invalid = || self.invalid(value);
         match &self.kind {
             Fixed => Err(self.cannot_change()),
@@ -537,7 +540,7 @@ impl Definition {
 }
 
 /// ISO with an order of day, month and year. The order decides how `01/02/2026` is read: only MDY is supported.
-fn date_style(value: &str, name: &str) -> Result<String, ErrorFields> {
+fn date_style(value: &str, name: &str) -> Result<String, Box<ErrorFields>> {
     for word in value.split(',') {
         match word.trim().to_ascii_uppercase().as_str() {
             "ISO" | "MDY" | "US" | "NONEURO" | "NONEUROPEAN" | "DEFAULT" => {}
@@ -606,7 +609,7 @@ fn shown_milliseconds(amount: i64) -> String {
     }
 }
 
-fn unknown(name: &str) -> ErrorFields {
+fn unknown(name: &str) -> Box<ErrorFields> {
     error(
         "42704",
         format!("unrecognized configuration parameter \"{name}\""),
@@ -615,7 +618,7 @@ fn unknown(name: &str) -> ErrorFields {
 
 /// The settings in the start-up parameter `options`: `-c name=value` and `--name=value`, with backslashes before
 /// spaces.
-fn options(text: &str) -> Result<Vec<(String, String)>, ErrorFields> {
+fn options(text: &str) -> Result<Vec<(String, String)>, Box<ErrorFields>> {
     let mut words = vec![String::new()];
     let mut characters = text.chars();
     while let Some(character) = characters.next() {

@@ -43,7 +43,10 @@ pub(crate) fn fields(columns: &[(String, DataType)], formats: &[Format]) -> Vec<
 ///
 /// # Errors
 /// 08P01 if it has asked for another number of columns.
-pub(crate) fn column_formats(asked: &Formats, count: usize) -> Result<Vec<Format>, ErrorFields> {
+pub(crate) fn column_formats(
+    asked: &Formats,
+    count: usize,
+) -> Result<Vec<Format>, Box<ErrorFields>> {
     asked.for_columns(count).map_err(|given| {
         let message =
             format!("bind message has {given} result formats but query has {count} columns");

@@ -29,7 +29,7 @@ impl Session {
         &self,
         options: &ExplainOptions,
         planned: &RunPlan,
-    ) -> Result<Vec<Vec<Value>>, ErrorFields> {
+    ) -> Result<Vec<Vec<Value>>, Box<ErrorFields>> {
         if options.coordination {
             return Ok(self.explain_coordination(options, planned));
         }

@@ -36,7 +36,7 @@ impl Session {
         &mut self,
         request: Request,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         match request {
             Request::Parse {
                 statement,
@@ -103,7 +103,11 @@ impl Session {
         Ok(())
     }
 
-    fn describe(&mut self, columns: Option<Columns>, asked: &Formats) -> Result<(), ErrorFields> {
+    fn describe(
+        &mut self,
+        columns: Option<Columns>,
+        asked: &Formats,
+    ) -> Result<(), Box<ErrorFields>> {
         match columns {
             None => self.wire.no_data(),
             Some(columns) => {
@@ -121,7 +125,7 @@ impl Session {
         prepared: &Prepared,
         formats: &Formats,
         values: &[Option<bytes::Bytes>],
-    ) -> Result<Vec<Value>, ErrorFields> {
+    ) -> Result<Vec<Value>, Box<ErrorFields>> {
         let types = prepared.parameter_types();
         if values.len() != types.len() {
             let message = format!(
@@ -153,7 +157,7 @@ impl Session {
         name: &str,
         rows_max: u32,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let rows_left = (rows_max > 0).then_some(rows_max);
         let portal = self.portals.get_mut(name)?;
         match std::mem::replace(&mut portal.state, PortalState::Running) {

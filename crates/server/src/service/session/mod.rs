@@ -97,7 +97,7 @@ pub(crate) struct Session {
     /// When the statement that runs is cancelled.
     deadline: Option<Instant>,
     /// Why the statement that runs is being cancelled.
-    cancelled: Option<ErrorFields>,
+    cancelled: Option<Box<ErrorFields>>,
     /// Whether the server shuts down.
     ending: bool,
 }
@@ -343,7 +343,7 @@ impl Session {
     }
 
     /// Tells the client why the connection ends.
-    fn terminate(&mut self, fields: ErrorFields) {
+    fn terminate(&mut self, fields: Box<ErrorFields>) {
         self.wire.fatal(&fields);
         self.state = State::Ended;
     }
@@ -384,7 +384,7 @@ impl Session {
     }
 
     /// Cancels what runs; the client is told this instead of its result, unless it has committed.
-    fn cancel_by(&mut self, fields: ErrorFields, scope: &mut Scope<'_>) {
+    fn cancel_by(&mut self, fields: Box<ErrorFields>, scope: &mut Scope<'_>) {
         match &self.state {
             State::Calling { call, .. } => {
                 scope
@@ -440,7 +440,7 @@ fn identity(environment: &Environment, user: String) -> Identity {
     }
 }
 
-fn shut_down_message() -> ErrorFields {
+fn shut_down_message() -> Box<ErrorFields> {
     error(
         "57P01",
         "terminating connection due to administrator command",

@@ -40,7 +40,11 @@ pub(crate) enum Destination {
 
 impl Session {
     /// Runs a statement. It may be under way when this returns.
-    pub(super) fn run(&mut self, mut run: Run, scope: &mut Scope<'_>) -> Result<(), ErrorFields> {
+    pub(super) fn run(
+        &mut self,
+        mut run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
         let prepared = Arc::clone(&run.prepared);
         match &prepared.kind {
             PreparedKind::Empty => {
@@ -69,7 +73,7 @@ impl Session {
         mut run: Run,
         planned: &RunPlan,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let plan = &planned.plan;
         let now = now_micros();
         if planned.touches_tables() {
@@ -130,7 +134,7 @@ impl Session {
     }
 
     /// Refuses a statement behind a write in the same pipeline: PostgreSQL would run them as one transaction.
-    fn check_group(&self) -> Result<(), ErrorFields> {
+    fn check_group(&self) -> Result<(), Box<ErrorFields>> {
         if !self.group_wrote {
             return Ok(());
         }
@@ -154,7 +158,7 @@ impl Session {
         run: Run,
         planned: &RunPlan,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let (Some(post), ClientWork::Statement(statement)) = (scope.post, &planned.plan.work)
         else {
             return Err(error("57P03", "the server is starting up"));
@@ -193,7 +197,7 @@ impl Session {
         run: Run,
         entry: Option<Arc<StatementEntry>>,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let prepared = Arc::clone(&run.prepared);
         let Some(planned) = prepared.run_plan() else {
             return Err(error("XX000", "a statement without a plan was run"));
@@ -230,7 +234,7 @@ impl Session {
         arguments: Arc<[Value]>,
         now: i64,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let zone = self.settings.zone().clone();
         let call = scope.call(node, |id| {
             Call::new(id, work, arguments)
@@ -245,7 +249,7 @@ impl Session {
     }
 
     /// Takes the outcome of a statement's call.
-    pub(super) fn called(&mut self, run: Run, outcome: Outcome) -> Result<(), ErrorFields> {
+    pub(super) fn called(&mut self, run: Run, outcome: Outcome) -> Result<(), Box<ErrorFields>> {
         let prepared = Arc::clone(&run.prepared);
         let Some(planned) = prepared.run_plan() else {
             return Err(error("XX000", "a statement without a plan was called"));
@@ -270,7 +274,7 @@ impl Session {
         run: &Run,
         planned: &RunPlan,
         result: ResultSet,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let plan = &planned.plan;
         let tag = planned.tag(result.count);
         let Some(columns) = &plan.columns else {
@@ -292,7 +296,7 @@ impl Session {
         columns: Columns,
         rows: Vec<Vec<Value>>,
         tag: Tag,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let (formats, rows_left, portal) = match destination {
             Destination::Simple => {
                 let formats = vec![Format::Text; columns.len()];
@@ -335,7 +339,7 @@ impl Session {
     }
 }
 
-fn of_refusal(refusal: &Refusal) -> ErrorFields {
+fn of_refusal(refusal: &Refusal) -> Box<ErrorFields> {
     let mut fields = error(refusal.code, refusal.message.clone());
     fields.detail.clone_from(&refusal.detail);
     fields.hint = Some(refusal.hint.clone());

@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    fn parse_batch(&mut self, text: &str) -> Result<Batch, ErrorFields> {
+    fn parse_batch(&mut self, text: &str) -> Result<Batch, Box<ErrorFields>> {
         if let Some(prepared) = self.environment.statements.get(text, &[]) {
             return Ok(Batch {
                 text: "".into(),
@@ -66,7 +66,7 @@ impl Session {
         item: BatchItem,
         text: &str,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let prepared = match item {
             BatchItem::Prepared(prepared) => prepared,
             BatchItem::Parsed(statement) => {
@@ -97,7 +97,7 @@ impl Session {
 
     /// Refuses a text of several statements that PostgreSQL would run as one transaction and that one transaction
     /// each does not stand for: one that writes beside another that reads or writes.
-    fn check_alone(&self, prepared: &Prepared) -> Result<(), ErrorFields> {
+    fn check_alone(&self, prepared: &Prepared) -> Result<(), Box<ErrorFields>> {
         let Some(batch) = &self.batch else {
             return Ok(());
         };

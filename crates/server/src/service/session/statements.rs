@@ -13,7 +13,11 @@ use crate::service::prepared::Prepared;
 
 impl Session {
     /// The statement of a Parse message; compiled statements are shared by all connections.
-    pub(super) fn prepare(&self, text: &str, types: &[u32]) -> Result<Arc<Prepared>, ErrorFields> {
+    pub(super) fn prepare(
+        &self,
+        text: &str,
+        types: &[u32],
+    ) -> Result<Arc<Prepared>, Box<ErrorFields>> {
         if let Some(found) = self.environment.statements.get(text, types) {
             return Ok(found);
         }
@@ -40,7 +44,7 @@ impl Session {
         statement: &Runnable,
         types: &[Option<DataType>],
         whole: &str,
-    ) -> Result<Arc<Prepared>, ErrorFields> {
+    ) -> Result<Arc<Prepared>, Box<ErrorFields>> {
         let oid = |data_type: &Option<DataType>| data_type.as_ref().map_or(0, format::oid_of);
         let types: Vec<u32> = types.iter().map(oid).collect();
         if let Some(found) = self.environment.statements.get(statement.text(), &types) {
@@ -68,7 +72,7 @@ impl Session {
         &self,
         statement: ClientStatement,
         whole: &str,
-    ) -> Result<Arc<Prepared>, ErrorFields> {
+    ) -> Result<Arc<Prepared>, Box<ErrorFields>> {
         if let Some(found) = self.environment.statements.get(&statement.text, &[]) {
             return Ok(found);
         }

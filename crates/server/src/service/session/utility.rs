@@ -43,7 +43,7 @@ impl Session {
         statement: &ClientStatementKind,
         run: Run,
         scope: &mut Scope<'_>,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         let destination = &run.destination;
         let tag = match statement {
             ClientStatementKind::Set { local, name, value } => {
@@ -123,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    fn set(&mut self, local: bool, name: &str, value: &SetValue) -> Result<(), ErrorFields> {
+    fn set(&mut self, local: bool, name: &str, value: &SetValue) -> Result<(), Box<ErrorFields>> {
         if local {
             self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
@@ -150,7 +150,7 @@ impl Session {
         &mut self,
         session: bool,
         modes: TransactionModes,
-    ) -> Result<(), ErrorFields> {
+    ) -> Result<(), Box<ErrorFields>> {
         if !session {
             let message = "SET TRANSACTION can only be used in transaction blocks";
             self.warn("25P01", message);
@@ -190,7 +190,11 @@ impl Session {
         }
     }
 
-    fn show(&mut self, name: Option<&str>, destination: &Destination) -> Result<(), ErrorFields> {
+    fn show(
+        &mut self,
+        name: Option<&str>,
+        destination: &Destination,
+    ) -> Result<(), Box<ErrorFields>> {
         let tag = Tag::Text("SHOW".to_owned());
         let columns = utility_columns(&ClientStatementKind::Show(name.map(str::to_owned)));
         let columns = columns.unwrap_or_else(|| [].into());
@@ -212,7 +216,7 @@ impl Session {
     fn transaction(
         &mut self,
         statement: &TransactionStatement,
-    ) -> Result<&'static str, ErrorFields> {
+    ) -> Result<&'static str, Box<ErrorFields>> {
         match statement {
             TransactionStatement::Commit { chain: false }
             | TransactionStatement::Rollback { chain: false } => {

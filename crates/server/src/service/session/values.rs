@@ -20,7 +20,7 @@ impl Session {
         parameters: &[Value],
         text: &str,
         now: i64,
-    ) -> Result<Vec<Value>, ErrorFields> {
+    ) -> Result<Vec<Value>, Box<ErrorFields>> {
         let mut bound = parameters.to_vec();
         for value in wanted {
             let found = self.session_value(value, &bound, text, now)?;
@@ -35,7 +35,7 @@ impl Session {
         bound: &[Value],
         text: &str,
         now: i64,
-    ) -> Result<Value, ErrorFields> {
+    ) -> Result<Value, Box<ErrorFields>> {
         let identity = self.settings.identity();
         Ok(match value {
             SessionValue::Setting { name, missing_ok } => match self.settings.get(name) {
@@ -89,7 +89,7 @@ impl Session {
         arguments: &ArgumentList,
         bound: &[Value],
         now: i64,
-    ) -> Result<Value, ErrorFields> {
+    ) -> Result<Value, Box<ErrorFields>> {
         let values = self.evaluate(arguments, bound, now)?;
         let [name, value, local] = values.as_slice() else {
             return Err(error("XX000", "set_config has three arguments"));
@@ -118,7 +118,7 @@ impl Session {
         arguments: &ArgumentList,
         bound: &[Value],
         now: i64,
-    ) -> Result<Vec<Value>, ErrorFields> {
+    ) -> Result<Vec<Value>, Box<ErrorFields>> {
         let mut uniques = Vec::with_capacity(arguments.uniques());
         for _ in 0..arguments.uniques() {
             let mut bytes = [0; 16];
