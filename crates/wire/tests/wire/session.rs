@@ -170,7 +170,7 @@ impl Session {
 }
 
 fn boxed(error: NameError) -> Box<ErrorFields> {
-    Box::new(error.into())
+    error.into()
 }
 
 /// An error that repeats the text, whatever it contains.

@@ -144,7 +144,6 @@ impl Session {
         let limits = Limits {
             startup_bytes_max: options.startup_message_bytes_max,
             message_bytes_max: options.message_bytes_max,
-            ..Limits::default()
         };
         Session {
             wire: Connection::new(limits),
