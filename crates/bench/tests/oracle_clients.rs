@@ -232,7 +232,8 @@ impl Ours {
         let result = match &plan.work {
             ClientWork::Constant(constant) => constant
                 .evaluate(&values, &ClientContext::at(0))
-                .map_err(TransactionError::Failed)?,
+                .map_err(TransactionError::Failed)?
+                .expect("it ends before a pause"),
             ClientWork::Statement(compiled) => {
                 let mut transaction = self.store.begin();
                 let result = ready(compiled.execute(&mut transaction, &values));

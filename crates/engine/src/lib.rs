@@ -11,6 +11,8 @@
 //! 2. The node polls the future. When it awaits a read, the node [routes](routing) the reads to
 //!    partitions and passes them to the protocol as one request. If the protocol replies within the
 //!    step (all reads were local), the future goes on at once; else it waits for the reply.
+//!    A procedure that computes for long pauses after each bounded amount of work: the node takes other
+//!    input, and lets it go on at the next tick.
 //! 3. When the procedure returns, the node passes its effects to the protocol to commit, and puts the
 //!    values of deferred effects into the result.
 //! 4. Conflicts and restarts are retried after a [backoff]; any other result is the [`Outcome`].

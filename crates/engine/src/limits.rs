@@ -2,11 +2,12 @@
 //! of it has left its node, so no other node has to clean up.
 //!
 //! The size is counted while the procedure runs, so that endless loops are stopped as well. It does not
-//! include the rows that a read returns, nor the result of a deferred update at commit (whose row and
+//! include the rows that a read returns (what a statement holds of them has a limit of its own), nor the result of a deferred update at commit (whose row and
 //! arguments are within the limits).
 
 use anabranch_protocol::PartitionRead;
 use anabranch_sql::application::ResultSet;
+use anabranch_sql::transaction::STATEMENT_BYTES_MAX;
 use anabranch_types::{Effect, EffectError, Read, Value};
 
 /// Limits of the size of one call's transaction.
@@ -23,13 +24,16 @@ pub struct TransactionLimits {
     /// Bytes of a call's result: its values, and [`VALUE_BYTES`] for each. A larger one fails with
     /// [`crate::CallError::ResultTooLarge`], and the call has no effects.
     pub result_bytes_max: u64,
+    /// Bytes of rows, values, groups and tuples that one statement holds at once while it runs. A statement beyond
+    /// it fails with SQLSTATE `53200`.
+    pub statement_bytes_max: u64,
 }
 
 /// What a value of a result takes beside the bytes of its text, byte string or elements.
 pub const VALUE_BYTES: u64 = 8;
 
 impl Default for TransactionLimits {
-    /// A million items, 256 MiB in all, 8 KiB a key, 16 MiB a row, 64 MiB a result.
+    /// A million items, 256 MiB in all, 8 KiB a key, 16 MiB a row, 64 MiB a result, 256 MiB held by a statement.
     fn default() -> Self {
         TransactionLimits {
             items_max: 1_000_000,
@@ -37,6 +41,7 @@ impl Default for TransactionLimits {
             key_bytes_max: 8 << 10,
             row_bytes_max: 16 << 20,
             result_bytes_max: 64 << 20,
+            statement_bytes_max: STATEMENT_BYTES_MAX,
         }
     }
 }
@@ -44,7 +49,7 @@ impl Default for TransactionLimits {
 /// The size of a transaction so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransactionSize {
-    limits: TransactionLimits,
+    pub(crate) limits: TransactionLimits,
     items: u64,
     bytes: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -74,8 +74,8 @@ impl Default for NodeOptions {
 pub enum NodeInput<M> {
     /// A client's call.
     Call(Call),
-    /// The client does not want the outcome of this call any more. A call that runs, waits for a read or a lock, or
-    /// waits for a retry ends with [`CallError::Cancelled`], and releases its locks and write intents. One that
+    /// The client does not want the outcome of this call any more. A call that runs, pauses, waits for a read or a
+    /// lock, or waits for a retry ends with [`CallError::Cancelled`], and releases its locks and write intents. One that
     /// commits ends as its commit does, but is not retried. Ignored for a call that has ended.
     Cancel(CallId),
     /// Another node's message.
@@ -135,8 +135,12 @@ pub struct Node<P: Protocol> {
     options: NodeOptions,
     protocol: P,
     out: Outbox<P::Message>,
-    /// Attempts that wait for the protocol, by sequence.
+    /// Attempts that wait for the protocol or pause, by sequence.
     waiting: FxHashMap<u64, Attempt>,
+    /// The attempts among them that pause, in the order in which they go on. Some may have ended.
+    paused: VecDeque<u64>,
+    /// When the first of them goes on.
+    resume_at: Ticks,
     alarms: BinaryHeap<Reverse<Alarm>>,
     next_sequence: u64,
     next_alarm: u64,
@@ -230,7 +234,7 @@ impl Attempt {
 
 /// An attempt's stage.
 enum AttemptStage {
-    /// The procedure runs or waits for a read. (Before its first step, it waits for its declaration.)
+    /// The procedure runs, pauses or waits for a read. (Before its first step, it waits for its declaration.)
     Running(Running),
     /// The procedure has returned this result, and the protocol commits its effects.
     Committing(ResultSet),
@@ -305,6 +309,8 @@ impl<P: Protocol> Node<P> {
             protocol,
             out: Outbox::default(),
             waiting: FxHashMap::default(),
+            paused: VecDeque::new(),
+            resume_at: Ticks(0),
             alarms: BinaryHeap::new(),
             // Each incarnation's transactions have distinct names.
             next_sequence: options.incarnation.0.saturating_sub(1) << INCARNATION_SHIFT,
@@ -349,7 +355,7 @@ impl<P: Protocol> Node<P> {
         self.protocol
     }
 
-    /// The number of calls that run or wait for a retry.
+    /// The number of calls that run, pause or wait for a retry.
     pub fn calls(&self) -> usize {
         let retries = self
             .alarms
@@ -371,9 +377,11 @@ impl<P: Protocol> Node<P> {
         open
     }
 
-    /// When the next timer is due.
+    /// When the next timer is due, or an attempt that pauses goes on.
     pub fn next_alarm(&self) -> Option<Ticks> {
-        self.alarms.peek().map(|alarm| alarm.0.at)
+        let alarm = self.alarms.peek().map(|alarm| alarm.0.at);
+        let resume = (!self.paused.is_empty()).then_some(self.resume_at);
+        alarm.into_iter().chain(resume).min()
     }
 
     /// Takes one input at time `now`.
@@ -404,7 +412,10 @@ impl<P: Protocol> Node<P> {
             NodeInput::Message { from, message } => {
                 self.step_protocol(now, Input::Message { from, message });
             }
-            NodeInput::Tick => self.run_due_timers(now, out),
+            NodeInput::Tick => {
+                self.run_due_timers(now, out);
+                self.resume(now, out);
+            }
             NodeInput::Restarted { node } => {
                 self.step_protocol(now, Input::Restarted { node });
             }
@@ -435,6 +446,33 @@ impl<P: Protocol> Node<P> {
             }
             self.deliver(now, out);
         }
+    }
+
+    /// Lets the first attempt that pauses go on, if it is due. The others wait for the next tick, so that the
+    /// node takes other input after each.
+    fn resume(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
+        if self.resume_at > now {
+            return;
+        }
+        while let Some(sequence) = self.paused.pop_front() {
+            // It may have been cancelled or aborted.
+            if let Some(attempt) = self.waiting.remove(&sequence) {
+                self.resume_at = Ticks(now.0 + 1);
+                attempt.mailbox.borrow_mut().paused = false;
+                self.drive(now, attempt, Next::Poll, out);
+                return;
+            }
+        }
+    }
+
+    /// Lets an attempt wait until the node has taken other input.
+    fn pause(&mut self, now: Ticks, attempt: Attempt) {
+        let sequence = attempt.transaction.sequence;
+        if self.paused.is_empty() {
+            self.resume_at = Ticks(now.0 + 1);
+        }
+        self.paused.push_back(sequence);
+        self.waiting.insert(sequence, attempt);
     }
 
     /// Delivers the protocol's replies, messages, records and timers, until none is left.
@@ -598,7 +636,7 @@ impl<P: Protocol> Node<P> {
         declared
     }
 
-    /// Runs an attempt until it waits: polls the procedure, passes its requests to the protocol, and
+    /// Runs an attempt until it waits or pauses: polls the procedure, passes its requests to the protocol, and
     /// continues with replies that come within the step.
     fn drive(
         &mut self,
@@ -610,7 +648,8 @@ impl<P: Protocol> Node<P> {
         loop {
             next = match next {
                 Next::Poll => match self.poll(now, &mut attempt) {
-                    Ok(request) => Next::Send(request),
+                    Ok(Some(request)) => Next::Send(request),
+                    Ok(None) => return self.pause(now, attempt),
                     Err(AttemptEnd::Aborted(reason)) => {
                         return self.aborted(now, attempt, reason, out);
                     }
@@ -674,9 +713,9 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Polls the procedure until it waits or returns. Returns its request to the protocol, or why the
-    /// attempt ends.
-    fn poll(&mut self, now: Ticks, attempt: &mut Attempt) -> Result<Request, AttemptEnd> {
+    /// Polls the procedure until it waits, pauses or returns. Returns its request to the protocol (`None` if it
+    /// pauses), or why the attempt ends.
+    fn poll(&mut self, now: Ticks, attempt: &mut Attempt) -> Result<Option<Request>, AttemptEnd> {
         let AttemptStage::Running(running) = &mut attempt.stage else {
             unreachable!("{:?} is polled while it commits", attempt.transaction)
         };
@@ -685,10 +724,14 @@ impl<P: Protocol> Node<P> {
             .poll(&mut Context::from_waker(Waker::noop()))
         {
             Poll::Pending => {
-                let request = attempt.mailbox.borrow_mut().request.take();
-                Ok(Request::Read(
-                    request.expect("a procedure waits only for its own reads"),
-                ))
+                let mut mailbox = attempt.mailbox.borrow_mut();
+                if mailbox.paused {
+                    return Ok(None);
+                }
+                let request = mailbox.request.take();
+                Ok(Some(Request::Read(request.expect(
+                    "a procedure waits only for its own reads and pauses",
+                ))))
             }
             Poll::Ready(Ok(result)) => {
                 let bytes_max = self.options.limits.result_bytes_max;
@@ -697,7 +740,8 @@ impl<P: Protocol> Node<P> {
                     return Err(AttemptEnd::Refused(CallError::ResultTooLarge { bytes_max }));
                 }
                 attempt.stage = AttemptStage::Committing(result);
-                Ok(Request::Commit(attempt.mailbox.borrow_mut().take_effects()))
+                let effects = attempt.mailbox.borrow_mut().take_effects();
+                Ok(Some(Request::Commit(effects)))
             }
             Poll::Ready(Err(error)) => {
                 self.abort(now, attempt.transaction);

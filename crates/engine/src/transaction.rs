@@ -2,7 +2,9 @@
 //!
 //! The procedure runs as a future that the node polls. When it awaits a read, it puts the requests into
 //! a mailbox that it shares with the node; the node passes them to the protocol and puts the answers
-//! back. Effects are collected here until commit, and applied to later reads ([`overlay`]).
+//! back. Effects are collected here until commit, and applied to later reads ([`overlay`]). A procedure
+//! that has computed for long pauses: its future waits without a request, and the node polls it again
+//! after other input.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -38,6 +40,8 @@ pub(crate) struct Mailbox {
     pub request: Option<Vec<PartitionRead>>,
     /// Their answers.
     pub response: Option<Vec<Fetched>>,
+    /// Whether the procedure pauses. The node resets it when the procedure may go on.
+    pub paused: bool,
     /// The effects so far, in order of execution.
     pub writes: Vec<OwnWrite>,
     /// Whether a deferral failed and the next attempt has to run without.
@@ -51,6 +55,7 @@ impl Mailbox {
         Rc::new(RefCell::new(Mailbox {
             request: None,
             response: None,
+            paused: false,
             writes: Vec::new(),
             deferral_failed: false,
             size: TransactionSize::new(limits),
@@ -608,6 +613,15 @@ impl Transaction for NodeTransaction {
         self.sequences.clone()
     }
 
+    fn pause(&mut self) -> impl Future<Output = Result<(), TransactionError>> {
+        self.mailbox.borrow_mut().paused = true;
+        PauseFuture(&self.mailbox)
+    }
+
+    fn statement_bytes_max(&self) -> u64 {
+        self.mailbox.borrow().size.limits.statement_bytes_max
+    }
+
     fn timestamp(&self) -> i64 {
         self.identity.timestamp
     }
@@ -739,6 +753,20 @@ impl Future for ResponseFuture<'_> {
         match self.0.borrow_mut().response.take() {
             Some(response) => Poll::Ready(response),
             None => Poll::Pending,
+        }
+    }
+}
+
+/// A future that is ready once the node has ended the pause.
+struct PauseFuture<'m>(&'m RefCell<Mailbox>);
+
+impl Future for PauseFuture<'_> {
+    type Output = Result<(), TransactionError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), TransactionError>> {
+        match self.0.borrow().paused {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
         }
     }
 }

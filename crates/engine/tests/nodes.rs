@@ -6,6 +6,7 @@ mod deferral;
 mod limits;
 mod mixed;
 mod numbers;
+mod pauses;
 mod replicas;
 mod support;
 mod undeclared;

@@ -144,6 +144,12 @@ fn connect(service: &Service) -> Client {
     Client::connect(&text, NoTls).expect("it connects")
 }
 
+fn message(error: &postgres::Error) -> &str {
+    error
+        .as_db_error()
+        .map_or("no message", |error| error.message())
+}
+
 fn code(error: &postgres::Error) -> &str {
     error.code().map_or("no SQLSTATE", SqlState::code)
 }
@@ -307,22 +313,83 @@ fn a_text_of_several_statements_is_refused_if_it_would_have_to_be_one_transactio
     service.stop().expect("it stops");
 }
 
+/// Runs until something stops it. The first reads a table, the second is evaluated by the session at first.
+const ENDLESS: [&str; 2] = [
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b, items",
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
+];
+
 #[test]
 fn a_running_statement_is_cancelled_by_its_client_and_by_its_timeout() {
-    const LONG: &str =
-        "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 3000) b, items";
-    let service = open();
+    for service in [open(), planned()] {
+        let mut other = connect(&service);
+        other
+            .batch_execute("INSERT INTO items VALUES (1, 'a', 1)")
+            .expect("it inserts");
+        for endless in ENDLESS {
+            let mut client = connect(&service);
+            client
+                .batch_execute("SET statement_timeout = 200")
+                .expect("SET");
+            let timed_out = client.batch_execute(endless).expect_err("it has no end");
+            assert_eq!(code(&timed_out), "57014");
+            assert!(message(&timed_out).contains("statement timeout"));
+            client
+                .batch_execute("RESET statement_timeout")
+                .expect("RESET");
+            let token = client.cancel_token();
+            let running = std::thread::spawn(move || {
+                let error = client.query(endless, &[]).expect_err("it has no end");
+                // The connection is as good as before.
+                client
+                    .query("SELECT name FROM items", &[])
+                    .expect("it reads");
+                error
+            });
+            // Others are served meanwhile.
+            for _ in 0..20 {
+                let rows = other.query("SELECT stock FROM items WHERE id = 1", &[]);
+                assert_eq!(rows.expect("it reads").len(), 1);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert!(!running.is_finished(), "{endless} has an end");
+            token.cancel_query(NoTls).expect("the request is sent");
+            let cancelled = running.join().expect("it ends");
+            assert_eq!(code(&cancelled), "57014");
+            assert!(message(&cancelled).contains("user request"));
+        }
+        drop(other);
+        service.stop().expect("it stops");
+    }
+}
+
+#[test]
+fn a_long_statement_without_tables_ends_and_one_that_holds_too_much_is_refused() {
+    let service = start_with(
+        &[SHOP],
+        Guarantee::Serializable,
+        ServiceOptions {
+            statement_bytes_max: 1 << 20,
+            ..options()
+        },
+    );
     let mut client = connect(&service);
-    client
-        .batch_execute("INSERT INTO items VALUES (1, 'a', 1)")
-        .expect("it inserts");
-    client
-        .batch_execute("SET statement_timeout = 50")
-        .expect("SET");
-    let _ = LONG;
-    client
-        .batch_execute("RESET statement_timeout")
-        .expect("RESET");
+    let row = client
+        .query_one(
+            "SELECT count(*) FROM generate_series(1, $1::integer) a, generate_series(1, 1000) b WHERE a <> b",
+            &[&200i32],
+        )
+        .expect("it ends");
+    assert_eq!(row.get::<_, i64>(0), 199_800);
+    for sql in [
+        "SELECT count(*) FROM generate_series(1, 1000000) a",
+        "SELECT a FROM generate_series(1, 10000) a, generate_series(1, 10000) b",
+    ] {
+        let refused = client.query(sql, &[]).expect_err("it holds too much");
+        assert_eq!(code(&refused), "53200");
+        assert!(message(&refused).contains("statement_bytes_max"));
+    }
+    drop(client);
     service.stop().expect("it stops");
 }
 

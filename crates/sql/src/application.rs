@@ -18,7 +18,7 @@ use crate::{
     constraint::Constraints,
     diagnostic::Diagnostic,
     execute::Run,
-    expression::{EvaluationContext, Frame, Source},
+    expression::{Budget, EvaluationContext, Frame, Source},
     plan::statement::Statement,
     procedure::{
         CompiledProcedure,
@@ -377,6 +377,7 @@ impl CompiledStatement {
             timestamp: transaction.timestamp(),
             zone,
             sequences: Some(transaction.sequences()),
+            budget: Budget::new(transaction.statement_bytes_max()),
             ..EvaluationContext::default()
         };
         let mut run = Run {

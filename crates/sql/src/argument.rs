@@ -6,7 +6,7 @@ use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use sqlparser::ast;
 
 use crate::{
-    expression::{EvaluationContext, Expression, evaluate::evaluate_over, failure},
+    expression::{Budget, EvaluationContext, Expression, evaluate::evaluate_over, failure},
     source::Span,
 };
 
@@ -125,6 +125,7 @@ impl ArgumentList {
             zone: context.zone.clone(),
             uniques: RefCell::new(context.uniques.clone()),
             sequences: None,
+            budget: Budget::default(),
         };
         self.expressions
             .iter()

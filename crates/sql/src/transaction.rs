@@ -40,6 +40,9 @@ impl Sequences for NoSequences {
     }
 }
 
+/// The default of [`Transaction::statement_bytes_max`]: 256 MiB.
+pub const STATEMENT_BYTES_MAX: u64 = 256 << 20;
+
 /// The interface that a compiled statement runs over.
 pub trait Transaction {
     /// Reads all of `reads` in this transaction's view, including its own writes. `for_write` marks rows that the
@@ -84,6 +87,21 @@ pub trait Transaction {
     /// The value of `now()` and `CURRENT_TIMESTAMP` in this transaction: microseconds since
     /// 2000-01-01 00:00:00 UTC, fixed at its start.
     fn timestamp(&self) -> i64;
+
+    /// Lets other work have its turn. A statement or procedure that computes for long calls this each time it has
+    /// done a bounded amount of work. Ready at once by default.
+    ///
+    /// # Errors
+    /// If the transaction cannot go on.
+    fn pause(&mut self) -> impl Future<Output = Result<(), TransactionError>> {
+        std::future::ready(Ok(()))
+    }
+
+    /// The most bytes of tuples, values and groups that a statement may hold at once. A statement beyond it fails
+    /// with SQLSTATE `53200`.
+    fn statement_bytes_max(&self) -> u64 {
+        STATEMENT_BYTES_MAX
+    }
 
     /// The time zone of the session that runs this transaction.
     fn time_zone(&self) -> TimeZone {

@@ -77,6 +77,9 @@ struct LimitArguments {
     /// The largest result of a statement, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     result_mib_max: u32,
+    /// The most that a running statement holds at once of rows and values, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    statement_mib_max: u32,
     /// A client for which more than this waits is not read from, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     output_kib_max: u32,
@@ -338,6 +341,7 @@ impl ServeArguments {
             prepared_statements_max: limits.prepared_statements_max as usize,
             portals_max: limits.portals_max as usize,
             result_bytes_max: (limits.result_mib_max as usize) << 20,
+            statement_bytes_max: (limits.statement_mib_max as usize) << 20,
             output_bytes_max: (limits.output_kib_max as usize) << 10,
             ..ServiceOptions::new(self.listen)
         }

@@ -215,6 +215,8 @@ pub(super) struct Attempt<'w> {
     /// Whether UPDATEs are deferred as in the plan.
     planned: bool,
     drawn: u64,
+    /// The pauses so far.
+    pauses: u32,
     slots: Vec<Value>,
     inserted: BTreeSet<(u16, Key)>,
     pub(super) log: Log,
@@ -252,6 +254,7 @@ impl<'w> Attempt<'w> {
             number,
             planned,
             drawn: 0,
+            pauses: 0,
             slots: Vec::new(),
             inserted: BTreeSet::new(),
             log: Log::default(),
@@ -288,6 +291,9 @@ impl<'w> Attempt<'w> {
         rows.contains_key(key) || table.indexes.iter().any(|i| i.unique && taken(&i.columns))
     }
 }
+
+/// The pauses of a call that is followed to its end.
+const PAUSES_MAX: u32 = 4;
 
 fn failed(code: &'static str, message: &str) -> TransactionError {
     TransactionError::Failed(EffectError {
@@ -403,6 +409,16 @@ impl Transaction for Attempt<'_> {
             first: number_given(self.number) - 1,
             given: std::cell::Cell::default(),
         })
+    }
+
+    /// A call that computes for long on a handful of rows computes for long on others, too: the search goes on without
+    /// it, as if it had failed.
+    async fn pause(&mut self) -> Result<(), TransactionError> {
+        self.pauses += 1;
+        if self.pauses > PAUSES_MAX {
+            return Err(failed("54000", "the call computes for too long"));
+        }
+        Ok(())
     }
 
     fn timestamp(&self) -> i64 {

@@ -46,6 +46,7 @@ const LIMITS: TransactionLimits = TransactionLimits {
     key_bytes_max: 100,
     row_bytes_max: 1_000,
     result_bytes_max: 500,
+    statement_bytes_max: 10_000,
 };
 
 /// A text of this many letters.

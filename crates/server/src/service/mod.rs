@@ -288,6 +288,7 @@ where
             epoch_micros: now_micros(),
             limits: TransactionLimits {
                 result_bytes_max: environment.options.result_bytes_max as u64,
+                statement_bytes_max: environment.options.statement_bytes_max as u64,
                 ..TransactionLimits::default()
             },
             ..NodeOptions::default()

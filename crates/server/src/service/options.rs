@@ -44,6 +44,8 @@ pub struct ServiceOptions {
     pub portals_max: usize,
     /// The most bytes of a statement's result.
     pub result_bytes_max: usize,
+    /// The most bytes of rows and values that a running statement holds at once.
+    pub statement_bytes_max: usize,
     /// A client that has so many bytes of answers waiting for it is not read from.
     pub output_bytes_max: usize,
     /// How long running statements may take to end when the server shuts down.
@@ -62,6 +64,7 @@ impl ServiceOptions {
             prepared_statements_max: 1_000,
             portals_max: 64,
             result_bytes_max: 64 << 20,
+            statement_bytes_max: 256 << 20,
             output_bytes_max: 1 << 20,
             shut_down_timeout: Duration::from_secs(3),
         }

@@ -47,7 +47,9 @@ impl ConstantStatement {
         &self.0
     }
 
-    /// Its result. `parameters` are the client's, and behind them the plan's session values, in order.
+    /// Its result; `None` if it is not there before the first [pause](Transaction::pause): the statement then has to
+    /// run as a call, so that it can be cancelled and other work goes on. `parameters` are the client's, and behind
+    /// them the plan's session values, in order.
     ///
     /// # Errors
     /// Errors that its expressions raise.
@@ -55,14 +57,15 @@ impl ConstantStatement {
         &self,
         parameters: &[Value],
         context: &ClientContext,
-    ) -> Result<ResultSet, EffectError> {
+    ) -> Result<Option<ResultSet>, EffectError> {
         let mut transaction = NoTables(context);
         let run = pin!(self.0.execute(&mut transaction, parameters));
         match run.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(result)) => Ok(result),
+            Poll::Ready(Ok(result)) => Ok(Some(result)),
             Poll::Ready(Err(TransactionError::Failed(error))) => Err(error),
             Poll::Ready(Err(TransactionError::Retry(reason))) => Err(*failure("XX000", reason)),
-            Poll::Pending => Err(*failure("XX000", "a statement without tables waits")),
+            // It waits for nothing but a pause.
+            Poll::Pending => Ok(None),
         }
     }
 }
@@ -108,6 +111,10 @@ impl Transaction for NoTables<'_> {
 
     fn sequences(&self) -> Rc<dyn Sequences> {
         Rc::new(NoSequences)
+    }
+
+    async fn pause(&mut self) -> Result<(), TransactionError> {
+        std::future::pending().await
     }
 
     fn timestamp(&self) -> i64 {

@@ -1,21 +1,25 @@
 //! Executes GROUP BY and aggregates.
 
+use std::cmp::Ordering;
+
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::Run;
+use super::{PIECE_TUPLES, Run};
 use crate::{
+    TransactionError,
     bind::aggregate::{Aggregate, AggregateFunction},
     expression::{
-        Batch, Expression, Failure, Frame, NONE, Source,
+        Batch, Budget, Expression, Failure, Frame, NONE, Source,
         arithmetic::decimal_failure,
+        budget::{bytes, outside, within_value},
         compare::{Fingerprint, push_fingerprint},
         failure,
         frame::{Indices, Tuples},
         registers::LANES,
     },
-    plan::integers::Summand,
+    plan::{Step, integers::Summand},
     transaction::Transaction,
 };
 
@@ -30,7 +34,7 @@ struct State {
     /// The values of `array_agg` and `string_agg`.
     collected: Vec<Collected>,
     seen: FxHashSet<Fingerprint>,
-    /// Whether it has seen all rows.
+    /// Whether it has seen all tuples of the current piece.
     together: bool,
 }
 
@@ -72,6 +76,7 @@ impl State {
             self.count += 1;
             return Ok(());
         };
+        let budget = &frame.context.budget;
         let mut held = Value::Null;
         let value = argument.operand(frame, &mut held)?;
         let collects = aggregate.function == AggregateFunction::ArrayAgg;
@@ -81,9 +86,11 @@ impl State {
         if aggregate.distinct {
             let mut print = Fingerprint::new();
             push_fingerprint(&mut print, &value.to_value());
+            let size = size_of::<Fingerprint>() + print.len();
             if !self.seen.insert(print) {
                 return Ok(());
             }
+            budget.hold(size)?;
         }
         self.count += 1;
         match aggregate.function {
@@ -93,16 +100,22 @@ impl State {
                     .add(value, aggregate.input == Some(DataType::Real))?;
             }
             AggregateFunction::Min => {
-                self.keep(value.to_value(), |new, old| new.total_cmp(old).is_lt())
+                self.keep(budget, value.to_value(), |new, old| {
+                    new.total_cmp(old).is_lt()
+                })?;
             }
             AggregateFunction::Max => {
-                self.keep(value.to_value(), |new, old| new.total_cmp(old).is_gt())
+                self.keep(budget, value.to_value(), |new, old| {
+                    new.total_cmp(old).is_gt()
+                })?;
             }
             AggregateFunction::BoolAnd => {
-                self.keep(value.to_value(), |new, _| *new == Value::Bool(false))
+                self.keep(budget, value.to_value(), |new, _| {
+                    *new == Value::Bool(false)
+                })?;
             }
             AggregateFunction::BoolOr => {
-                self.keep(value.to_value(), |new, _| *new == Value::Bool(true))
+                self.keep(budget, value.to_value(), |new, _| *new == Value::Bool(true))?;
             }
             AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => {
                 let mut keys = SmallVec::new();
@@ -116,24 +129,37 @@ impl State {
                 if self.collected.is_empty() {
                     self.collected.reserve(16);
                 }
-                self.collected.push(Collected {
+                let collected = Collected {
                     keys,
                     value: value.to_value(),
                     separator,
-                });
+                };
+                budget.hold(collected.bytes())?;
+                self.collected.push(collected);
             }
         }
         Ok(())
     }
 
-    fn keep(&mut self, new: Value, better: impl Fn(&Value, &Value) -> bool) {
+    fn keep(
+        &mut self,
+        budget: &Budget,
+        new: Value,
+        better: impl Fn(&Value, &Value) -> bool,
+    ) -> Result<(), Failure> {
         match &self.value {
             Some(old) if !better(&new, old) => {}
-            _ => self.value = Some(new),
+            old => {
+                budget.release(old.as_ref().map_or(0, outside));
+                budget.hold(outside(&new))?;
+                self.value = Some(new);
+            }
         }
+        Ok(())
     }
 
-    fn finish(mut self, aggregate: &Aggregate) -> Result<Value, Failure> {
+    /// Its result. What it has collected is sorted.
+    fn finish(self, aggregate: &Aggregate) -> Result<Value, Failure> {
         match aggregate.function {
             AggregateFunction::Count => Ok(Value::Int(self.count)),
             _ if self.count == 0 => Ok(Value::Null),
@@ -143,40 +169,47 @@ impl State {
             | AggregateFunction::Max
             | AggregateFunction::BoolAnd
             | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
-            AggregateFunction::ArrayAgg if self.together => Ok(self.value.unwrap_or(Value::Null)),
             AggregateFunction::ArrayAgg => {
-                self.sort(aggregate);
-                let values = self.collected.into_iter().map(|one| one.value);
-                Ok(Value::Array(values.collect()))
+                let array = match self.value {
+                    Some(array) => array,
+                    None => {
+                        let values = self.collected.into_iter().map(|one| one.value);
+                        Value::Array(values.collect())
+                    }
+                };
+                within_value(outside(&array))?;
+                Ok(array)
             }
-            AggregateFunction::StringAgg => {
-                self.sort(aggregate);
-                Ok(joined(&self.collected))
-            }
+            AggregateFunction::StringAgg => joined(&self.collected),
         }
-    }
-
-    /// Sorts the values by the aggregate's ORDER BY; without it, those of a DISTINCT aggregate by their own order.
-    fn sort(&mut self, aggregate: &Aggregate) {
-        if aggregate.order.is_empty() {
-            if aggregate.distinct {
-                self.collected.sort_by(|a, b| a.value.total_cmp(&b.value));
-            }
-            return;
-        }
-        self.collected.sort_by(|a, b| {
-            let keys = a.keys.iter().zip(&b.keys).zip(&aggregate.order);
-            let mut orders = keys.map(|((a, b), (_, descending, nulls_first))| {
-                super::finish::compare(a, b, *descending, *nulls_first)
-            });
-            orders
-                .find(|order| order.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
     }
 }
 
-fn joined(collected: &[Collected]) -> Value {
+impl Collected {
+    fn bytes(&self) -> usize {
+        size_of::<Collected>()
+            + outside(&self.value)
+            + outside(&self.separator)
+            + self.keys.iter().map(outside).sum::<usize>()
+    }
+}
+
+/// The order of two collected values: by the aggregate's ORDER BY; without it, those of a DISTINCT aggregate by their
+/// own order.
+fn compare(aggregate: &Aggregate, a: &Collected, b: &Collected) -> Ordering {
+    if aggregate.order.is_empty() {
+        return a.value.total_cmp(&b.value);
+    }
+    let keys = a.keys.iter().zip(&b.keys).zip(&aggregate.order);
+    let mut orders = keys.map(|((a, b), (_, descending, nulls_first))| {
+        super::finish::compare(a, b, *descending, *nulls_first)
+    });
+    orders
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+fn joined(collected: &[Collected]) -> Result<Value, Failure> {
     let mut out = String::new();
     for (place, one) in collected.iter().enumerate() {
         if let (true, Value::Text(separator)) = (place > 0, &one.separator) {
@@ -185,8 +218,9 @@ fn joined(collected: &[Collected]) -> Value {
         if let Value::Text(text) = &one.value {
             out.push_str(text);
         }
+        within_value(out.len())?;
     }
-    Value::Text(out.into())
+    Ok(Value::Text(out.into()))
 }
 
 impl Total {
@@ -202,6 +236,18 @@ impl Total {
             }
         }
         Ok(())
+    }
+
+    /// Adds a sum of integers, or of decimals of this scale. Returns whether it could, as they are.
+    fn add_sum(&mut self, sum: i128, of: Option<u16>) -> bool {
+        match (&mut *self, of) {
+            (Total::None, None) => *self = Total::Int(sum),
+            (Total::None, Some(scale)) => *self = Total::Scaled(sum, scale),
+            (Total::Int(total), None) => *total += sum,
+            (Total::Scaled(total, scale), Some(of)) if *scale == of => *total += sum,
+            _ => return false,
+        }
+        true
     }
 
     fn add(&mut self, value: ValueRef<'_>, single: bool) -> Result<(), Failure> {
@@ -266,112 +312,243 @@ impl Total {
     }
 }
 
+/// A step that groups tuples.
+pub(super) struct GroupStep<'p> {
+    source: usize,
+    keys: &'p [Expression],
+    aggregates: &'p [Aggregate],
+    grand: bool,
+}
+
+/// The groups so far.
+pub(super) struct Groups<'o> {
+    /// The parent's tuples, if there is a parent.
+    owners: Option<&'o [u32]>,
+    /// A tuple of each group.
+    indices: Indices,
+    /// The aggregates of each group.
+    states: Vec<State>,
+    of_key: FxHashMap<Fingerprint, usize>,
+    of_owner: FxHashMap<u32, usize>,
+    /// For grand totals: whether the group has a tuple of its own.
+    filled: Vec<bool>,
+}
+
+impl<'p> GroupStep<'p> {
+    /// The step, if it groups.
+    pub(super) fn of(step: &'p Step) -> Option<GroupStep<'p>> {
+        match step {
+            Step::Group {
+                source,
+                keys,
+                aggregates,
+                grand,
+            } => Some(GroupStep {
+                source: *source,
+                keys,
+                aggregates,
+                grand: *grand,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The groups before the first tuple: the grand totals.
+    pub(super) fn begin<'o>(&self, owners: Option<&'o [u32]>, batch: &Batch<'_>) -> Groups<'o> {
+        let mut groups = Groups {
+            owners,
+            indices: Indices::new(),
+            states: Vec::new(),
+            of_key: FxHashMap::default(),
+            of_owner: FxHashMap::default(),
+            filled: Vec::new(),
+        };
+        if self.grand {
+            let mut blank = vec![NONE; batch.stride];
+            for owner in owners.unwrap_or(&[NONE]) {
+                blank[0] = *owner;
+                let group = groups.add(self, &blank);
+                if owners.is_some() {
+                    groups.of_owner.insert(*owner, group);
+                }
+            }
+            groups.filled = vec![false; groups.indices.len() / batch.stride];
+        }
+        groups
+    }
+}
+
+impl Groups<'_> {
+    /// A new group, which this tuple represents.
+    fn add(&mut self, step: &GroupStep<'_>, tuple: &[u32]) -> usize {
+        let (group, first) = (self.indices.len() / tuple.len(), self.indices.len());
+        self.indices.extend_from_slice(tuple);
+        self.indices[first + step.source] = group as u32;
+        self.states
+            .extend(step.aggregates.iter().map(|_| State::default()));
+        group
+    }
+}
+
 impl<T: Transaction> Run<'_, T> {
     /// Groups the tuples: the first of each group goes on, with its aggregates as a source. A `grand` total (no GROUP
     /// BY) has a row for each owner, even without tuples.
-    pub(super) fn group(
-        &self,
-        source: usize,
-        keys: &[Expression],
-        aggregates: &[Aggregate],
-        grand: bool,
+    pub(super) async fn group(
+        &mut self,
+        step: &GroupStep<'_>,
         owners: Option<&[u32]>,
         batch: &mut Batch<'_>,
-    ) -> Result<(), Failure> {
-        let stride = batch.stride;
-        let mut indices = Indices::new();
-        let mut states: Vec<State> = Vec::new();
-        let mut groups: FxHashMap<Fingerprint, usize> = FxHashMap::default();
-        let mut owner_groups: FxHashMap<u32, usize> = FxHashMap::default();
-        let new_group = |states: &mut Vec<State>, indices: &mut Indices, tuple: &[u32]| {
-            let group = indices.len() / stride;
-            indices.extend_from_slice(tuple);
-            indices[group * stride + source] = group as u32;
-            states.extend(aggregates.iter().map(|_| State::default()));
-            group
-        };
-        if grand {
-            let mut blank = vec![NONE; stride];
-            for owner in owners.unwrap_or(&[NONE]) {
-                blank[0] = *owner;
-                let group = new_group(&mut states, &mut indices, &blank);
-                if owners.is_some() {
-                    owner_groups.insert(*owner, group);
-                }
+    ) -> Result<(), TransactionError> {
+        let mut groups = step.begin(owners, batch);
+        if batch.len() <= PIECE_TUPLES {
+            self.add_piece(step, &mut groups, true, batch).await?;
+        } else {
+            let all = std::mem::take(&mut batch.indices);
+            for piece in all.chunks(PIECE_TUPLES * batch.stride) {
+                batch.indices = Indices::from_slice(piece);
+                self.add_piece(step, &mut groups, false, batch).await?;
             }
         }
-        let mut filled = vec![false; indices.len() / stride];
-        if grand && owners.is_none() && batch.len() > 0 {
-            for (state, aggregate) in states.iter_mut().zip(aggregates) {
-                state.together = self.add_together(aggregate, batch, state);
+        self.end_groups(step, groups, batch).await
+    }
+
+    /// Groups further tuples. `only` if there are no others.
+    pub(super) async fn add_piece(
+        &mut self,
+        step: &GroupStep<'_>,
+        groups: &mut Groups<'_>,
+        only: bool,
+        batch: &Batch<'_>,
+    ) -> Result<(), TransactionError> {
+        let total = step.grand && groups.owners.is_none();
+        if total && batch.len() > 0 {
+            self.context.budget.spend(batch.len() / LANES);
+            for (state, aggregate) in groups.states.iter_mut().zip(step.aggregates) {
+                state.together = self.add_together(aggregate, batch, only, state);
             }
         }
         // All aggregates are computed, so the one group only needs a tuple to represent it.
-        let complete = grand && owners.is_none() && states.iter().all(|state| state.together);
+        let complete = total && groups.states.iter().all(|state| state.together);
         let count = match complete {
             true => batch.len().min(1),
             false => batch.len(),
         };
-        for tuple in 0..count {
-            let frame = self.frame(batch, tuple);
-            let own = batch.tuple(tuple);
-            let group = if grand {
-                let group = match owners {
+        let mut tuple = 0;
+        loop {
+            self.add_some(step, groups, batch, count, &mut tuple)?;
+            self.pause_if_due().await?;
+            if tuple == count {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds the next tuples to their groups, until a pause is due.
+    fn add_some(
+        &self,
+        step: &GroupStep<'_>,
+        groups: &mut Groups<'_>,
+        batch: &Batch<'_>,
+        count: usize,
+        tuple: &mut usize,
+    ) -> Result<(), Failure> {
+        let stride = batch.stride;
+        let budget = &self.context.budget;
+        while *tuple < count && !budget.is_due() {
+            let frame = self.frame(batch, *tuple);
+            let own = batch.tuple(*tuple);
+            let group = if step.grand {
+                let group = match groups.owners {
                     None => 0,
-                    Some(_) => owner_groups[&own[0]],
+                    Some(_) => groups.of_owner[&own[0]],
                 };
                 // The representative's columns are those of some tuple of the group.
-                if !filled[group] {
-                    filled[group] = true;
-                    indices[group * stride..(group + 1) * stride].copy_from_slice(own);
-                    indices[group * stride + source] = group as u32;
+                if !groups.filled[group] {
+                    groups.filled[group] = true;
+                    groups.indices[group * stride..(group + 1) * stride].copy_from_slice(own);
+                    groups.indices[group * stride + step.source] = group as u32;
                 }
                 group
             } else {
                 let mut print = Fingerprint::new();
                 print.extend_from_slice(&own[0].to_le_bytes());
-                for key in keys {
+                for key in step.keys {
                     push_fingerprint(&mut print, &key.evaluate(&frame)?);
                 }
-                match groups.get(&print) {
+                match groups.of_key.get(&print) {
                     Some(group) => *group,
                     None => {
-                        let group = new_group(&mut states, &mut indices, own);
-                        groups.insert(print, group);
+                        let group = groups.add(step, own);
+                        budget.hold(
+                            size_of::<Fingerprint>()
+                                + print.len()
+                                + size_of_val(own)
+                                + step.aggregates.len() * size_of::<State>(),
+                        )?;
+                        groups.of_key.insert(print, group);
                         group
                     }
                 }
             };
-            let first = group * aggregates.len();
-            for (state, aggregate) in states[first..].iter_mut().zip(aggregates) {
+            let first = group * step.aggregates.len();
+            for (state, aggregate) in groups.states[first..].iter_mut().zip(step.aggregates) {
                 if !state.together {
                     state.add(aggregate, &frame)?;
                 }
             }
+            *tuple += 1;
+            budget.spend(1);
         }
-        let mut values = Vec::with_capacity(states.len());
-        for (place, state) in states.into_iter().enumerate() {
-            values.push(state.finish(&aggregates[place % aggregates.len()])?);
+        Ok(())
+    }
+
+    /// Makes the groups the batch's tuples.
+    pub(super) async fn end_groups(
+        &mut self,
+        step: &GroupStep<'_>,
+        groups: Groups<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), TransactionError> {
+        let mut values = Vec::with_capacity(groups.states.len());
+        for (place, mut state) in groups.states.into_iter().enumerate() {
+            let aggregate = &step.aggregates[place % step.aggregates.len()];
+            if !state.collected.is_empty() && (aggregate.distinct || !aggregate.order.is_empty()) {
+                let collected = std::mem::take(&mut state.collected);
+                let order = |a: &Collected, b: &Collected| compare(aggregate, a, b);
+                state.collected = self.sorted(collected, order).await?;
+            }
+            self.context.budget.spend(1 + state.collected.len());
+            let value = state.finish(aggregate)?;
+            self.context.budget.hold(bytes(&value))?;
+            values.push(value);
+            self.pause_if_due().await?;
         }
-        batch.indices = indices;
-        batch.sources[source] = Source::Values {
-            width: aggregates.len().max(1),
+        batch.indices = groups.indices;
+        batch.sources[step.source] = Source::Values {
+            width: step.aggregates.len().max(1),
             values,
         };
         Ok(())
     }
 
     /// Adds all tuples to an aggregate at once, if none of them can fail; otherwise adds nothing and returns false.
-    fn add_together(&self, aggregate: &Aggregate, batch: &Batch<'_>, state: &mut State) -> bool {
+    /// `only` if the batch has all tuples.
+    fn add_together(
+        &self,
+        aggregate: &Aggregate,
+        batch: &Batch<'_>,
+        only: bool,
+        state: &mut State,
+    ) -> bool {
         if aggregate.filter.is_some() {
             return false;
         }
         let count = batch.len() as i64;
         if aggregate.arguments.is_empty() {
-            state.count = count;
+            state.count += count;
             return true;
         }
-        if aggregate.function == AggregateFunction::ArrayAgg {
+        if only && aggregate.function == AggregateFunction::ArrayAgg {
             let Some(array) = self.array_together(aggregate, batch) else {
                 return false;
             };
@@ -391,11 +568,10 @@ impl<T: Transaction> Run<'_, T> {
             let ints = column[..tuples.len()].iter();
             total += ints.map(|int| i128::from(*int)).sum::<i128>();
         }
-        state.count = count;
-        state.total = match scale {
-            None => Total::Int(total),
-            Some(scale) => Total::Scaled(total, *scale),
-        };
+        if !state.total.add_sum(total, *scale) {
+            return false;
+        }
+        state.count += count;
         true
     }
 

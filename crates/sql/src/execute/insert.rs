@@ -7,11 +7,13 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Rows, Run, referential::RowValues};
+use super::{PIECE_TUPLES, Rows, Run, referential::RowValues};
 use crate::{
     TransactionError,
     expression::{
-        Batch, Expression, Failure, Frame, NONE, Source, failure,
+        Batch, Expression, Failure, Frame, NONE, Source,
+        budget::bytes,
+        failure,
         frame::{Indices, Sources},
     },
     plan::{
@@ -43,12 +45,21 @@ impl<T: Transaction> Run<'_, T> {
         let select = RowPlan::select(&insert.query);
         let mut batch = Batch::single(select.stride);
         self.steps(&select.steps, &mut batch).await?;
-        let Some(encoded) = self.encoded(&insert.schema, plan, &select.projection, &batch) else {
-            let rows = self.project(select, &batch)?;
+        let encoded = match batch.len() {
+            // Many rows are made with pauses.
+            count if count > PIECE_TUPLES => None,
+            _ => self.encoded(&insert.schema, plan, &select.projection, &batch),
+        };
+        let Some(encoded) = encoded else {
+            let rows = self.project(select, &batch).await?;
             return self.insert_values(insert, rows).await;
         };
         drop(batch);
+        self.context.budget.spend(encoded.rows.len());
+        self.pause_if_due().await?;
         self.write_encoded(&encoded, plan)?;
+        self.context.budget.spend(encoded.rows.len());
+        self.pause_if_due().await?;
         self.check_parents(&encoded, Some(plan.same), None).await?;
         Ok(Changed {
             count: encoded.rows.len() as u64,
@@ -71,7 +82,12 @@ impl<T: Transaction> Run<'_, T> {
                 rows: Vec::new(),
             });
         };
-        self.check_rows(schema, values, width, &batch)?;
+        Self::check_nulls(schema, values, width)?;
+        let mut row = 0;
+        while row < row_count {
+            self.check_rows(schema, values, &batch, &mut row)?;
+            self.pause_if_due().await?;
+        }
         let mut count = row_count as u64;
         let mut written: Vec<Vec<Value>> = Vec::new();
         if let Some(conflict) = &insert.conflict {
@@ -85,6 +101,8 @@ impl<T: Transaction> Run<'_, T> {
                 let key = self.new_key(schema, values);
                 let row = builder.build(&schema.layout, values).map_err(too_long)?;
                 self.write_new(schema, key, row, values)?;
+                self.context.budget.spend(1);
+                self.pause_if_due().await?;
             }
             self.check_parents(&RowValues { schema, values }, None, None)
                 .await?;
@@ -92,9 +110,11 @@ impl<T: Transaction> Run<'_, T> {
         let returned = match &insert.returning {
             None => Vec::new(),
             Some(list) if insert.conflict.is_some() => {
-                self.returned(list, &values_batch(written.concat(), width))?
+                let count = written.len();
+                let batch = values_batch(written.concat(), width);
+                self.returned(list, &batch, 0..count).await?
             }
-            Some(list) => self.returned(list, &batch)?,
+            Some(list) => self.returned(list, &batch, 0..row_count).await?,
         };
         Ok(Changed {
             count,
@@ -102,14 +122,8 @@ impl<T: Transaction> Run<'_, T> {
         })
     }
 
-    /// NOT NULL and CHECK, over whole rows.
-    fn check_rows(
-        &self,
-        schema: &TableSchema,
-        values: &[Value],
-        width: usize,
-        batch: &Batch<'_>,
-    ) -> Result<(), Failure> {
+    /// NOT NULL, over whole rows.
+    fn check_nulls(schema: &TableSchema, values: &[Value], width: usize) -> Result<(), Failure> {
         for row in values.chunks_exact(width) {
             for (place, value) in row.iter().enumerate() {
                 if value.is_null() && !schema.columns[place].nullable {
@@ -117,13 +131,28 @@ impl<T: Transaction> Run<'_, T> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// CHECK, over the next of these whole rows, until a pause is due.
+    fn check_rows(
+        &self,
+        schema: &TableSchema,
+        values: &[Value],
+        batch: &Batch<'_>,
+        tuple: &mut usize,
+    ) -> Result<(), Failure> {
         let checks = &self.constraints.of(schema.id).checks;
-        if checks.is_empty() || values.is_empty() {
-            return Ok(());
+        if checks.is_empty() {
+            *tuple = batch.len();
         }
-        for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
-            let row = &values[tuple * width..(tuple + 1) * width];
+        let width = schema.columns.len();
+        let budget = &self.context.budget;
+        while *tuple < batch.len() && !budget.is_due() {
+            let frame = self.frame(batch, *tuple);
+            let row = &values[*tuple * width..(*tuple + 1) * width];
+            *tuple += 1;
+            budget.spend(1);
             let mut pending = ColumnSet::EMPTY;
             for (place, value) in row.iter().enumerate() {
                 if matches!(value, Value::Pending(_)) {
@@ -143,14 +172,36 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
-    fn returned(&self, list: &[Expression], batch: &Batch<'_>) -> Result<Vec<Vec<Value>>, Failure> {
-        let mut rows = Vec::with_capacity(batch.len());
-        for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
-            let row = list.iter().map(|expression| expression.evaluate(&frame));
-            rows.push(row.collect::<Result<_, _>>()?);
+    /// The RETURNING list's values for some tuples.
+    pub(super) async fn returned(
+        &mut self,
+        list: &[Expression],
+        batch: &Batch<'_>,
+        tuples: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Vec<Value>>, TransactionError> {
+        let mut rows = Vec::new();
+        for tuple in tuples {
+            rows.push(self.returned_row(list, batch, tuple)?);
+            self.pause_if_due().await?;
         }
         Ok(rows)
+    }
+
+    fn returned_row(
+        &self,
+        list: &[Expression],
+        batch: &Batch<'_>,
+        tuple: usize,
+    ) -> Result<Vec<Value>, Failure> {
+        let frame = self.frame(batch, tuple);
+        let mut row = Vec::with_capacity(list.len());
+        for expression in list {
+            let value = expression.evaluate(&frame)?;
+            self.context.budget.hold(bytes(&value))?;
+            row.push(value);
+        }
+        self.context.budget.spend(1);
+        Ok(row)
     }
 
     /// The primary key of a new row; a hidden one is drawn where the table has none.
@@ -300,6 +351,8 @@ impl<T: Transaction> Run<'_, T> {
                         .await?
                 }
             };
+            self.context.budget.spend(1);
+            self.pause_if_due().await?;
             if let Some(row) = changed {
                 taken.extend(own.into_iter().map(|key| (key, ())));
                 *count += 1;

@@ -3,48 +3,37 @@
 use std::sync::Arc;
 
 use anabranch_types::{Fetched, Key, Read, Row, Value, access::whole_table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::{
     BATCH_TUPLES, Run,
+    expand::{Expansion, Matches, Stretches, stretch},
     key::{self, KeyColumns},
 };
 use crate::{
     TransactionError,
     expression::{
         Batch, EvaluationContext, Expression, Failure, Frame, NONE, Source,
+        budget::bytes,
         compare::{Fingerprint, push_fingerprint},
         failure,
-        frame::{Indices, Tuples},
+        frame::Tuples,
     },
     plan::{FunctionStep, Join, KeyPart, Path, QueryStep, RowsOf, TableFunction, TableRead},
     transaction::Transaction,
 };
 
-/// The rows of the new source that belong to each tuple.
-enum Matches {
-    /// A range of rows for each tuple.
-    Stretches(SmallVec<[(u32, u32); 2]>),
-    /// All of so many rows, for each tuple.
-    All(u32),
-    /// Through a hash table: the rows of each tuple's fingerprint.
-    Hashed(
-        FxHashMap<Fingerprint, Vec<u32>>,
-        /* the tuples' key */ Vec<Fingerprint>,
-    ),
-}
-
 impl<T: Transaction> Run<'_, T> {
-    /// Joins a table.
+    /// Joins a table: reads its rows. Returns the join to be made, if it is not made yet.
     pub(super) async fn read<'p>(
         &mut self,
         read: &'p TableRead,
         batch: &mut Batch<'p>,
-    ) -> Result<(), TransactionError> {
+    ) -> Result<Option<Expansion<'p>>, TransactionError> {
         if batch.indices.is_empty() {
             batch.sources[read.source] = table_source(read, Vec::new(), Vec::new());
-            return Ok(());
+            return Ok(None);
         }
         if let Path::Point { key } = &read.path
             && read.join.is_plain()
@@ -57,7 +46,10 @@ impl<T: Transaction> Run<'_, T> {
                 .read(self.statement, read.for_write, reads)
                 .await?;
             keep_found(read, fetched, batch);
-            return Ok(());
+            if let Source::Rows { rows, keys, .. } = &batch.sources[read.source] {
+                self.take_rows(0, rows, keys)?;
+            }
+            return Ok(None);
         }
         let mut rows = Vec::new();
         let mut keys = Vec::new();
@@ -77,18 +69,27 @@ impl<T: Transaction> Run<'_, T> {
                 for answer in fetched {
                     take_range(answer, read.wants_keys, &mut rows, &mut keys);
                 }
+                self.take_rows(1, &rows, &keys)?;
                 Matches::All(rows.len() as u32)
             }
         };
         batch.sources[read.source] = table_source(read, rows, keys);
         let matches = match (&read.path, matches) {
             (Path::Scan { hash }, Matches::All(count)) if !hash.is_empty() => {
-                self.hashed(read.source, hash, count, batch)?
+                self.hashed(read.source, hash, count, batch).await?
             }
             (_, matches) => matches,
         };
-        self.expand(read.source, &read.join, &matches, batch)?;
-        Ok(())
+        Ok(Some(Expansion::new(read.source, &read.join, matches)))
+    }
+
+    /// Counts the work of some reads, and holds the rows and keys that they have returned.
+    fn take_rows(&self, reads: usize, rows: &[Row], keys: &[Key]) -> Result<(), Failure> {
+        let budget = &self.context.budget;
+        budget.spend(reads + rows.len());
+        let of_rows = rows.iter().map(|row| row.as_bytes().len()).sum::<usize>();
+        let of_keys = keys.iter().map(Key::len).sum::<usize>();
+        budget.hold(size_of_val(rows) + size_of_val(keys) + of_rows + of_keys)
     }
 
     /// The read of each tuple's row; `None` where some tuple has none.
@@ -158,6 +159,7 @@ impl<T: Transaction> Run<'_, T> {
             let end = count.min(start + BATCH_TUPLES);
             let mut reads = Vec::with_capacity(end - start);
             let first = stretches.len();
+            let (before, before_keys) = (rows.len(), keys.len());
             for tuple in start..end {
                 let frame = self.frame(batch, tuple);
                 let mut key = Key::empty();
@@ -202,7 +204,9 @@ impl<T: Transaction> Run<'_, T> {
             if read.wants_keys {
                 keys.truncate(kept_keys);
             }
+            self.take_rows(end - start, &rows[before..], &keys[before_keys..])?;
             start = end;
+            self.pause_if_due().await?;
         }
         Ok(stretches)
     }
@@ -223,6 +227,7 @@ impl<T: Transaction> Run<'_, T> {
             let end = count.min(start + BATCH_TUPLES);
             let mut reads = Vec::with_capacity(end - start);
             let first = stretches.len();
+            let (before, before_keys) = (rows.len(), keys.len());
             for tuple in start..end {
                 let frame = self.frame(batch, tuple);
                 let range = key::range(path, &frame)?;
@@ -259,159 +264,169 @@ impl<T: Transaction> Run<'_, T> {
                 }
                 *stretch = (begin, rows.len() as u32);
             }
+            self.take_rows(end - start, &rows[before..], &keys[before_keys..])?;
             start = end;
+            self.pause_if_due().await?;
         }
         Ok(stretches)
     }
 
     /// A hash table over the rows of a source, and the tuples' fingerprints.
-    fn hashed(
+    async fn hashed(
+        &mut self,
+        source: usize,
+        pairs: &[(Expression, Expression)],
+        count: u32,
+        batch: &mut Batch<'_>,
+    ) -> Result<Matches, TransactionError> {
+        let mut prints = Vec::with_capacity(batch.len());
+        while prints.len() < batch.len() {
+            self.pause_if_due().await?;
+            self.print_tuples(pairs, batch, &mut prints)?;
+        }
+        let mut table: FxHashMap<Fingerprint, Vec<u32>> = FxHashMap::default();
+        let mut row = 0;
+        while row < count {
+            self.pause_if_due().await?;
+            self.print_rows(source, pairs, count, batch, &mut row, &mut table)?;
+        }
+        Ok(Matches::Hashed(table, prints))
+    }
+
+    /// The fingerprint of a tuple's hash key, or of its new row's; `None` if a part of it is NULL.
+    fn print(
+        &self,
+        pairs: &[(Expression, Expression)],
+        batch: &Batch<'_>,
+        tuple: usize,
+        row_side: bool,
+    ) -> Result<Option<Fingerprint>, Failure> {
+        let frame = self.frame(batch, tuple);
+        let budget = &self.context.budget;
+        budget.spend(1);
+        let mut print = Fingerprint::new();
+        for (of_row, of_tuple) in pairs {
+            let value = if row_side { of_row } else { of_tuple }.evaluate(&frame)?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            push_fingerprint(&mut print, &value);
+        }
+        budget.hold(size_of::<Fingerprint>() + print.len())?;
+        Ok(Some(print))
+    }
+
+    /// Appends the fingerprints of the next tuples, until a pause is due.
+    fn print_tuples(
+        &self,
+        pairs: &[(Expression, Expression)],
+        batch: &Batch<'_>,
+        prints: &mut Vec<Fingerprint>,
+    ) -> Result<(), Failure> {
+        while prints.len() < batch.len() && !self.context.budget.is_due() {
+            // A key with a NULL matches nothing: the empty fingerprint is never in the table.
+            let print = self.print(pairs, batch, prints.len(), false)?;
+            prints.push(print.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Puts the next rows of the new source into the hash table, until a pause is due.
+    fn print_rows(
         &self,
         source: usize,
         pairs: &[(Expression, Expression)],
         count: u32,
         batch: &mut Batch<'_>,
-    ) -> Result<Matches, Failure> {
-        let fingerprint = |batch: &Batch<'_>, tuple, row_side: bool| {
-            let frame = self.frame(batch, tuple);
-            let mut print = Fingerprint::new();
-            for (of_row, of_tuple) in pairs {
-                let value = if row_side { of_row } else { of_tuple }.evaluate(&frame)?;
-                if value.is_null() {
-                    return Ok(None);
-                }
-                push_fingerprint(&mut print, &value);
-            }
-            Ok::<_, Failure>(Some(print))
-        };
-        let mut prints = Vec::with_capacity(batch.len());
-        for tuple in 0..batch.len() {
-            // A key with a NULL matches nothing: the empty fingerprint is never in the table.
-            prints.push(fingerprint(batch, tuple, false)?.unwrap_or_default());
-        }
+        row: &mut u32,
+        table: &mut FxHashMap<Fingerprint, Vec<u32>>,
+    ) -> Result<(), Failure> {
         // The row's side is evaluated over a tuple of its own, behind the others.
         let scratch = batch.len();
-        let mut table: FxHashMap<Fingerprint, Vec<u32>> = FxHashMap::default();
         batch
             .indices
             .extend(std::iter::repeat_n(NONE, batch.stride));
-        for row in 0..count {
-            batch.indices[scratch * batch.stride + source] = row;
-            if let Some(print) = fingerprint(batch, scratch, true)? {
-                table.entry(print).or_default().push(row);
+        while *row < count && !self.context.budget.is_due() {
+            batch.indices[scratch * batch.stride + source] = *row;
+            if let Some(print) = self.print(pairs, batch, scratch, true)? {
+                table.entry(print).or_default().push(*row);
             }
+            *row += 1;
         }
         batch.indices.truncate(scratch * batch.stride);
-        Ok(Matches::Hashed(table, prints))
-    }
-
-    /// Replaces each tuple by its matches.
-    fn expand(
-        &self,
-        source: usize,
-        join: &Join,
-        matches: &Matches,
-        batch: &mut Batch<'_>,
-    ) -> Result<(), Failure> {
-        let stride = batch.stride;
-        if let (Matches::Stretches(stretches), true) = (matches, join.is_plain()) {
-            stretch(source, stretches, batch);
-            return Ok(());
-        }
-        let old = std::mem::take(&mut batch.indices);
-        batch.indices.reserve(old.len());
-        let empty: &[u32] = &[];
-        for (tuple, indices) in old.chunks(stride).enumerate() {
-            let mut matched = false;
-            let mut try_row = |row: u32, batch: &mut Batch<'_>| -> Result<(), Failure> {
-                let end = batch.indices.len();
-                batch.indices.extend_from_slice(indices);
-                batch.indices[end + source] = row;
-                let place = end / stride;
-                if !join.matches.is_empty() && !self.passes(&join.matches, batch, place)? {
-                    batch.indices.truncate(end);
-                    return Ok(());
-                }
-                matched = true;
-                if !join.filters.is_empty() && !self.passes(&join.filters, batch, place)? {
-                    batch.indices.truncate(end);
-                }
-                Ok(())
-            };
-            match matches {
-                Matches::Stretches(stretches) => {
-                    let (begin, end) = stretches[tuple];
-                    for row in begin..end {
-                        try_row(row, batch)?;
-                    }
-                }
-                Matches::All(count) => {
-                    for row in 0..*count {
-                        try_row(row, batch)?;
-                    }
-                }
-                Matches::Hashed(table, prints) => {
-                    for row in table.get(&prints[tuple]).map_or(empty, Vec::as_slice) {
-                        try_row(*row, batch)?;
-                    }
-                }
-            }
-            if join.left && !matched {
-                let end = batch.indices.len();
-                batch.indices.extend_from_slice(indices);
-                batch.indices[end + source] = NONE;
-                if !self.passes(&join.filters, batch, end / stride)? {
-                    batch.indices.truncate(end);
-                }
-            }
-        }
         Ok(())
     }
 
-    /// Joins a table function's rows.
-    pub(super) fn function(
-        &self,
-        step: &FunctionStep,
-        batch: &mut Batch<'_>,
-    ) -> Result<(), Failure> {
-        let stretches = function_rows(step, batch, self.variables, self.context)?;
-        self.expand(
-            step.source,
-            &step.join,
-            &Matches::Stretches(stretches),
-            batch,
-        )
+    /// Joins a table function's rows: makes them. Returns the join to be made.
+    pub(super) async fn function<'p>(
+        &mut self,
+        step: &'p FunctionStep,
+        batch: &mut Batch<'p>,
+    ) -> Result<Option<Expansion<'p>>, TransactionError> {
+        // As in PostgreSQL, a function of constants is called once for all tuples.
+        let once = batch.len() > 1 && !step.arguments.iter().any(depends_on_tuple);
+        let tuples = if once { 1 } else { batch.len() };
+        let mut making = FunctionRows::new(step, tuples);
+        while !making.make_some(batch, self.variables, self.context)? {
+            self.pause_if_due().await?;
+        }
+        let count = making.stretches.first().map_or(0, |(_, end)| *end);
+        let stretches = making.into_source(batch);
+        let matches = match once {
+            true => Matches::All(count),
+            false => Matches::Stretches(stretches),
+        };
+        Ok(Some(Expansion::new(step.source, &step.join, matches)))
     }
 
-    /// Joins the rows of VALUES.
-    pub(super) fn constant_rows(
-        &self,
+    /// Joins the rows of VALUES: evaluates them. Returns the join to be made.
+    pub(super) async fn constant_rows<'p>(
+        &mut self,
         source: usize,
-        rows: &[Vec<Expression>],
-        join: &Join,
-        batch: &mut Batch<'_>,
-    ) -> Result<(), Failure> {
+        rows: &'p [Vec<Expression>],
+        join: &'p Join,
+        batch: &mut Batch<'p>,
+    ) -> Result<Option<Expansion<'p>>, TransactionError> {
         let width = rows.first().map_or(1, Vec::len);
         let mut values = Vec::new();
-        let mut stretches = SmallVec::new();
+        let mut stretches = Stretches::new();
         for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
             let begin = (values.len() / width) as u32;
-            for expression in rows.iter().flatten() {
-                values.push(expression.evaluate(&frame)?);
+            for row in rows {
+                self.row_of(row, batch, tuple, &mut values)?;
+                self.pause_if_due().await?;
             }
             stretches.push((begin, (values.len() / width) as u32));
         }
         batch.sources[source] = Source::Values { width, values };
-        self.expand(source, join, &Matches::Stretches(stretches), batch)
+        let matches = Matches::Stretches(stretches);
+        Ok(Some(Expansion::new(source, join, matches)))
     }
 
-    /// Joins a derived table or common table expression.
+    fn row_of(
+        &self,
+        row: &[Expression],
+        batch: &Batch<'_>,
+        tuple: usize,
+        values: &mut Vec<Value>,
+    ) -> Result<(), Failure> {
+        let frame = self.frame(batch, tuple);
+        let budget = &self.context.budget;
+        for expression in row {
+            let value = expression.evaluate(&frame)?;
+            budget.hold(bytes(&value))?;
+            values.push(value);
+        }
+        budget.spend(1);
+        Ok(())
+    }
+
+    /// Joins a derived table or common table expression: evaluates it. Returns the join to be made.
     pub(super) async fn derived<'p>(
         &mut self,
         step: &'p QueryStep,
         batch: &mut Batch<'p>,
-    ) -> Result<(), TransactionError> {
+    ) -> Result<Option<Expansion<'p>>, TransactionError> {
         let matches = match &step.rows {
             RowsOf::Cte { number, width } => {
                 let values = self.ctes.get(*number).and_then(Option::clone);
@@ -461,57 +476,143 @@ impl<T: Transaction> Run<'_, T> {
         };
         let matches = match matches {
             Matches::All(count) if !step.hash.is_empty() => {
-                self.hashed(step.source, &step.hash, count, batch)?
+                self.hashed(step.source, &step.hash, count, batch).await?
             }
             matches => matches,
         };
-        self.expand(step.source, &step.join, &matches, batch)?;
-        Ok(())
+        Ok(Some(Expansion::new(step.source, &step.join, matches)))
     }
 }
 
-/// Makes a table function's rows the batch's source: which of them belong to each tuple.
-fn function_rows(
-    step: &FunctionStep,
-    batch: &mut Batch<'_>,
-    variables: &[Value],
-    context: &EvaluationContext,
-) -> Result<SmallVec<[(u32, u32); 2]>, Failure> {
-    let mut values = Vec::new();
-    let width = match step.function {
-        TableFunction::Unnest => step.arguments.len(),
-        _ => 1,
-    } + usize::from(step.ordinality);
-    let mut stretches = SmallVec::new();
-    if let (TableFunction::Unnest, 1) = (step.function, batch.len()) {
-        let frame = Frame::new(variables, batch, 0, context);
-        let mut arrays = Vec::with_capacity(step.arguments.len());
-        for argument in &step.arguments {
-            arrays.push(argument.evaluate(&frame)?);
+/// Whether an expression has another value for another tuple.
+fn depends_on_tuple(expression: &Expression) -> bool {
+    expression.any(&mut |part| {
+        matches!(
+            part,
+            Expression::Column { .. } | Expression::Unique | Expression::Next(_)
+        )
+    })
+}
+
+/// The rows of a table function, while they are made.
+struct FunctionRows<'p> {
+    step: &'p FunctionStep,
+    width: usize,
+    values: Vec<Value>,
+    /// The arrays that stand for the rows, in place of values.
+    arrays: Option<Vec<Value>>,
+    /// Which rows belong to each tuple.
+    stretches: Stretches,
+    /// The tuples for which the function is called.
+    tuples: usize,
+    /// The rest of a series, and the place of its next element, counted from 1.
+    series: Option<(Series, i64)>,
+}
+
+impl<'p> FunctionRows<'p> {
+    fn new(step: &'p FunctionStep, tuples: usize) -> FunctionRows<'p> {
+        let width = match step.function {
+            TableFunction::Unnest => step.arguments.len(),
+            _ => 1,
+        } + usize::from(step.ordinality);
+        FunctionRows {
+            step,
+            width,
+            values: Vec::new(),
+            arrays: None,
+            stretches: Stretches::new(),
+            tuples,
+            series: None,
         }
-        stretches.push((0, longest(&arrays) as u32));
-        batch.sources[step.source] = Source::Arrays {
-            arrays,
-            ordinality: step.ordinality,
+    }
+
+    /// Makes the rows of the next tuples, until a pause is due. Returns whether all are made.
+    fn make_some(
+        &mut self,
+        batch: &Batch<'_>,
+        variables: &[Value],
+        context: &EvaluationContext,
+    ) -> Result<bool, Failure> {
+        let budget = &context.budget;
+        while self.stretches.len() < self.tuples || self.series.is_some() {
+            if budget.is_due() {
+                return Ok(false);
+            }
+            let step = self.step;
+            if self.series.is_none() {
+                let frame = Frame::new(variables, batch, self.stretches.len(), context);
+                let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
+                for argument in &step.arguments {
+                    let value = argument.evaluate(&frame)?;
+                    budget.make(&value)?;
+                    arguments.push(value);
+                }
+                let begin = (self.values.len() / self.width) as u32;
+                self.stretches.push((begin, begin));
+                match step.function {
+                    TableFunction::Unnest if self.tuples == 1 => {
+                        self.stretches[0].1 = longest(&arguments) as u32;
+                        budget.hold(arguments.iter().map(bytes).sum())?;
+                        self.arrays = Some(arguments.into_vec());
+                        budget.spend(1);
+                        continue;
+                    }
+                    TableFunction::Unnest => {
+                        unnest(&arguments, step.ordinality, &mut self.values);
+                    }
+                    TableFunction::Elements => elements(&arguments, &mut self.values),
+                    TableFunction::GenerateSeries => {
+                        self.series = Series::of(&arguments)?.map(|series| (series, 0));
+                    }
+                }
+                budget.spend(1);
+            }
+            if let Some((series, place)) = &mut self.series {
+                let mut room = budget.left().max(1);
+                while room > 0
+                    && let Some(value) = series.next()
+                {
+                    room -= 1;
+                    self.values.push(Value::Int(value));
+                    *place += 1;
+                    if step.ordinality {
+                        self.values.push(Value::Int(*place));
+                    }
+                }
+                if room > 0 {
+                    self.series = None;
+                }
+            }
+            let rows = self.values.len() / self.width;
+            if let Some((begin, end)) = self.stretches.last_mut() {
+                let added = rows - *end as usize;
+                let new = &self.values[*end as usize * self.width..];
+                budget.spend(added);
+                budget.hold(match step.function {
+                    TableFunction::GenerateSeries => size_of_val(new),
+                    _ => new.iter().map(bytes).sum(),
+                })?;
+                debug_assert!(begin <= end);
+                *end = rows as u32;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes the rows the batch's source. Returns which of them belong to each tuple.
+    fn into_source(self, batch: &mut Batch<'_>) -> Stretches {
+        batch.sources[self.step.source] = match self.arrays {
+            Some(arrays) => Source::Arrays {
+                arrays,
+                ordinality: self.step.ordinality,
+            },
+            None => Source::Values {
+                width: self.width,
+                values: self.values,
+            },
         };
-        return Ok(stretches);
+        self.stretches
     }
-    for tuple in 0..batch.len() {
-        let frame = Frame::new(variables, batch, tuple, context);
-        let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
-        for argument in &step.arguments {
-            arguments.push(argument.evaluate(&frame)?);
-        }
-        let begin = (values.len() / width) as u32;
-        match step.function {
-            TableFunction::Unnest => unnest(&arguments, step.ordinality, &mut values),
-            TableFunction::Elements => elements(&arguments, &mut values),
-            TableFunction::GenerateSeries => series(&arguments, step.ordinality, &mut values)?,
-        }
-        stretches.push((begin, (values.len() / width) as u32));
-    }
-    batch.sources[step.source] = Source::Values { width, values };
-    Ok(stretches)
 }
 
 /// Joins a table function's rows without any filter: for a run without data.
@@ -521,50 +622,15 @@ pub(crate) fn pure_rows(
     variables: &[Value],
     context: &EvaluationContext,
 ) -> Result<(), Failure> {
-    let stretches = function_rows(step, batch, variables, context)?;
+    let mut making = FunctionRows::new(step, batch.len());
+    // More rows than fit into one piece are left to the call itself.
+    if !making.make_some(batch, variables, context)? {
+        let message = "too many rows for a run without data";
+        return Err(failure("54000", message));
+    }
+    let stretches = making.into_source(batch);
     stretch(step.source, &stretches, batch);
     Ok(())
-}
-
-/// Replaces each tuple by one for each row of its range.
-fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
-    let stride = batch.stride;
-    if stretches.iter().all(|(begin, end)| end - begin <= 1) {
-        // Each tuple goes on in its place, or not at all.
-        let mut kept = 0;
-        let indices = batch.indices.as_mut_slice();
-        for (tuple, (begin, end)) in stretches.iter().enumerate() {
-            if begin == end {
-                continue;
-            }
-            if kept < tuple {
-                indices.copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
-            }
-            indices[kept * stride + source] = *begin;
-            kept += 1;
-        }
-        batch.indices.truncate(kept * stride);
-        return;
-    }
-    if let ([(begin, end)], true) = (stretches, batch.indices.iter().all(|index| *index == NONE)) {
-        // The first source of a query without a parent.
-        let mut indices = Indices::from_elem(NONE, (end - begin) as usize * stride);
-        for (row, place) in (*begin..*end).zip(indices.chunks_exact_mut(stride)) {
-            place[source] = row;
-        }
-        batch.indices = indices;
-        return;
-    }
-    let rows = stretches.iter().map(|(begin, end)| (end - begin) as usize);
-    let mut indices = Indices::from_elem(NONE, rows.sum::<usize>() * stride);
-    let mut places = indices.chunks_exact_mut(stride);
-    for (tuple, (begin, end)) in batch.indices.chunks_exact(stride).zip(stretches) {
-        for (row, place) in (*begin..*end).zip(&mut places) {
-            place.copy_from_slice(tuple);
-            place[source] = row;
-        }
-    }
-    batch.indices = indices;
 }
 
 /// Makes the results of one read per tuple the batch's source, and keeps the tuples with a row.
@@ -632,10 +698,25 @@ fn unnest(arrays: &[Value], ordinality: bool, values: &mut Vec<Value>) {
     }
 }
 
+/// Appends the distinct elements of an array.
 fn elements(arrays: &[Value], values: &mut Vec<Value>) {
     let [Value::Array(list)] = arrays else { return };
+    let present = list.iter().filter(|value| !value.is_null());
     let begin = values.len();
-    for value in list.iter().filter(|value| !value.is_null()) {
+    if list.len() > FEW_ELEMENTS {
+        let mut seen: FxHashSet<Fingerprint> = FxHashSet::default();
+        values.extend(
+            present
+                .filter(|value| {
+                    let mut print = Fingerprint::new();
+                    push_fingerprint(&mut print, value);
+                    seen.insert(print)
+                })
+                .cloned(),
+        );
+        return;
+    }
+    for value in present {
         if !values[begin..]
             .iter()
             .any(|seen| seen.total_cmp(value).is_eq())
@@ -645,24 +726,39 @@ fn elements(arrays: &[Value], values: &mut Vec<Value>) {
     }
 }
 
-fn series(arguments: &[Value], ordinality: bool, values: &mut Vec<Value>) -> Result<(), Failure> {
-    let (from, to, by) = match arguments {
-        [Value::Int(from), Value::Int(to)] => (*from, *to, 1),
-        [Value::Int(from), Value::Int(to), Value::Int(by)] => (*from, *to, *by),
-        _ => return Ok(()),
-    };
-    if by == 0 {
-        return Err(failure("22023", "step size cannot equal zero"));
-    }
-    let mut next = Some(from);
-    let mut place = 0;
-    while let Some(value) = next.filter(|value| if by > 0 { *value <= to } else { *value >= to }) {
-        values.push(Value::Int(value));
-        place += 1;
-        if ordinality {
-            values.push(Value::Int(place));
+/// Duplicates among so few elements are found by comparing each with each.
+const FEW_ELEMENTS: usize = 16;
+
+/// The rest of `generate_series`.
+struct Series {
+    next: Option<i64>,
+    to: i64,
+    by: i64,
+}
+
+impl Series {
+    /// The series of some arguments; `None` if one of them is NULL.
+    fn of(arguments: &[Value]) -> Result<Option<Series>, Failure> {
+        let (from, to, by) = match arguments {
+            [Value::Int(from), Value::Int(to)] => (*from, *to, 1),
+            [Value::Int(from), Value::Int(to), Value::Int(by)] => (*from, *to, *by),
+            _ => return Ok(None),
+        };
+        if by == 0 {
+            return Err(failure("22023", "step size cannot equal zero"));
         }
-        next = value.checked_add(by);
+        let next = Some(from);
+        Ok(Some(Series { next, to, by }))
     }
-    Ok(())
+}
+
+impl Iterator for Series {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let Series { next, to, by } = self;
+        let value = next.filter(|value| if *by > 0 { value <= to } else { value >= to })?;
+        *next = value.checked_add(*by);
+        Some(value)
+    }
 }

@@ -3,9 +3,15 @@
 //! A query's tuples go through its steps together (see [`crate::plan`]). So do those of a correlated subquery: it
 //! begins with one tuple for each tuple of the enclosing query, so that its reads are issued together, too, and its
 //! rows are distinguished by the tuple that owns them.
+//!
+//! Execution counts its work and [pauses](Transaction::pause) when enough of it is done: each long loop is a function
+//! that stops when a pause is due and knows where it goes on, so that tight loops do not await. It also counts the
+//! bytes that it holds, as a stack: what a query or step holds beyond its result is released when it ends (see
+//! [`Budget`](crate::expression::Budget)).
 
 pub(crate) mod aggregate;
 pub(crate) mod encode;
+pub(crate) mod expand;
 pub(crate) mod finish;
 pub(crate) mod insert;
 pub(crate) mod join;
@@ -14,6 +20,7 @@ pub(crate) mod modify;
 pub(crate) mod referential;
 pub(crate) mod subquery;
 
+use self::aggregate::GroupStep;
 use std::{future::Future, ops::Range, pin::Pin, sync::Arc};
 
 use anabranch_types::Value;
@@ -21,7 +28,7 @@ use anabranch_types::Value;
 use crate::{
     TransactionError,
     constraint::Constraints,
-    expression::{Batch, EvaluationContext, Expression, Failure, Frame},
+    expression::{Batch, Budget, EvaluationContext, Expression, Failure, Frame, budget::outside},
     plan::{Body, Query, Select, Step},
     summary::StatementId,
     transaction::Transaction,
@@ -30,6 +37,9 @@ use crate::{
 /// The number of tuples with reads in one batch, and of tuples that a correlated subquery takes at
 /// a time: enough to spread the cost of a batch, few enough to bound memory.
 const BATCH_TUPLES: usize = 4_096;
+
+/// The number of tuples or rows of a piece: what is handled at a time where there may be many.
+const PIECE_TUPLES: usize = 16_384;
 
 impl From<Failure> for TransactionError {
     fn from(failure: Failure) -> TransactionError {
@@ -60,6 +70,16 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// Holds the rows.
+    ///
+    /// # Errors
+    /// As [`Budget::hold`].
+    fn hold(&self, budget: &Budget) -> Result<(), Failure> {
+        let inside = self.values.len() * size_of::<Value>() + self.owners.len() * size_of::<u32>();
+        let outside: usize = self.values.iter().map(outside).sum();
+        budget.hold(inside + outside)
+    }
+
     /// One row.
     pub(crate) fn row(&self, row: usize) -> &[Value] {
         &self.values[row * self.width..(row + 1) * self.width]
@@ -84,6 +104,15 @@ impl<T: Transaction> Run<'_, T> {
         Box::pin(self.query(query, parent))
     }
 
+    /// Pauses, if a pause is due.
+    pub(crate) async fn pause_if_due(&mut self) -> Result<(), TransactionError> {
+        if self.context.budget.is_due() {
+            self.transaction.pause().await?;
+            self.context.budget.restart();
+        }
+        Ok(())
+    }
+
     /// Runs common table expressions, each once.
     pub(crate) async fn named(&mut self, ctes: &[(usize, Query)]) -> Result<(), TransactionError> {
         for (number, cte) in ctes {
@@ -105,13 +134,27 @@ impl<T: Transaction> Run<'_, T> {
         parent: Option<(&Batch<'_>, Range<usize>)>,
     ) -> Result<Rows, TransactionError> {
         self.named(&query.ctes).await?;
-        match &query.body {
+        let before = self.context.budget.held();
+        let rows = self.body(&query.body, parent).await?;
+        self.context.budget.release_to(before);
+        rows.hold(&self.context.budget)?;
+        Ok(rows)
+    }
+
+    async fn body(
+        &mut self,
+        body: &Body,
+        parent: Option<(&Batch<'_>, Range<usize>)>,
+    ) -> Result<Rows, TransactionError> {
+        match body {
             Body::Select(select) => self.select(select, parent).await,
             Body::SetOperation(operation) => {
                 let left = self.nested(&operation.left, parent.clone()).await?;
                 let right = self.nested(&operation.right, parent).await?;
-                let rows = finish::combine(operation.operator, operation.all, left, right);
-                self.finish(&operation.finish, rows)
+                let rows = self
+                    .combine(operation.operator, operation.all, left, right)
+                    .await?;
+                self.finish(&operation.finish, rows).await
             }
         }
     }
@@ -126,8 +169,8 @@ impl<T: Transaction> Run<'_, T> {
             Some((parent, range)) => Batch::under(parent, range, select.stride),
         };
         self.steps(&select.steps, &mut batch).await?;
-        let rows = self.project(select, &batch)?;
-        self.finish(&select.finish, rows)
+        let rows = self.project(select, &batch).await?;
+        self.finish(&select.finish, rows).await
     }
 
     /// Takes a batch through the steps of a pipeline.
@@ -146,25 +189,35 @@ impl<T: Transaction> Run<'_, T> {
                     .collect::<Vec<_>>(),
             ),
         };
-        for step in steps {
-            match step {
-                Step::Filter(filters) => self.filter(filters, batch)?,
+        let mut rest = steps;
+        while let Some((step, after)) = rest.split_first() {
+            rest = after;
+            let expansion = match step {
                 Step::Read(read) => self.read(read, batch).await?,
-                Step::Function(function) => self.function(function, batch)?,
+                Step::Function(function) => self.function(function, batch).await?,
                 Step::Rows { source, rows, join } => {
-                    self.constant_rows(*source, rows, join, batch)?
+                    self.constant_rows(*source, rows, join, batch).await?
                 }
                 Step::Query(query) => self.derived(query, batch).await?,
+                _ => None,
+            };
+            if let Some(expansion) = expansion {
+                let grouped = self
+                    .expand(expansion, after, owners.as_deref(), batch)
+                    .await?;
+                rest = &after[grouped..];
+                continue;
+            }
+            match step {
+                Step::Filter(filters) => self.filter(filters, batch).await?,
+                Step::Read(_) | Step::Function(_) | Step::Rows { .. } | Step::Query(_) => {}
                 Step::Subquery { source, subquery } => {
                     self.subquery(*source, subquery, batch).await?;
                 }
-                Step::Group {
-                    source,
-                    keys,
-                    aggregates,
-                    grand,
-                } => {
-                    self.group(*source, keys, aggregates, *grand, owners.as_deref(), batch)?;
+                Step::Group { .. } => {
+                    if let Some(group) = GroupStep::of(step) {
+                        self.group(&group, owners.as_deref(), batch).await?;
+                    }
                 }
             }
         }
@@ -172,18 +225,43 @@ impl<T: Transaction> Run<'_, T> {
     }
 
     /// Keeps the tuples for which all filters are true.
-    fn filter(&self, filters: &[Expression], batch: &mut Batch<'_>) -> Result<(), Failure> {
+    pub(crate) async fn filter(
+        &mut self,
+        filters: &[Expression],
+        batch: &mut Batch<'_>,
+    ) -> Result<(), TransactionError> {
+        let (mut tuple, mut kept) = (0, 0);
+        loop {
+            self.filter_some(filters, batch, &mut tuple, &mut kept)?;
+            if tuple == batch.len() {
+                break;
+            }
+            self.pause_if_due().await?;
+        }
+        batch.indices.truncate(kept * batch.stride);
+        Ok(())
+    }
+
+    /// Moves the tuples that pass to the front, until a pause is due.
+    fn filter_some(
+        &self,
+        filters: &[Expression],
+        batch: &mut Batch<'_>,
+        tuple: &mut usize,
+        kept: &mut usize,
+    ) -> Result<(), Failure> {
         let stride = batch.stride;
-        let mut kept = 0;
-        for tuple in 0..batch.len() {
-            if self.passes(filters, batch, tuple)? {
+        let budget = &self.context.budget;
+        while *tuple < batch.len() && !budget.is_due() {
+            if self.passes(filters, batch, *tuple)? {
                 batch
                     .indices
-                    .copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
-                kept += 1;
+                    .copy_within(*tuple * stride..(*tuple + 1) * stride, *kept * stride);
+                *kept += 1;
             }
+            *tuple += 1;
+            budget.spend(1);
         }
-        batch.indices.truncate(kept * stride);
         Ok(())
     }
 
@@ -203,16 +281,25 @@ impl<T: Transaction> Run<'_, T> {
         Ok(true)
     }
 
-    fn project(&mut self, select: &Select, batch: &Batch<'_>) -> Result<Rows, TransactionError> {
+    async fn project(
+        &mut self,
+        select: &Select,
+        batch: &Batch<'_>,
+    ) -> Result<Rows, TransactionError> {
         let count = batch.len();
         let width = select.projection.len();
+        self.context.budget.hold(
+            count * width * size_of::<Value>() + select.uniques * count * size_of::<u128>(),
+        )?;
         self.draw(select.uniques * count);
         let mut values = Vec::with_capacity(count * width);
-        for tuple in 0..count {
-            let frame = self.frame(batch, tuple);
-            for expression in &select.projection {
-                values.push(expression.evaluate(&frame)?);
+        let mut tuple = 0;
+        loop {
+            self.evaluate_some(&select.projection, batch, &mut tuple, &mut values)?;
+            if tuple == count {
+                break;
             }
+            self.pause_if_due().await?;
         }
         let owners = match batch.parent {
             None => Vec::new(),
@@ -228,6 +315,31 @@ impl<T: Transaction> Run<'_, T> {
             count,
             owners,
         })
+    }
+
+    /// Appends the values of some expressions for each of the next tuples, until a pause is due.
+    pub(crate) fn evaluate_some(
+        &self,
+        expressions: &[Expression],
+        batch: &Batch<'_>,
+        tuple: &mut usize,
+        values: &mut Vec<Value>,
+    ) -> Result<(), Failure> {
+        let budget = &self.context.budget;
+        while *tuple < batch.len() && !budget.is_due() {
+            let frame = self.frame(batch, *tuple);
+            for expression in expressions {
+                let value = expression.evaluate(&frame)?;
+                match outside(&value) {
+                    0 => {}
+                    bytes => budget.hold(bytes)?,
+                }
+                values.push(value);
+            }
+            *tuple += 1;
+            budget.spend(1);
+        }
+        Ok(())
     }
 
     /// Draws numbers for the expressions about to be evaluated.

@@ -14,6 +14,7 @@ use crate::{
     TransactionError,
     expression::{
         Batch, Failure, Frame, Source,
+        budget::bytes,
         frame::Tuples,
         registers::{Column, LANES},
     },
@@ -58,13 +59,10 @@ impl<T: Transaction> Run<'_, T> {
         let mut changes: Vec<Change> = Vec::new();
         self.draw(update.uniques * chosen.len());
         for tuple in chosen {
-            let frame = self.frame(&batch, tuple);
+            let values = self.assigned(update, &batch, tuple)?;
             let (key, row) = target_of(&batch, tuple);
-            let mut values = Vec::with_capacity(update.assignments.len());
-            for (column, expression) in &update.assignments {
-                values.push((*column, expression.evaluate(&frame)?));
-            }
             changes.push((tuple, key, row, values));
+            self.pause_if_due().await?;
         }
         let assigned: Vec<ColumnIndex> = update
             .assignments
@@ -76,6 +74,8 @@ impl<T: Transaction> Run<'_, T> {
             let new = self.changed_row(schema, row, values)?;
             self.write_change(update, key, &new, values)?;
             new_rows.push(new);
+            self.context.budget.spend(1);
+            self.pause_if_due().await?;
         }
         let constrained = self.constraints.of(schema.id);
         let bears =
@@ -120,23 +120,27 @@ impl<T: Transaction> Run<'_, T> {
         let tuples = changes.iter().map(|(tuple, ..)| *tuple);
         Ok(Changed {
             count,
-            rows: self.returned_over(list, &batch, tuples)?,
+            rows: self.returned(list, &batch, tuples).await?,
         })
     }
 
-    fn returned_over(
+    /// The new values of a row.
+    fn assigned(
         &self,
-        list: &[crate::expression::Expression],
+        update: &Update,
         batch: &Batch<'_>,
-        tuples: impl Iterator<Item = usize>,
-    ) -> Result<Vec<Vec<Value>>, Failure> {
-        let mut rows = Vec::new();
-        for tuple in tuples {
-            let frame = self.frame(batch, tuple);
-            let row = list.iter().map(|expression| expression.evaluate(&frame));
-            rows.push(row.collect::<Result<_, _>>()?);
+        tuple: usize,
+    ) -> Result<Vec<(ColumnIndex, Value)>, Failure> {
+        let frame = self.frame(batch, tuple);
+        let budget = &self.context.budget;
+        let mut values = Vec::with_capacity(update.assignments.len());
+        for (column, expression) in &update.assignments {
+            let value = expression.evaluate(&frame)?;
+            budget.hold(bytes(&value))?;
+            values.push((*column, value));
         }
-        Ok(rows)
+        budget.spend(1);
+        Ok(values)
     }
 
     fn write_change(
@@ -248,6 +252,8 @@ impl<T: Transaction> Run<'_, T> {
                 outputs,
             };
             self.transaction.write(self.statement, effect)?;
+            self.context.budget.spend(1);
+            self.pause_if_due().await?;
         }
         Ok(Changed { count, rows })
     }
@@ -264,7 +270,7 @@ impl<T: Transaction> Run<'_, T> {
         let chosen = distinct_targets(&batch);
         let rows = match &update.returning {
             None => Vec::new(),
-            Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
+            Some(list) => self.returned(list, &batch, chosen.iter().copied()).await?,
         };
         let columns = self.argument_columns(deferred, &batch);
         for tuple in &chosen {
@@ -278,6 +284,8 @@ impl<T: Transaction> Run<'_, T> {
                 outputs: Some(self.transaction.slots(deferred.outputs)),
             };
             self.transaction.write(self.statement, effect)?;
+            self.context.budget.spend(1);
+            self.pause_if_due().await?;
         }
         Ok(Changed {
             count: chosen.len() as u64,
@@ -325,7 +333,7 @@ impl<T: Transaction> Run<'_, T> {
         let chosen = distinct_targets(&batch);
         let rows = match &delete.returning {
             None => Vec::new(),
-            Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
+            Some(list) => self.returned(list, &batch, chosen.iter().copied()).await?,
         };
         let targets: Vec<(Key, Row)> = chosen
             .iter()

@@ -244,6 +244,8 @@ impl<T: Transaction> Run<'_, T> {
         if reads.is_empty() {
             return Ok(());
         }
+        self.context.budget.spend(reads.len());
+        self.pause_if_due().await?;
         let fetched = self.transaction.read(self.statement, false, reads).await?;
         for (answer, name) in fetched.into_iter().zip(names) {
             let missing = match answer.into_answer() {
@@ -366,6 +368,8 @@ impl<T: Transaction> Run<'_, T> {
             Some(Fetched::Range(rows)) => rows,
             _ => Vec::new(),
         };
+        self.context.budget.spend(1 + rows.len());
+        self.pause_if_due().await?;
         rows.retain(|(_, row)| {
             let pairs = child.columns.iter().zip(parent);
             pairs.into_iter().all(|(column, value)| {

@@ -9,6 +9,7 @@ use crate::{
     TransactionError,
     expression::{
         Batch, Expression, Failure, Relation, Source,
+        budget::{bytes, outside, within_value},
         compare::{Fingerprint, push_fingerprint},
         failure,
     },
@@ -25,11 +26,14 @@ impl<T: Transaction> Run<'_, T> {
         batch: &mut Batch<'_>,
     ) -> Result<(), TransactionError> {
         let count = batch.len();
+        let before = self.context.budget.held();
         let mut values = Vec::with_capacity(count);
         if !subquery.query.correlated {
             if count > 0 {
                 let rows = self.nested(&subquery.query, None).await?;
-                self.uncorrelated(subquery, &rows, batch, &mut values)?;
+                self.uncorrelated(subquery, &rows, batch, &mut values)
+                    .await?;
+                self.hold_values(before, &values)?;
             }
         } else {
             let mut start = 0;
@@ -45,7 +49,9 @@ impl<T: Transaction> Run<'_, T> {
                         row += 1;
                     }
                     values.push(self.value(&subquery.kind, &rows, begin..row, batch, tuple)?);
+                    self.pause_if_due().await?;
                 }
+                self.hold_values(before, &values)?;
                 start = end;
             }
         }
@@ -59,14 +65,21 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
+    /// Holds these values, and not what was held beyond `before`.
+    fn hold_values(&self, before: u64, values: &[Value]) -> Result<(), Failure> {
+        let budget = &self.context.budget;
+        budget.release_to(before);
+        budget.hold(values.iter().map(bytes).sum())
+    }
+
     /// One value for all tuples, or one each where a left operand differs.
-    fn uncorrelated(
-        &self,
+    async fn uncorrelated(
+        &mut self,
         subquery: &Subquery,
         rows: &Rows,
         batch: &Batch<'_>,
         values: &mut Vec<Value>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TransactionError> {
         let SubqueryKind::Quantified {
             left,
             relation,
@@ -81,32 +94,33 @@ impl<T: Transaction> Run<'_, T> {
         if !(is_in || is_not_in) || rows.count < 8 {
             for tuple in 0..batch.len() {
                 values.push(self.value(&subquery.kind, rows, 0..rows.count, batch, tuple)?);
+                self.pause_if_due().await?;
             }
             return Ok(());
         }
         let mut prints: FxHashSet<Fingerprint> = FxHashSet::default();
         let mut with_null = false;
         for row in 0..rows.count {
-            let mut print = Fingerprint::new();
             with_null = with_null || rows.row(row).iter().any(Value::is_null);
-            rows.row(row)
-                .iter()
-                .for_each(|value| push_fingerprint(&mut print, value));
+            let print = print_of(rows.row(row));
+            let budget = &self.context.budget;
+            budget.spend(1);
+            budget.hold(size_of::<Fingerprint>() + print.len())?;
             prints.insert(print);
+            self.pause_if_due().await?;
         }
         for tuple in 0..batch.len() {
             let sides = self.sides(left, batch, tuple)?;
-            let mut print = Fingerprint::new();
-            sides
-                .iter()
-                .for_each(|value| push_fingerprint(&mut print, value));
+            let print = print_of(&sides);
             let null = sides.iter().any(Value::is_null);
             values.push(if null || (with_null && !prints.contains(&print)) {
                 // Rare: three-valued logic decides row by row.
                 self.value(&subquery.kind, rows, 0..rows.count, batch, tuple)?
             } else {
+                self.context.budget.spend(1);
                 Value::Bool(prints.contains(&print) == is_in)
             });
+            self.pause_if_due().await?;
         }
         Ok(())
     }
@@ -130,6 +144,7 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
         tuple: usize,
     ) -> Result<Value, Failure> {
+        self.context.budget.spend(1 + range.len());
         match kind {
             SubqueryKind::Scalar if range.len() > 1 => {
                 let message = "more than one row returned by a subquery used as an expression";
@@ -140,9 +155,11 @@ impl<T: Transaction> Run<'_, T> {
                 false => rows.row(range.start)[0].clone(),
             }),
             SubqueryKind::Exists { negated } => Ok(Value::Bool(range.is_empty() == *negated)),
-            SubqueryKind::Array => Ok(Value::Array(
-                range.map(|row| rows.row(row)[0].clone()).collect(),
-            )),
+            SubqueryKind::Array => {
+                let array = Value::Array(range.map(|row| rows.row(row)[0].clone()).collect());
+                within_value(outside(&array))?;
+                Ok(array)
+            }
             SubqueryKind::Quantified {
                 left,
                 relation,
@@ -165,6 +182,15 @@ impl<T: Transaction> Run<'_, T> {
             }
         }
     }
+}
+
+/// The fingerprint of a row of values.
+fn print_of(values: &[Value]) -> Fingerprint {
+    let mut print = Fingerprint::new();
+    values
+        .iter()
+        .for_each(|value| push_fingerprint(&mut print, value));
+    print
 }
 
 /// Compares two rows of values. For rows of more than one value the relation is `=` or `<>`.

@@ -6,8 +6,8 @@ use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 
 use super::{
-    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, bounds, cast,
-    failure, function, pattern,
+    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, bounds,
+    budget::within_value, cast, failure, function, pattern,
 };
 
 impl Expression {
@@ -143,7 +143,9 @@ impl Expression {
                 arithmetic::negate(*domain, operand.evaluate(frame)?)
             }
             Expression::Concat(left, right) => {
-                concat(left.evaluate(frame)?, right.evaluate(frame)?)
+                let left = left.evaluate(frame)?;
+                frame.context.budget.make(&left)?;
+                concat(left, right.evaluate(frame)?)
             }
             Expression::Case {
                 branches,
@@ -189,14 +191,24 @@ impl Expression {
                 arguments,
             } => {
                 let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
+                let budget = &frame.context.budget;
                 for argument in arguments {
-                    values.push(argument.evaluate(frame)?);
+                    let value = argument.evaluate(frame)?;
+                    budget.make(&value)?;
+                    values.push(value);
                 }
-                function::call(function, &values, &frame.context.zone)
+                let value = function::call(function, &values, &frame.context.zone)?;
+                budget.make(&value)?;
+                Ok(value)
             }
             Expression::Array(list) => {
-                let values = list.iter().map(|e| e.evaluate(frame));
-                Ok(Value::Array(values.collect::<Result<Vec<_>, _>>()?.into()))
+                let mut values = Vec::with_capacity(list.len());
+                for element in list {
+                    let value = element.evaluate(frame)?;
+                    frame.context.budget.make(&value)?;
+                    values.push(value);
+                }
+                Ok(Value::Array(values.into()))
             }
             Expression::Subscript(array, index) => {
                 Ok(match (array.evaluate(frame)?, index.evaluate(frame)?) {
@@ -283,7 +295,10 @@ impl Expression {
                 let left = left.operand(frame, &mut a)?;
                 let array = array.operand(frame, &mut b)?;
                 Ok(match array {
-                    ValueRef::Other(Value::Array(list)) => quantified(*relation, left, list, *all),
+                    ValueRef::Other(Value::Array(list)) => {
+                        frame.context.budget.spend_elements(list.len());
+                        quantified(*relation, left, list, *all)
+                    }
                     _ => None,
                 })
             }
@@ -371,10 +386,14 @@ fn quantified(relation: Relation, left: ValueRef<'_>, list: &[Value], all: bool)
 fn concat(left: Value, right: Value) -> Result<Value, Failure> {
     match (left, right) {
         (Value::Text(mut a), Value::Text(b)) => {
+            within_value(a.len() + b.len())?;
             a.push_str(&b);
             Ok(Value::Text(a))
         }
-        (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes([&a[..], &b[..]].concat().into())),
+        (Value::Bytes(a), Value::Bytes(b)) => {
+            within_value(a.len() + b.len())?;
+            Ok(Value::Bytes([&a[..], &b[..]].concat().into()))
+        }
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
         (a, b) => Err(failure("XX000", format!("{a:?} || {b:?} is not defined"))),
     }

@@ -10,6 +10,7 @@ use compact_str::CompactString;
 use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
+    budget::within_value,
     cast::is_zoned,
     datetime::{self, Field, Interval},
     failure,
@@ -116,12 +117,12 @@ pub(crate) fn call(
             let message = format!("{text} is not supported");
             return Err(super::failure("0A000", message));
         }
-        Function::Concat(types) => return Ok(concat(arguments, types, None, zone)),
+        Function::Concat(types) => return concat(arguments, types, None, zone),
         Function::ConcatWith(types) => {
             let Value::Text(separator) = &arguments[0] else {
                 return Ok(Value::Null);
             };
-            return Ok(concat(&arguments[1..], &types[1..], Some(separator), zone));
+            return concat(&arguments[1..], &types[1..], Some(separator), zone);
         }
         Function::Greatest | Function::Least => return Ok(extreme(function, arguments)),
         Function::ArrayAppend => {
@@ -181,7 +182,7 @@ fn concat(
     types: &[DataType],
     separator: Option<&str>,
     zone: &TimeZone,
-) -> Value {
+) -> Result<Value, Failure> {
     let mut out = String::new();
     let mut first = true;
     for (value, data_type) in arguments
@@ -193,9 +194,10 @@ fn concat(
             out.push_str(separator);
         }
         write_value(&mut out, value, data_type, zone);
+        within_value(out.len())?;
         first = false;
     }
-    Value::Text(out.into())
+    Ok(Value::Text(out.into()))
 }
 
 fn extreme(function: &Function, arguments: &[Value]) -> Value {
@@ -367,6 +369,9 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         (Function::Replace, [Value::Text(from), Value::Text(to)]) => plain(&if from.is_empty() {
             text.to_string()
         } else {
+            let found = text.matches(from.as_str()).count();
+            let longer = to.len().saturating_sub(from.len());
+            within_value(text.len() + found.saturating_mul(longer))?;
             text.replace(from.as_str(), to)
         }),
         (Function::LeftPad | Function::RightPad, [Value::Int(length), fill @ ..]) => {
@@ -378,7 +383,7 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         }
         (Function::Repeat, [Value::Int(count)]) => {
             let count = usize::try_from(*count).unwrap_or(0);
-            within_limit(text.len().saturating_mul(count))?;
+            within_value(text.len().saturating_mul(count))?;
             plain(&text.repeat(count))
         }
         (Function::Reverse, []) => plain(&text.chars().rev().collect::<String>()),
@@ -391,13 +396,6 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         (Function::Ascii, []) => Ok(Value::Int(text.chars().next().map_or(0, |c| c as i64))),
         _ => Err(undefined(function, rest)),
     }
-}
-
-fn within_limit(bytes: usize) -> Result<(), Failure> {
-    if bytes > 1 << 28 {
-        return Err(failure("54000", "requested length too large"));
-    }
-    Ok(())
 }
 
 /// The byte after the first `count` characters; for a negative count, all but the last `-count`.
@@ -452,11 +450,14 @@ fn initcap(text: &str) -> String {
 
 fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<Value, Failure> {
     let length = usize::try_from(length).unwrap_or(0);
-    within_limit(length)?;
+    within_value(length)?;
     let present = text.chars().count();
     if present >= length || fill.is_empty() {
         return Ok(Value::text(&text[..edge(text, length as i64)]));
     }
+    // An upper bound: as if the whole filling were of its longest character.
+    let widest = fill.chars().map(char::len_utf8).max().unwrap_or(1);
+    within_value(text.len() + (length - present).saturating_mul(widest))?;
     let filling: String = fill.chars().cycle().take(length - present).collect();
     Ok(Value::text(if left {
         filling + text

@@ -6,6 +6,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod bounds;
+pub(crate) mod budget;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod datetime;
@@ -24,6 +25,7 @@ use anabranch_types::{ColumnIndex, DataType, EffectError, TableId, TimeZone, Val
 use crate::transaction::Sequences;
 
 pub(crate) use arithmetic::{Domain, Operator};
+pub(crate) use budget::Budget;
 pub(crate) use compare::Relation;
 pub(crate) use frame::{Batch, Frame, NONE, Source};
 pub(crate) use function::Function;
@@ -47,6 +49,8 @@ pub(crate) struct EvaluationContext {
     pub(crate) uniques: RefCell<Vec<u128>>,
     /// The sequences for [`Expression::Next`], if a transaction runs it.
     pub(crate) sequences: Option<Rc<dyn Sequences>>,
+    /// The statement's work and memory.
+    pub(crate) budget: Budget,
 }
 
 /// The sequence behind an identity or serial column.

@@ -276,7 +276,10 @@ impl DryRun<'_> {
             if !self.round(body, knowledge) {
                 break;
             }
-            next += by;
+            let Some(following) = next.checked_add(by) else {
+                break;
+            };
+            next = following;
         }
     }
 

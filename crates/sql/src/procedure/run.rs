@@ -8,7 +8,13 @@ use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
     execute::Run,
-    expression::{EvaluationContext, Failure, cast, evaluate::evaluate_over, failure},
+    expression::{
+        Budget, EvaluationContext, Failure,
+        budget::{bytes, outside},
+        cast,
+        evaluate::evaluate_over,
+        failure,
+    },
     plan::statement::{Statement, StatementKind},
     result::ResultSet,
     summary::{Deferral, StatementId},
@@ -96,8 +102,9 @@ impl CompiledProcedure {
         let values = self
             .check_arguments(arguments)
             .map_err(TransactionError::Failed)?;
-        let (rows, count) = self
-            .run(self.first_statement, false, transaction, values)
+        let budget = Budget::new(transaction.statement_bytes_max());
+        let (rows, count, _) = self
+            .run(self.first_statement, false, transaction, values, budget)
             .await?;
         Ok(ResultSet {
             columns: self.columns.clone(),
@@ -112,12 +119,14 @@ impl CompiledProcedure {
         within: bool,
         transaction: &mut T,
         mut variables: Vec<Value>,
-    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        budget: Budget,
+    ) -> Result<(Vec<Vec<Value>>, u64, Budget), TransactionError> {
         variables.resize(self.variables.len(), Value::Null);
         let context = EvaluationContext {
             timestamp: transaction.timestamp(),
             zone: transaction.time_zone(),
             sequences: Some(transaction.sequences()),
+            budget,
             ..EvaluationContext::default()
         };
         let mut machine = Machine {
@@ -164,7 +173,7 @@ impl CompiledProcedure {
         } else {
             rows.len() as u64
         };
-        Ok((rows, count))
+        Ok((rows, count, machine.context.budget))
     }
 }
 
@@ -224,6 +233,7 @@ impl<T: Transaction> Machine<'_, T> {
     fn block<'s>(&'s mut self, codes: &'s [Code]) -> Step<'s> {
         Box::pin(async move {
             for code in codes {
+                self.pause_if_due().await?;
                 let flow = self.code(code).await?;
                 if flow != Flow::Normal {
                     return Ok(flow);
@@ -249,7 +259,10 @@ impl<T: Transaction> Machine<'_, T> {
                 self.row_count = count;
                 self.note_found(count > 0);
             }
-            Code::Assign { slot, value } => self.variables[*slot] = self.value(value).await?,
+            Code::Assign { slot, value } => {
+                let value = self.value(value).await?;
+                self.set(*slot, value)?;
+            }
             Code::AssignElement { slot, index, value } => {
                 let (index, value) = (self.value(index).await?, self.value(value).await?);
                 self.assign_element(*slot, &index, value)?;
@@ -292,11 +305,15 @@ impl<T: Transaction> Machine<'_, T> {
                 let Value::Array(list) = self.value(array).await? else {
                     return Err(failure("22004", "FOREACH expression must not be null").into());
                 };
-                let rows = list.iter().map(|value| vec![value.clone()]).collect();
+                let rows = list
+                    .iter()
+                    .map(|value| vec![value.clone()])
+                    .collect::<Vec<_>>();
                 return self.for_rows(rows, &[Receiver::plain(*slot)], body).await;
             }
             Code::While { condition, body } => {
                 while self.test(condition).await? {
+                    self.pause_if_due().await?;
                     match self.block(body).await? {
                         Flow::Exit => break,
                         Flow::Return => return Ok(Flow::Return),
@@ -336,6 +353,7 @@ impl<T: Transaction> Machine<'_, T> {
                     Some(value) => vec![self.value(value).await?],
                     None => self.output_row(),
                 };
+                self.hold_rows(std::slice::from_ref(&row))?;
                 self.rows.push(row);
             }
             Code::RowCount { slot } => self.variables[*slot] = Value::Int(self.row_count as i64),
@@ -367,8 +385,15 @@ impl<T: Transaction> Machine<'_, T> {
             values.push(self.value(argument).await?);
         }
         let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
-            Box::pin(procedure.run(first, true, &mut *self.transaction, values));
-        let (rows, _) = run.await?;
+            Box::pin(procedure.run(
+                first,
+                true,
+                &mut *self.transaction,
+                values,
+                self.context.budget.nested(),
+            ));
+        let (rows, _, budget) = run.await?;
+        self.context.budget.resume(&budget);
         if performed {
             // A function that returns void gives one empty row.
             let count = match procedure.result {
@@ -389,7 +414,9 @@ impl<T: Transaction> Machine<'_, T> {
         body: &[Code],
     ) -> Result<Flow, TransactionError> {
         let any = !rows.is_empty();
+        let held = self.hold_rows(&rows)?;
         let flow = self.each(rows, targets, body).await?;
+        self.context.budget.release(held);
         self.note_found(any);
         Ok(flow)
     }
@@ -413,6 +440,7 @@ impl<T: Transaction> Machine<'_, T> {
     async fn statement(&mut self, site: usize) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
         let procedure = self.procedure;
         let found = &procedure.statements[site];
+        let before = self.context.budget.held();
         let mut run = Run {
             transaction: &mut *self.transaction,
             statement: StatementId(self.first + site as u32),
@@ -425,7 +453,9 @@ impl<T: Transaction> Machine<'_, T> {
             true => Deferral::None,
             false => found.deferral,
         };
-        run.statement(&found.statement, deferral).await
+        let rows = run.statement(&found.statement, deferral).await?;
+        self.context.budget.release_to(before);
+        Ok(rows)
     }
 
     fn take_into(
@@ -449,10 +479,42 @@ impl<T: Transaction> Machine<'_, T> {
         let mut row = row.into_iter();
         for Receiver { slot, cast } in receivers {
             let value = row.next().unwrap_or(Value::Null);
-            self.variables[*slot] = match cast {
+            let value = match cast {
                 Some(cast) => cast.of(value, &self.context.zone)?,
                 None => value,
             };
+            self.set(*slot, value)?;
+        }
+        Ok(())
+    }
+
+    /// Assigns a variable.
+    fn set(&mut self, slot: usize, value: Value) -> Result<(), Failure> {
+        let budget = &self.context.budget;
+        budget.release(outside(&self.variables[slot]));
+        match outside(&value) {
+            0 => {}
+            bytes => budget.hold(bytes)?,
+        }
+        self.variables[slot] = value;
+        Ok(())
+    }
+
+    /// Holds some rows. Returns their bytes.
+    fn hold_rows(&self, rows: &[Vec<Value>]) -> Result<usize, Failure> {
+        let of_row =
+            |row: &Vec<Value>| size_of::<Vec<Value>>() + row.iter().map(bytes).sum::<usize>();
+        let held = rows.iter().map(of_row).sum();
+        self.context.budget.hold(held)?;
+        Ok(held)
+    }
+
+    /// Counts a unit of work, and pauses if a pause is due.
+    async fn pause_if_due(&mut self) -> Result<(), TransactionError> {
+        self.context.budget.spend(1);
+        if self.context.budget.is_due() {
+            self.transaction.pause().await?;
+            self.context.budget.restart();
         }
         Ok(())
     }
@@ -473,6 +535,9 @@ impl<T: Transaction> Machine<'_, T> {
                     *value = cast.of(std::mem::replace(value, Value::Null), zone)?;
                 }
             }
+        }
+        if !matches!(self.procedure.result, Outcome::Variables(_)) {
+            self.hold_rows(&rows)?;
         }
         if let Outcome::Variables(slots) = &self.procedure.result {
             let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
@@ -495,6 +560,7 @@ impl<T: Transaction> Machine<'_, T> {
     ) -> Result<Flow, TransactionError> {
         for row in rows {
             self.receive(targets, row)?;
+            self.pause_if_due().await?;
             match self.block(body).await? {
                 Flow::Exit => break,
                 Flow::Return => return Ok(Flow::Return),
@@ -534,12 +600,20 @@ impl<T: Transaction> Machine<'_, T> {
         while if reverse { next >= to } else { next <= to } {
             any = true;
             self.variables[slot] = Value::Int(next);
+            self.pause_if_due().await?;
             match self.block(body).await? {
                 Flow::Exit => break,
                 Flow::Return => return Ok(Flow::Return),
                 Flow::Normal | Flow::Continue => {}
             }
-            next = if reverse { next - by } else { next + by };
+            let following = match reverse {
+                true => next.checked_sub(by),
+                false => next.checked_add(by),
+            };
+            let Some(following) = following else {
+                break;
+            };
+            next = following;
         }
         self.note_found(any);
         Ok(Flow::Normal)
@@ -605,8 +679,9 @@ impl<T: Transaction> Machine<'_, T> {
             list.resize(place + 1, Value::Null);
         }
         list[place] = value;
-        self.variables[slot] = Value::Array(list.into());
-        Ok(())
+        let array = Value::Array(list.into());
+        self.context.budget.make(&array)?;
+        self.set(slot, array)
     }
 
     async fn message(
@@ -650,10 +725,15 @@ impl<T: Transaction> Run<'_, T> {
                     return Ok((vec![rows.values], count));
                 }
                 let width = rows.width;
+                self.context
+                    .budget
+                    .hold(rows.count * size_of::<Vec<Value>>())?;
                 let mut list = Vec::with_capacity(rows.count);
                 let mut values = rows.values.into_iter();
                 for _ in 0..rows.count {
                     list.push(values.by_ref().take(width).collect());
+                    self.context.budget.spend(1);
+                    self.pause_if_due().await?;
                 }
                 return Ok((list, count));
             }

@@ -102,6 +102,12 @@ impl Session {
                 let result = constant
                     .evaluate(&run.parameters, &context)
                     .map_err(|failure| of_effect(&failure))?;
+                let Some(result) = result else {
+                    // It computes for long: as a call, it lets others have their turn, and can be cancelled.
+                    let work = Work::statement(Arc::clone(constant.statement()));
+                    let arguments: Arc<[Value]> = run.parameters.as_slice().into();
+                    return self.call(run, scope.node, work, arguments, now, scope);
+                };
                 if let Some(options) = &run.explain {
                     let rows = self.explain_analyzed(options, planned, result.count, None);
                     return self.answer(&run.destination, explain_columns(), rows, Tag::explain());
