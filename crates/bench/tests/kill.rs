@@ -120,6 +120,7 @@ fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster
                     segment_bytes: 32 << 10,
                 },
                 checkpoint_bytes: 128 << 10,
+                ..DurableOptions::default()
             };
             DurableNode::open(disk, options, now, protocol, |protocol, life| {
                 let options = NodeOptions {

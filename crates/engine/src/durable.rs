@@ -9,18 +9,21 @@
 //! 2. any number of [`DurableNode::step`]s, then [`DurableNode::flush`];
 //! 3. when [`DurableNode::begin_sync`] returns a position: sync, then [`DurableNode::end_sync`], which
 //!    releases the output that waited for it;
-//! 4. between batches, [`DurableNode::checkpoint_if_due`].
+//! 4. between batches, [`DurableNode::checkpoint_slice`] with a size that takes no longer than the node may stop,
+//!    and when [`DurableNode::begin_checkpoint_sync`] returns a number of bytes, a sync of the checkpoint and
+//!    [`DurableNode::end_checkpoint_sync`]. [`DurableNode::checkpoint_if_due`] does all of that at once.
 //!
 //! A disk error is final: drop the node, as if it had crashed.
 
 use std::fmt;
 
 use anabranch_protocol::link::Incarnation;
-use anabranch_protocol::{Durable, NoRecords};
+use anabranch_protocol::{Durable, NoRecords, Record};
 use anabranch_storage::log::Sink;
-use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened};
+use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened, Store, Verified};
 use anabranch_types::Ticks;
 
+use crate::checkpoint::{CheckpointProgress, RunningCheckpoint};
 use crate::log_record::NodeRecord;
 use crate::node::{Node, NodeInput, NodeOutbox};
 use crate::output_commit::HeldOutput;
@@ -32,19 +35,25 @@ use crate::state::{self, NodeState};
 pub struct DurableOptions {
     /// Options of its log.
     pub log: LogOptions,
-    /// A checkpoint is due after this many bytes of log.
+    /// A checkpoint is due after this many bytes of log, or as many as the last checkpoint has, if those are more.
     pub checkpoint_bytes: u64,
+    /// A checkpoint is synced after this many bytes of it, so that no sync is long.
+    pub checkpoint_unsynced_max: u64,
 }
 
 impl Default for DurableOptions {
-    /// A checkpoint after 256 MiB of log.
+    /// A checkpoint after 256 MiB of log, synced every 8 MiB.
     fn default() -> Self {
         DurableOptions {
             log: LogOptions::default(),
             checkpoint_bytes: 256 << 20,
+            checkpoint_unsynced_max: 8 << 20,
         }
     }
 }
+
+/// The size of a slice where the whole checkpoint is written at once.
+const SLICE_BYTES: usize = 1 << 20;
 
 /// Why a node cannot be made durable or recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +98,12 @@ pub struct DurableCounters {
     pub records: u64,
     /// Syncs completed.
     pub syncs: u64,
-    /// Checkpoints written.
+    /// Checkpoints adopted.
     pub checkpoints: u64,
+    /// Slices of checkpoints written.
+    pub checkpoint_slices: u64,
+    /// The log since the last checkpoint, in bytes: what a recovery would replay now.
+    pub replay_bytes: u64,
 }
 
 /// A node with its log. See the module.
@@ -109,6 +122,9 @@ pub struct DurableNode<P: Durable, D> {
     /// The end of the last frame with a forced record.
     forced: LogPosition,
     syncing: bool,
+    /// The checkpoint under way, if any.
+    checkpoint: Option<RunningCheckpoint>,
+    syncing_checkpoint: bool,
     counters: DurableCounters,
 }
 
@@ -173,6 +189,8 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             out: NodeOutbox::default(),
             held: HeldOutput::default(),
             syncing: false,
+            checkpoint: None,
+            syncing_checkpoint: false,
             counters: DurableCounters::default(),
         };
         if !opened.is_new {
@@ -203,7 +221,10 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
 
     /// Its counters.
     pub fn counters(&self) -> DurableCounters {
-        self.counters
+        DurableCounters {
+            replay_bytes: self.log.since_checkpoint(),
+            ..self.counters
+        }
     }
 
     /// Its disk, for injecting faults.
@@ -217,7 +238,10 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     }
 
     /// The node, without its log.
-    pub fn into_node(self) -> Node<P> {
+    pub fn into_node(mut self) -> Node<P> {
+        if let Some(running) = &mut self.checkpoint {
+            running.end(self.node.protocol_mut());
+        }
         self.node
     }
 
@@ -263,7 +287,9 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     /// Begins a sync and returns the position that it makes durable. `None` while another is under way,
     /// or if nothing waits.
     pub fn begin_sync(&mut self) -> Option<LogPosition> {
-        if self.syncing || self.forced <= self.log.durable() {
+        // A complete checkpoint waits for the log, whether it is forced or not.
+        let awaited = self.log.completed_checkpoint().max(Some(self.forced));
+        if self.syncing || awaited <= Some(self.log.durable()) {
             return None;
         }
         self.syncing = true;
@@ -291,8 +317,91 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         self.held.release(|until| *until <= durable, out);
     }
 
-    /// Writes a checkpoint if one is due; call it after a flush. Returns whether it wrote one: then no
-    /// output waits any more.
+    /// Continues the checkpoint under way, or begins one that is due, and writes about `bytes` of it. Call it after
+    /// a flush. The work is bounded by `bytes`, except where a checkpoint begins: then the protocol's open
+    /// transactions are copied.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn checkpoint_slice(&mut self, bytes: usize) -> Result<CheckpointProgress, LogError> {
+        let protocol = self.node.protocol_mut();
+        let Some(running) = &mut self.checkpoint else {
+            let after = self
+                .options
+                .checkpoint_bytes
+                .max(self.log.checkpoint_bytes());
+            if self.log.since_checkpoint() < after {
+                return Ok(CheckpointProgress::NotDue);
+            }
+            debug_assert!(self.out.records.is_empty(), "a checkpoint follows a flush");
+            self.log.begin_checkpoint()?;
+            let running = RunningCheckpoint::begin(self.incarnation, &self.numbers, protocol);
+            self.checkpoint = Some(running);
+            return Ok(CheckpointProgress::Written);
+        };
+        if self.log.is_checkpoint_durable() {
+            self.log.adopt_checkpoint()?;
+            self.checkpoint = None;
+            self.counters.checkpoints += 1;
+            return Ok(CheckpointProgress::Adopted);
+        }
+        let is_complete = self.log.completed_checkpoint().is_some();
+        if is_complete || self.log.unsynced_checkpoint() >= self.options.checkpoint_unsynced_max {
+            return Ok(CheckpointProgress::Waits);
+        }
+        match running.next_slice(protocol, bytes) {
+            Some(records) => self.log.extend_checkpoint(&records)?,
+            None => self.log.complete_checkpoint()?,
+        }
+        self.counters.checkpoint_slices += 1;
+        Ok(CheckpointProgress::Written)
+    }
+
+    /// Whether a checkpoint is under way.
+    pub fn is_writing_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    /// Reads the items of the newest checkpoint into an empty store, to check them.
+    ///
+    /// # Errors
+    /// When the disk fails, or the checkpoint is damaged.
+    pub fn read_checkpoint(&mut self, mut empty: Store) -> Result<Store, LogError> {
+        self.log.read_newest_checkpoint(&mut |record| {
+            match record {
+                NodeRecord::Protocol(Record::Items { table, items }) => empty.import(table, items),
+                NodeRecord::Protocol(Record::Store { last }) => empty.finish_import(last),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(empty)
+    }
+
+    /// Begins a sync of the checkpoint under way and returns how many bytes it makes durable. `None` while another is
+    /// under way, or if more of the checkpoint can be written before.
+    pub fn begin_checkpoint_sync(&mut self) -> Option<u64> {
+        let unsynced = self.log.unsynced_checkpoint();
+        let is_complete = self.log.completed_checkpoint().is_some();
+        let is_due = unsynced >= self.options.checkpoint_unsynced_max || is_complete;
+        if self.syncing_checkpoint || unsynced == 0 || !is_due {
+            return None;
+        }
+        self.syncing_checkpoint = true;
+        Some(unsynced)
+    }
+
+    /// Ends a sync of the checkpoint under way.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn end_checkpoint_sync(&mut self, bytes: u64) -> Result<(), LogError> {
+        self.syncing_checkpoint = false;
+        self.log.end_checkpoint_sync(bytes)
+    }
+
+    /// Writes a checkpoint if one is due, all at once, or what is left of the one under way; call it after a flush.
+    /// Returns whether there was one: then no output waits any more.
     ///
     /// # Errors
     /// When the disk fails.
@@ -300,20 +409,28 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         &mut self,
         out: &mut NodeOutbox<P::Message>,
     ) -> Result<bool, LogError> {
-        if self.log.since_checkpoint() < self.options.checkpoint_bytes {
-            return Ok(false);
+        loop {
+            match self.checkpoint_slice(SLICE_BYTES)? {
+                CheckpointProgress::NotDue => return Ok(false),
+                CheckpointProgress::Written => {}
+                CheckpointProgress::Waits => {
+                    self.log
+                        .end_checkpoint_sync(self.log.unsynced_checkpoint())?;
+                    self.log.end_sync(self.log.begin_sync())?;
+                    self.release(out);
+                }
+                CheckpointProgress::Adopted => return Ok(true),
+            }
         }
-        debug_assert!(self.out.records.is_empty(), "a checkpoint follows a flush");
-        write_checkpoint(
-            &mut self.log,
-            self.incarnation,
-            &self.numbers,
-            self.node.protocol(),
-        )?;
-        self.counters.checkpoints += 1;
-        self.release(out);
-        Ok(true)
     }
+}
+
+/// Reads everything on a durable node's disk that its recovery would read, decodes every record, and changes nothing.
+///
+/// # Errors
+/// The first damage, with its file and the offset of the damaged frame, or that the disk fails.
+pub fn verify(media: &mut impl Media) -> Result<Verified, LogError> {
+    anabranch_storage::verify(media, &mut |_: NodeRecord| Ok(()))
 }
 
 fn write_checkpoint<P: Durable, D: Media>(

@@ -20,6 +20,7 @@
 pub mod application;
 pub mod backoff;
 pub mod call;
+pub mod checkpoint;
 pub mod durable;
 pub mod limits;
 pub mod load;
@@ -39,6 +40,7 @@ pub mod view;
 
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
+pub use checkpoint::CheckpointProgress;
 pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};

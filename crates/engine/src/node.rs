@@ -344,6 +344,11 @@ impl<P: Protocol> Node<P> {
         &self.protocol
     }
 
+    /// The protocol, between two steps.
+    pub(crate) fn protocol_mut(&mut self) -> &mut P {
+        &mut self.protocol
+    }
+
     /// The number of steps that its protocol has taken, including recovery. The protocol's state is unchanged
     /// while this number is.
     pub fn steps(&self) -> u64 {

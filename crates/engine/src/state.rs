@@ -65,11 +65,30 @@ pub(crate) fn write_checkpoint<P: Durable>(
     protocol: &P,
     sink: &mut dyn FnMut(NodeRecord),
 ) {
+    write_sequences(incarnation, numbers, sink);
+    protocol.checkpoint(&mut |record| sink(NodeRecord::Protocol(record)));
+}
+
+/// Passes to `sink` the records of the same state beside the items, which precede them.
+pub(crate) fn write_state<P: Durable>(
+    incarnation: Incarnation,
+    numbers: &SequenceStarts,
+    protocol: &P,
+    sink: &mut dyn FnMut(NodeRecord),
+) {
+    write_sequences(incarnation, numbers, sink);
+    protocol.checkpoint_state(&mut |record| sink(NodeRecord::Protocol(record)));
+}
+
+fn write_sequences(
+    incarnation: Incarnation,
+    numbers: &SequenceStarts,
+    sink: &mut dyn FnMut(NodeRecord),
+) {
     sink(NodeRecord::Incarnation(incarnation.0));
     for (table, column, bound) in numbers.all() {
         sink(NodeRecord::Numbers(table, column, bound));
     }
-    protocol.checkpoint(&mut |record| sink(NodeRecord::Protocol(record)));
 }
 
 /// Takes the records that a batch of steps has to log, if any, and whether one of them is forced:

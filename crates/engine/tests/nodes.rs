@@ -2,6 +2,7 @@
 
 mod assertions;
 mod cancel;
+mod checkpoints;
 mod deferral;
 mod limits;
 mod mixed;

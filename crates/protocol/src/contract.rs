@@ -9,14 +9,14 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_storage::ApplyError;
+use anabranch_storage::{ApplyError, Store};
 use anabranch_types::{
     Access, ActivityProbe, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks,
     Timestamp, Value,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::record::{NoRecords, Record, ReplayError};
+use crate::record::{NoRecords, Record, ReplayError, checkpoint_store};
 
 /// A protocol's node.
 pub trait Protocol {
@@ -61,9 +61,22 @@ pub trait Durable: Protocol {
     /// incarnation, and precedes all its other output.
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Self::Message>);
 
-    /// Hands over records that rebuild the node as it is, in place of all so far. To be called between two steps,
-    /// with an empty outbox.
-    fn checkpoint(&self, sink: &mut dyn FnMut(Record));
+    /// The store of its partition, whose items a checkpoint exports.
+    fn items(&self) -> &Store;
+
+    /// The same, to pin a snapshot.
+    fn items_mut(&mut self) -> &mut Store;
+
+    /// Passes to `sink` the records that rebuild the node's state beside its items: clock, open transactions, what is
+    /// known of committed ones. Replay needs the items first. To be called between two steps, with an empty outbox.
+    fn checkpoint_state(&self, sink: &mut dyn FnMut(Record));
+
+    /// Passes to `sink` records that rebuild the node as it is, in place of all so far. To be called between two
+    /// steps, with an empty outbox.
+    fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
+        checkpoint_store(self.items(), sink);
+        self.checkpoint_state(sink);
+    }
 }
 
 /// Names one attempt of one transaction in the cluster; chosen by the engine of the node that

@@ -427,5 +427,13 @@ impl Durable for NwnrNode {
 
     fn recover(&mut self, _: Ticks, _: &mut Outbox<NwnrMessage>) {}
 
-    fn checkpoint(&self, _: &mut dyn FnMut(Record)) {}
+    fn items(&self) -> &Store {
+        &self.store
+    }
+
+    fn items_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    fn checkpoint_state(&self, _: &mut dyn FnMut(Record)) {}
 }

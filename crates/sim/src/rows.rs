@@ -2,9 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_storage::Store;
+use anabranch_storage::{CommitSequence, Installed, Store};
 use anabranch_types::access::whole_table;
 use anabranch_types::{Fetched, Key, Row, TableId};
+
+/// The rows of a store after a commit, given the store at an earlier time and what it has installed since.
+pub(crate) fn rows_at(
+    base: &Store,
+    installed: &[Installed],
+    last: CommitSequence,
+) -> BTreeMap<(TableId, Key), Row> {
+    let mut rows = rows_of(base);
+    let since = installed.iter().filter(|one| one.sequence > base.last());
+    for change in since
+        .filter(|one| one.sequence <= last)
+        .flat_map(|one| &one.changes)
+    {
+        let item = (change.table, change.key.clone());
+        match &change.row {
+            Some(row) => rows.insert(item, row.clone()),
+            None => rows.remove(&item),
+        };
+    }
+    rows
+}
 
 /// A store's newest rows.
 pub(crate) fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {

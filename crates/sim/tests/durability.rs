@@ -59,8 +59,63 @@ fn survive(workload: &str, protocol: ProtocolName, seeds: u64) {
         "a torn end of a log was truncated",
         "a node wrote a checkpoint",
     ] {
-        assert!(sometimes.contains_key(name), "{workload}: never {name}");
+        assert!(
+            sometimes.contains_key(name),
+            "{workload}: never {name}: {sometimes:#?}"
+        );
     }
+}
+
+/// Crashes far enough apart that every protocol gets to its next checkpoints in between, most of them on slow disks, so
+/// that checkpoints take long.
+fn rare_crashes(seed: u64) -> FaultPlan {
+    let mut faults = Vec::new();
+    for number in 0..8 {
+        let node = ((seed + number) % u64::from(NODES)) as u16;
+        faults.push(Fault {
+            at_us: 2_000 + number * 2_500 + (seed * 37 + number * number * 53) % 2_000,
+            for_us: 100,
+            kind: FaultKind::Crash { node, clock_us: 0 },
+        });
+    }
+    for node in 0..NODES {
+        faults.push(Fault {
+            at_us: 0,
+            for_us: 25_000,
+            kind: FaultKind::SlowDisk { node, percent: 300 },
+        });
+    }
+    FaultPlan { faults }
+}
+
+fn survive_in_checkpoints(workload: &str, protocol: ProtocolName, seeds: u64) {
+    let (mut between, mut waited) = (0, 0);
+    for seed in 0..seeds {
+        let report = run(workload, protocol, seed, rare_crashes(seed));
+        let what = format!("{workload} under {}, seed {seed}", protocol.name());
+        assert_eq!(report.verdict, Verdict::Fine, "{what}");
+        let count = |name| report.statistics.sometimes.get(name).copied().unwrap_or(0);
+        between += count("a node crashed between slices of a checkpoint");
+        waited += count("a checkpoint waited for a sync");
+    }
+    assert!(between > seeds / 10 && waited > seeds, "{between} {waited}");
+}
+
+#[test]
+fn bank_survives_crashes_in_checkpoints_under_ramp() {
+    survive_in_checkpoints("bank", ProtocolName::RampFast, 200);
+}
+#[test]
+fn counter_survives_crashes_in_checkpoints_under_ramp() {
+    survive_in_checkpoints("counter", ProtocolName::RampFast, 100);
+}
+#[test]
+fn bank_survives_crashes_in_checkpoints_under_locking() {
+    survive_in_checkpoints("bank", ProtocolName::Locking, 200);
+}
+#[test]
+fn counter_survives_crashes_in_checkpoints_under_locking() {
+    survive_in_checkpoints("counter", ProtocolName::Locking, 100);
 }
 
 #[test]

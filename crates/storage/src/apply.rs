@@ -352,7 +352,7 @@ impl Store {
             };
             let history_discarded = trim
                 .history_discarded
-                .filter(|_| !table.retains_history)
+                .filter(|_| !table.retains_history && trim.is_unpinned(&item.head))
                 .map(late);
             let same_entries =
                 history_discarded.is_some() && indexed_alike(&table.schema, &item.head, &version);

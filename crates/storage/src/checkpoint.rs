@@ -6,6 +6,11 @@
 //! same newest versions at the same sequences, whatever was dropped when. So a replica drops old versions
 //! while it replays, and takes no more memory than its primary. A checkpoint holds every retained
 //! version, so that prepared transactions meet the same versions after a recovery.
+//!
+//! Items are exported in slices while the store goes on ([`Store::begin_export`]). The export is a snapshot:
+//! it has the versions up to one commit, and the collector drops none of those that the snapshot sees until
+//! the export ends. Only the last writers of registers may be newer. They name transactions whose records
+//! follow in the log, and replay installs after-images, which do not depend on them.
 
 use std::sync::Arc;
 
@@ -14,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::{Change, Staged};
 use crate::collector::Queued;
-use crate::store::{Store, StoreSettings, row_bytes};
-use crate::version::{CommitSequence, Version};
+use crate::store::{Store, StoreSettings, Table, row_bytes};
+use crate::version::{CommitSequence, Item, ReadPoint, Version};
 
 /// One change of a commit, as logged: an after-image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +58,26 @@ pub struct CheckpointVersion {
     /// The columns assigned as registers.
     pub assigned: ColumnSet,
 }
+
+/// An export of a snapshot's items in slices.
+#[derive(Clone, Debug)]
+pub struct SnapshotExport {
+    snapshot: CommitSequence,
+    /// The table that the next slice continues, and the last of its keys that was visited.
+    table: TableId,
+    after: Option<Key>,
+}
+
+impl SnapshotExport {
+    /// The last commit of the snapshot.
+    pub fn snapshot(&self) -> CommitSequence {
+        self.snapshot
+    }
+}
+
+/// The size in bytes that an exported version has beside its row, roughly. An item that the snapshot does not
+/// see counts as one: it takes time to visit.
+const VERSION_BYTES: usize = 48;
 
 impl Staged {
     /// The after-images of the changes, for the log.
@@ -128,34 +153,65 @@ impl Store {
         self.tables.len() as u16
     }
 
-    /// Up to `count` items of a table with keys above `after` (`None`: from the first), in order, for a
-    /// checkpoint.
+    /// Begins an export of the newest commit's snapshot, and pins the snapshot: versions that it sees are neither
+    /// dropped nor replaced in place until [`Store::end_export`]. One export runs at a time.
+    pub fn begin_export(&mut self) -> SnapshotExport {
+        self.collector.trim.pinned = Some(self.last);
+        SnapshotExport {
+            snapshot: self.last,
+            table: TableId(0),
+            after: None,
+        }
+    }
+
+    /// Releases the pinned snapshot.
+    pub fn end_export(&mut self) {
+        self.collector.trim.pinned = None;
+    }
+
+    /// The next items of an export, of one table, in order: about `bytes` of them. `None` after the last. The work is
+    /// bounded by `bytes` too, except for an item of many versions: so a slice of items that the snapshot does not see
+    /// is empty.
+    pub fn export_slice(
+        &self,
+        export: &mut SnapshotExport,
+        bytes: usize,
+    ) -> Option<(TableId, Vec<CheckpointItem>)> {
+        debug_assert_eq!(self.collector.trim.pinned, Some(export.snapshot));
+        let mut left = bytes.max(1);
+        while let Some(held) = self.tables.get(export.table.index()) {
+            let mut items = Vec::new();
+            let start = export.after.take();
+            for (key, item) in held.items_after(start.as_ref()) {
+                let exported = held.export_item(key, item, ReadPoint::Sequence(export.snapshot));
+                let size = exported
+                    .as_ref()
+                    .map_or(VERSION_BYTES, CheckpointItem::size);
+                items.extend(exported);
+                left = left.saturating_sub(size);
+                if left == 0 {
+                    export.after = Some(key.clone());
+                    break;
+                }
+            }
+            let table = export.table;
+            if export.after.is_none() {
+                export.table = TableId(table.0 + 1);
+            }
+            // Without items: a stretch that the snapshot does not see.
+            if !items.is_empty() || left == 0 {
+                return Some((table, items));
+            }
+        }
+        None
+    }
+
+    /// Up to `count` items of a table with keys above `after` (`None`: from the first), with all versions, in order.
     pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<CheckpointItem> {
         let held = &self.tables[table.index()];
-        let items = &held.items;
-        let start = after.cloned().unwrap_or_else(Key::empty);
-        let from = items.range(&start, None);
-        from.filter(|(key, _)| after.is_none_or(|after| *key > after))
-            .take(count)
-            .map(|(key, item)| {
-                let mut versions: Vec<CheckpointVersion> = item
-                    .versions()
-                    .map(|version| CheckpointVersion {
-                        timestamp: version.timestamp,
-                        sequence: version.sequence,
-                        row: version.row.clone(),
-                        assigned: version.assigned,
-                    })
-                    .collect();
-                versions.reverse();
-                let writers = held.writers.as_ref();
-                let writers = writers.map_or(&[][..], |writers| writers.of(key));
-                CheckpointItem {
-                    key: key.clone(),
-                    versions,
-                    writers: writers.to_vec(),
-                }
-            })
+        let items = held.items_after(after).take(count);
+        items
+            .filter_map(|(key, item)| held.export_item(key, item, ReadPoint::Newest))
             .collect()
     }
 
@@ -246,5 +302,57 @@ impl Store {
             table.raise_floor((self.last, table.newest_time));
         }
         self.collector.trim.invalidate_snapshots(self.last);
+    }
+}
+
+impl Table {
+    /// The items with keys above `after`, in order.
+    fn items_after(&self, after: Option<&Key>) -> impl Iterator<Item = (&Key, &Item)> {
+        let start = after.cloned().unwrap_or_else(Key::empty);
+        let from = self.items.range(&start, None);
+        let after = after.cloned();
+        from.skip_while(move |(key, _)| after.as_ref() == Some(*key))
+    }
+
+    /// The versions of an item at a read point; `None` if there are none.
+    fn export_item(&self, key: &Key, item: &Item, at: ReadPoint) -> Option<CheckpointItem> {
+        let is_in = |version: &&Version| match at {
+            ReadPoint::Sequence(snapshot) => version.sequence <= snapshot,
+            ReadPoint::Newest | ReadPoint::Timestamp(_) => true,
+        };
+        let versions = item.versions().filter(is_in);
+        let mut versions: Vec<CheckpointVersion> = versions
+            .map(|version| CheckpointVersion {
+                timestamp: version.timestamp,
+                sequence: version.sequence,
+                row: version.row.clone(),
+                assigned: version.assigned,
+            })
+            .collect();
+        if versions.is_empty() {
+            return None;
+        }
+        versions.reverse();
+        let writers = self.writers.as_ref();
+        let writers = writers.map_or(&[][..], |writers| writers.of(key));
+        Some(CheckpointItem {
+            key: key.clone(),
+            versions,
+            writers: writers.to_vec(),
+        })
+    }
+}
+
+impl CheckpointItem {
+    /// Its size in bytes, roughly.
+    fn size(&self) -> usize {
+        let row = |version: &CheckpointVersion| {
+            version.row.as_ref().map_or(0, |row| row.as_bytes().len())
+        };
+        let versions = self
+            .versions
+            .iter()
+            .map(|version| VERSION_BYTES + row(version));
+        self.key.len() + versions.sum::<usize>() + 24 * self.writers.len()
     }
 }

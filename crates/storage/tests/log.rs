@@ -1,7 +1,7 @@
 //! The log on a simulated disk that loses and tears writes, fails, and flips bits.
 
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
-use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened};
+use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened, verify};
 use anabranch_types::SplitMix64;
 
 /// Small segments, so that each run has several.
@@ -48,6 +48,43 @@ fn sync(log: &mut Log<MemoryDisk>) -> Result<(), LogError> {
     log.end_sync(until)
 }
 
+/// A checkpoint in slices of everything below `total`; `written` of it are written.
+#[derive(Clone, Copy)]
+struct Slices {
+    written: u64,
+    total: u64,
+}
+
+/// Takes the next step of a checkpoint in slices, whichever it is; returns what is left of it.
+fn slice(
+    log: &mut Log<impl Media>,
+    slices: Option<Slices>,
+    next: u64,
+) -> Result<Option<Slices>, LogError> {
+    let Some(Slices { written, total }) = slices else {
+        log.begin_checkpoint()?;
+        let (written, total) = (0, next);
+        return Ok(Some(Slices { written, total }));
+    };
+    if log.is_checkpoint_durable() {
+        log.adopt_checkpoint()?;
+        return Ok(None);
+    }
+    let until = total.min(written + 7);
+    if log.completed_checkpoint().is_none() {
+        match written < total {
+            true => {
+                log.extend_checkpoint(&(written..until).map(record).collect::<Vec<Record>>())?
+            }
+            false => log.complete_checkpoint()?,
+        }
+    } else {
+        log.end_checkpoint_sync(log.unsynced_checkpoint())?;
+    }
+    let written = until;
+    Ok(Some(Slices { written, total }))
+}
+
 /// One disk through many crashes. Returns an error, or how many bytes were cut and how many unsynced records
 /// were found again.
 fn crash_repeatedly(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
@@ -56,8 +93,9 @@ fn crash_repeatedly(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String>
     log.media_mut().set_faults(faults);
     let (mut next, mut durable, mut cut, mut extra) = (0, 0, 0, 0);
     for _ in 0..12 {
+        let mut slices = None;
         for _ in 0..random.below(40) {
-            match random.below(10) {
+            match random.below(20) {
                 0..6 => {
                     let count = 1 + random.below(4);
                     append(&mut log, next..next + count).map_err(|error| error.to_string())?;
@@ -72,9 +110,12 @@ fn crash_repeatedly(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String>
                     log.end_sync(until).map_err(|error| error.to_string())?;
                     durable = was;
                 }
+                9..19 => {
+                    slices = slice(&mut log, slices, next).map_err(|error| error.to_string())?;
+                }
                 _ => {
                     checkpoint(&mut log, next).map_err(|error| error.to_string())?;
-                    durable = next;
+                    (durable, slices) = (next, None);
                 }
             }
         }
@@ -364,4 +405,187 @@ fn a_crash_in_the_first_checkpoint_leaves_a_log_that_opens() {
         }
     }
     assert!(new > 20 && whole > 20, "{new} and {whole}");
+}
+
+/// A checkpoint is written in slices while the log goes on, and the machine crashes after any number of changes of
+/// its disk: what was synced is there, from the older checkpoint or from the newer one.
+#[test]
+fn a_crash_at_any_point_of_a_checkpoint_in_slices_loses_nothing() {
+    let (mut older, mut newer) = (0, 0);
+    for left in 0..140 {
+        for seed in 0..8 {
+            let mut random = SplitMix64::new(seed);
+            let mut log = fresh();
+            // Several segments, which the checkpoint replaces.
+            for batch in 0..3 {
+                append(&mut log, 20 * batch..20 * batch + 20).expect("no faults");
+            }
+            sync(&mut log).expect("no faults");
+            let mortal = Mortal {
+                disk: log.into_media(),
+                left,
+            };
+            let opened = Log::open(mortal, OPTIONS, &mut |_: Record| Ok(()));
+            let Ok((mut log, _)) = opened else { continue };
+            let (mut slices, mut next, mut durable) = (None, 60, 60);
+            let died = loop {
+                let batch: Vec<Record> = (next..next + 3).map(record).collect();
+                let appended = log.append(&batch);
+                next += 3;
+                let step = appended.and_then(|()| slice(&mut log, slices, next));
+                match step {
+                    Ok(None) => break None,
+                    Ok(more) => slices = more,
+                    Err(error) => break Some(error),
+                }
+                if random.below(3) == 0 {
+                    let (until, was) = (log.begin_sync(), next);
+                    match log.end_sync(until) {
+                        Ok(()) => durable = was,
+                        Err(error) => break Some(error),
+                    }
+                }
+            };
+            let mut disk = log.into_media().disk;
+            disk.crash(&mut |bound| random.below(bound));
+            let (again, numbers, opened) =
+                open(disk).unwrap_or_else(|error| panic!("{left} changes: {error}"));
+            let found = numbers.len() as u64;
+            assert!(numbers.iter().copied().eq(0..found), "{numbers:?}");
+            assert!(
+                (durable..=next).contains(&found),
+                "{durable} {found} {next}"
+            );
+            match opened.checkpointed {
+                0 => older += 1,
+                _ => newer += 1,
+            }
+            assert!(died.is_some() || opened.checkpointed > 0, "it was adopted");
+            assert!(again.since_checkpoint() > 0, "the log goes on meanwhile");
+        }
+    }
+    assert!(older > 100 && newer > 100, "{older} and {newer}");
+}
+
+#[test]
+fn a_log_that_ends_below_its_checkpoint_is_damaged() {
+    let mut log = fresh();
+    append(&mut log, 0..10).expect("no faults");
+    let mut slices = slice(&mut log, None, 10).expect("no faults");
+    append(&mut log, 10..12).expect("no faults");
+    sync(&mut log).expect("no faults");
+    while slices.is_some() {
+        slices = slice(&mut log, slices, 10).expect("no faults");
+    }
+    let disk = log.into_media();
+    let (mut whole, numbers, _) = open(disk.clone()).expect("nothing crashed");
+    assert!(numbers.iter().copied().eq(0..12), "{numbers:?}");
+    let files = whole.media_mut().files().expect("no faults");
+    let file = files.iter().find(|file| file.starts_with("log-"));
+    let file = file.expect("a log has a segment");
+    let mut disk = disk;
+    disk.cut(file, 30).expect("no faults");
+    let error = open(disk).map(|(_, numbers, _)| numbers).unwrap_err();
+    assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+}
+
+/// The records of [`small`], the last of them in the middle of a segment.
+const SMALL: u64 = 63;
+
+/// A log with a checkpoint in its middle: segments before it, at it, and after it.
+fn small() -> MemoryDisk {
+    let mut log = fresh();
+    append(&mut log, 0..20).expect("no faults");
+    let mut slices = None;
+    for batch in 20..SMALL {
+        append(&mut log, batch..batch + 1).expect("no faults");
+        sync(&mut log).expect("no faults");
+        if log.checkpoint_bytes() < 1_000 {
+            slices = slice(&mut log, slices, batch + 1).expect("no faults");
+        }
+    }
+    assert!(log.checkpoint_bytes() > 1_000, "it was adopted");
+    log.into_media()
+}
+
+/// Every byte of every file is flipped in turn. Either verification tells the file and where, and recovery reports the
+/// same or cuts exactly that end off; or the flip is harmless, and every record is there.
+#[test]
+fn every_flipped_byte_is_told_or_harmless() {
+    let disk = small();
+    let take = |disk: &mut MemoryDisk| {
+        let mut numbers = Vec::new();
+        let verified = verify(disk, &mut |(number, padding): Record| {
+            numbers.push(number);
+            let expected = record(number).1;
+            (padding == expected)
+                .then_some(())
+                .ok_or(format!("{number} has other padding"))
+        });
+        verified.map(|verified| (verified, numbers))
+    };
+    let (whole, all) = take(&mut disk.clone()).expect("nothing is damaged");
+    assert_eq!((whole.torn, all.len() as u64), (None, SMALL));
+    assert_eq!(whole.checkpointed + whole.logged, SMALL);
+    let (mut told, mut torn, mut harmless) = (0, 0, 0);
+    for file in disk.clone().files().expect("no faults") {
+        let bytes = disk.clone().read(&file, 0, usize::MAX).expect("no faults");
+        for offset in 0..bytes.len() as u64 {
+            let mut flipped = disk.clone();
+            assert!(flipped.damage(&file, offset));
+            let before = flipped.clone();
+            match take(&mut flipped) {
+                Err(LogError::Damaged {
+                    file: at,
+                    offset: from,
+                    ..
+                }) => {
+                    assert!(
+                        at == file && from <= offset,
+                        "{file} {offset}: told {at} {from}"
+                    );
+                    assert!(open(before).is_err(), "{file} {offset}: told, and opened");
+                    told += 1;
+                }
+                Err(other) => panic!("{file} {offset}: {other}"),
+                Ok((verified, numbers)) => {
+                    let (_, opened_numbers, opened) = open(before).expect("verified");
+                    assert_eq!(numbers, opened_numbers);
+                    match verified.torn {
+                        Some(tail) => {
+                            assert!(tail.file == file && tail.offset <= offset);
+                            assert_eq!(opened.cut, tail.bytes);
+                            torn += 1;
+                        }
+                        None => {
+                            assert_eq!(numbers, all, "{file} {offset}");
+                            harmless += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    // The last synced frame is told as an incomplete end.
+    assert!(
+        told > 2_000 && (1..200).contains(&torn),
+        "{told} {torn} {harmless}"
+    );
+}
+
+#[test]
+fn verification_changes_nothing_and_names_unused_files() {
+    let mut disk = small();
+    disk.create("checkpoint.partial").expect("no faults");
+    disk.create("notes").expect("no faults");
+    let files = disk.files().expect("no faults");
+    let verified = verify(&mut disk, &mut |_: Record| Ok(())).expect("no damage");
+    assert_eq!(verified.unused, ["checkpoint.partial"]);
+    assert_eq!(disk.files().expect("no faults"), files);
+    let refused = verify(&mut disk, &mut |_: Record| Err("it is wrong".to_owned())).unwrap_err();
+    let told = refused.to_string();
+    assert!(
+        told.contains("checkpoint-") && told.contains("byte 0"),
+        "{told}"
+    );
 }

@@ -585,5 +585,13 @@ impl Durable for EPciNode {
 
     fn recover(&mut self, _: Ticks, _: &mut Outbox<Message>) {}
 
-    fn checkpoint(&self, _: &mut dyn FnMut(Record)) {}
+    fn items(&self) -> &Store {
+        &self.owner.store
+    }
+
+    fn items_mut(&mut self) -> &mut Store {
+        &mut self.owner.store
+    }
+
+    fn checkpoint_state(&self, _: &mut dyn FnMut(Record)) {}
 }

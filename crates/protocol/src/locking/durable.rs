@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_storage::LoggedChange;
+use anabranch_storage::{LoggedChange, Store};
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use super::coordinator::{Transaction, TransactionStage};
 use super::record::{DecidedRecord, LockingRecord};
 use super::{LockingNode, Message};
 use crate::contract::{AbortReason, Durable, Input, Outbox, TransactionId};
-use crate::record::{Journal, NoRecords, Record, ReplayError, checkpoint_store};
+use crate::record::{Journal, NoRecords, Record, ReplayError};
 
 /// Blocks lock requests at a recovered node until every other node has acknowledged the recovery:
 /// undecided transactions may rely on locks of earlier incarnations.
@@ -67,12 +67,19 @@ impl Durable for LockingNode {
         self.close_step(out);
     }
 
-    fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
+    fn items(&self) -> &Store {
+        &self.participant.store
+    }
+
+    fn items_mut(&mut self) -> &mut Store {
+        &mut self.participant.store
+    }
+
+    fn checkpoint_state(&self, sink: &mut dyn FnMut(Record)) {
         let Some(journal) = &self.journal else {
             return;
         };
         sink(journal.clock_record());
-        checkpoint_store(&self.participant.store, sink);
         let mut locking = |record| sink(Record::Locking(record));
         for id in self.own_in_order() {
             if let TransactionStage::Committing { timestamp, awaited } =

@@ -34,10 +34,10 @@ use crate::fault::DiskFailure;
 use crate::latency::{self, Network};
 use crate::protocols::{Shared, Simulated};
 use crate::report::{NODE_LOST_CALLS, NODE_RESTARTED};
-use crate::rows::rows_of;
+use crate::rows::{rows_at, rows_of};
 
 /// The median time of a sync on a healthy disk: a solid-state disk that honours syncs.
-const SYNC: Ticks = Ticks::from_micros(60);
+pub(super) const SYNC: Ticks = Ticks::from_micros(60);
 
 /// How long a client waits before it retries a node that is down.
 const RETRY: Ticks = Ticks::from_micros(500);
@@ -48,6 +48,7 @@ pub(crate) const LOGS: DurableOptions = DurableOptions {
         segment_bytes: 1 << 10,
     },
     checkpoint_bytes: 2 << 10,
+    checkpoint_unsynced_max: 1 << 10,
 };
 
 /// What runs on a host.
@@ -105,7 +106,7 @@ pub(crate) struct Incarnations {
     /// The latest one.
     pub(crate) latest: Incarnation,
     /// The store at the start of the latest incarnation, in a run with logs.
-    base: Option<Box<Store>>,
+    pub(super) base: Option<Box<Store>>,
     /// What the incarnation that ended last had installed.
     pub(crate) lost: Vec<Installed>,
     /// Transactions that earlier incarnations installed and later ones recovered.
@@ -187,7 +188,7 @@ impl<P: Simulated> Host<P> {
     }
 
     /// The incarnation of what runs here. For a replica it is the number of its starts.
-    fn incarnation(&self) -> Option<Incarnation> {
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
         match &self.state {
             NodeState::Durable(durable) => Some(durable.incarnation()),
             NodeState::Replica(_) => Some(Incarnation(self.starts)),
@@ -403,16 +404,11 @@ impl<P: Simulated> Cluster<P> {
         }
         let mut out = self.out.take().unwrap_or_default();
         let synced = match &mut host.state {
-            NodeState::Durable(durable) => durable
-                .end_sync(until, &mut out)
-                .and_then(|()| durable.checkpoint_if_due(&mut out)),
-            _ => Ok(false),
+            NodeState::Durable(durable) => durable.end_sync(until, &mut out),
+            _ => Ok(()),
         };
         self.out = Some(out);
-        if synced == Ok(true) {
-            self.statistics.sometimes("a node wrote a checkpoint");
-        }
-        self.after_step(node, synced.map(|_| ()));
+        self.after_step(node, synced);
     }
 
     /// Ends a node's pause: it takes all inputs that arrived meanwhile.
@@ -435,7 +431,9 @@ impl<P: Simulated> Cluster<P> {
         if let Err(error) = result {
             self.disk_failed(node, &error);
         }
+        self.write_slice(node);
         self.begin_sync(node);
+        self.begin_checkpoint_sync(node);
         self.flush_links(node);
     }
 
@@ -520,7 +518,7 @@ impl<P: Simulated> Cluster<P> {
     }
 
     /// Crashes a node after a failure of its disk.
-    fn disk_failed(&mut self, node: u16, error: &LogError) {
+    pub(super) fn disk_failed(&mut self, node: u16, error: &LogError) {
         if !self.hosts[usize::from(node)].has_disk_failure() {
             self.violate(node, &format!("its log has failed: {error}"));
         }
@@ -541,6 +539,10 @@ impl<P: Simulated> Cluster<P> {
                 if durable.holds_output() {
                     self.statistics
                         .sometimes("a node crashed with output held back");
+                }
+                if durable.is_writing_checkpoint() {
+                    self.statistics
+                        .sometimes("a node crashed between slices of a checkpoint");
                 }
                 let installed = durable.node().protocol().store().installed();
                 self.incarnations[usize::from(node)].lost = installed.to_vec();
@@ -712,20 +714,13 @@ impl<P: Simulated> Cluster<P> {
         let end = lost.last().map_or(base.last(), |one| one.sequence);
         let mut broken = (last > end)
             .then(|| format!("DUR-I2: it recovered up to {last}, and had committed up to {end}"));
-        let mut rows = rows_of(base);
+        let rows = rows_at(base, &lost, last);
         let kept: Vec<Installed> = lost
             .into_iter()
             .filter(|one| one.sequence <= last)
             .collect();
         for one in &kept {
             incarnations.recovered.insert(one.timestamp);
-            for change in &one.changes {
-                let item = (change.table, change.key.clone());
-                match &change.row {
-                    Some(row) => rows.insert(item, row.clone()),
-                    None => rows.remove(&item),
-                };
-            }
         }
         let now = rows_of(store);
         if let Some(recording) = &mut self.recording {

@@ -5,11 +5,13 @@
 //! seed have the same [trace hash](Cluster::trace).
 //!
 //! * `host`: a node's machine, with its disk, its crashes and its restarts.
+//! * `checkpoints`: what nodes with logs write between their steps.
 //! * `replicas`: nodes with replicas, and which of these is the primary.
 //! * `network`: links that lose, duplicate and reorder packets.
 //! * [`clients`]: closed loops that make calls and check the answers.
 //! * `cores`: the processing time of steps.
 
+mod checkpoints;
 pub mod clients;
 mod cores;
 pub(crate) mod host;
@@ -94,6 +96,12 @@ pub(crate) enum Event<M> {
         node: u16,
         incarnation: Incarnation,
         until: LogPosition,
+    },
+    /// A sync of a checkpoint ends that this incarnation of a node began.
+    CheckpointSynced {
+        node: u16,
+        incarnation: Incarnation,
+        bytes: u64,
     },
     /// A core has finished its step.
     CoreFree { node: u16 },
@@ -358,6 +366,15 @@ impl<P: Simulated> Cluster<P> {
                 self.trace.write_u32(1 << 18 | u32::from(node));
                 self.trace.write_u64(until.0);
                 self.sync_ends(node, incarnation, until);
+            }
+            Event::CheckpointSynced {
+                node,
+                incarnation,
+                bytes,
+            } => {
+                self.trace.write_u32(1 << 20 | u32::from(node));
+                self.trace.write_u64(bytes);
+                self.checkpoint_synced(node, incarnation, bytes);
             }
             Event::Tick { node } => {
                 self.trace.write_u32(1 << 16 | u32::from(node));

@@ -90,8 +90,16 @@ impl<const HOW: u8> Durable for Faulty<HOW> {
         self.node.recover(now, out);
     }
 
-    fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
-        self.node.checkpoint(sink);
+    fn items(&self) -> &Store {
+        self.node.items()
+    }
+
+    fn items_mut(&mut self) -> &mut Store {
+        self.node.items_mut()
+    }
+
+    fn checkpoint_state(&self, sink: &mut dyn FnMut(Record)) {
+        self.node.checkpoint_state(sink);
     }
 }
 

@@ -3,6 +3,7 @@
 mod participant;
 pub mod record;
 
+use anabranch_storage::Store;
 use anabranch_types::{NodeId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
@@ -12,7 +13,7 @@ use crate::ramp::core::message::{Decision, Message, Participants, Stamped};
 use crate::ramp::core::trace::Trace;
 use crate::ramp::node::RampNode;
 use crate::ramp::recovery::record::{DecidedRecord, RampRecord, StabilityRecord};
-use crate::record::{Journal, NoRecords, checkpoint_store};
+use crate::record::{Journal, NoRecords};
 use crate::{AbortReason, Durable, Outbox, Record, ReplayError, TransactionId};
 
 impl Context {
@@ -146,12 +147,19 @@ impl Durable for RampNode {
         self.context.write_records(out);
     }
 
-    fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
+    fn items(&self) -> &Store {
+        &self.participant.store
+    }
+
+    fn items_mut(&mut self) -> &mut Store {
+        &mut self.participant.store
+    }
+
+    fn checkpoint_state(&self, sink: &mut dyn FnMut(Record)) {
         let Some(journal) = &self.context.journal else {
             return;
         };
         sink(journal.clock_record());
-        checkpoint_store(&self.participant.store, sink);
         let mut ramp = |record| sink(Record::Ramp(record));
         let mut open: Vec<(Timestamp, RampRecord)> = self.open_replicated();
         open.extend(self.open_decisions().into_iter().map(|record| {
