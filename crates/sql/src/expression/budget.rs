@@ -182,7 +182,13 @@ pub(crate) fn outside(value: &Value) -> usize {
         // Shorter texts are inside.
         Value::Text(text) if text.len() > 24 => text.len(),
         Value::Bytes(bytes) => bytes.len(),
-        Value::Array(list) => list.iter().map(bytes).sum(),
+        Value::Array(list) => match list.first() {
+            Some(Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Array(_)) => {
+                list.iter().map(bytes).sum()
+            }
+            // An array's elements are of one type, and those of the other types have nothing outside.
+            _ => size_of_val(&**list),
+        },
         _ => 0,
     }
 }
@@ -223,6 +229,10 @@ mod tests {
         budget.release_to(before);
         budget.release(30);
         budget.hold(60).expect("it fits");
+        let ints = Value::Array([Value::Int(1), Value::Null].into());
+        assert_eq!(outside(&ints), 2 * size_of::<Value>());
+        let texts = Value::Array([Value::Null, text].into());
+        assert_eq!(outside(&texts), 2 * size_of::<Value>() + 60);
         assert_eq!(within_value(VALUE_BYTES_MAX + 1).unwrap_err().code, "54000");
     }
 }
