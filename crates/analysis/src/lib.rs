@@ -50,6 +50,7 @@ mod term;
 mod unanalysed;
 
 pub use partition::Partitioning;
+pub use placement::open_placements;
 pub use plan::Plan;
 
 use std::collections::BTreeMap;

@@ -11,9 +11,10 @@
 //! even where several would do; [`crate::partition`] adds parameters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anabranch_sql::summary::{Role, Term};
-use anabranch_types::{ColumnIndex, Placement, TableId};
+use anabranch_types::{ColumnIndex, Placement, Schema, TableId, TableSchema};
 
 use crate::footprint::{Action, Footprint};
 use crate::guard::KeyedGuard;
@@ -48,6 +49,21 @@ impl Layout {
         let parameter = self.routing[owner].map(|(parameter, _)| parameter);
         routing::class(&self.placements, guards, parameter)
     }
+}
+
+/// Where rows live if any statement may write any table: by the columns of the primary key that every unique index
+/// has, so that the owner sees all duplicates; else together.
+pub fn open_placements(schema: &Schema) -> Vec<Placement> {
+    let place = |table: &Arc<TableSchema>| {
+        let mut columns = table.primary_key.clone();
+        let unique = table.indexes.iter().filter(|index| index.unique);
+        columns.retain(|column| unique.clone().all(|index| index.columns.contains(column)));
+        match columns.is_empty() {
+            true => Placement::Whole,
+            false => Placement::Columns(columns),
+        }
+    };
+    schema.tables.iter().map(place).collect()
 }
 
 /// Limits and given parts of a layout.
@@ -402,5 +418,29 @@ fn place(
             };
             (Placement::Whole, reason.into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_sql::source::SourceFile;
+
+    use super::*;
+
+    #[test]
+    fn the_owner_sees_every_duplicate_in_an_open_database() {
+        let sql = "
+            CREATE TABLE plain (a integer, b integer, PRIMARY KEY (a, b));
+            CREATE TABLE people (id integer PRIMARY KEY, email text UNIQUE);
+            CREATE TABLE seats (hall integer, id integer, seat integer,
+                PRIMARY KEY (hall, id), UNIQUE (seat, hall));
+            CREATE TABLE notes (body text);";
+        let files = vec![SourceFile::new("open.sql", sql)];
+        let catalog = anabranch_sql::load(files).expect("it loads");
+        let by = |columns: &[u16]| {
+            Placement::Columns(columns.iter().copied().map(ColumnIndex).collect())
+        };
+        let expected = [by(&[0, 1]), Placement::Whole, by(&[0]), Placement::Whole];
+        assert_eq!(open_placements(&catalog.schema), expected);
     }
 }

@@ -19,7 +19,7 @@ use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOpt
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{Placement, TableId};
+use anabranch_types::TableId;
 use anabranch_workload::tpcc::Scale;
 use clap::{Args, ValueEnum};
 
@@ -203,16 +203,11 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
 }
 
 /// Plans an application. Without declared procedures, nothing tells which tables are never written: then each table
-/// is partitioned by its primary key.
+/// is partitioned by its primary key, as far as its unique indexes allow it.
 fn plan(compiled: Application, partitions: u16) -> Arc<PlannedApplication> {
     let mut plan = application::analyze(&compiled, anabranch_analysis::Guarantee::Invariants);
     if compiled.procedures.is_empty() {
-        for (placement, table) in plan.placements.iter_mut().zip(&compiled.schema().tables) {
-            *placement = match table.primary_key.is_empty() {
-                true => Placement::Whole,
-                false => Placement::Columns(table.primary_key.to_vec()),
-            };
-        }
+        plan.placements = anabranch_analysis::open_placements(compiled.schema());
     }
     PlannedApplication::new(compiled, plan, partitions)
 }
