@@ -189,7 +189,6 @@ fn what_is_not_supported_is_refused_by_name_and_place() {
             "FOREACH v SLICE 0 IN ARRAY parr LOOP NULL; END LOOP;",
             "SLICE",
         ),
-        ("RAISE unique_violation USING TABLE = 'place';", "TABLE"),
         (
             "RAISE EXCEPTION 'no' USING ERRCODE = left('ABCDEF', 5);",
             "ERRCODE",

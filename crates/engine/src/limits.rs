@@ -114,13 +114,12 @@ impl TransactionSize {
         } else {
             (self.bytes, limits.bytes_max, "the transaction", "bytes")
         };
-        EffectError {
-            code: "54000",
-            message: format!(
+        EffectError::new(
+            "54000",
+            format!(
                 "{what} has {size} {unit}, and the limit is {max}: make it smaller, or raise the limit"
             ),
-            constraint: None,
-        }
+        )
     }
 }
 

@@ -810,11 +810,7 @@ impl<P: Protocol> Node<P> {
         out: &mut NodeOutbox<P::Message>,
     ) {
         if attempt.record.is_some() {
-            let reason = AbortReason::Failed(EffectError {
-                code: error.code(),
-                message: error.to_string(),
-                constraint: None,
-            });
+            let reason = AbortReason::Failed(EffectError::new(error.code(), error.to_string()));
             attempt.end(now, AttemptOutcome::Aborted(reason), out);
         }
         let outcome = attempt.open.outcome(now, Err(error), attempt.cost);

@@ -196,14 +196,13 @@ impl<'t> Overlay<'t> {
             row = match effect {
                 Effect::Insert { row, patches, .. } => {
                     if !patches.is_empty() {
-                        return Err(TransactionError::Failed(EffectError {
-                            code: "XX000",
-                            message: format!(
+                        return Err(TransactionError::Failed(EffectError::new(
+                            "XX000",
+                            format!(
                                 "a row of table \"{}\" is read before its key is known",
                                 self.schema.table(table).name
                             ),
-                            constraint: None,
-                        }));
+                        )));
                     }
                     Some(row.clone())
                 }

@@ -221,11 +221,13 @@ impl NodeTransaction {
             self.guards_all = false;
             if !holds? {
                 let name = assertion.name();
-                return Err(TransactionError::Failed(EffectError {
-                    code: "23514",
-                    message: format!("the transaction violates assertion \"{name}\""),
-                    constraint: Some(name.to_owned()),
-                }));
+                return Err(TransactionError::Failed(
+                    EffectError::new(
+                        "23514",
+                        format!("the transaction violates assertion \"{name}\""),
+                    )
+                    .of_constraint(name),
+                ));
             }
         }
         Ok(())
@@ -548,11 +550,10 @@ impl Transaction for NodeTransaction {
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
         if self.refuses_writes {
-            return Err(TransactionError::Failed(EffectError {
-                code: "55000",
-                message: "a statement that writes needs an entry in the plan".to_owned(),
-                constraint: None,
-            }));
+            return Err(TransactionError::Failed(EffectError::new(
+                "55000",
+                "a statement that writes needs an entry in the plan",
+            )));
         }
         let partition = match self.target_of(&effect) {
             Target::One(partition) => partition,
@@ -642,11 +643,7 @@ impl NodeTransaction {
 }
 
 fn refuse(message: String) -> TransactionError {
-    TransactionError::Failed(EffectError {
-        code: "0A000",
-        message,
-        constraint: None,
-    })
+    TransactionError::Failed(EffectError::new("0A000", message))
 }
 
 /// Rows known to exist, with their hashes.

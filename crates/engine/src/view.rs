@@ -64,11 +64,10 @@ impl Transaction for StoresView<'_> {
 
     fn write(&mut self, _: StatementId, effect: Effect) -> Result<(), TransactionError> {
         let table = &self.planned.application.schema().table(effect.table()).name;
-        Err(TransactionError::Failed(EffectError {
-            code: "25006",
-            message: format!("table \"{table}\" cannot be written in a read-only view"),
-            constraint: None,
-        }))
+        Err(TransactionError::Failed(EffectError::new(
+            "25006",
+            format!("table \"{table}\" cannot be written in a read-only view"),
+        )))
     }
 
     fn defers(&self, _: StatementId) -> bool {

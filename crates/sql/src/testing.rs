@@ -273,11 +273,7 @@ impl StoreTransaction<'_> {
 }
 
 fn failed(code: &'static str, message: &str) -> TransactionError {
-    TransactionError::Failed(EffectError {
-        code,
-        message: message.into(),
-        constraint: None,
-    })
+    TransactionError::Failed(EffectError::new(code, message))
 }
 
 impl Transaction for StoreTransaction<'_> {

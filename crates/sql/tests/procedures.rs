@@ -187,9 +187,14 @@ impl Outline<'_> {
                 format,
                 arguments,
                 code,
+                fields,
             } => {
                 let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-                let line = format!("raise exception {exception} {code:?} {format:?} {arguments:?}");
+                let mut line =
+                    format!("raise exception {exception} {code:?} {format:?} {arguments:?}");
+                for (field, value) in fields {
+                    line += &format!(" {field:?}={value}");
+                }
                 self.line(depth, span, &line);
             }
             Statement::Return(value) => {

@@ -7,7 +7,7 @@
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, IndexSchema, Key, KeyReader, Patch, ProgramId,
-    Row, RowPrograms, SlotId, TableId, TableSchema, Ticks, Timestamp, Value, text,
+    Row, RowPrograms, SlotId, TableId, TableSchema, Ticks, TimeZone, Timestamp, Value, text,
 };
 use smallvec::SmallVec;
 
@@ -93,15 +93,18 @@ impl ApplyError {
     pub fn into_effect_error(self) -> Option<EffectError> {
         match self {
             ApplyError::Duplicate {
-                constraint, key, ..
-            } => Some(EffectError {
-                code: "23505",
-                message: format!(
-                    "duplicate key value violates unique constraint \"{constraint}\": \
-                     key {key} already exists"
-                ),
-                constraint: Some(constraint),
-            }),
+                table,
+                constraint,
+                key,
+            } => {
+                let message =
+                    format!("duplicate key value violates unique constraint \"{constraint}\"");
+                let error = EffectError::new("23505", message)
+                    .of_table(table)
+                    .of_constraint(constraint)
+                    .with_detail(format!("Key {key} already exists."));
+                Some(error)
+            }
             ApplyError::MissingRow { .. } => None,
             ApplyError::Effect(error) => Some(error),
         }
@@ -826,28 +829,25 @@ fn resolve(
     key: &mut Key,
     row: &mut Row,
 ) -> Result<(), ApplyError> {
-    let refused = |code, message: String| {
-        ApplyError::Effect(EffectError {
-            code,
-            message,
-            constraint: None,
-        })
-    };
     let column = &schema.columns[patch.column.index()];
     let value = match slots.get(patch.slot) {
         Some(Value::Int(int)) => int.checked_add(patch.offset),
         Some(Value::Null) => {
-            return Err(refused(
-                "23502",
-                format!(
-                    "null value in column \"{}\" of relation \"{}\"",
-                    column.name, schema.name
-                ),
-            ));
+            let message = format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                column.name, schema.name
+            );
+            let error = EffectError::new("23502", message)
+                .of_table(schema.name.clone())
+                .of_column(column.name.clone());
+            return Err(ApplyError::Effect(error));
         }
         other => panic!("{} holds {other:?} when an insert needs it", patch.slot),
     };
-    let out_of_range = || refused("22003", format!("{} out of range", column.data_type));
+    let out_of_range = || {
+        let message = format!("{} out of range", column.data_type);
+        ApplyError::Effect(EffectError::new("22003", message))
+    };
     let value = value.ok_or_else(out_of_range)?;
     if !row.patch_int(&schema.layout, patch.column, value) {
         return Err(out_of_range());
@@ -885,7 +885,13 @@ fn duplicate(schema: &TableSchema, index: Option<&IndexSchema>, row: &Row) -> Ap
         key: format!(
             "({})=({})",
             list(&|column| schema.columns[column.index()].name.clone()),
-            list(&|column| text::describe(&row.get(&schema.layout, column))),
+            list(&|column| {
+                let data_type = &schema.columns[column.index()].data_type;
+                match row.get(&schema.layout, column) {
+                    Value::Null => "null".to_owned(),
+                    value => text::format_value(&value, data_type, &TimeZone::UTC),
+                }
+            }),
         ),
     }
 }

@@ -158,22 +158,15 @@ fn duplicates_are_named() {
     let mut store = loaded(&[1, 2]);
     let message = |applied: Result<CommitSequence, ApplyError>| {
         let error = applied.unwrap_err().into_effect_error().unwrap();
-        (error.code, error.constraint.unwrap(), error.message)
+        let detail = error.detail().expect("it names the key").to_owned();
+        (error.code, error.constraint.unwrap(), detail)
     };
     let primary = message(commit(&mut store, Ticks(1), 1, vec![insert(1, "x")]));
     assert_eq!((primary.0, &*primary.1), ("23505", "item_pkey"));
-    assert!(
-        primary.2.ends_with("key (shard, id)=(1, 1) already exists"),
-        "{}",
-        primary.2
-    );
+    assert_eq!(primary.2, "Key (shard, id)=(1, 1) already exists.");
     let unique = message(commit(&mut store, Ticks(1), 1, vec![insert(3, "n2")]));
     assert_eq!(&*unique.1, "item_name_key");
-    assert!(
-        unique.2.ends_with("key (name)=(n2) already exists"),
-        "{}",
-        unique.2
-    );
+    assert_eq!(unique.2, "Key (name)=(n2) already exists.");
     let within = commit(
         &mut store,
         Ticks(1),

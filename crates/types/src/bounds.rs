@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 
-use crate::{DataType, Decimal, DecimalError, EffectError, Value};
+use crate::{DataType, Decimal, DecimalError, EffectError, NumericBounds, Value};
 
 impl From<DecimalError> for EffectError {
     /// The SQLSTATE that PostgreSQL gives for it. What only our decimals lack is `0A000`.
@@ -24,9 +24,29 @@ impl From<DecimalError> for EffectError {
 #[inline]
 pub fn bound_decimal(decimal: Decimal, data_type: &DataType) -> Result<Decimal, EffectError> {
     match data_type {
-        DataType::Numeric(Some(bounds)) => decimal.rescale(*bounds).map_err(EffectError::from),
+        DataType::Numeric(Some(bounds)) => decimal.rescale(*bounds).map_err(|error| {
+            let failure = EffectError::from(error);
+            match error {
+                DecimalError::FieldOverflow => failure.with_detail(field_overflow(*bounds)),
+                _ => failure,
+            }
+        }),
         _ => Ok(decimal),
     }
+}
+
+/// The detail of a number with too many digits before its point.
+#[cold]
+fn field_overflow(NumericBounds { precision, scale }: NumericBounds) -> String {
+    let digits = i32::from(precision) - i32::from(scale);
+    // PostgreSQL writes 1 in place of 10^0.
+    let limit = match digits {
+        0 => "1".to_owned(),
+        more => format!("10^{more}"),
+    };
+    format!(
+        "A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
+    )
 }
 
 /// As [`bound_decimal`], as a value.

@@ -149,7 +149,29 @@ pub struct EffectError {
     pub message: String,
     /// The violated constraint's name, if it has one.
     pub constraint: Option<String>,
+    /// The other fields of PostgreSQL's errors. Boxed: most errors have none, and results stay small.
+    pub fields: Option<Box<EffectErrorFields>>,
 }
+
+/// Fields of PostgreSQL's errors beside the message: explanations, and the names of what is concerned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectErrorFields {
+    /// What happened, with values: `Key (id)=(1) already exists.`
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// The schema of the table.
+    pub schema: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+    /// The column.
+    pub column: Option<String>,
+    /// The data type.
+    pub data_type: Option<String>,
+}
+
+/// The schema of all tables.
+const SCHEMA: &str = "public";
 
 impl EffectError {
     /// An error with a SQLSTATE and a message, of no constraint.
@@ -158,7 +180,48 @@ impl EffectError {
             code,
             message: message.into(),
             constraint: None,
+            fields: None,
         }
+    }
+
+    /// The same error, of a constraint.
+    #[must_use]
+    pub fn of_constraint(mut self, name: impl Into<String>) -> EffectError {
+        self.constraint = Some(name.into());
+        self
+    }
+
+    /// The same error, of a table.
+    #[must_use]
+    pub fn of_table(mut self, name: impl Into<String>) -> EffectError {
+        let fields = self.fields_mut();
+        fields.schema = Some(SCHEMA.to_owned());
+        fields.table = Some(name.into());
+        self
+    }
+
+    /// The same error, of a column.
+    #[must_use]
+    pub fn of_column(mut self, name: impl Into<String>) -> EffectError {
+        self.fields_mut().column = Some(name.into());
+        self
+    }
+
+    /// The same error, with a detail.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> EffectError {
+        self.fields_mut().detail = Some(detail.into());
+        self
+    }
+
+    /// The fields, to be set.
+    pub fn fields_mut(&mut self) -> &mut EffectErrorFields {
+        self.fields.get_or_insert_default()
+    }
+
+    /// The detail, if there is one.
+    pub fn detail(&self) -> Option<&str> {
+        self.fields.as_ref()?.detail.as_deref()
     }
 }
 

@@ -43,7 +43,9 @@ pub use access::{Access, Fetched, Read, Recorded, RecordedState};
 pub use activity::{Activity, ActivityProbe};
 pub use data_type::{DataType, NumericBounds};
 pub use decimal::{Decimal, DecimalError};
-pub use effect::{Applied, ColumnSet, Effect, EffectError, Merging, Patch, RowPrograms};
+pub use effect::{
+    Applied, ColumnSet, Effect, EffectError, EffectErrorFields, Merging, Patch, RowPrograms,
+};
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
 pub use key::{Key, KeyRange, KeyReader};
 pub use random::SplitMix64;

@@ -296,11 +296,7 @@ impl<'w> Attempt<'w> {
 const PAUSES_MAX: u32 = 4;
 
 fn failed(code: &'static str, message: &str) -> TransactionError {
-    TransactionError::Failed(EffectError {
-        code,
-        message: message.into(),
-        constraint: None,
-    })
+    TransactionError::Failed(EffectError::new(code, message))
 }
 
 impl Transaction for Attempt<'_> {

@@ -6,13 +6,13 @@ use anabranch_analysis::Guarantee;
 use anabranch_bench::application::{self, ApplicationError};
 use anabranch_engine::load::Loader;
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
+use anabranch_engine::{Call, CallError, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_sql::expression::text::parse_text;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{NodeId, PartitionId, Placement, Ticks, Value};
+use anabranch_types::{EffectError, NodeId, PartitionId, Placement, Ticks, Value};
 
 use super::{Answer, Postgres, TextRow, answer, call, contents, run};
 
@@ -66,6 +66,39 @@ impl Ours {
         let work = Work::statement(statement);
         let call = Call::new(CallId(1), work, []);
         answer(&run(&mut self.node, &mut self.now, call))
+    }
+
+    /// The error of one statement, with all its fields.
+    ///
+    /// # Panics
+    /// When the statement succeeds.
+    pub(crate) fn error(&mut self, text: &str) -> EffectError {
+        let statement = match self.planned.application.statement(text) {
+            Ok(statement) => Arc::new(statement),
+            Err(diagnostics) => {
+                let first = diagnostics.first().expect("a refusal has a reason");
+                return EffectError::new(first.code, first.message.clone());
+            }
+        };
+        self.failure(Call::new(CallId(1), Work::statement(statement), []))
+    }
+
+    /// The error of a call of a procedure.
+    ///
+    /// # Panics
+    /// When there is no procedure of this name, or the call succeeds.
+    pub(crate) fn call_error(&mut self, name: &str, argument: i64) -> EffectError {
+        let procedures = &self.planned.application.procedures;
+        let place = procedures.iter().position(|p| p.name() == name);
+        let place = place.unwrap_or_else(|| panic!("there is no procedure {name}"));
+        self.failure(call(place, &[Value::Int(argument)]))
+    }
+
+    fn failure(&mut self, call: Call) -> EffectError {
+        match run(&mut self.node, &mut self.now, call).result {
+            Err(CallError::Failed(error)) => error,
+            other => panic!("it should fail: {other:?}"),
+        }
     }
 
     /// All rows of a table, sorted as text.

@@ -422,14 +422,13 @@ impl EPciNode {
 
 /// Why a transaction cannot run under E-PCI.
 fn unsupported(what: &str) -> AbortReason {
-    AbortReason::Failed(EffectError {
-        code: "0A000",
-        message: format!(
+    AbortReason::Failed(EffectError::new(
+        "0A000",
+        format!(
             "e-pci cannot {what}: it orders writers at commit and takes no locks; use \
              ramp-fast, ramp-small, ramp-hybrid or locking"
         ),
-        constraint: None,
-    })
+    ))
 }
 
 /// The part of these effects that E-PCI cannot do, if any.

@@ -159,22 +159,18 @@ impl RowPrograms for Programs {
             _ => panic!("no such {program}"),
         };
         if program == TAKE && value < 0 {
-            return Err(EffectError {
-                code: "23514",
-                message: "new row for relation \"item\" violates check constraint \"count\"".into(),
-                constraint: Some("count".into()),
-            });
+            return Err(EffectError::new(
+                "23514",
+                "new row for relation \"item\" violates check constraint \"count\"",
+            )
+            .of_constraint("count"));
         }
         let is_out = match program {
             SET => value > REGISTER_MAX,
             _ => value.abs() > COUNT_MAX,
         };
         if is_out {
-            return Err(EffectError {
-                code: "22003",
-                message: "bigint out of range".into(),
-                constraint: None,
-            });
+            return Err(EffectError::new("22003", "bigint out of range"));
         }
         let row = match skip.contains(column) {
             true => row.clone(),

@@ -2,7 +2,7 @@
 
 use anabranch_engine::CallError;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_types::EffectError;
+use anabranch_types::{EffectError, EffectErrorFields};
 use anabranch_wire::ErrorFields;
 
 /// An error with this SQLSTATE.
@@ -61,5 +61,24 @@ pub(crate) fn of_call(failure: &CallError) -> Box<ErrorFields> {
 pub(crate) fn of_effect(effect: &EffectError) -> Box<ErrorFields> {
     let mut fields = error(effect.code, effect.message.clone());
     fields.constraint.clone_from(&effect.constraint);
+    if let Some(more) = effect.fields.as_deref() {
+        let EffectErrorFields {
+            detail,
+            hint,
+            schema,
+            table,
+            column,
+            data_type,
+        } = more.clone();
+        *fields = ErrorFields {
+            detail,
+            hint,
+            schema,
+            table,
+            column,
+            data_type,
+            ..*fields
+        };
+    }
     fields
 }

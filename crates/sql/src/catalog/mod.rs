@@ -262,6 +262,25 @@ pub enum VariableType {
     Record,
 }
 
+/// A field of the error that `RAISE … USING` sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaiseField {
+    /// `DETAIL`
+    Detail,
+    /// `HINT`
+    Hint,
+    /// `SCHEMA`
+    Schema,
+    /// `TABLE`
+    Table,
+    /// `COLUMN`
+    Column,
+    /// `DATATYPE`
+    DataType,
+    /// `CONSTRAINT`
+    Constraint,
+}
+
 /// A statement of a procedure's body.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
@@ -348,6 +367,8 @@ pub enum Statement {
         arguments: Vec<ast::Expr>,
         /// The SQLSTATE; `P0001` if none.
         code: Option<String>,
+        /// The other fields of the error.
+        fields: Vec<(RaiseField, ast::Expr)>,
     },
     /// `RETURN [expression]`.
     Return(Option<ast::Expr>),

@@ -1,5 +1,7 @@
 //! Executes INSERT.
 
+use std::borrow::Cow;
+
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Read, Row, RowBuilder,
     TableSchema, Value,
@@ -82,7 +84,7 @@ impl<T: Transaction> Run<'_, T> {
                 rows: Vec::new(),
             });
         };
-        Self::check_nulls(schema, values, width)?;
+        self.check_nulls(schema, values, width)?;
         let mut row = 0;
         while row < row_count {
             self.check_rows(schema, values, &batch, &mut row)?;
@@ -123,11 +125,18 @@ impl<T: Transaction> Run<'_, T> {
     }
 
     /// NOT NULL, over whole rows.
-    fn check_nulls(schema: &TableSchema, values: &[Value], width: usize) -> Result<(), Failure> {
+    fn check_nulls(
+        &self,
+        schema: &TableSchema,
+        values: &[Value],
+        width: usize,
+    ) -> Result<(), Failure> {
         for row in values.chunks_exact(width) {
             for (place, value) in row.iter().enumerate() {
                 if value.is_null() && !schema.columns[place].nullable {
-                    return Err(not_null(schema, ColumnIndex(place as u16)));
+                    let column = ColumnIndex(place as u16);
+                    let values = row.iter().map(Cow::Borrowed);
+                    return Err(not_null(schema, column, values, &self.context.zone));
                 }
             }
         }
@@ -165,7 +174,8 @@ impl<T: Transaction> Run<'_, T> {
                     return Err(failure("XX000", message));
                 }
                 if check.evaluate(&frame)? == Some(false) {
-                    return Err(violated(&schema.name, &check.name));
+                    let values = row.iter().map(Cow::Borrowed);
+                    return Err(violated(schema, &check.name, values, &self.context.zone));
                 }
             }
         }

@@ -22,7 +22,7 @@ use crate::{
         DeferredUpdate,
         statement::{Delete, Update},
     },
-    program::{not_null, violated},
+    program::{changed_values, not_null, row_values, violated},
     summary::Deferral,
     transaction::Transaction,
 };
@@ -189,7 +189,8 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<Row, Failure> {
         for (column, value) in changes {
             if value.is_null() && !schema.columns[column.index()].nullable {
-                return Err(not_null(schema, *column));
+                let values = changed_values(schema, row, changes);
+                return Err(not_null(schema, *column, values, &self.context.zone));
             }
         }
         let new = row.with(&schema.layout, changes).map_err(too_long)?;
@@ -208,7 +209,8 @@ impl<T: Transaction> Run<'_, T> {
                     .iter()
                     .any(|(column, _)| check.columns.contains(*column));
                 if bears && check.test(&frame, &new)? == Some(false) {
-                    return Err(violated(&schema.name, &check.name));
+                    let values = row_values(schema, &new);
+                    return Err(violated(schema, &check.name, values, &self.context.zone));
                 }
             }
         }

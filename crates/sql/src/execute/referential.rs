@@ -1,8 +1,8 @@
 //! Foreign keys: looks up parents when a child is written, and children when a parent is deleted or its key changes.
 
 use anabranch_types::{
-    ColumnIndex, ColumnSchema, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Pending, Read,
-    Row, TableSchema, Value, access::whole_table,
+    ColumnIndex, ColumnSchema, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Patch,
+    Pending, Read, Row, TableSchema, Value, access::whole_table, text::format_value,
 };
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use crate::{
     TransactionError,
     catalog::ReferentialAction,
     constraint::{ChildReference, ParentReference},
-    expression::{Batch, Failure, failure},
+    expression::{Batch, Failure},
     transaction::Transaction,
 };
 
@@ -30,6 +30,8 @@ pub(super) trait ChildRows {
     /// Appends a column's value to a key, as a column of the parent. False if the parent's type does not have the
     /// value.
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool;
+    /// The value of a column.
+    fn value(&self, row: usize, column: ColumnIndex) -> Value;
 
     /// Whether some row may have a pending value in its parent's key.
     fn may_wait(&self, _parent: &ParentReference) -> bool {
@@ -49,7 +51,7 @@ pub(super) struct RowValues<'v> {
 }
 
 impl RowValues<'_> {
-    fn value(&self, row: usize, column: ColumnIndex) -> &Value {
+    fn at(&self, row: usize, column: ColumnIndex) -> &Value {
         &self.values[row * self.schema.columns.len() + column.index()]
     }
 }
@@ -64,24 +66,28 @@ impl ChildRows for RowValues<'_> {
     }
 
     fn is_null(&self, row: usize, column: ColumnIndex) -> bool {
-        self.value(row, column).is_null()
+        self.at(row, column).is_null()
     }
 
     fn same_as_before(&self, row: usize, column: ColumnIndex) -> bool {
-        self.value(row, column) == self.value(row - 1, column)
+        self.at(row, column) == self.at(row - 1, column)
     }
 
     fn pending(&self, row: usize, column: ColumnIndex) -> Option<Pending> {
-        match self.value(row, column) {
+        match self.at(row, column) {
             Value::Pending(pending) => Some(*pending),
             _ => None,
         }
     }
 
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool {
-        let value = self.value(row, column);
+        let value = self.at(row, column);
         key.try_push_value(&as_of.data_type, as_of.nullable, value)
             .is_ok()
+    }
+
+    fn value(&self, row: usize, column: ColumnIndex) -> Value {
+        self.at(row, column).clone()
     }
 }
 
@@ -118,6 +124,10 @@ impl ChildRows for Encoded<'_> {
         let value = self.rows[row].get(&self.schema.layout, column);
         key.try_push_value(&as_of.data_type, as_of.nullable, &value)
             .is_ok()
+    }
+
+    fn value(&self, row: usize, column: ColumnIndex) -> Value {
+        self.rows[row].get(&self.schema.layout, column)
     }
 
     fn may_wait(&self, parent: &ParentReference) -> bool {
@@ -182,7 +192,7 @@ impl<T: Transaction> Run<'_, T> {
             return Ok(());
         }
         let mut reads = Vec::new();
-        let mut names = Vec::new();
+        let mut looked_up = Vec::new();
         for parent in parents {
             let bears =
                 |changed: &[ColumnIndex]| parent.columns.iter().any(|c| changed.contains(c));
@@ -212,7 +222,7 @@ impl<T: Transaction> Run<'_, T> {
                         }
                         match parent_key(rows, row, parent) {
                             Some(key) => key,
-                            None => return Err(no_parent(schema, &parent.name).into()),
+                            None => return Err(self.no_parent(rows, row, parent).into()),
                         }
                     }
                 };
@@ -228,7 +238,7 @@ impl<T: Transaction> Run<'_, T> {
                     let why = "a foreign key refers to a value that is known only at commit";
                     return Err(TransactionError::Retry(why));
                 }
-                names.push(&parent.name);
+                looked_up.push((row, parent));
                 reads.push(match parent.index {
                     None => Read::Point { table, key },
                     index => Read::Range {
@@ -247,14 +257,14 @@ impl<T: Transaction> Run<'_, T> {
         self.context.budget.spend(reads.len());
         self.pause_if_due().await?;
         let fetched = self.transaction.read(self.statement, false, reads).await?;
-        for (answer, name) in fetched.into_iter().zip(names) {
+        for (answer, (row, parent)) in fetched.into_iter().zip(looked_up) {
             let missing = match answer.into_answer() {
                 Fetched::Point(row) => row.is_none(),
                 Fetched::Range(rows) => rows.is_empty(),
                 Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
             };
             if missing {
-                return Err(no_parent(schema, name).into());
+                return Err(self.no_parent(rows, row, parent).into());
             }
         }
         Ok(())
@@ -396,15 +406,7 @@ impl<T: Transaction> Run<'_, T> {
         let schema = &*child.child;
         let values: Vec<Value> = match (action, after) {
             (ReferentialAction::NoAction | ReferentialAction::Restrict, _) => {
-                let mut failure = failure(
-                    "23503",
-                    format!(
-                        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
-                        parent.name, child.name, schema.name
-                    ),
-                );
-                failure.constraint = Some(child.name.clone());
-                return Err(failure.into());
+                return Err(self.has_children(parent, child, &rows[0].1).into());
             }
             (ReferentialAction::Cascade, None) => return self.delete_rows(schema, rows).await,
             (ReferentialAction::Cascade, Some(after)) => after,
@@ -480,17 +482,63 @@ impl<T: Transaction> Run<'_, T> {
             Box::pin(self.follow_change(schema, &row, &new, &child.columns));
         follow.await
     }
-}
 
-#[cold]
-fn no_parent(schema: &TableSchema, name: &str) -> Failure {
-    let mut failure = failure(
-        "23503",
-        format!(
+    /// A row whose parent is missing.
+    #[cold]
+    fn no_parent(&self, rows: &impl ChildRows, row: usize, parent: &ParentReference) -> Failure {
+        let (schema, name) = (rows.schema(), &parent.name);
+        let message = format!(
             "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
             schema.name
-        ),
-    );
-    failure.constraint = Some(name.to_string());
-    failure
+        );
+        let described = parent.columns.iter().map(|column| {
+            let described = &schema.columns[column.index()];
+            let value = rows.value(row, *column);
+            let text = format_value(&value, &described.data_type, &self.context.zone);
+            (described.name.as_str(), text)
+        });
+        let detail = format!(
+            "Key {} is not present in table \"{}\".",
+            key_detail(described),
+            parent.parent.name
+        );
+        let error = EffectError::new("23503", message)
+            .of_table(schema.name.clone())
+            .of_constraint(name.clone())
+            .with_detail(detail);
+        Box::new(error)
+    }
+
+    /// A row that children still refer to, one of them `row`.
+    #[cold]
+    fn has_children(&self, parent: &TableSchema, child: &ChildReference, row: &Row) -> Failure {
+        let schema = &*child.child;
+        let message = format!(
+            "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+            parent.name, child.name, schema.name
+        );
+        let pairs = child.parent_columns.iter().zip(&child.columns);
+        let described = pairs.map(|(of_parent, column)| {
+            let described = &parent.columns[of_parent.index()];
+            let value = row.get(&schema.layout, *column);
+            let text = format_value(&value, &described.data_type, &self.context.zone);
+            (described.name.as_str(), text)
+        });
+        let detail = format!(
+            "Key {} is still referenced from table \"{}\".",
+            key_detail(described),
+            schema.name
+        );
+        let error = EffectError::new("23503", message)
+            .of_table(schema.name.clone())
+            .of_constraint(child.name.clone())
+            .with_detail(detail);
+        Box::new(error)
+    }
+}
+
+/// Columns and their values: `(a, b)=(1, x)`.
+fn key_detail<'s>(described: impl Iterator<Item = (&'s str, String)>) -> String {
+    let (names, values): (Vec<&str>, Vec<String>) = described.unzip();
+    format!("({})=({})", names.join(", "), values.join(", "))
 }

@@ -441,8 +441,12 @@ impl Walk<'_> {
                     self.computed(condition, state);
                 }
             }
-            Code::Raise { arguments, .. } => {
-                for (argument, _) in arguments {
+            Code::Raise {
+                arguments, fields, ..
+            } => {
+                let fields = fields.iter().map(|(_, value, _)| value);
+                let arguments = arguments.iter().map(|(argument, _)| argument);
+                for argument in arguments.chain(fields) {
                     self.computed(argument, state);
                 }
             }

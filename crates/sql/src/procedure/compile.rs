@@ -356,7 +356,19 @@ impl Unit<'_> {
                 format,
                 arguments,
                 code,
-            } => self.raise(*exception, format, arguments, code.as_deref(), span)?,
+                fields,
+            } => {
+                let fields = fields.iter().map(|(field, value)| {
+                    let (value, data_type) = self.computed(value, None, span)?;
+                    Ok((*field, value, data_type))
+                });
+                let fields: Vec<_> = fields.collect::<Bind<_>>()?;
+                let mut raise = self.raise(*exception, format, arguments, code.as_deref(), span)?;
+                if let Code::Raise { fields: of, .. } = &mut raise {
+                    *of = fields;
+                }
+                raise
+            }
             S::Return(value) => {
                 let hoisted = match value {
                     Some(value) => self.hoisted(value, span, codes)?,
@@ -684,6 +696,7 @@ impl Unit<'_> {
             format: format.to_string(),
             arguments: compiled,
             code,
+            fields: Vec::new(),
         })
     }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use anabranch_types::{DataType, TimeZone, Value};
 
 use crate::{
+    catalog::RaiseField,
     constraint::Constraints,
     expression::{Expression, Failure, cast::cast},
     plan::statement::Statement,
@@ -128,6 +129,7 @@ pub(crate) enum Code {
         format: String,
         arguments: Vec<(Computed, DataType)>,
         code: &'static str,
+        fields: Vec<(RaiseField, Computed, DataType)>,
     },
     Return(Option<Computed>),
     ReturnQuery {

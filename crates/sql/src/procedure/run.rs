@@ -2,11 +2,15 @@
 
 use std::{future::Future, pin::Pin};
 
-use anabranch_types::{DataType, EffectError, TimeZone, Value, text::write_value};
+use anabranch_types::{
+    DataType, EffectError, TimeZone, Value,
+    text::{format_value, write_value},
+};
 
 use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
+    catalog::RaiseField,
     execute::Run,
     expression::{
         Budget, EvaluationContext, Failure,
@@ -330,10 +334,21 @@ impl<T: Transaction> Machine<'_, T> {
                 format,
                 arguments,
                 code,
+                fields,
             } => {
                 if *exception {
                     let message = self.message(format, arguments).await?;
-                    return Err(failure(code, message).into());
+                    let mut raised = failure(code, message);
+                    for (field, value, data_type) in fields {
+                        let value = self.value(value).await?;
+                        if value.is_null() {
+                            let message = "RAISE statement option cannot be null";
+                            return Err(failure("22004", message).into());
+                        }
+                        let text = format_value(&value, data_type, &self.context.zone);
+                        set_field(&mut raised, *field, text);
+                    }
+                    return Err(raised.into());
                 }
             }
             Code::Return(value) => {
@@ -707,6 +722,25 @@ impl<T: Transaction> Machine<'_, T> {
         }
         Ok(out)
     }
+}
+
+/// Sets a field of a raised error.
+fn set_field(raised: &mut EffectError, field: RaiseField, text: String) {
+    if field == RaiseField::Constraint {
+        raised.constraint = Some(text);
+        return;
+    }
+    let fields = raised.fields_mut();
+    let of = match field {
+        RaiseField::Detail => &mut fields.detail,
+        RaiseField::Hint => &mut fields.hint,
+        RaiseField::Schema => &mut fields.schema,
+        RaiseField::Table => &mut fields.table,
+        RaiseField::Column => &mut fields.column,
+        RaiseField::DataType => &mut fields.data_type,
+        RaiseField::Constraint => return,
+    };
+    *of = Some(text);
 }
 
 impl<T: Transaction> Run<'_, T> {

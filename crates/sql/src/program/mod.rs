@@ -8,11 +8,14 @@ pub(crate) mod check;
 mod interval;
 pub mod merging;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use anabranch_types::{
     Applied, ColumnIndex, ColumnSet, DataType, EffectError, Merging, ProgramId, Row, RowPrograms,
-    StoredInt, TableId, TableSchema, Value,
+    StoredInt, TableId, TableSchema, TimeZone, Value, text::format_value,
 };
 use smallvec::SmallVec;
 
@@ -205,11 +208,13 @@ impl Program {
             }
             let mut held = Value::Null;
             let value = expression.operand(&frame, &mut held)?.to_value();
-            let described = &self.schema.columns[column.index()];
-            if value.is_null() && !described.nullable {
-                return Err(not_null(&self.schema, *column));
-            }
             changes.push((*column, value));
+        }
+        for (column, value) in &changes {
+            if value.is_null() && !self.schema.columns[column.index()].nullable {
+                let values = changed_values(&self.schema, row, &changes);
+                return Err(not_null(&self.schema, *column, values, &TimeZone::UTC));
+            }
         }
         let new = row
             .with(layout, &changes)
@@ -227,7 +232,8 @@ impl Program {
             let frame = Frame::of_rows(arguments, &sources, &context);
             for check in &self.checks {
                 if check.test(&frame, &new)? == Some(false) {
-                    return Err(violated(&self.schema.name, &check.name));
+                    let values = row_values(&self.schema, &new);
+                    return Err(violated(&self.schema, &check.name, values, &TimeZone::UTC));
                 }
             }
             for output in &self.outputs {
@@ -349,26 +355,91 @@ pub(crate) fn reads_row(expression: &Expression) -> bool {
     expression.any(&mut |e| matches!(e, Expression::Column { .. }))
 }
 
-/// NULL in a column that is NOT NULL.
+/// NULL in a column that is NOT NULL, in a row with these values.
 #[cold]
-pub(crate) fn not_null(schema: &TableSchema, column: ColumnIndex) -> Failure {
+pub(crate) fn not_null<'v>(
+    schema: &TableSchema,
+    column: ColumnIndex,
+    values: impl Iterator<Item = Cow<'v, Value>>,
+    zone: &TimeZone,
+) -> Failure {
     let name = &schema.columns[column.index()].name;
     let message = format!(
         "null value in column \"{name}\" of relation \"{}\" violates not-null constraint",
         schema.name
     );
-    failure("23502", message)
+    let error = EffectError::new("23502", message)
+        .of_table(schema.name.clone())
+        .of_column(name.clone())
+        .with_detail(failing_row(schema, values, zone));
+    Box::new(error)
 }
 
-/// A CHECK that is false.
+/// A CHECK that is false, of a row with these values.
 #[cold]
-pub(crate) fn violated(table: &str, check: &str) -> Failure {
-    let mut failure = failure(
-        "23514",
-        format!("new row for relation \"{table}\" violates check constraint \"{check}\""),
+pub(crate) fn violated<'v>(
+    schema: &TableSchema,
+    check: &str,
+    values: impl Iterator<Item = Cow<'v, Value>>,
+    zone: &TimeZone,
+) -> Failure {
+    let message = format!(
+        "new row for relation \"{}\" violates check constraint \"{check}\"",
+        schema.name
     );
-    failure.constraint = Some(check.to_string());
-    failure
+    let error = EffectError::new("23514", message)
+        .of_table(schema.name.clone())
+        .of_constraint(check)
+        .with_detail(failing_row(schema, values, zone));
+    Box::new(error)
+}
+
+/// The values of a row, each in its column's type.
+pub(crate) fn row_values<'v>(
+    schema: &'v TableSchema,
+    row: &'v Row,
+) -> impl Iterator<Item = Cow<'v, Value>> {
+    let columns = 0..schema.columns.len() as u16;
+    columns.map(|column| Cow::Owned(row.get(&schema.layout, ColumnIndex(column))))
+}
+
+/// The values of a row after some changes.
+pub(crate) fn changed_values<'v>(
+    schema: &'v TableSchema,
+    row: &'v Row,
+    changes: &'v [(ColumnIndex, Value)],
+) -> impl Iterator<Item = Cow<'v, Value>> {
+    let before = row_values(schema, row).enumerate();
+    before.map(|(at, value)| {
+        let change = changes.iter().find(|(column, _)| column.index() == at);
+        change.map_or(value, |(_, value)| Cow::Borrowed(value))
+    })
+}
+
+/// The longest value in the detail of an error, in bytes; PostgreSQL cuts there as well.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// The detail on a row that breaks a constraint.
+fn failing_row<'v>(
+    schema: &TableSchema,
+    values: impl Iterator<Item = Cow<'v, Value>>,
+    zone: &TimeZone,
+) -> String {
+    let shown = values.zip(&schema.columns).map(|(value, column)| {
+        if value.is_null() {
+            return "null".to_owned();
+        }
+        let mut text = format_value(&value, &column.data_type, zone);
+        if text.len() > SHOWN_BYTES_MAX {
+            let ends = (0..=SHOWN_BYTES_MAX).rev();
+            let end = ends.into_iter().find(|at| text.is_char_boundary(*at));
+            text.truncate(end.unwrap_or(0));
+            text.push_str("...");
+        }
+        text
+    });
+    let shown: Vec<String> = shown.collect();
+    format!("Failing row contains ({}).", shown.join(", "))
 }
 
 /// Whether an expression over a row cannot fail or break its column's type, but for a number

@@ -122,11 +122,7 @@ impl RowPrograms for Programs {
                 changes.retain(|(column, _)| !skip.contains(*column));
                 Ok(applied(&changes, None))
             }
-            _ => Err(EffectError {
-                code: "23514",
-                message: "refused".into(),
-                constraint: Some("check".into()),
-            }),
+            _ => Err(EffectError::new("23514", "refused").of_constraint("check")),
         }
     }
 

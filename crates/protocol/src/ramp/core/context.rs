@@ -46,9 +46,5 @@ impl Context {
 
 /// What a transaction's name, or the clock that it is from, is refused with.
 pub(crate) fn misnamed(message: String) -> EffectError {
-    EffectError {
-        code: "58000",
-        message,
-        constraint: None,
-    }
+    EffectError::new("58000", message)
 }

@@ -63,12 +63,13 @@ impl RampNode {
 
     /// What could be refused in one cluster when another has accepted it.
     pub(crate) fn refuses_across(&self, works: &[(PartitionId, Work)]) -> Option<EffectError> {
-        let refused = |what: &str| EffectError {
-            code: "0A000",
-            message: format!(
-                "clients are answered before all clusters have it, so none of them may refuse: {what}"
-            ),
-            constraint: None,
+        let refused = |what: &str| {
+            EffectError::new(
+                "0A000",
+                format!(
+                    "clients are answered before all clusters have it, so none of them may refuse: {what}"
+                ),
+            )
         };
         for (_, work) in works {
             if !work.guard_reads.is_empty() || !work.guards.is_empty() {

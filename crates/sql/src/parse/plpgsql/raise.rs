@@ -3,7 +3,12 @@
 use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::Body;
-use crate::{catalog::Statement, diagnostic::Diagnostic, parse::cursor::Parsed, source::Span};
+use crate::{
+    catalog::{RaiseField, Statement},
+    diagnostic::Diagnostic,
+    parse::cursor::{Name, Parsed},
+    source::Span,
+};
 
 /// Names of conditions that procedures raise (PostgreSQL's manual, appendix A).
 const CONDITIONS: [(&str, &str); 34] = [
@@ -48,7 +53,19 @@ struct Raise {
     format: Option<String>,
     arguments: Vec<ast::Expr>,
     code: Option<String>,
+    fields: Vec<(RaiseField, ast::Expr)>,
 }
+
+/// The names of options that set a field of the error.
+const FIELDS: [(&str, RaiseField); 7] = [
+    ("detail", RaiseField::Detail),
+    ("hint", RaiseField::Hint),
+    ("schema", RaiseField::Schema),
+    ("table", RaiseField::Table),
+    ("column", RaiseField::Column),
+    ("datatype", RaiseField::DataType),
+    ("constraint", RaiseField::Constraint),
+];
 
 impl Body<'_, '_> {
     pub(super) fn raise(&mut self) -> Parsed<Statement> {
@@ -58,6 +75,7 @@ impl Body<'_, '_> {
             format: None,
             arguments: Vec::new(),
             code: None,
+            fields: Vec::new(),
         };
         for level in ["debug", "log", "info", "notice", "warning", "exception"] {
             if self.cursor.eat_word(level) {
@@ -97,6 +115,7 @@ impl Body<'_, '_> {
             format,
             arguments: raise.arguments,
             code: raise.code,
+            fields: raise.fields,
         })
     }
 
@@ -134,15 +153,22 @@ impl Body<'_, '_> {
 
     fn options(&mut self, raise: &mut Raise) -> Parsed<()> {
         loop {
-            // Names of options, though reserved elsewhere.
-            for word in ["table", "column", "constraint"] {
-                if self.cursor.at_word(word) {
-                    return Err(unsupported_option(word, self.cursor.span()));
-                }
-            }
-            let option = self.cursor.name("an option of RAISE")?;
+            // Some names of options are reserved elsewhere.
+            let (field, option) = self.option()?;
             if !self.cursor.eat(&Kind::Eq) && !self.cursor.eat(&Kind::Assignment) {
                 return Err(self.cursor.expected("\"=\""));
+            }
+            if let Some(field) = field {
+                if raise.fields.iter().any(|(known, _)| *known == field) {
+                    let message = format!("RAISE option already specified: {}", option.text);
+                    return Err(Diagnostic::new("42601", message, option.span));
+                }
+                let value = self.argument()?;
+                raise.fields.push((field, value));
+                if !self.cursor.eat(&Kind::Comma) {
+                    return Ok(());
+                }
+                continue;
             }
             match option.text.as_str() {
                 "errcode" => raise.code = Some(self.code()?),
@@ -153,13 +179,6 @@ impl Body<'_, '_> {
                     }
                     raise.format = Some("%".to_owned());
                     raise.arguments = vec![self.argument()?];
-                }
-                // They only add to the message.
-                "detail" | "hint" => {
-                    self.argument()?;
-                }
-                "datatype" | "schema" => {
-                    return Err(unsupported_option(&option.text, option.span));
                 }
                 _ => {
                     return Err(Diagnostic::new(
@@ -175,6 +194,19 @@ impl Body<'_, '_> {
         }
     }
 
+    /// The name of an option, and the field that it sets.
+    fn option(&mut self) -> Parsed<(Option<RaiseField>, Name)> {
+        let span = self.cursor.span();
+        for (word, field) in FIELDS {
+            if self.cursor.eat_word(word) {
+                let text = word.to_uppercase();
+                return Ok((Some(field), Name { text, span }));
+            }
+        }
+        let name = self.cursor.name("an option of RAISE")?;
+        Ok((None, name))
+    }
+
     fn code(&mut self) -> Parsed<String> {
         let Ok((code, span)) = self.cursor.string() else {
             return Err(
@@ -187,11 +219,6 @@ impl Body<'_, '_> {
             Err(_) => condition(&code, span),
         }
     }
-}
-
-fn unsupported_option(name: &str, span: Span) -> Diagnostic {
-    let construct = format!("the RAISE option {}", name.to_uppercase());
-    Diagnostic::unsupported(construct, span).help("say it in the message")
 }
 
 fn check_code(code: &str, span: Span) -> Parsed<String> {

@@ -142,9 +142,8 @@ pub(crate) fn missing_row() -> EffectError {
 }
 
 pub(crate) fn in_doubt(why: &str) -> EffectError {
-    EffectError {
-        code: "XX000",
-        message: format!("the transaction is committed in part: {why}"),
-        constraint: None,
-    }
+    EffectError::new(
+        "XX000",
+        format!("the transaction is committed in part: {why}"),
+    )
 }
