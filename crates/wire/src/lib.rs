@@ -29,7 +29,7 @@
 //! TLS and passwords: requests for encryption are answered `N`. COPY: its messages are ignored, as PostgreSQL ignores
 //! them outside of COPY. FunctionCall is refused (0A000).
 //!
-//! [`format`] has the values in messages: type OIDs, text and binary form.
+//! [`mod@format`] has the values in messages: type OIDs, text and binary form.
 
 mod body;
 mod connection;

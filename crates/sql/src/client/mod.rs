@@ -1,6 +1,6 @@
 //! Statements as PostgreSQL clients send them: what their text means, and their compilation.
 //!
-//! 1. [`parse`] cuts the text of a Query or Parse message into [`ClientStatement`]s and says what each is: rows to read
+//! 1. [`parse()`] cuts the text of a Query or Parse message into [`ClientStatement`]s and says what each is: rows to read
 //!    or write ([`Runnable`]), or a matter of the connection (settings, prepared statements, transactions).
 //! 2. [`crate::Application::client_statement`] compiles a [`Runnable`] to a [`ClientPlan`]: a compiled statement, or a
 //!    call of a declared procedure.

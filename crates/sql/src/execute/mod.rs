@@ -7,7 +7,7 @@
 //! Execution counts its work and [pauses](Transaction::pause) when enough of it is done: each long loop is a function
 //! that stops when a pause is due and knows where it goes on, so that tight loops do not await. It also counts the
 //! bytes that it holds, as a stack: what a query or step holds beyond its result is released when it ends (see
-//! [`Budget`](crate::expression::Budget)).
+//! [`Budget`]).
 
 pub(crate) mod aggregate;
 pub(crate) mod encode;
