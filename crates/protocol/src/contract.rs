@@ -89,6 +89,16 @@ pub struct TransactionId {
     pub sequence: u64,
 }
 
+/// How old a transaction is that waits for locks by age: the smaller, the older. It keeps its age through all its
+/// attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Age {
+    /// When it began, by its coordinator's clock.
+    pub began: Ticks,
+    /// Its first attempt.
+    pub transaction: TransactionId,
+}
+
 /// Names a timer among those of one node's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u64);
@@ -123,13 +133,19 @@ pub enum Input<M> {
 }
 
 /// A request of the engine to the protocol for one transaction. One request of a transaction is open at a time, and
-/// each is answered by exactly one [`Reply`] (Follow and Abort by none).
+/// each is answered by exactly one [`Reply`] (Follow, WaitByAge and Abort by none).
+///
+/// The protocol may abort a transaction that has no open request. Its next request but Abort is then answered by
+/// [`Reply::Aborted`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Request {
     /// The transaction comes after what its client has seen, for a protocol that knows what to make of
     /// that. Before all others. Not answered.
     Follow(Session),
+    /// The transaction declares nothing, and waits for locks by age (`docs/protocols/interactive.md`). Before all
+    /// others but Follow. Protocols without locks ignore it. Not answered.
+    WaitByAge(Age),
     /// The reads and writes that are known before the procedure runs, sorted by partition, each item once. A protocol
     /// that takes locks takes these now, in order, and may fetch the rows in the same round. Sent at most once,
     /// first, and only where [`Protocol`]'s constructor asks for it. Answered by [`Reply::Declared`].
@@ -139,8 +155,11 @@ pub enum Request {
     /// The transaction's effects, one entry a partition, sorted by partition. Empty for a
     /// transaction that only read. Answered by [`Reply::Committed`].
     Commit(Vec<PartitionEffects>),
-    /// The procedure gave up: forget the transaction, release its locks. Not answered. Not to be sent after Commit,
-    /// nor after an [`Reply::Aborted`].
+    /// The transaction has no effects, and what it has read need not be validated, guards included. Answered by
+    /// [`Reply::Committed`], or [`Reply::Aborted`].
+    CommitReads,
+    /// The procedure gave up: forget the transaction, release its locks. Not answered. Not to be sent after a commit
+    /// request, nor after an [`Reply::Aborted`].
     Abort,
 }
 

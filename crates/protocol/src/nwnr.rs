@@ -348,10 +348,11 @@ impl Protocol for NwnrNode {
                 transaction,
                 request,
             } => match request {
-                Request::Follow(_) => {}
+                Request::Follow(_) | Request::WaitByAge(_) => {}
                 Request::Declare(_) => out.replies.push((transaction, Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(now, transaction, effects, out),
+                Request::CommitReads => self.commit(now, transaction, Vec::new(), out),
                 Request::Abort => {
                     self.waiting.remove(&transaction);
                     self.counters.aborts += 1;

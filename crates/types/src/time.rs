@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// Nanoseconds since the start of a run. The driver of a node supplies the time: a wall clock
 /// in `server`, an event queue in the simulator. Nothing below reads a clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Ticks(pub u64);
 
 impl Ticks {

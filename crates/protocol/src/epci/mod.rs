@@ -158,7 +158,7 @@ impl EPciNode {
             stage: AttemptStage::Idle,
         });
         match request {
-            Request::Follow(_) => {
+            Request::Follow(_) | Request::WaitByAge(_) => {
                 self.attempts.insert(id, attempt);
             }
             Request::Declare(_) => {
@@ -167,6 +167,7 @@ impl EPciNode {
             }
             Request::Read(reads) => self.read(id, attempt, reads, out),
             Request::Commit(effects) => self.commit(id, attempt, effects, out),
+            Request::CommitReads => self.commit(id, attempt, Vec::new(), out),
             // Its reads leave no state at their owners once they are answered.
             Request::Abort => self.counters.aborts += 1,
         }

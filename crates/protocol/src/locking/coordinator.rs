@@ -62,9 +62,10 @@ pub(super) enum TransactionStage {
         /// The writers that have not acknowledged it.
         awaited: SmallVec<[PartitionId; 2]>,
     },
-    /// A partition that had granted it a lock restarted without that lock. It holds nothing anywhere; its
-    /// next request is answered by an abort.
-    Doomed,
+    /// It was aborted while no request was open: a partition that had granted it a lock restarted without that
+    /// lock, or another transaction needs its locks. It holds nothing anywhere; its next request is answered by
+    /// an abort.
+    Doomed(AbortReason),
 }
 
 /// An open Declare or Read.
@@ -206,10 +207,9 @@ impl LockingNode {
             .transactions
             .remove(&id)
             .unwrap_or_else(|| Transaction::new(id));
-        if let TransactionStage::Doomed = transaction.stage {
+        if let TransactionStage::Doomed(reason) = transaction.stage {
             if !matches!(request, Request::Abort) {
-                let restarted = Reply::Aborted(AbortReason::Restarted);
-                out.replies.push((id, restarted));
+                out.replies.push((id, Reply::Aborted(reason)));
             }
             return;
         }
@@ -219,12 +219,13 @@ impl LockingNode {
             "{id:?} sends a request while another is open"
         );
         match request {
-            Request::Follow(_) => {
+            Request::Follow(_) | Request::WaitByAge(_) => {
                 self.transactions.insert(id, transaction);
             }
             Request::Declare(reads) => self.begin_locking(now, transaction, reads, true, out),
             Request::Read(reads) => self.begin_locking(now, transaction, reads, false, out),
             Request::Commit(effects) => self.commit(now, transaction, effects, out),
+            Request::CommitReads => self.commit(now, transaction, Vec::new(), out),
             Request::Abort => self.abort(transaction, None, out),
         }
     }
@@ -726,12 +727,17 @@ impl LockingNode {
     }
 
     /// Aborts a transaction without an open request; its next request is answered by the abort.
-    pub(super) fn doom(&mut self, mut transaction: Transaction, out: &mut Outbox<Message>) {
+    pub(super) fn doom(
+        &mut self,
+        mut transaction: Transaction,
+        reason: AbortReason,
+        out: &mut Outbox<Message>,
+    ) {
         let id = transaction.id;
         transaction.stage = TransactionStage::Running;
         self.abort(transaction, None, out);
         let doomed = Transaction {
-            stage: TransactionStage::Doomed,
+            stage: TransactionStage::Doomed(reason),
             ..Transaction::new(id)
         };
         self.transactions.insert(id, doomed);

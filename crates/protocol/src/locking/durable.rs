@@ -306,7 +306,9 @@ impl LockingNode {
                 let mut transaction = self.transactions.remove(&id).expect("listed above");
                 transaction.forget_remote(partition);
                 match transaction.stage {
-                    TransactionStage::Running => self.doom(transaction, out),
+                    TransactionStage::Running => {
+                        self.doom(transaction, AbortReason::Restarted, out);
+                    }
                     _ => self.abort(transaction, Some(AbortReason::Restarted), out),
                 }
             }

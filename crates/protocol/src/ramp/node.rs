@@ -294,9 +294,11 @@ impl Protocol for RampNode {
                 request,
             } => match request {
                 Request::Follow(session) => self.follow(transaction, &session),
+                Request::WaitByAge(_) => {}
                 Request::Declare(_) => out.replies.push((transaction, crate::Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(transaction, effects, out),
+                Request::CommitReads => self.commit_reads(transaction, out),
                 Request::Abort => self.forget(transaction),
             },
             Input::Message { from, message } => self.handle_message(from, message, out),

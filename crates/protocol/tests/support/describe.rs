@@ -21,6 +21,7 @@ pub fn request(request: &Request) -> String {
                 .flat_map(|PartitionEffects { effects, .. }| effects);
             format!("commit {}", list(all.map(effect)))
         }
+        Request::CommitReads => "commit reads".to_string(),
         Request::Abort => "abort".to_string(),
         _ => "?".to_string(),
     }
