@@ -9,6 +9,7 @@
 //! * [`link`]: the reliable links that the protocols assume, over an unreliable network.
 //! * [`replication`]: replicas of a node: one primary, and backups that keep its log.
 //! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
+//! * [`order`]: broadcast among sites with all the data, which orders what conflicts.
 //! * [`record`]: log records.
 
 pub mod contract;
@@ -16,6 +17,7 @@ pub mod epci;
 pub mod link;
 pub mod locking;
 pub mod nwnr;
+pub mod order;
 pub mod ramp;
 pub mod record;
 pub mod replication;

@@ -1,0 +1,264 @@
+//! Progress and catching up: repeated messages, recoveries after a time without news, reports of what is delivered,
+//! pruning, and what a site does that has missed decisions.
+
+use std::collections::BTreeMap;
+
+use anabranch_types::Ticks;
+
+use crate::order::{BatchId, OutboxOf, Payload, Prefix, SiteId};
+
+use super::PobSite;
+use super::entry::{Decision, Entry, Epoch};
+use super::leader::Phase;
+use super::message::Message;
+use super::record::{PobRecord, Transfer};
+
+/// The most missing batches of one site that are looked for at a time.
+const MISSING_MAX: u64 = 64;
+
+/// Patience grows with the number of recoveries by at most this factor, as a power of two.
+const PATIENCE_DOUBLINGS_MAX: u32 = 5;
+
+impl<P: Payload> PobSite<P> {
+    /// Whether the progress timer is needed.
+    pub(super) fn has_work(&self) -> bool {
+        !self.gathered.is_empty()
+            || !self.queue.undecided.is_empty()
+            || self.others().any(|site| self.differs(site))
+            || self.quorums.all().any(|site| self.is_missing(site))
+    }
+
+    /// Whether another site has delivered something else, or does not know what this site has delivered.
+    fn differs(&self, site: SiteId) -> bool {
+        let own = self.queue.delivered.prefix();
+        self.reports[site.index()] != *own || self.received[site.index()] != *own
+    }
+
+    /// The last batch of a site that any site is known to know.
+    fn last_known(&self, site: SiteId) -> u64 {
+        let reported = self.reports.iter().map(|report| report.last(site)).max();
+        self.queue.last_known(site).max(reported.unwrap_or(0))
+    }
+
+    /// Whether batches of a site are known to exist and are not delivered here.
+    fn is_missing(&self, site: SiteId) -> bool {
+        self.last_known(site) > self.queue.delivered.prefix().last(site)
+    }
+
+    /// Repeats messages, requests decisions, recovers batches without news, and reports.
+    pub(super) fn make_progress(&mut self, now: Ticks, out: &mut OutboxOf<Self>) {
+        let retry = self.options.retry.0;
+        let due = |since: Ticks, wait: u64| now.0 >= since.0 + wait;
+        self.end_fast_waits(now, out);
+        let led = self.led.iter().filter(|(_, led)| due(led.sent, retry));
+        let repeated: Vec<BatchId> = led.map(|(id, _)| *id).collect();
+        for id in repeated {
+            self.send_again(now, id, out);
+        }
+        self.find_missing(now);
+        let mut requests: BTreeMap<SiteId, Vec<BatchId>> = BTreeMap::new();
+        let mut silent = Vec::new();
+        for id in &self.queue.undecided {
+            let entry = &self.queue.entries[id];
+            if due(entry.touched, retry)
+                && let Some(site) = self.site_that_delivered(*id, entry)
+            {
+                let ids = requests.entry(site).or_default();
+                if ids.len() < MISSING_MAX as usize {
+                    ids.push(*id);
+                }
+            } else if due(entry.touched, self.patience(*id, entry)) && self.may_recover(*id) {
+                silent.push(*id);
+            }
+        }
+        for (site, ids) in requests {
+            for id in &ids {
+                let entry = self.queue.entry(*id, now);
+                entry.touched = now;
+                entry.attempts += 1;
+            }
+            self.send(site, Message::Fetch { ids }, out);
+        }
+        for id in silent {
+            self.recover_batch(now, id, out);
+        }
+        for site in self.others() {
+            if self.differs(site) {
+                let report = Message::Report {
+                    delivered: self.queue.delivered.prefix().clone(),
+                    received: self.reports[site.index()].clone(),
+                };
+                self.send(site, report, out);
+            }
+        }
+    }
+
+    /// Makes entries for batches that must exist, since later ones of their sites do.
+    fn find_missing(&mut self, now: Ticks) {
+        for site in self.quorums.all() {
+            let first = self.queue.delivered.first_missing(site).sequence;
+            let last = self.last_known(site).min(first + MISSING_MAX);
+            for sequence in first..=last {
+                let id = BatchId { site, sequence };
+                if !self.queue.delivered.contains(id) {
+                    self.queue.entry(id, now);
+                }
+            }
+        }
+    }
+
+    /// A site that has reported a batch as delivered, for every other attempt; a different one each time. The attempts
+    /// between are recoveries, since the sites that have delivered it may be down.
+    fn site_that_delivered(&self, id: BatchId, entry: &Entry<P>) -> Option<SiteId> {
+        if !entry.attempts.is_multiple_of(2) {
+            return None;
+        }
+        let delivered = |site: &SiteId| self.reports[site.index()].contains(id);
+        let sites: Vec<SiteId> = self.others().filter(delivered).collect();
+        let choice = entry.attempts as usize / 2 % sites.len().max(1);
+        sites.get(choice).copied()
+    }
+
+    /// How long this site waits for news of a batch before it recovers it: the sender first, then the sites after it,
+    /// so that they do not compete; and longer after each attempt.
+    fn patience(&self, id: BatchId, entry: &Entry<P>) -> u64 {
+        let sites = u64::from(self.quorums.sites());
+        let rank = (u64::from(self.site.0) + sites - u64::from(id.site.0)) % sites;
+        let base = self.options.patience.0;
+        (base + base * rank / 2) << entry.attempts.min(PATIENCE_DOUBLINGS_MAX)
+    }
+
+    /// Whether a recovery may help: not while this site still leads the batch as its sender.
+    fn may_recover(&self, id: BatchId) -> bool {
+        let led = self.led.get(&id);
+        led.is_none_or(|led| led.phase.epoch() > Epoch::INITIAL)
+    }
+
+    /// Another site has delivered this.
+    pub(super) fn handle_report(&mut self, from: SiteId, delivered: &Prefix, received: &Prefix) {
+        self.reports[from.index()].merge(delivered);
+        self.received[from.index()].merge(received);
+        self.prune();
+    }
+
+    /// Requests of a site that has missed decisions.
+    pub(super) fn handle_fetch(&mut self, from: SiteId, ids: &[BatchId], out: &mut OutboxOf<Self>) {
+        let mut needs_transfer = false;
+        for id in ids {
+            if self.queue.is_pruned(*id) {
+                // A request may be late: the site may have it by now.
+                needs_transfer |= !self.reports[from.index()].contains(*id);
+            } else if let Some(entry) = self.queue.get(*id)
+                && let Some(decision) = entry.stable()
+            {
+                let stable = Message::Stable {
+                    id: *id,
+                    decision: decision.clone(),
+                    batch: entry.batch.clone(),
+                };
+                self.send(from, stable, out);
+            }
+        }
+        if needs_transfer && !out.transfers.contains(&from) {
+            out.transfers.push(from);
+        }
+    }
+
+    /// What this site has delivered has changed.
+    pub(super) fn after_delivery(&mut self) {
+        self.reports[self.site.index()] = self.queue.delivered.prefix().clone();
+        self.prune();
+    }
+
+    /// Drops what all sites have delivered; and what a majority has, if too much is kept for the others.
+    fn prune(&mut self) {
+        let first = self.reports[0].clone();
+        let all = self.reports[1..].iter();
+        let all = all.fold(first, |all, report| all.intersection(report));
+        if all != self.stable_frontier {
+            self.queue.prune(&all);
+            self.stable_frontier = all;
+            if self.stable_frontier.covers(&self.queue.discarded) {
+                self.queue.discarded = Prefix::empty(self.quorums.sites());
+            }
+        }
+        if self.queue.retained() > self.options.retained_max {
+            let majority = self.delivered_by_majority();
+            let majority = majority.intersection(self.queue.delivered.prefix());
+            if !self.queue.pruned.covers(&majority) {
+                self.queue.prune(&majority);
+                self.queue.discarded.merge(&majority);
+            }
+        }
+    }
+
+    /// What a classic quorum has delivered.
+    fn delivered_by_majority(&self) -> Prefix {
+        let mut majority = Prefix::empty(self.quorums.sites());
+        for site in self.quorums.all() {
+            let mut last: Vec<u64> = self.reports.iter().map(|it| it.last(site)).collect();
+            last.sort_unstable_by(|a, b| b.cmp(a));
+            majority.extend(site, last[self.quorums.classic() - 1]);
+        }
+        majority
+    }
+
+    /// The state for a site that has missed what is pruned here.
+    pub(super) fn make_transfer(&self) -> Transfer<P> {
+        let stable = self.queue.entries.iter().filter_map(|(id, entry)| {
+            let decision = entry.stable()?.clone();
+            Some((*id, decision, entry.batch.clone()))
+        });
+        Transfer {
+            base: self.base(),
+            stable: stable.collect(),
+        }
+    }
+
+    /// Takes another site's state in place of what this site has missed.
+    pub(super) fn install_transfer(
+        &mut self,
+        now: Ticks,
+        transfer: Transfer<P>,
+        out: &mut OutboxOf<Self>,
+    ) -> bool {
+        let theirs = &transfer.base;
+        if !theirs.delivered.covers(&self.queue.delivered)
+            || self.queue.delivered.covers(&theirs.delivered)
+        {
+            return false;
+        }
+        self.queue.prune(&theirs.pruned);
+        self.queue.discarded.merge(&theirs.discarded);
+        self.queue.floor = self.queue.floor.max(theirs.floor);
+        self.queue.delivered = theirs.delivered.clone();
+        self.note(theirs.highest);
+        self.counters.transfers += 1;
+        let pruned = &self.queue.pruned;
+        self.led.retain(|id, _| !pruned.contains(*id));
+        self.own.retain(|id| !pruned.contains(*id));
+        out.records.push(PobRecord::Base(self.base()));
+        let before = out.deliveries.len();
+        self.queue.deliver_all(&mut out.deliveries);
+        self.counters.deliveries += (out.deliveries.len() - before) as u64;
+        for (id, decision, batch) in transfer.stable {
+            if !self.queue.is_pruned(id) {
+                self.settle(now, id, decision, batch, out);
+            }
+        }
+        self.after_delivery();
+        true
+    }
+
+    /// Whether the batch is led in its accept phase.
+    pub fn is_accepting(&self, id: BatchId) -> bool {
+        self.led
+            .get(&id)
+            .is_some_and(|led| matches!(led.phase, Phase::Accepting { .. }))
+    }
+
+    /// The decision of a batch that is not pruned.
+    pub fn decision(&self, id: BatchId) -> Option<&Decision> {
+        self.queue.get(id).and_then(Entry::stable)
+    }
+}

@@ -1,0 +1,312 @@
+//! The delivery queue (the paper's *DQueue*): the batches that a site knows, their conflicts, and their delivery.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_types::Ticks;
+
+use crate::order::conflict::ConflictIndex;
+use crate::order::{Batch, BatchId, Delivered, Delivery, Payload, Prefix, SiteId};
+
+use super::entry::{Decision, Dependencies, Entry, Order, Pending, Position, Slot, Status};
+
+/// The batches that a site knows.
+#[derive(Clone, Debug)]
+pub(super) struct DeliveryQueue<P> {
+    sites: u8,
+    pub(super) entries: BTreeMap<BatchId, Entry<P>>,
+    /// Entries that are not STABLE.
+    pub(super) undecided: BTreeSet<BatchId>,
+    /// Batches with payloads that are not no-ops, by class.
+    index: ConflictIndex,
+    /// What this site has delivered.
+    pub(super) delivered: Delivered,
+    /// No entry is kept for these, and all are delivered here.
+    pub(super) pruned: Prefix,
+    /// The part of `pruned` that another site may not have delivered.
+    pub(super) discarded: Prefix,
+    /// The highest position of a pruned batch: every later answer is above it.
+    pub(super) floor: Position,
+    /// STABLE batches that wait, by a dependency that is not delivered.
+    waiting: BTreeMap<BatchId, Vec<BatchId>>,
+}
+
+impl<P: Payload> DeliveryQueue<P> {
+    pub(super) fn new(sites: u8) -> DeliveryQueue<P> {
+        DeliveryQueue {
+            sites,
+            entries: BTreeMap::new(),
+            undecided: BTreeSet::new(),
+            index: ConflictIndex::default(),
+            delivered: Delivered::none(sites),
+            pruned: Prefix::empty(sites),
+            discarded: Prefix::empty(sites),
+            floor: Position::default(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// The entry of a batch, which is made if there is none. The batch is not pruned.
+    pub(super) fn entry(&mut self, id: BatchId, now: Ticks) -> &mut Entry<P> {
+        debug_assert!(!self.pruned.contains(id), "{id} is pruned");
+        self.entries.entry(id).or_insert_with(|| {
+            self.undecided.insert(id);
+            Entry::unknown(now)
+        })
+    }
+
+    /// The entry of a batch, if it has one.
+    pub(super) fn get(&self, id: BatchId) -> Option<&Entry<P>> {
+        self.entries.get(&id)
+    }
+
+    /// Keeps the payloads of a batch that has an entry.
+    pub(super) fn set_batch(&mut self, id: BatchId, batch: &Batch<P>) {
+        let entry = self.entries.get_mut(&id).expect("the batch has an entry");
+        if entry.batch.is_none() {
+            entry.batch = Some(batch.clone());
+            self.index.insert(id, batch);
+        }
+    }
+
+    /// The conflicting batches that have a position here, with the bounds of their positions.
+    fn conflicts(&self, id: BatchId, batch: &Batch<P>) -> Vec<(BatchId, (Position, Position))> {
+        let conflicting = |other: BatchId| {
+            let entry = self.entries.get(&other)?;
+            let positions = entry.positions()?;
+            let conflicts = other != id && entry.batch.as_ref()?.conflicts_with(batch);
+            conflicts.then_some((other, positions))
+        };
+        let candidates = self.index.candidates(batch).into_iter();
+        candidates.filter_map(conflicting).collect()
+    }
+
+    /// What may precede a batch at this position, as far as this site knows.
+    pub(super) fn before(&self, id: BatchId, batch: &Batch<P>, position: Position) -> Dependencies {
+        let own: Order = (position, id);
+        let conflicts = self.conflicts(id, batch).into_iter();
+        let before = conflicts.filter(|(other, (least, _))| (*least, *other) < own);
+        Dependencies {
+            ids: before.map(|(other, _)| other).collect(),
+            discarded: self.discarded.clone(),
+        }
+    }
+
+    /// The answer to a proposal: the least position of the leader that is not below the proposed one and above all
+    /// conflicting batches known here or pruned; and what precedes it.
+    pub(super) fn answer(&self, id: BatchId, batch: &Batch<P>, proposed: Slot) -> Pending {
+        let known = self.conflicts(id, batch).into_iter();
+        let known = known.map(|(_, (_, highest))| highest).max();
+        let above = self.floor.max(known.unwrap_or_default());
+        let position = proposed.position.max(above.next_of(id.site, self.sites));
+        let mut dependencies = proposed.dependencies.clone();
+        dependencies.merge(&self.before(id, batch, position));
+        Pending {
+            proposed,
+            answered: Slot {
+                position,
+                dependencies,
+            },
+        }
+    }
+
+    /// Makes a batch STABLE. Adds what can be delivered now to `deliveries`.
+    pub(super) fn make_stable(
+        &mut self,
+        id: BatchId,
+        decision: Decision,
+        now: Ticks,
+        deliveries: &mut Vec<Delivery<P>>,
+    ) {
+        let is_no_op = decision == Decision::NoOp;
+        let dependencies: Vec<BatchId> = match &decision {
+            Decision::Deliver(slot) => slot.dependencies.ids.iter().copied().collect(),
+            Decision::NoOp => Vec::new(),
+        };
+        for dependency in dependencies {
+            // Its payloads may be lost: only a recovery ends the wait for it.
+            if !self.delivered.contains(dependency) {
+                self.entry(dependency, now);
+            }
+        }
+        let entry = self.entries.get_mut(&id).expect("the batch has an entry");
+        assert!(entry.stable().is_none(), "{id} is decided once");
+        entry.status = Status::Stable { decision };
+        if is_no_op && let Some(batch) = entry.batch.take() {
+            self.index.remove(id, &batch);
+        }
+        self.undecided.remove(&id);
+        if is_no_op {
+            self.delivered.insert(id);
+        }
+        let mut due = BTreeSet::new();
+        self.wake([id], &mut due);
+        let waiting = self.waiting.remove(&id);
+        self.wake(waiting.unwrap_or_default(), &mut due);
+        self.deliver(due, deliveries);
+    }
+
+    /// Delivers all STABLE batches that wait for nothing any more.
+    pub(super) fn deliver_all(&mut self, deliveries: &mut Vec<Delivery<P>>) {
+        self.waiting.clear();
+        let mut due = BTreeSet::new();
+        self.wake(self.entries.keys().copied(), &mut due);
+        self.deliver(due, deliveries);
+    }
+
+    /// Adds those of the batches to `due` that are STABLE and not delivered.
+    fn wake(&self, ids: impl IntoIterator<Item = BatchId>, due: &mut BTreeSet<Order>) {
+        let order = |id: BatchId| {
+            let slot = self.get(id)?.stable()?.slot()?;
+            (!self.delivered.contains(id)).then_some((slot.position, id))
+        };
+        due.extend(ids.into_iter().filter_map(order));
+    }
+
+    /// Delivers those of the batches `due` that wait for nothing, and then what waits for them: the least in order
+    /// first, so that a replay makes the same deliveries in the same order.
+    fn deliver(&mut self, mut due: BTreeSet<Order>, deliveries: &mut Vec<Delivery<P>>) {
+        while let Some((_, id)) = due.pop_first() {
+            let Some(Decision::Deliver(slot)) = self.get(id).and_then(Entry::stable) else {
+                unreachable!("{id} is due");
+            };
+            if let Some(blocking) = self.blocking(id, slot) {
+                self.waiting.entry(blocking).or_default().push(id);
+                continue;
+            }
+            let precedes =
+                |dependency: &BatchId| !self.is_removed(*dependency, (slot.position, id));
+            let dependencies = slot.dependencies.ids.iter().copied();
+            let dependencies = dependencies.filter(precedes).collect();
+            let batch = self.entries[&id].batch.clone();
+            deliveries.push(Delivery {
+                id,
+                batch: batch.expect("a batch that is not a no-op has payloads"),
+                dependencies,
+            });
+            self.delivered.insert(id);
+            let waiting = self.waiting.remove(&id);
+            self.wake(waiting.unwrap_or_default(), &mut due);
+        }
+    }
+
+    /// The first dependency that a STABLE batch waits for.
+    fn blocking(&self, id: BatchId, slot: &Slot) -> Option<BatchId> {
+        let own: Order = (slot.position, id);
+        let discarded = slot.dependencies.discarded.iter().find_map(|(site, last)| {
+            let missing = self.delivered.first_missing(site);
+            (missing.sequence <= last).then_some(missing)
+        });
+        let ids = || {
+            let ids = slot.dependencies.ids.iter().copied();
+            ids.into_iter().find(|dependency| {
+                !self.delivered.contains(*dependency) && !self.is_removed(*dependency, own)
+            })
+        };
+        discarded.or_else(ids)
+    }
+
+    /// The removal rule, evaluated at delivery: a dependency does not count if it is STABLE and a no-op, or STABLE and
+    /// ordered after.
+    fn is_removed(&self, dependency: BatchId, own: Order) -> bool {
+        match self.get(dependency).and_then(Entry::stable) {
+            Some(Decision::Deliver(slot)) => (slot.position, dependency) > own,
+            Some(Decision::NoOp) => true,
+            None => false,
+        }
+    }
+
+    /// Drops the entries of a prefix, all of which are delivered here.
+    pub(super) fn prune(&mut self, prefix: &Prefix) {
+        for (site, last) in prefix.iter() {
+            for sequence in self.pruned.last(site) + 1..=last {
+                let id = BatchId { site, sequence };
+                let Some(entry) = self.entries.remove(&id) else {
+                    continue;
+                };
+                self.undecided.remove(&id);
+                if let Some((_, position)) = entry.positions() {
+                    self.floor = self.floor.max(position);
+                }
+                if let Some(batch) = &entry.batch {
+                    self.index.remove(id, batch);
+                }
+            }
+            self.pruned.extend(site, last);
+        }
+    }
+
+    /// Whether a batch is pruned.
+    pub(super) fn is_pruned(&self, id: BatchId) -> bool {
+        self.pruned.contains(id)
+    }
+
+    /// The number of entries of delivered batches.
+    pub(super) fn retained(&self) -> usize {
+        self.entries.len() - self.undecided.len()
+    }
+
+    /// The last batch of a site that is known here.
+    pub(super) fn last_known(&self, site: SiteId) -> u64 {
+        let first = BatchId { site, sequence: 0 };
+        let last = BatchId {
+            site,
+            sequence: u64::MAX,
+        };
+        let known = self.entries.range(first..=last).next_back();
+        let known = known.map_or(0, |(id, _)| id.sequence);
+        known.max(self.delivered.prefix().last(site))
+    }
+
+    /// Checks the invariants that the entries show.
+    pub(super) fn check_invariants(&self) -> Result<(), String> {
+        let stable = self.entries.iter().filter_map(|(id, entry)| {
+            let slot = entry.stable()?.slot()?;
+            Some((*id, slot, entry.batch.as_ref()))
+        });
+        let stable: Vec<_> = stable.collect();
+        for (id, slot, batch) in &stable {
+            if batch.is_none() {
+                return Err(format!("POB-I1: {id} is STABLE without its payloads"));
+            }
+            for (earlier, other, conflicting) in &stable {
+                if self.delivered.contains(*earlier)
+                    || (other.position, *earlier) >= (slot.position, *id)
+                    || !batch
+                        .zip(*conflicting)
+                        .is_some_and(|(batch, other)| batch.conflicts_with(other))
+                {
+                    continue;
+                }
+                if !slot.dependencies.ids.contains(earlier)
+                    && !slot.dependencies.discarded.contains(*earlier)
+                {
+                    return Err(format!(
+                        "POB-I4: {id} at {} does not depend on {earlier} at {}",
+                        slot.position, other.position
+                    ));
+                }
+                if self.delivered.contains(*id) {
+                    return Err(format!("POB-I5: {id} is delivered before {earlier}"));
+                }
+            }
+        }
+        for (id, entry) in &self.entries {
+            let is_undecided = entry.stable().is_none();
+            if is_undecided != self.undecided.contains(id) {
+                return Err(format!("{id} is counted wrongly as undecided"));
+            }
+            if is_undecided && self.delivered.contains(*id) {
+                return Err(format!("POB-I5: {id} is delivered and not STABLE"));
+            }
+            if let Status::Accepted { epoch, .. } = &entry.status
+                && *epoch > entry.promised
+            {
+                return Err(format!(
+                    "POB-I2: {id} is accepted in {epoch} and promised {}",
+                    entry.promised
+                ));
+            }
+        }
+        Ok(())
+    }
+}
