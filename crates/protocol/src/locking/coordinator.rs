@@ -11,13 +11,18 @@ use super::participant::Progress;
 use super::table::LockOwner;
 use super::{LockingNode, Message, ReadLocks};
 use crate::contract::{
-    AbortReason, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session, TransactionId,
+    AbortReason, Age, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session,
+    TransactionId,
 };
 
 /// A transaction that this node coordinates, from its first request to its reply or abort.
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
     id: TransactionId,
+    /// Its age, if it waits by age: then it waits anywhere, and requests locks at all partitions at once.
+    age: Option<Age>,
+    /// Whether a transaction that waits in the lock order waits for it: then it must not wait itself.
+    yields: bool,
     /// Its lock owner at the own partition, once it has one.
     pub(super) owner: Option<LockOwner>,
     /// The other partitions that know the transaction.
@@ -101,6 +106,8 @@ impl Transaction {
     fn new(id: TransactionId) -> Transaction {
         Transaction {
             id,
+            age: None,
+            yields: false,
             owner: None,
             remotes: SmallVec::new(),
             cached: Vec::new(),
@@ -131,6 +138,21 @@ impl Transaction {
             _ => false,
         };
         (self.remotes.contains(&partition) && !has_vote) || self.reads_unlocked(partition)
+    }
+
+    /// Whether its commit was requested.
+    pub(super) fn is_committing(&self) -> bool {
+        matches!(
+            self.stage,
+            TransactionStage::Deciding(_)
+                | TransactionStage::Voting { .. }
+                | TransactionStage::Committing { .. }
+        )
+    }
+
+    /// Whether it must not wait.
+    pub(super) fn yields(&self) -> bool {
+        self.yields
     }
 
     /// Whether a read without locks is open at a partition.
@@ -219,7 +241,14 @@ impl LockingNode {
             "{id:?} sends a request while another is open"
         );
         match request {
-            Request::Follow(_) | Request::WaitByAge(_) => {
+            Request::Follow(_) => {
+                self.transactions.insert(id, transaction);
+            }
+            Request::WaitByAge(age) => {
+                let transaction = Transaction {
+                    age: Some(age),
+                    ..transaction
+                };
                 self.transactions.insert(id, transaction);
             }
             Request::Declare(reads) => self.begin_locking(now, transaction, reads, true, out),
@@ -281,14 +310,16 @@ impl LockingNode {
             self.read_unlocked(transaction.id, &mut locking, out);
         }
         // Locks below a held one are refused rather than waited for, so they can be requested all at
-        // once.
+        // once. So can all locks of a transaction that waits by age.
         let highest = self.highest_held(&transaction);
+        let by_age = transaction.age.is_some();
+        let wait = by_age && !transaction.yields;
         while let Some(group) = locking
             .groups
-            .pop_if(|group| Some(group.partition) < highest)
+            .pop_if(|group| by_age || Some(group.partition) < highest)
         {
             if let Err(reason) =
-                self.request_locks(now, &mut transaction, &mut locking, group, false, out)
+                self.request_locks(now, &mut transaction, &mut locking, group, wait, out)
             {
                 return self.abort(transaction, Some(reason), out);
             }
@@ -305,9 +336,12 @@ impl LockingNode {
         is_declare: bool,
         out: &mut Outbox<Message>,
     ) {
-        let wait = self
-            .highest_held(&transaction)
-            .is_none_or(|highest| highest <= self.own);
+        let wait = match transaction.age {
+            Some(_) => !transaction.yields,
+            None => self
+                .highest_held(&transaction)
+                .is_none_or(|highest| highest <= self.own),
+        };
         let owner = self.local_owner(&mut transaction);
         let items = reads
             .into_iter()
@@ -450,7 +484,7 @@ impl LockingNode {
         let participant = &mut self.participant;
         *transaction
             .owner
-            .get_or_insert_with(|| participant.begin(transaction.id))
+            .get_or_insert_with(|| participant.begin(transaction.id, transaction.age))
     }
 
     /// Requests the locks of one partition's reads.
@@ -477,6 +511,7 @@ impl LockingNode {
             let lock = Message::Lock {
                 transaction: transaction.id,
                 reads: items,
+                age: transaction.age,
                 wait,
             };
             self.send(group.partition, lock, out);
@@ -547,7 +582,49 @@ impl LockingNode {
     }
 }
 
+/// Signals: see [`Message::Wound`] and [`Message::Yield`].
+impl LockingNode {
+    /// Aborts a transaction that others wait for, unless its commit was requested or it has ended.
+    pub(super) fn handle_wound(&mut self, id: TransactionId, out: &mut Outbox<Message>) {
+        let Some(transaction) = self.transactions.get(&id) else {
+            return;
+        };
+        let is_idle = match transaction.stage {
+            TransactionStage::Running => true,
+            TransactionStage::Locking(_) => false,
+            _ => return,
+        };
+        let transaction = self.transactions.remove(&id).expect("looked up above");
+        match is_idle {
+            true => self.doom(transaction, AbortReason::Conflict, out),
+            false => self.abort(transaction, Some(AbortReason::Conflict), out),
+        }
+    }
+
+    /// Makes a transaction wait no more. An open lock request may be waiting at another partition.
+    pub(super) fn handle_yield(&mut self, id: TransactionId, out: &mut Outbox<Message>) {
+        let Some(transaction) = self.transactions.get_mut(&id) else {
+            return;
+        };
+        // Requests that were sent before may wait.
+        let had_to_yield = std::mem::replace(&mut transaction.yields, true);
+        let may_wait = match &transaction.stage {
+            TransactionStage::Locking(locking) => !had_to_yield && locking.awaits_locks(),
+            _ => false,
+        };
+        if may_wait {
+            self.handle_wound(id, out);
+        }
+    }
+}
+
 impl Locking {
+    /// Whether a lock request has no answer.
+    fn awaits_locks(&self) -> bool {
+        // A request at the own partition alone has no list.
+        !self.locks_requested.is_empty() || self.reads.is_empty()
+    }
+
     /// Takes the open request of a partition.
     fn take_awaited(&mut self, partition: PartitionId) -> Option<PartitionReads> {
         [&mut self.locks_requested, &mut self.rows_requested]

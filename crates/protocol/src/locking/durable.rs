@@ -156,7 +156,7 @@ impl LockingNode {
                 self.participant.redo(timestamp, changes);
             }
             LockingRecord::Prepared(record) => {
-                let owner = self.participant.begin(record.transaction);
+                let owner = self.participant.begin(record.transaction, None);
                 self.remote_transactions.insert(record.transaction, owner);
                 self.participant.restore_prepared(owner, *record)?;
             }
@@ -391,7 +391,7 @@ impl LockingNode {
         others
     }
 
-    fn own_in_order(&self) -> Vec<TransactionId> {
+    pub(super) fn own_in_order(&self) -> Vec<TransactionId> {
         // tidy: order-free because they are sorted below
         let mut all: Vec<TransactionId> = self.transactions.keys().copied().collect();
         all.sort_unstable();

@@ -2,7 +2,7 @@
 
 use anabranch_types::{Access, Effect, Fetched, Read, SlotId, Timestamp, Value};
 
-use crate::contract::{AbortReason, TransactionId};
+use crate::contract::{AbortReason, Age, TransactionId};
 
 /// A message between two nodes. Between the same two, messages keep their order.
 #[derive(Clone, Debug)]
@@ -14,9 +14,23 @@ pub enum Message {
         transaction: TransactionId,
         /// The reads, each with whether its rows will be written.
         reads: Vec<(Read, Access)>,
-        /// Whether the request may wait: the transaction holds no lock on a higher partition. Otherwise a
-        /// lock that is not free is refused.
+        /// The transaction's age, if it waits by age rather than in the lock order.
+        age: Option<Age>,
+        /// Whether the request may wait. In the lock order: the transaction holds no lock on a higher partition.
+        /// By age: it need not yield. Otherwise a lock that is not free is refused.
         wait: bool,
+    },
+    /// Participant to coordinator: an older transaction waits for this one, or it has to yield and waits. Abort it,
+    /// unless it commits. Not answered.
+    Wound {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// Participant to coordinator: a transaction that waits in the lock order waits for this one. Abort it if it
+    /// waits; from now on it must not wait. Not answered.
+    Yield {
+        /// The transaction.
+        transaction: TransactionId,
     },
     /// Coordinator to owner, under [`ReadLocks::None`](super::ReadLocks::None): read the newest
     /// committed rows.

@@ -36,14 +36,16 @@ use anabranch_types::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
+use crate::contract::{
+    AbortReason, Age, Counters, Input, Outbox, Protocol, Topology, TransactionId,
+};
 use crate::record::Journal;
 use coordinator::Transaction;
 use durable::RecoveryBarrier;
 pub use message::Message;
 use participant::{Participant, Progress};
 use record::LockingRecord;
-use table::LockOwner;
+use table::{LockOwner, Signal};
 
 /// How long read locks are held. Locks of reads for a write, and of guards, are always held to the end
 /// of the transaction.
@@ -186,14 +188,17 @@ impl LockingNode {
             Message::Lock {
                 transaction,
                 reads,
+                age,
                 wait,
             } => {
-                let owner = self.remote_owner(transaction);
+                let owner = self.remote_owner(transaction, age);
                 let progress =
                     self.participant
                         .lock(now, owner, reads, wait, true, &mut self.counters);
                 self.send_progress(now, transaction, progress, out);
             }
+            Message::Wound { transaction } => self.handle_wound(transaction, out),
+            Message::Yield { transaction } => self.handle_yield(transaction, out),
             Message::Get { transaction, reads } => self.get(now, transaction, &reads, out),
             Message::Granted {
                 transaction,
@@ -289,7 +294,7 @@ impl LockingNode {
         effects: Vec<Effect>,
         out: &mut Outbox<Message>,
     ) {
-        let owner = self.remote_owner(transaction);
+        let owner = self.remote_owner(transaction, None);
         match self.participant.stage(owner, effects, true) {
             Ok(slots) => {
                 if self.keeps_records()
@@ -344,7 +349,7 @@ impl LockingNode {
         above: Timestamp,
         out: &mut Outbox<Message>,
     ) {
-        let owner = self.remote_owner(transaction);
+        let owner = self.remote_owner(transaction, None);
         match self.participant.stage(owner, effects, false) {
             Ok(slots) => {
                 self.participant.clock.observe(above);
@@ -362,12 +367,12 @@ impl LockingNode {
         }
     }
 
-    fn remote_owner(&mut self, transaction: TransactionId) -> LockOwner {
+    fn remote_owner(&mut self, transaction: TransactionId, age: Option<Age>) -> LockOwner {
         let participant = &mut self.participant;
         *self
             .remote_transactions
             .entry(transaction)
-            .or_insert_with(|| participant.begin(transaction))
+            .or_insert_with(|| participant.begin(transaction, age))
     }
 
     /// Releases all locks of another node's transaction and forgets it, unless it was refused before.
@@ -449,9 +454,17 @@ impl LockingNode {
         }
     }
 
-    /// Continues the lock requests that this step's releases have granted.
+    /// Continues the lock requests that this step's releases have granted, and gives transactions the signals that
+    /// waits of this step cause.
     fn resume_woken(&mut self, now: Ticks, out: &mut Outbox<Message>) {
-        while let Some((owner, transaction)) = self.participant.next_woken() {
+        loop {
+            if let Some((transaction, signal)) = self.participant.next_signal() {
+                self.give_signal(transaction, signal, out);
+                continue;
+            }
+            let Some((owner, transaction)) = self.participant.next_woken() else {
+                return;
+            };
             let progress = self.participant.resume(now, owner, &mut self.counters);
             if self.remote_transactions.contains_key(&transaction) {
                 self.send_progress(now, transaction, progress, out);
@@ -467,6 +480,49 @@ impl LockingNode {
                 }
             }
         }
+    }
+}
+
+/// Waits by age: `docs/protocols/interactive.md`.
+impl LockingNode {
+    /// Gives a signal to a transaction's coordinator.
+    fn give_signal(
+        &mut self,
+        transaction: TransactionId,
+        signal: Signal,
+        out: &mut Outbox<Message>,
+    ) {
+        let is_remote = self.remote_transactions.contains_key(&transaction);
+        match (signal, is_remote) {
+            (Signal::Wound, false) => self.handle_wound(transaction, out),
+            (Signal::Yield, false) => self.handle_yield(transaction, out),
+            (Signal::Wound, true) => {
+                self.send_to_node(transaction.node, Message::Wound { transaction }, out);
+            }
+            (Signal::Yield, true) => {
+                self.send_to_node(transaction.node, Message::Yield { transaction }, out);
+            }
+        }
+    }
+
+    /// INT-I7 and INT-I8 at the coordinator: a transaction that was given a signal at the own partition heeds it.
+    fn check_signals(&self) -> Result<(), String> {
+        for id in self.own_in_order() {
+            let transaction = &self.transactions[&id];
+            let signal = transaction
+                .owner
+                .and_then(|owner| self.participant.signal_of(owner));
+            match signal {
+                Some(Signal::Wound) if !transaction.is_committing() => {
+                    return Err(format!("INT-I7: {id:?} is wounded and goes on"));
+                }
+                Some(Signal::Yield) if !transaction.is_committing() && !transaction.yields() => {
+                    return Err(format!("INT-I8: {id:?} has to yield and does not know"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -492,6 +548,7 @@ impl Protocol for LockingNode {
     fn check_invariants(&self) -> Result<(), String> {
         self.participant.check_invariants()?;
         self.check_records()?;
+        self.check_signals()?;
         let mut known = 0;
         for (owner, id) in self.participant.transactions() {
             known += 1;

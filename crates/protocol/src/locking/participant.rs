@@ -19,8 +19,8 @@ use super::LockingOptions;
 use super::ReadLocks;
 use super::record::PreparedRecord;
 use super::span::{Span, just_above};
-use super::table::{LockOwner, LockTable, Mode, Outcome, SpaceId};
-use crate::contract::{AbortReason, Counters, TransactionId};
+use super::table::{LockOwner, LockTable, Mode, Outcome, Signal, SpaceId};
+use crate::contract::{AbortReason, Age, Counters, TransactionId};
 use crate::record::ReplayError;
 
 /// The result of a lock request so far.
@@ -136,8 +136,16 @@ impl Participant {
         }
     }
 
-    /// Adds a transaction and returns its lock owner.
-    pub(super) fn begin(&mut self, transaction: TransactionId) -> LockOwner {
+    /// Adds a transaction, which waits by age if it has one, and returns its lock owner.
+    pub(super) fn begin(&mut self, transaction: TransactionId, age: Option<Age>) -> LockOwner {
+        let owner = self.add_local(transaction);
+        if let Some(age) = age {
+            self.table.set_age(owner, age);
+        }
+        owner
+    }
+
+    fn add_local(&mut self, transaction: TransactionId) -> LockOwner {
         let local = Some(LocalTransaction {
             transaction,
             request: None,
@@ -182,6 +190,23 @@ impl Participant {
             }
         }
         None
+    }
+
+    /// The next signal for a transaction that holds locks here. A prepared transaction is given none: it waits for
+    /// nothing, and only its coordinator's decision ends it.
+    pub(super) fn next_signal(&mut self) -> Option<(TransactionId, Signal)> {
+        loop {
+            let (owner, signal) = self.table.next_signal()?;
+            let local = self.locals.get(owner as usize).and_then(Option::as_ref);
+            if let Some(local) = local.filter(|local| local.staged.is_none()) {
+                return Some((local.transaction, signal));
+            }
+        }
+    }
+
+    /// The strongest signal that a transaction was given here.
+    pub(super) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
+        self.table.signal_of(owner)
     }
 
     /// Acquires the locks for these reads in lock order, and reads when all are held.
@@ -658,7 +683,7 @@ impl Participant {
 
 /// Invariants.
 impl Participant {
-    /// Checks what one partition can see of LOCK-I1 to LOCK-I5.
+    /// Checks what one partition can see of LOCK-I1 to LOCK-I5, INT-I7 and INT-I8.
     pub(super) fn check_invariants(&self) -> Result<(), String> {
         self.table.check_invariants()?;
         for owner in self.table.owners() {

@@ -8,9 +8,14 @@
 //! * It may wait only above all locks that it holds: [`LockTable::acquire`] returns
 //!   [`Outcome::Conflict`] instead of queueing a request that is out of order. So a waiting owner is
 //!   blocked by owners that hold a lock at its place, and those wait, if at all, above it.
-//! * Each place has one FIFO queue. A request for a key waits at that key. A request for a span waits
+//! * Each place has one queue. A request for a key waits at that key. A request for a span waits
 //!   at a key where a lock blocks it; when that lock is released and another one blocks the span, the
 //!   request moves to the queue of that place.
+//!
+//! An owner with an [`Age`] (an *undeclared* transaction) waits anywhere, by wound-wait: see
+//! `docs/protocols/interactive.md`. In a queue, owners without an age come first, in the order of arrival, then
+//! those with one, the oldest first. Whenever a wait begins, or a lock is granted in front of a wait, the table
+//! notes a [`Signal`] for each holder with an age that must not stay in the way: [`LockTable::next_signal`].
 //!
 //! A release examines only the head of the place's queue, so its cost does not depend on the number of
 //! waiters. A *span* lock may block queues at any place inside of it, so the release of a span examines
@@ -23,6 +28,7 @@ use smallvec::SmallVec;
 
 use super::record::{LockRange, LockRecord};
 use super::span::Span;
+use crate::contract::Age;
 
 /// A transaction at this partition: an index into the participant's transactions.
 pub(super) type LockOwner = u32;
@@ -58,6 +64,15 @@ pub(super) enum Outcome {
     Conflict,
 }
 
+/// What an owner with an age has to do because of another's wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Signal {
+    /// An owner without an age waits for it: it must not wait any more.
+    Yield,
+    /// An older owner waits for it, or it waits and has to yield: it must end, unless it commits.
+    Wound,
+}
+
 /// One key's lock, with the queue at its place. It exists only while one of them is not empty.
 #[derive(Clone, Debug)]
 struct Entry {
@@ -70,9 +85,18 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Waiter {
     owner: LockOwner,
+    /// The owner's age. Queues are sorted by it: `None` comes first.
+    age: Option<Age>,
     mode: Mode,
     /// The requested span; `None` for the key of the place.
     span: Option<Span>,
+}
+
+/// An owner that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    owner: LockOwner,
+    age: Option<Age>,
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +118,10 @@ struct OwnerLocks {
     keys: Vec<(SpaceId, Key)>,
     spans: Vec<SpaceId>,
     waiting: Option<(SpaceId, Key)>,
+    /// Present if the owner waits by age.
+    age: Option<Age>,
+    /// The strongest signal to it.
+    signal: Option<Signal>,
 }
 
 /// The lock table of one partition. See the module.
@@ -105,6 +133,10 @@ pub(super) struct LockTable {
     /// The number of secondary indexes of each table.
     indexes: Vec<u32>,
     owners: Vec<OwnerLocks>,
+    /// The number of owners with an age. Signals are considered only if there are any.
+    with_age: usize,
+    /// The owners whose signal has become stronger, in this order; some may have been released meanwhile.
+    signalled: VecDeque<LockOwner>,
 }
 
 impl Entry {
@@ -121,13 +153,36 @@ impl Entry {
         self.mode.conflicts(mode) && self.holders.iter().any(|&holder| holder != owner)
     }
 
-    fn hold(&mut self, owner: LockOwner, mode: Mode) {
+    /// Whether a request of an owner with this age has its place behind another in the queue.
+    fn is_queued_before(&self, age: Option<Age>) -> bool {
+        self.queue.front().is_some_and(|first| first.age <= age)
+    }
+
+    /// Those of the queue whom a lock of this mode blocks.
+    fn waiting_against(&self, mode: Mode) -> impl Iterator<Item = Waiting> {
+        let waiters = self.queue.iter();
+        waiters
+            .filter(move |waiter| waiter.mode.conflicts(mode))
+            .map(Waiter::waiting)
+    }
+
+    fn enqueue(&mut self, waiter: Waiter) {
+        let at = self.queue.partition_point(|other| other.age <= waiter.age);
+        self.queue.insert(at, waiter);
+    }
+
+    /// Adds a holder, or makes the lock of the sole one exclusive. Returns whether the holder is new.
+    fn hold(&mut self, owner: LockOwner, mode: Mode) -> bool {
         debug_assert!(
             !self.blocks(owner, mode),
             "a lock is granted against another"
         );
         self.mode = mode;
-        self.holders.push(owner);
+        let is_new = !self.holders.contains(&owner);
+        if is_new {
+            self.holders.push(owner);
+        }
+        is_new
     }
 }
 
@@ -147,10 +202,10 @@ impl Space {
     }
 
     /// The lowest place at which a span lock is blocked: by a lock of another owner or, if `queues` is
-    /// set, by a queue (but not at `at`, where the request itself is the head).
+    /// set, by a queue in which the request would not be the first (but not at `at`, where it is).
     fn blocker(
         &self,
-        owner: LockOwner,
+        (owner, age): (LockOwner, Option<Age>),
         span: &Span,
         mode: Mode,
         queues: bool,
@@ -170,12 +225,42 @@ impl Space {
             .entries
             .range(span.bounds())
             .find(|(key, entry)| {
-                entry.blocks(owner, mode) || (queues && !entry.queue.is_empty() && at != Some(*key))
+                entry.blocks(owner, mode)
+                    || (queues && entry.is_queued_before(age) && at != Some(*key))
             })
             .map(|(key, _)| key);
         match (by_span, by_key) {
             (Some(a), Some(b)) => Some(a.min(b).clone()),
             (a, b) => a.or(b).cloned(),
+        }
+    }
+}
+
+impl Space {
+    /// The other owners whose locks at a place conflict with `mode`.
+    fn holders_against(
+        &self,
+        place: &Key,
+        owner: LockOwner,
+        mode: Mode,
+    ) -> SmallVec<[LockOwner; 4]> {
+        let entry = self.entries.get(place);
+        let at_key = entry.filter(|entry| entry.mode.conflicts(mode));
+        let at_key = at_key
+            .into_iter()
+            .flat_map(|entry| entry.holders.iter().copied());
+        let spans = self.spans.iter();
+        let spans = spans.filter(|lock| lock.mode.conflicts(mode) && lock.span.contains(place));
+        let all = at_key.chain(spans.map(|lock| lock.owner));
+        all.filter(|holder| *holder != owner).collect()
+    }
+}
+
+impl Waiter {
+    fn waiting(&self) -> Waiting {
+        Waiting {
+            owner: self.owner,
+            age: self.age,
         }
     }
 }
@@ -199,7 +284,31 @@ impl LockTable {
             tables,
             indexes,
             owners: Vec::new(),
+            with_age: 0,
+            signalled: VecDeque::new(),
         }
+    }
+
+    /// Makes the owner wait by age, until it is released. To be called before its first request.
+    pub(super) fn set_age(&mut self, owner: LockOwner, age: Age) {
+        self.ensure_owner(owner);
+        let before = self.owners[owner as usize].age.replace(age);
+        self.with_age += usize::from(before.is_none());
+    }
+
+    /// The next signal that was noted and not taken yet.
+    pub(super) fn next_signal(&mut self) -> Option<(LockOwner, Signal)> {
+        loop {
+            let owner = self.signalled.pop_front()?;
+            if let Some(signal) = self.owners[owner as usize].signal {
+                return Some((owner, signal));
+            }
+        }
+    }
+
+    /// The strongest signal that the owner was given.
+    pub(super) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
+        self.owners.get(owner as usize).and_then(|held| held.signal)
     }
 
     /// The space of an index (`None`: the primary key).
@@ -208,11 +317,12 @@ impl LockTable {
         self.tables[table.index()] + within
     }
 
-    /// Requests the lock on one key. Queues only if `wait` is set and the lock order permits it.
+    /// Requests the lock on one key. Queues only if `wait` is set, and the lock order permits it or the owner
+    /// waits by age.
     ///
     /// An owner that holds a sufficient lock is granted at once. A shared lock becomes exclusive only
-    /// for its sole holder, and an upgrade never waits: two owners that waited to upgrade the same lock
-    /// would wait for each other.
+    /// for its sole holder. Without an age, an upgrade never waits: two owners that waited to upgrade the same lock
+    /// would wait for each other. With an age, the older of the two wounds the younger.
     pub(super) fn acquire(
         &mut self,
         owner: LockOwner,
@@ -222,39 +332,36 @@ impl LockTable {
         wait: bool,
     ) -> Outcome {
         self.ensure_owner(owner);
+        let age = self.owners[owner as usize].age;
         let space = &mut self.spaces[space_id as usize];
         let Some(is_blocked) = space.blocked_by_spans(owner, key, mode) else {
             return Outcome::Granted;
         };
         let entry = space.entries.entry(key.clone()).or_insert_with(Entry::new);
-        if entry.holders.contains(&owner) {
-            if entry.mode >= mode {
-                return Outcome::Granted;
-            }
-            if is_blocked || entry.holders.len() > 1 {
-                return Outcome::Conflict;
-            }
-            entry.mode = mode;
+        let upgrades = entry.holders.contains(&owner);
+        if upgrades && entry.mode >= mode {
             return Outcome::Granted;
         }
         let conflict = is_blocked || entry.blocks(owner, mode);
-        if !conflict && entry.queue.is_empty() {
-            entry.hold(owner, mode);
-            self.owners[owner as usize]
-                .keys
-                .push((space_id, key.clone()));
+        if !conflict && (upgrades || !entry.is_queued_before(age)) {
+            Self::hold_key(
+                &mut self.owners[owner as usize],
+                owner,
+                entry,
+                (space_id, key),
+                mode,
+            );
+            self.signal_key_holder(owner, space_id, key, mode);
             return Outcome::Granted;
         }
-        if wait && self.holds_only_below(owner, space_id, key) {
-            self.enqueue(
-                space_id,
-                key.clone(),
-                Waiter {
-                    owner,
-                    mode,
-                    span: None,
-                },
-            );
+        if wait && self.may_wait(owner, space_id, key) {
+            let waiter = Waiter {
+                owner,
+                age,
+                mode,
+                span: None,
+            };
+            self.enqueue(space_id, key.clone(), waiter);
             return Outcome::Queued;
         }
         let space = &mut self.spaces[space_id as usize];
@@ -266,14 +373,55 @@ impl LockTable {
             return Outcome::Conflict;
         }
         // A request that must not wait does not respect the queue either.
-        entry.hold(owner, mode);
-        self.owners[owner as usize]
-            .keys
-            .push((space_id, key.clone()));
+        Self::hold_key(
+            &mut self.owners[owner as usize],
+            owner,
+            entry,
+            (space_id, key),
+            mode,
+        );
+        self.signal_key_holder(owner, space_id, key, mode);
         Outcome::Granted
     }
 
-    /// Requests the lock on a span of keys. Queues only if `wait` is set and the lock order permits it.
+    /// Grants a lock on a key to an owner with these locks.
+    fn hold_key(
+        held: &mut OwnerLocks,
+        owner: LockOwner,
+        entry: &mut Entry,
+        (space, key): (SpaceId, &Key),
+        mode: Mode,
+    ) {
+        if entry.hold(owner, mode) {
+            held.keys.push((space, key.clone()));
+        }
+    }
+
+    /// Grants a lock on a span.
+    fn hold_span(&mut self, owner: LockOwner, space_id: SpaceId, mode: Mode, span: Span) {
+        let held = &mut self.owners[owner as usize];
+        held.spans.push(space_id);
+        let space = &mut self.spaces[space_id as usize];
+        let mut waiting: SmallVec<[Waiting; 4]> = SmallVec::new();
+        if held.age.is_some() && !span.is_empty() {
+            let entries = space.entries.range(span.bounds());
+            waiting.extend(entries.flat_map(|(_, entry)| entry.waiting_against(mode)));
+        }
+        space.spans.push(SpanLock { owner, mode, span });
+        self.signal_holder(owner, &waiting);
+    }
+
+    /// Notes the signal to the new holder of a key, if others wait at it.
+    fn signal_key_holder(&mut self, owner: LockOwner, space: SpaceId, key: &Key, mode: Mode) {
+        if self.owners[owner as usize].age.is_none() {
+            return;
+        }
+        let entry = self.entry(space, key);
+        let waiting: SmallVec<[Waiting; 4]> = entry.waiting_against(mode).collect();
+        self.signal_holder(owner, &waiting);
+    }
+
+    /// Requests the lock on a span of keys. Queues as [`LockTable::acquire`] does.
     pub(super) fn acquire_span(
         &mut self,
         owner: LockOwner,
@@ -286,26 +434,22 @@ impl LockTable {
         let Some(span) = self.uncovered(owner, space_id, span, mode) else {
             return Outcome::Granted;
         };
+        let age = self.owners[owner as usize].age;
+        let wait = wait && self.may_wait(owner, space_id, &span.low);
         let space = &self.spaces[space_id as usize];
-        let wait = wait && self.holds_only_below(owner, space_id, &span.low);
-        match space.blocker(owner, &span, mode, wait, None) {
+        match space.blocker((owner, age), &span, mode, wait, None) {
             None => {
-                self.spaces[space_id as usize]
-                    .spans
-                    .push(SpanLock { owner, mode, span });
-                self.owners[owner as usize].spans.push(space_id);
+                self.hold_span(owner, space_id, mode, span);
                 Outcome::Granted
             }
             Some(at) if wait => {
-                self.enqueue(
-                    space_id,
-                    at,
-                    Waiter {
-                        owner,
-                        mode,
-                        span: Some(span),
-                    },
-                );
+                let waiter = Waiter {
+                    owner,
+                    age,
+                    mode,
+                    span: Some(span),
+                };
+                self.enqueue(space_id, at, waiter);
                 Outcome::Queued
             }
             Some(_) => Outcome::Conflict,
@@ -451,6 +595,8 @@ impl LockTable {
         for space in held.spans.drain(..) {
             self.release_spans(owner, space, Mode::Exclusive, woken);
         }
+        held.signal = None;
+        self.with_age -= usize::from(held.age.take().is_some());
         self.owners[owner as usize] = held;
     }
 
@@ -538,9 +684,9 @@ impl LockTable {
                 }
                 return;
             };
-            let (owner, mode) = (head.owner, head.mode);
+            let (owner, age, mode) = (head.owner, head.age, head.mode);
             let blocker = match &head.span {
-                Some(span) => space.blocker(owner, span, mode, true, Some(place)),
+                Some(span) => space.blocker((owner, age), span, mode, true, Some(place)),
                 None => {
                     let is_blocked = entry.blocks(owner, mode)
                         || space.blocked_by_spans(owner, place, mode) == Some(true);
@@ -552,39 +698,73 @@ impl LockTable {
             }
             let entry = space.entries.get_mut(place).expect("looked up above");
             let waiter = entry.queue.pop_front().expect("looked at above");
-            let held = &mut self.owners[owner as usize];
-            held.waiting = None;
+            self.owners[owner as usize].waiting = None;
             match (blocker, waiter.span) {
                 (Some(elsewhere), span) => {
-                    self.enqueue(space_id, elsewhere, Waiter { owner, mode, span });
+                    self.enqueue(space_id, elsewhere, Waiter { span, ..waiter });
                     continue;
                 }
-                (None, Some(span)) => {
-                    held.spans.push(space_id);
-                    space.spans.push(SpanLock { owner, mode, span });
-                }
+                (None, Some(span)) => self.hold_span(owner, space_id, mode, span),
                 (None, None) => {
-                    held.keys.push((space_id, place.clone()));
-                    entry.hold(owner, mode);
+                    Self::hold_key(
+                        &mut self.owners[owner as usize],
+                        owner,
+                        entry,
+                        (space_id, place),
+                        mode,
+                    );
+                    self.signal_key_holder(owner, space_id, place, mode);
                 }
             }
             woken.push_back(owner);
         }
     }
 
-    fn enqueue(&mut self, space: SpaceId, place: Key, waiter: Waiter) {
+    fn enqueue(&mut self, space_id: SpaceId, place: Key, waiter: Waiter) {
         let held = &mut self.owners[waiter.owner as usize];
         assert!(
             held.waiting.is_none(),
             "an owner waits for one lock at a time"
         );
-        held.waiting = Some((space, place.clone()));
-        let entries = &mut self.spaces[space as usize].entries;
-        entries
-            .entry(place)
-            .or_insert_with(Entry::new)
-            .queue
-            .push_back(waiter);
+        held.waiting = Some((space_id, place.clone()));
+        if self.with_age > 0 {
+            let space = &self.spaces[space_id as usize];
+            let blockers = space.holders_against(&place, waiter.owner, waiter.mode);
+            for holder in blockers {
+                self.signal_holder(holder, &[waiter.waiting()]);
+            }
+        }
+        let entries = &mut self.spaces[space_id as usize].entries;
+        let entry = entries.entry(place).or_insert_with(Entry::new);
+        entry.enqueue(waiter);
+    }
+
+    /// Notes the signal for a holder that others wait for, if it has an age.
+    fn signal_holder(&mut self, holder: LockOwner, waiting: &[Waiting]) {
+        for waiter in waiting.iter().filter(|waiter| waiter.owner != holder) {
+            let held = &mut self.owners[holder as usize];
+            let Some(age) = held.age else { return };
+            let signal = match waiter.age {
+                Some(waiter) if waiter < age => Signal::Wound,
+                Some(_) => continue,
+                None if held.waiting.is_some() => Signal::Wound,
+                None => Signal::Yield,
+            };
+            if held.signal < Some(signal) {
+                held.signal = Some(signal);
+                self.signalled.push_back(holder);
+            }
+        }
+    }
+
+    /// Whether the owner may wait at a place: with an age, until it was given a signal; without, if all its locks
+    /// are below the place.
+    fn may_wait(&self, owner: LockOwner, space: SpaceId, place: &Key) -> bool {
+        let held = &self.owners[owner as usize];
+        match held.age {
+            Some(_) => held.signal.is_none(),
+            None => self.holds_only_below(owner, space, place),
+        }
     }
 
     /// Whether all locks of the owner are below a place: LOCK-I2's condition for waiting.
@@ -698,12 +878,16 @@ impl LockTable {
         }
         for waiter in &entry.queue {
             let low = waiter.span.as_ref().map_or(key, |span| &span.low);
-            if !self.holds_only_below(waiter.owner, id, low) {
+            if waiter.age.is_none() && !self.holds_only_below(waiter.owner, id, low) {
                 return Err(format!(
                     "LOCK-I2: {} waits at {key} out of order",
                     waiter.owner
                 ));
             }
+            self.check_signals(space, key, waiter)?;
+        }
+        if !entry.queue.iter().is_sorted_by_key(|waiter| waiter.age) {
+            return Err(format!("INT-I7: the queue at {key} is not by age"));
         }
         if let Some(head) = entry.queue.front() {
             let against = |lock: &SpanLock| {
@@ -721,6 +905,38 @@ impl LockTable {
         Ok(())
     }
 
+    /// Checks INT-I7 and INT-I8 for one waiter.
+    fn check_signals(&self, space: &Space, key: &Key, waiter: &Waiter) -> Result<(), String> {
+        let held = &self.owners[waiter.owner as usize];
+        if held.age != waiter.age {
+            return Err(format!(
+                "INT-I7: {} waits with the age {:?} of another",
+                waiter.owner, waiter.age
+            ));
+        }
+        if held.signal == Some(Signal::Yield) {
+            return Err(format!(
+                "INT-I8: {} has to yield and waits at {key}",
+                waiter.owner
+            ));
+        }
+        for holder in space.holders_against(key, waiter.owner, waiter.mode) {
+            let held = &self.owners[holder as usize];
+            let Some(age) = held.age else { continue };
+            let needed = match waiter.age {
+                None => Some(Signal::Yield),
+                Some(waiter) => (waiter < age).then_some(Signal::Wound),
+            };
+            if held.signal < needed {
+                return Err(format!(
+                    "INT-I7: {} waits at {key} for {holder}, which has the signal {:?} and needs {needed:?}",
+                    waiter.owner, held.signal
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The wait-for edges of this partition: from a waiter to the owners whose locks block it and to the
     /// owners before it in the queue.
     #[cfg(test)]
@@ -730,18 +946,8 @@ impl LockTable {
             for (key, entry) in &space.entries {
                 for (position, waiter) in entry.queue.iter().enumerate() {
                     let ahead = entry.queue.iter().take(position).map(|before| before.owner);
-                    let holders = entry.holders.iter().copied();
-                    let holders = holders.filter(|_| entry.mode.conflicts(waiter.mode));
-                    let covering = |lock: &&SpanLock| {
-                        lock.mode.conflicts(waiter.mode) && lock.span.contains(key)
-                    };
-                    let spans = space.spans.iter().filter(covering).map(|lock| lock.owner);
-                    let others = ahead.chain(holders).chain(spans);
-                    edges.extend(
-                        others
-                            .filter(|&o| o != waiter.owner)
-                            .map(|o| (waiter.owner, o)),
-                    );
+                    let holders = space.holders_against(key, waiter.owner, waiter.mode);
+                    edges.extend(ahead.chain(holders).map(|other| (waiter.owner, other)));
                 }
             }
         }
