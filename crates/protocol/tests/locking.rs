@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "locking/by_age.rs"]
+mod by_age;
 #[path = "locking/crashes.rs"]
 mod crashes;
 #[path = "locking/history.rs"]

@@ -12,9 +12,9 @@
 //!
 //! By 1 and 2 every transaction that runs does at least what the plan of all types together requires of it.
 //!
-//! Range guards exclude the guarded writes of others alone, so an unguarded insert of a declared type can enter a range
-//! between an undeclared statement's vote and its commit. By 2 that is an insert that no invariant requires to be
-//! ordered against the statement. Two undeclared statements are always ordered: all their writes are guarded.
+//! From an undeclared statement's vote to its commit, a range that it has read excludes every write of a row in it,
+//! also an unguarded insert of a declared type. Two undeclared statements are always ordered: all their reads and
+//! writes are guarded.
 //!
 //! Nothing is forgotten: a client may hold an entry for ever, and each admission relies on all before it. Constants
 //! are left out of shapes where that admits the statement, so that clients that write values into their texts do not

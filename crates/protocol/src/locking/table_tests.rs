@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_types::{DataType, IndexSchema, RowLayout, TableSchema};
+use anabranch_types::{DataType, IndexSchema, NodeId, RowLayout, TableSchema, Ticks};
+
+use crate::contract::TransactionId;
 
 use super::*;
 
@@ -45,6 +47,16 @@ fn span(low: u8, high: u8) -> Span {
     }
 }
 
+fn age(began: u64) -> Age {
+    Age {
+        began: Ticks(began),
+        transaction: TransactionId {
+            node: NodeId(0),
+            sequence: began,
+        },
+    }
+}
+
 struct Fixture {
     table: LockTable,
     woken: VecDeque<LockOwner>,
@@ -76,6 +88,17 @@ impl Fixture {
             .acquire_span(owner, 1, span(low, high), mode, true);
         self.check();
         outcome
+    }
+
+    /// Makes these owners undeclared, the first one the oldest.
+    fn by_age(&mut self, owners: &[LockOwner]) {
+        for (began, owner) in owners.iter().enumerate() {
+            self.table.set_age(*owner, age(began as u64));
+        }
+    }
+
+    fn signals(&mut self) -> Vec<(LockOwner, Signal)> {
+        std::iter::from_fn(|| self.table.next_signal()).collect()
     }
 
     fn release(&mut self, owner: LockOwner) -> VecDeque<LockOwner> {
@@ -223,6 +246,133 @@ fn a_unique_key_is_locked_by_its_prefix() {
     assert!(!f.table.is_prefix_held(1, 0, key(8)));
 }
 
+#[test]
+fn by_age_the_older_wounds_and_the_younger_waits() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1, 2]);
+    assert_eq!(f.lock(1, 5, Exclusive), Granted);
+    assert_eq!(f.lock(2, 5, Shared), Queued);
+    assert_eq!(f.signals(), []);
+    assert_eq!(f.lock(0, 5, Exclusive), Queued);
+    assert_eq!(f.signals(), [(1, Signal::Wound)]);
+    assert_eq!(f.lock(1, 6, Exclusive), Granted, "what is free is granted");
+    assert_eq!(f.release(1), [0], "the older goes first");
+    assert_eq!(f.release(0), [2]);
+    assert_eq!(f.signals(), []);
+}
+
+#[test]
+fn a_wound_is_sent_once_and_forgotten_at_the_end() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1, 2]);
+    assert_eq!(f.lock_span(2, 3, 9, Shared), Granted);
+    assert_eq!(f.lock(0, 5, Exclusive), Queued);
+    assert_eq!(f.lock(1, 7, Exclusive), Queued);
+    assert_eq!(f.signals(), [(2, Signal::Wound)]);
+    assert_eq!(f.lock(2, 20, Exclusive), Granted);
+    f.by_age(&[3]);
+    assert_eq!(f.lock(3, 20, Exclusive), Queued);
+    assert_eq!(f.signals(), []);
+    assert_eq!(f.release(2).len(), 3);
+    assert_eq!(f.table.signal_of(2), None);
+}
+
+#[test]
+fn by_age_upgrades_wait_and_the_older_of_two_wounds() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1]);
+    assert_eq!(f.lock(0, 5, Shared), Granted);
+    assert_eq!(f.lock(1, 5, Shared), Granted);
+    assert_eq!(f.lock(1, 5, Exclusive), Queued, "it keeps its shared lock");
+    assert_eq!(f.signals(), []);
+    assert_eq!(f.lock(0, 5, Exclusive), Queued);
+    assert_eq!(f.signals(), [(1, Signal::Wound)]);
+    assert_eq!(f.release(1), [0]);
+    assert!(f.table.holds(0, 1, &key(5), Exclusive));
+    assert_eq!(f.release(0), [0; 0]);
+    assert!(f.table.spaces[1].entries.is_empty());
+}
+
+/// The upgrade of a sole holder does not wait behind the queue, so readers in it may wait for the upgraded lock.
+#[test]
+fn an_upgrade_in_front_of_an_older_reader_is_wounded() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1]);
+    assert_eq!(f.lock_now(1, 5, Shared), Granted);
+    assert_eq!(f.lock(2, 5, Exclusive), Queued);
+    assert_eq!(f.lock(0, 5, Shared), Queued, "behind the declared one");
+    assert_eq!(f.signals(), [(1, Signal::Yield)]);
+    assert_eq!(f.lock(1, 5, Exclusive), Granted);
+    assert_eq!(f.signals(), [(1, Signal::Wound)]);
+    assert_eq!(f.release(1), [2]);
+    assert_eq!(f.release(2), [0]);
+}
+
+#[test]
+fn declared_owners_come_first_and_holders_yield_to_them() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1, 2]);
+    assert_eq!(f.lock(0, 5, Exclusive), Granted);
+    assert_eq!(f.lock(2, 5, Exclusive), Queued);
+    assert_eq!(f.lock(1, 5, Exclusive), Queued);
+    assert_eq!(f.signals(), []);
+    assert_eq!(f.lock(7, 5, Exclusive), Queued);
+    assert_eq!(f.lock(8, 5, Exclusive), Queued);
+    assert_eq!(f.signals(), [(0, Signal::Yield)]);
+    assert_eq!(f.lock(9, 6, Exclusive), Granted);
+    assert_eq!(f.lock(0, 6, Shared), Conflict, "it would wait");
+    assert_eq!(f.release(0), [7]);
+    assert_eq!(f.release(7), [8]);
+    assert_eq!(f.release(8), [1]);
+    assert_eq!(f.release(1), [2]);
+}
+
+#[test]
+fn a_holder_that_waits_is_wounded_by_a_declared_owner() {
+    let mut f = Fixture::new();
+    f.by_age(&[0]);
+    assert_eq!(f.lock(0, 5, Exclusive), Granted);
+    assert_eq!(f.lock(8, 7, Exclusive), Granted);
+    assert_eq!(f.lock(0, 7, Shared), Queued);
+    assert_eq!(f.lock(9, 5, Shared), Queued);
+    assert_eq!(f.signals(), [(0, Signal::Wound)]);
+}
+
+#[test]
+fn a_declared_owner_out_of_order_is_refused_by_undeclared_ones_too() {
+    let mut f = Fixture::new();
+    f.by_age(&[0]);
+    assert_eq!(f.lock(0, 5, Exclusive), Granted);
+    assert_eq!(f.lock(9, 7, Exclusive), Granted);
+    assert_eq!(f.lock(9, 5, Shared), Conflict);
+    assert_eq!(f.signals(), []);
+}
+
+/// A declared reader does not wait behind an undeclared writer at a place where the holders share with it.
+#[test]
+fn declared_owners_pass_undeclared_waiters() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1]);
+    assert_eq!(f.lock(0, 5, Shared), Granted);
+    assert_eq!(f.lock(1, 5, Exclusive), Queued);
+    assert_eq!(f.lock(8, 5, Shared), Granted);
+    assert_eq!(f.lock_span(9, 3, 8, Shared), Granted);
+    assert_eq!(f.signals(), []);
+}
+
+#[test]
+fn a_span_that_moves_wounds_at_its_new_place() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1, 2]);
+    assert_eq!(f.lock(0, 4, Exclusive), Granted);
+    assert_eq!(f.lock_span(1, 3, 9, Shared), Queued);
+    assert_eq!(f.lock(2, 6, Exclusive), Granted, "not where it waits");
+    assert_eq!(f.signals(), []);
+    assert_eq!(f.release(0), [0; 0]);
+    assert_eq!(f.signals(), [(2, Signal::Wound)]);
+    assert_eq!(f.release(2), [1]);
+}
+
 /// The reference model: the held locks as a flat list (owner, keys, mode).
 #[derive(Default)]
 struct Model {
@@ -326,7 +476,10 @@ impl Model {
 }
 
 fn check_no_cycle(table: &LockTable) {
-    let edges = table.waits_for();
+    check_no_cycle_among(&table.waits_for());
+}
+
+fn check_no_cycle_among(edges: &[(LockOwner, LockOwner)]) {
     let mut left: Vec<LockOwner> = edges.iter().map(|(waiter, _)| *waiter).collect();
     // A waiter that waits only for owners that do not wait can finish; a cycle cannot.
     while !left.is_empty() {
@@ -447,4 +600,184 @@ fn random_requests_agree_with_a_flat_list() {
         queued > 1_000 && refused > 1_000 && woke > 1_000,
         "{queued} {refused} {woke}"
     );
+}
+
+/// A transaction of [`Cluster`], whose number is its lock owner at both partitions.
+#[derive(Clone, Default)]
+struct Transaction {
+    is_known: bool,
+    /// Kept by the next attempt.
+    age: Option<Age>,
+    yields: bool,
+}
+
+/// The lock tables of two partitions, and transactions that declare or wait by age. Signals are under way for a while.
+#[derive(Clone)]
+struct Cluster {
+    tables: [LockTable; 2],
+    transactions: Vec<Transaction>,
+    under_way: VecDeque<(LockOwner, Signal)>,
+    begun: u64,
+    wounds: u64,
+    yields: u64,
+}
+
+impl Cluster {
+    fn new(transactions: usize) -> Cluster {
+        Cluster {
+            tables: [(); 2].map(|()| LockTable::new(&schema())),
+            transactions: vec![Transaction::default(); transactions],
+            under_way: VecDeque::new(),
+            begun: 0,
+            wounds: 0,
+            yields: 0,
+        }
+    }
+
+    fn is_waiting(&self, owner: LockOwner) -> bool {
+        self.tables.iter().any(|table| table.is_waiting(owner))
+    }
+
+    fn begin(&mut self, owner: LockOwner, random: &mut Random) {
+        let transaction = &mut self.transactions[owner as usize];
+        transaction.is_known = true;
+        transaction.yields = false;
+        if transaction.age.is_none() && random.percent(60) {
+            self.begun += 1;
+            transaction.age = Some(age(self.begun));
+        }
+        if let Some(age) = transaction.age {
+            for table in &mut self.tables {
+                table.set_age(owner, age);
+            }
+        }
+    }
+
+    /// Ends a transaction at both partitions; a committed one gives up its age.
+    fn end(&mut self, owner: LockOwner, committed: bool) {
+        let transaction = &mut self.transactions[owner as usize];
+        transaction.is_known = false;
+        if committed {
+            transaction.age = None;
+        }
+        for table in &mut self.tables {
+            table.release(owner, &mut VecDeque::new());
+        }
+        // What is still under way is for an attempt that has ended.
+        self.under_way.retain(|(to, _)| *to != owner);
+        self.collect();
+    }
+
+    /// Requests locks: at one partition, or by age also at both at once.
+    fn request(&mut self, owner: LockOwner, random: &mut Random) {
+        let Transaction { age, yields, .. } = self.transactions[owner as usize];
+        let first = random.below(2) as usize;
+        let both = age.is_some() && random.percent(40);
+        for at in (first..2).take(1 + usize::from(both)) {
+            let wait = match age {
+                Some(_) => !yields,
+                None => at == 1 || self.tables[1].is_free(owner),
+            };
+            let wanted = wanted(random);
+            let mode = [Shared, Exclusive][random.below(2) as usize];
+            let table = &mut self.tables[at];
+            let outcome = match wanted.is_key {
+                true => table.acquire(owner, wanted.space, &wanted.span.low, mode, wait),
+                false => table.acquire_span(owner, wanted.space, wanted.span, mode, wait),
+            };
+            if outcome == Conflict {
+                return self.end(owner, false);
+            }
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        for table in &mut self.tables {
+            self.under_way
+                .extend(std::iter::from_fn(|| table.next_signal()));
+        }
+    }
+
+    /// Delivers a signal to its coordinator.
+    fn deliver(&mut self) {
+        let Some((owner, signal)) = self.under_way.pop_front() else {
+            return;
+        };
+        match signal {
+            Signal::Wound => self.wounds += 1,
+            Signal::Yield => self.yields += 1,
+        }
+        self.transactions[owner as usize].yields = true;
+        if signal == Signal::Wound || self.is_waiting(owner) {
+            self.end(owner, false);
+        }
+    }
+
+    /// Once all signals are delivered there is no deadlock: if those that do not wait end, one after the other, all do.
+    fn check_ends(mut self) {
+        loop {
+            while !self.under_way.is_empty() {
+                self.deliver();
+                self.check();
+            }
+            let edges = self.tables.iter().flat_map(LockTable::waits_for);
+            check_no_cycle_among(&edges.collect::<Vec<_>>());
+            let owners = 0..self.transactions.len() as LockOwner;
+            let known = owners.filter(|owner| self.transactions[*owner as usize].is_known);
+            let known: Vec<LockOwner> = known.collect();
+            if known.is_empty() {
+                break;
+            }
+            let runs = known.iter().find(|owner| !self.is_waiting(**owner));
+            let runs = runs.unwrap_or_else(|| panic!("all of {known:?} wait"));
+            self.end(*runs, true);
+            self.check();
+        }
+        let empty = |space: &Space| space.entries.is_empty() && space.spans.is_empty();
+        let mut spaces = self.tables.iter().flat_map(|table| &table.spaces);
+        assert!(spaces.all(empty), "the tables are not empty");
+        assert!(self.tables.iter().all(|table| table.with_age == 0));
+    }
+
+    fn check(&self) {
+        for table in &self.tables {
+            if let Err(broken) = table.check_invariants() {
+                panic!("{broken}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_declared_and_undeclared_requests_end() {
+    let (mut wounds, mut yields) = (0, 0);
+    for seed in 0..400 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let mut cluster = Cluster::new(3 + random.below(5) as usize);
+        let delay = 20 + random.below(80);
+        for turn in 0..150 {
+            if random.percent(delay) {
+                cluster.deliver();
+            }
+            let owner = random.below(cluster.transactions.len() as u64) as LockOwner;
+            let is_waiting = cluster.is_waiting(owner);
+            if !cluster.transactions[owner as usize].is_known {
+                cluster.begin(owner, random);
+            } else if !is_waiting && random.percent(15) {
+                cluster.end(owner, true);
+            } else if !is_waiting {
+                cluster.request(owner, random);
+            }
+            cluster.check();
+            if turn % 10 == 0 {
+                cluster.clone().check_ends();
+            }
+        }
+        wounds += cluster.wounds;
+        yields += cluster.yields;
+        cluster.check_ends();
+    }
+    assert!(wounds > 500 && yields > 500, "{wounds} {yields}");
 }

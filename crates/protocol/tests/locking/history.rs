@@ -142,6 +142,7 @@ impl Model {
                         }
                     }
                 }
+                Request::CommitReads => {}
                 other => panic!("a committed transaction has the read {other:?}"),
             }
         }

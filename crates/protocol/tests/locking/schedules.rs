@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 
-use anabranch_protocol::locking::ReadLocks;
+use anabranch_protocol::locking::{LockingNode, ReadLocks};
 use anabranch_protocol::{AbortReason, PartitionEffects, PartitionRead, Request};
 use anabranch_types::{Effect, Fetched, NodeId, Read, Ticks};
 
 use crate::history::{Model, check_serializable};
+use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::support::random::Random;
-use crate::support::schedule::{Client, Outcome, Pace, Procedure, Run, run};
-use crate::{assert_idle, cluster};
+use crate::support::schedule::{Client, Outcome, Pace, Procedure, Run, run_with_restarts};
+use crate::{assert_idle, cluster, empty, node};
 
 /// Items that are moved, chased and counted in.
 const ITEMS: i64 = 3;
@@ -239,7 +240,10 @@ impl Procedure for Work {
         if !reads.is_empty() {
             return Request::Read(reads);
         }
-        self.effects(answers).map_or(Request::Abort, commit)
+        match self {
+            Work::Audit { .. } => Request::CommitReads,
+            _ => self.effects(answers).map_or(Request::Abort, commit),
+        }
     }
 }
 
@@ -249,11 +253,31 @@ struct Tally {
     result: Result<(), String>,
 }
 
+/// What differs between the tests.
+#[derive(Clone, Copy)]
+struct Variant {
+    read_locks: ReadLocks,
+    /// Whether some of the procedures wait by age.
+    by_age: bool,
+    /// How often a node restarts from its log.
+    restarts: u32,
+}
+
+const PLAIN: Variant = Variant {
+    read_locks: ReadLocks::Long,
+    by_age: false,
+    restarts: 0,
+};
+
 /// One seed's run: a cluster of 2 or 3 nodes, some clients at each, few items.
-fn run_seed(seed: u64, read_locks: ReadLocks) -> Tally {
+fn run_seed(seed: u64, variant: Variant) -> Tally {
     let random = &mut Random::new(seed);
     let parts = 2 + random.below(2) as u16;
+    let read_locks = variant.read_locks;
     let mut cluster = cluster(parts, ITEMS + 1, read_locks);
+    if variant.restarts > 0 {
+        cluster.keep_logs();
+    }
     let clients = (0..3 + random.below(6)).map(|_| Client {
         node: NodeId(random.below(u64::from(parts)) as u16),
         procedures: (0..12)
@@ -265,10 +289,24 @@ fn run_seed(seed: u64, read_locks: ReadLocks) -> Tally {
     let ticks_max = Ticks(if random.percent(50) { 0 } else { 50_000 });
     let pace = Pace {
         declare: random.percent(50),
+        by_age: match variant.by_age {
+            true => [50, 80, 100][random.below(3) as usize],
+            false => 0,
+        },
         ticks_max,
         ..Pace::default()
     };
-    let runs = run(&mut cluster, clients, pace, random);
+    let mut restarts = variant.restarts;
+    let restart = |cluster: &mut Cluster<LockingNode>, random: &mut Random| {
+        if restarts == 0 || !random.percent(1) {
+            return None;
+        }
+        restarts -= 1;
+        let id = NodeId(random.below(u64::from(parts)) as u16);
+        cluster.restart(id, node(id, parts, empty(), read_locks));
+        Some(id)
+    };
+    let runs = run_with_restarts(&mut cluster, clients, pace, random, restart);
     cluster.deliver_all();
     assert_idle(&cluster);
     let mut model = Model::loaded(parts, ITEMS + 1);
@@ -296,7 +334,7 @@ fn run_seed(seed: u64, read_locks: ReadLocks) -> Tally {
 fn random_transactions_end_and_are_serializable() {
     let (mut committed, mut conflicts, mut waits) = (0, 0, 0);
     for seed in 0..400 {
-        let tally = run_seed(seed, ReadLocks::Long);
+        let tally = run_seed(seed, PLAIN);
         tally
             .result
             .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
@@ -322,10 +360,85 @@ fn random_transactions_end_and_are_serializable() {
     assert!(waits > 1_000, "{waits}");
 }
 
+/// Transactions that declare and transactions that wait by age, beside each other: all end, and no deadlock stops them.
+#[test]
+fn random_transactions_of_both_kinds_end_and_are_serializable() {
+    let variant = Variant {
+        by_age: true,
+        ..PLAIN
+    };
+    check_variant(400, variant, |reason| *reason == AbortReason::Conflict);
+}
+
+#[test]
+fn random_transactions_end_and_are_serializable_when_nodes_restart() {
+    let variant = Variant {
+        restarts: 4,
+        ..PLAIN
+    };
+    check_variant(150, variant, is_transient);
+}
+
+#[test]
+fn random_transactions_of_both_kinds_end_and_are_serializable_when_nodes_restart() {
+    let variant = Variant {
+        by_age: true,
+        restarts: 4,
+        ..PLAIN
+    };
+    check_variant(300, variant, is_transient);
+}
+
+#[test]
+fn random_transactions_of_both_kinds_end_with_fewer_read_locks() {
+    for read_locks in [ReadLocks::Short, ReadLocks::None] {
+        let variant = Variant {
+            read_locks,
+            by_age: true,
+            ..PLAIN
+        };
+        for seed in 0..100 {
+            run_seed(seed, variant);
+        }
+    }
+}
+
+fn is_transient(reason: &AbortReason) -> bool {
+    matches!(reason, AbortReason::Conflict | AbortReason::Restarted)
+}
+
+fn check_variant(seeds: u64, variant: Variant, expected: impl Fn(&AbortReason) -> bool) {
+    let (mut committed, mut conflicts, mut waits) = (0, 0, 0);
+    for seed in 0..seeds {
+        let tally = run_seed(seed, variant);
+        tally
+            .result
+            .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        committed += tally.runs.iter().filter(|run| run.committed()).count();
+        for run in &tally.runs {
+            assert!(
+                !matches!(run.outcome, Outcome::Aborted(_)),
+                "seed {seed}: {:?} must not fail",
+                run.transaction
+            );
+            assert!(run.retries.iter().all(&expected), "seed {seed}");
+            conflicts += run.retries.len();
+        }
+        waits += tally.waits;
+    }
+    assert!(committed > 20 * seeds as usize, "{committed}");
+    assert!(conflicts > 1_000, "{conflicts}");
+    assert!(waits > 1_000, "{waits}");
+}
+
 #[test]
 fn with_fewer_read_locks_transactions_end_and_some_are_not_serializable() {
     for read_locks in [ReadLocks::Short, ReadLocks::None] {
-        let broken = (0..100).filter(|&seed| run_seed(seed, read_locks).result.is_err());
+        let variant = Variant {
+            read_locks,
+            ..PLAIN
+        };
+        let broken = (0..100).filter(|&seed| run_seed(seed, variant).result.is_err());
         assert!(
             broken.count() > 10,
             "{read_locks:?}: the check would not find a broken history"

@@ -5,10 +5,10 @@ use anabranch_protocol::ramp::core::message::{Decision, Message, ReadPoint, Stam
 use anabranch_protocol::ramp::core::metadata::WriteSet;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{
-    AbortReason, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply, Request,
+    AbortReason, Age, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply, Request,
     TransactionId,
 };
-use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
+use anabranch_types::{Effect, Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
 
 use crate::support::cluster::Cluster;
 use crate::support::describe;
@@ -868,4 +868,140 @@ fn a_guarded_range_keeps_phantoms_out() {
         Request::Commit(vec![guarding(0, vec![update(SET, 0, 0, 2)])]),
     );
     assert_eq!(reason(Some(late)), AbortReason::Conflict);
+}
+
+/// A range that a transaction validates excludes unguarded writes too, from its vote to its commit and in both orders:
+/// of two that write where the other has read, one would be missed.
+#[test]
+fn a_validated_range_excludes_unguarded_writes() {
+    // Partition 1 has the items 0 to 7, and these entries of owners 7 and 8.
+    let loaded = vec![insert(1, 1, 7, 0), insert(1, 2, 8, 0)];
+    let by_key = || guarded(read_items(1, 5, 20));
+    let by_owner = || guarded(read_entries_of(1, 7));
+    let drawn = || vec![draw(1, 0, 0), insert_drawn(1, 0, 50, 8, 0)];
+    type Case = (&'static str, PartitionRead, Vec<Effect>, bool);
+    let cases: Vec<Case> = vec![
+        ("an insert", by_key(), vec![insert_item(1, 9, 0, 0)], true),
+        (
+            "an insert elsewhere",
+            by_key(),
+            vec![insert_item(1, 30, 0, 0)],
+            false,
+        ),
+        ("a delete", by_key(), vec![delete_item(1, 6)], true),
+        (
+            "a delete elsewhere",
+            by_key(),
+            vec![delete_item(1, 4)],
+            false,
+        ),
+        ("an increment", by_key(), vec![update(ADD, 1, 6, 1)], true),
+        (
+            "an increment elsewhere",
+            by_key(),
+            vec![update(ADD, 1, 4, 1)],
+            false,
+        ),
+        ("a drawn key", guarded(read_entries(1)), drawn(), true),
+        ("a drawn key of another table", by_key(), drawn(), false),
+        ("an entry", by_owner(), vec![insert(1, 9, 7, 0)], true),
+        (
+            "an entry of another",
+            by_owner(),
+            vec![insert(1, 9, 8, 0)],
+            false,
+        ),
+        ("an entry with a drawn key", by_owner(), drawn(), true),
+        ("an entry deleted", by_owner(), vec![delete(1, 1)], true),
+        ("another's deleted", by_owner(), vec![delete(1, 2)], false),
+    ];
+    for (what, look, effects, excluded) in cases {
+        for range_first in [true, false] {
+            let mut cluster = cluster(4);
+            let loading = cluster.begin(C1);
+            cluster.ask(loading, Request::Commit(vec![on(1, loaded.clone())]));
+            let (reader, writer) = (cluster.begin(C1), cluster.begin(C2));
+            fetched(Some(cluster.ask(reader, Request::Read(vec![look.clone()]))));
+            // Both write elsewhere as well, so that both vote at partition 1.
+            let reading = Request::Commit(vec![on(0, vec![update(SET, 0, 0, 1)])]);
+            let writing = Request::Commit(vec![
+                on(0, vec![update(SET, 0, 1, 1)]),
+                on(1, effects.clone()),
+            ]);
+            let mut both = [(reader, C1, reading), (writer, C2, writing)];
+            if !range_first {
+                both.reverse();
+            }
+            let [(first, at_first, early), (second, at_second, late)] = both;
+            cluster.request(first, early);
+            prepare(&mut cluster, at_first, &[X, Y]);
+            cluster.request(second, late);
+            prepare(&mut cluster, at_second, &[X, Y]);
+            cluster.deliver_all();
+            assert!(is_committed(cluster.take_reply(first)), "{what}");
+            let second = cluster.take_reply(second);
+            match excluded {
+                true => assert_eq!(reason(second), AbortReason::Conflict, "{what}"),
+                false => assert!(is_committed(second), "{what}: {range_first}"),
+            }
+        }
+    }
+}
+
+/// What commits in one step meets a prepared range as well.
+#[test]
+fn a_validated_range_excludes_what_commits_in_one_step() {
+    let mut cluster = cluster(4);
+    let reader = cluster.begin(C1);
+    let look = vec![guarded(read_items(1, 5, 20))];
+    fetched(Some(cluster.ask(reader, Request::Read(look))));
+    cluster.request(
+        reader,
+        Request::Commit(vec![on(0, vec![update(SET, 0, 0, 1)])]),
+    );
+    prepare(&mut cluster, C1, &[X, Y]);
+    for at in [Y, C2] {
+        let phantom = cluster.begin(at);
+        cluster.request(
+            phantom,
+            Request::Commit(vec![on(1, vec![insert_item(1, 9, 0, 0)])]),
+        );
+        if at != Y {
+            round(&mut cluster, at, Y);
+        }
+        assert_eq!(reason(cluster.take_reply(phantom)), AbortReason::Conflict);
+    }
+    cluster.deliver_all();
+    assert!(is_committed(cluster.take_reply(reader)));
+}
+
+/// `CommitReads` validates nothing: guards that have changed since do not abort it.
+#[test]
+fn reads_commit_without_validation() {
+    for one_by_one in [false, true] {
+        let mut cluster = cluster(4);
+        let reader = cluster.begin(C1);
+        cluster.request(
+            reader,
+            Request::WaitByAge(Age {
+                began: cluster.now,
+                transaction: reader,
+            }),
+        );
+        let looks = [guarded(read_item(0, 0)), guarded(read_item(1, 0))];
+        let batches = match one_by_one {
+            true => looks.map(|look| vec![look]).to_vec(),
+            false => vec![looks.to_vec()],
+        };
+        for batch in batches {
+            fetched(Some(cluster.ask(reader, Request::Read(batch))));
+        }
+        let writer = cluster.begin(C2);
+        assert!(is_committed(Some(
+            cluster.ask(writer, Request::Commit(set_both(1)))
+        )));
+        cluster.request(reader, Request::CommitReads);
+        assert!(is_committed(cluster.take_reply(reader)), "at once");
+        assert!(cluster.nodes.iter().all(RampNode::is_idle));
+    }
 }

@@ -139,6 +139,12 @@ impl<P: Protocol> Cluster<P> {
         self.replies.contains_key(&transaction)
     }
 
+    /// Whether the transaction has a reply that was not taken, and that ends it.
+    pub fn has_outcome(&self, transaction: TransactionId) -> bool {
+        let reply = self.replies.get(&transaction);
+        reply.is_some_and(|reply| matches!(reply, Reply::Committed { .. } | Reply::Aborted(_)))
+    }
+
     /// Gives a request, delivers all messages until none is under way, and takes the reply.
     pub fn ask(&mut self, transaction: TransactionId, request: Request) -> Reply {
         self.request(transaction, request);

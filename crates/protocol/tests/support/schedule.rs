@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 
-use anabranch_protocol::{AbortReason, PartitionRead, Protocol, Reply, Request, TransactionId};
+use anabranch_protocol::{
+    AbortReason, Age, PartitionRead, Protocol, Reply, Request, TransactionId,
+};
 use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
 
 use super::cluster::Cluster;
@@ -84,6 +86,8 @@ pub struct Client<J = Box<dyn Procedure>> {
 pub struct Pace {
     /// Whether procedures declare their reads first.
     pub declare: bool,
+    /// Which share of the procedures, in percent, waits by age and declares nothing.
+    pub by_age: u64,
     /// The most by which time advances in a turn.
     pub ticks_max: Ticks,
     /// A run that needs more turns than this is reported as stuck.
@@ -94,6 +98,7 @@ impl Default for Pace {
     fn default() -> Self {
         Pace {
             declare: false,
+            by_age: 0,
             ticks_max: Ticks::from_micros(50),
             turns_max: 1_000_000,
         }
@@ -112,6 +117,9 @@ struct Session<J> {
     waiting: VecDeque<J>,
     active: Option<Active>,
     retries: Vec<AbortReason>,
+    /// Whether the procedure at the front waits by age, and its age once it has begun.
+    waits_by_age: Option<bool>,
+    age: Option<Age>,
     rest_until: u64,
     weight: u64,
 }
@@ -126,6 +134,21 @@ pub fn run<P: Protocol, J: Procedure>(
     pace: Pace,
     random: &mut Random,
 ) -> Vec<Run<J>> {
+    run_with_restarts(cluster, clients, pace, random, |_, _| None)
+}
+
+/// As [`run`]. Before each turn `restart` may restart a node, which it returns: attempts there that have not ended are
+/// aborted.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with_restarts<P: Protocol, J: Procedure>(
+    cluster: &mut Cluster<P>,
+    clients: Vec<Client<J>>,
+    pace: Pace,
+    random: &mut Random,
+    mut restart: impl FnMut(&mut Cluster<P>, &mut Random) -> Option<NodeId>,
+) -> Vec<Run<J>> {
     let speeds = [1, 1, 4, 16];
     let nodes = cluster.nodes.len();
     let link_speeds: Vec<u64> = (0..nodes * nodes)
@@ -138,6 +161,8 @@ pub fn run<P: Protocol, J: Procedure>(
             waiting: client.procedures,
             active: None,
             retries: Vec::new(),
+            waits_by_age: None,
+            age: None,
             rest_until: 0,
             weight: speeds[random.below(4) as usize],
         })
@@ -147,6 +172,17 @@ pub fn run<P: Protocol, J: Procedure>(
     loop {
         turn += 1;
         assert!(turn < pace.turns_max, "not finished after {turn} turns");
+        if let Some(node) = restart(cluster, random) {
+            for session in sessions.iter_mut().filter(|session| session.node == node) {
+                let Some(active) = &session.active else {
+                    continue;
+                };
+                if !cluster.has_outcome(active.transaction) {
+                    cluster.take_reply(active.transaction);
+                    session.retry(AbortReason::Restarted, turn, random);
+                }
+            }
+        }
         let links = cluster.busy_links();
         let mut weights: Vec<u64> = links
             .iter()
@@ -202,13 +238,23 @@ impl<J: Procedure> Session<J> {
         let procedure = self.waiting.front().expect("a session with work to do");
         let Some(active) = &mut self.active else {
             let transaction = cluster.begin(self.node);
+            let by_age = pace.by_age > 0
+                && *self
+                    .waits_by_age
+                    .get_or_insert_with(|| random.percent(pace.by_age));
+            let declared = pace.declare && !by_age;
             self.active = Some(Active {
                 transaction,
                 since: turn,
-                declared: pace.declare,
+                declared,
                 answers: Vec::new(),
             });
-            let request = match pace.declare {
+            if by_age {
+                let began = cluster.now;
+                let age = *self.age.get_or_insert(Age { began, transaction });
+                cluster.request(transaction, Request::WaitByAge(age));
+            }
+            let request = match declared {
                 true => Request::Declare(procedure.declare()),
                 false => procedure.next(&[]),
             };
@@ -224,9 +270,7 @@ impl<J: Procedure> Session<J> {
             ),
             Reply::Fetched(rows) => active.answers.push(rows),
             Reply::Aborted(reason) if reason.is_retryable() => {
-                self.retries.push(reason);
-                self.active = None;
-                self.rest_until = turn + random.below(4 << self.retries.len().min(8));
+                self.retry(reason, turn, random);
                 return None;
             }
             Reply::Aborted(reason) => {
@@ -241,6 +285,13 @@ impl<J: Procedure> Session<J> {
         }
         let request = procedure.next(&active.answers);
         self.ask(client, cluster, request, turn)
+    }
+
+    /// The attempt was aborted: another one begins after a backoff.
+    fn retry(&mut self, reason: AbortReason, turn: u64, random: &mut Random) {
+        self.retries.push(reason);
+        self.active = None;
+        self.rest_until = turn + random.below(4 << self.retries.len().min(8));
     }
 
     fn ask<P: Protocol>(
@@ -258,6 +309,7 @@ impl<J: Procedure> Session<J> {
 
     fn end(&mut self, client: usize, outcome: Outcome, turn: u64) -> Run<J> {
         let active = self.active.take().expect("only what is active ends");
+        (self.waits_by_age, self.age) = (None, None);
         Run {
             node: self.node,
             client,

@@ -7,8 +7,11 @@
 //! Intents are on items, by their 8-byte tags. Two items with the same tag conflict needlessly, once in 2^48; never
 //! wrongly.
 
-use anabranch_storage::ItemTag;
-use anabranch_types::{ColumnSet, Key, KeyRange, Read, TableId, Timestamp};
+use anabranch_storage::recording::index_entry;
+use anabranch_storage::{ItemTag, Store};
+use anabranch_types::{
+    ColumnSet, Effect, IndexId, KeyRange, Read, Row, RowPrograms, TableId, Timestamp,
+};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -142,16 +145,15 @@ pub struct RequestedIntents {
     pub(crate) items: SmallVec<[(ItemTag, Mode); 8]>,
     /// Ranges read as guards.
     pub(crate) ranges: Vec<GuardRange>,
-    /// Guards written: what a range read may cover.
-    pub(crate) guard_writes: Vec<(TableId, Option<Key>)>,
 }
 
 /// A range read as a guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardRange {
     table: TableId,
-    /// `None` for a range of a secondary index: any write to the table may be in it.
-    range: Option<KeyRange>,
+    /// The secondary index; `None` for the primary key.
+    index: Option<IndexId>,
+    range: KeyRange,
 }
 
 impl GuardRange {
@@ -165,17 +167,45 @@ impl GuardRange {
                 ..
             } => Some(GuardRange {
                 table: *table,
-                range: index.is_none().then(|| range.clone()),
+                index: *index,
+                range: range.clone(),
             }),
         }
     }
 
-    fn covers(&self, table: TableId, key: Option<&Key>) -> bool {
-        self.table == table
-            && match (&self.range, key) {
-                (Some(range), Some(key)) => range.contains(key),
+    /// Whether the effect may change a row of the range, add one or remove one, guarded or not. A row that another
+    /// prepared transaction may move into the range need not be considered: that transaction is excluded itself.
+    pub(crate) fn covers(
+        &self,
+        effect: &Effect,
+        store: &Store,
+        programs: &dyn RowPrograms,
+    ) -> bool {
+        if effect.table() != self.table {
+            return false;
+        }
+        let is_drawn = matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty());
+        let schema = store.schema(self.table);
+        let index = schema.indexes.iter().find(|of| Some(of.id) == self.index);
+        let Some(index) = index else {
+            return is_drawn || self.range.contains(effect.key());
+        };
+        let has = |row: &Row| {
+            let entry = index_entry(schema, index, row, effect.key());
+            self.range.contains(&entry)
+        };
+        let has_now = || {
+            let item = store.item(self.table, effect.key());
+            item.and_then(|item| item.latest().row()).is_some_and(has)
+        };
+        match effect {
+            Effect::Insert { row, .. } => is_drawn || has(row),
+            Effect::Update { program, .. } => match programs.replaces(*program) {
+                Some(columns) if !index.columns.iter().any(|of| columns.contains(*of)) => has_now(),
                 _ => true,
-            }
+            },
+            Effect::Delete { .. } => has_now(),
+        }
     }
 }
 
@@ -184,14 +214,13 @@ impl GuardRange {
 pub(crate) struct Intents {
     items: FxHashMap<ItemTag, ItemIntents>,
     ranges: Vec<(Timestamp, GuardRange)>,
-    guard_writes: Vec<(Timestamp, TableId, Option<Key>)>,
 }
 
 impl Intents {
     /// Whether there are none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.ranges.is_empty() && self.guard_writes.is_empty()
+        self.items.is_empty() && self.ranges.is_empty()
     }
 
     /// Whether there is an intent of any mode on the item.
@@ -232,35 +261,15 @@ impl Intents {
             .filter(move |owner| last.replace(*owner) != Some(*owner))
     }
 
-    /// Whether a range that was read as a guard covers this write of a guard.
-    pub(crate) fn range_excludes(&self, table: TableId, key: Option<&Key>) -> bool {
-        self.ranges
-            .iter()
-            .any(|(_, range)| range.covers(table, key))
+    /// The ranges that were read as guards.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &GuardRange> {
+        self.ranges.iter().map(|(_, range)| range)
     }
 
-    /// Whether a guard will be written in this range.
-    pub(crate) fn write_excludes(&self, range: &GuardRange) -> bool {
-        self.guard_writes
-            .iter()
-            .any(|(_, table, key)| range.covers(*table, key.as_ref()))
-    }
-
-    /// Whether an intent excludes some of these.
+    /// Whether an intent on an item excludes some of these.
     pub(crate) fn excludes_any(&self, requested: &RequestedIntents) -> bool {
-        !self.is_empty()
-            && (requested
-                .items
-                .iter()
-                .any(|(item, mode)| self.excludes(*item, *mode))
-                || requested
-                    .ranges
-                    .iter()
-                    .any(|range| self.write_excludes(range))
-                || requested
-                    .guard_writes
-                    .iter()
-                    .any(|(t, key)| self.range_excludes(*t, key.as_ref())))
+        let mut items = requested.items.iter();
+        !self.items.is_empty() && items.any(|(item, mode)| self.excludes(*item, *mode))
     }
 
     /// Takes intents that no other excludes. Returns the items to give back.
@@ -274,12 +283,6 @@ impl Intents {
         }
         self.ranges
             .extend(requested.ranges.into_iter().map(|range| (prepared, range)));
-        self.guard_writes.extend(
-            requested
-                .guard_writes
-                .into_iter()
-                .map(|(table, key)| (prepared, table, key)),
-        );
         requested.items
     }
 
@@ -295,9 +298,6 @@ impl Intents {
         }
         if !self.ranges.is_empty() {
             self.ranges.retain(|(owner, _)| *owner != prepared);
-        }
-        if !self.guard_writes.is_empty() {
-            self.guard_writes.retain(|(owner, _, _)| *owner != prepared);
         }
     }
 
@@ -345,7 +345,7 @@ impl Intents {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_types::{ColumnIndex, NodeId};
+    use anabranch_types::{ColumnIndex, Key, NodeId};
 
     use super::*;
 

@@ -58,7 +58,7 @@ impl Participant {
         }
         let mut requested = context.probe.within(Activity::Guard, || {
             let requested = self.requested(&work, Drawing::Promised);
-            if self.intents.excludes_any(&requested) {
+            if self.is_excluded(&work, &requested) {
                 return Err(AbortReason::Conflict);
             }
             self.validate(&work)?;
@@ -161,10 +161,25 @@ impl Participant {
 
     fn check_against_intents(&self, work: &Work) -> Result<(), AbortReason> {
         let requested = self.requested(work, Drawing::MayFail);
-        if self.intents.excludes_any(&requested) {
+        if self.is_excluded(work, &requested) {
             return Err(AbortReason::Conflict);
         }
         self.fits_beside_prepared(&work.effects)
+    }
+
+    /// Whether the intents of prepared transactions exclude a transaction: on an item, or because one of the two writes
+    /// in a range that the other has read as a guard.
+    fn is_excluded(&self, work: &Work, requested: &RequestedIntents) -> bool {
+        let covers =
+            |range: &GuardRange, effect| range.covers(effect, &self.store, &*self.programs);
+        let mut prepared_ranges = self.intents.ranges();
+        self.intents.excludes_any(requested)
+            || prepared_ranges.any(|range| work.effects.iter().any(|effect| covers(range, effect)))
+            || requested.ranges.iter().any(|range| {
+                // tidy: order-free because each is looked at alone
+                let mut prepared = self.prepared.values();
+                prepared.any(|other| other.effects.iter().any(|effect| covers(range, effect)))
+            })
     }
 
     /// The write intents that this work needs.
@@ -217,13 +232,10 @@ impl Participant {
         }
         for guard in &work.guards {
             let effect = &work.effects[*guard as usize];
-            let key = known_key(effect);
-            if let Some(key) = &key {
-                requested
-                    .items
-                    .push((ItemTag::of(effect.table(), key), Mode::GuardWrite));
+            if let Some(key) = known_key(effect) {
+                let item = ItemTag::of(effect.table(), &key);
+                requested.items.push((item, Mode::GuardWrite));
             }
-            requested.guard_writes.push((effect.table(), key));
         }
         for read in &work.guard_reads {
             match read {
