@@ -43,6 +43,8 @@ pub enum Script {
         writer: u32,
         /// The items that it reads and writes.
         items: Vec<Item>,
+        /// Whether it reads one after the other, in this order.
+        in_turn: bool,
     },
     /// Reads an item, and sets the register of another to a quotation of it ([`quoted`]).
     Reply {
@@ -109,14 +111,16 @@ impl Script {
                 Some(batch) => Request::Read(sorted(batch.iter().map(read).collect())),
                 None => Request::Commit(Vec::new()),
             },
-            Script::Rewrite { writer, items } if answers.is_empty() => {
-                let _ = writer;
+            Script::Rewrite { items, in_turn, .. } if answers.len() < batches(items, *in_turn) => {
                 let each = items.iter().map(|item| {
                     fixture::guarded(fixture::for_write(fixture::read_item(item.0, item.1)))
                 });
-                Request::Read(sorted(each.collect()))
+                Request::Read(match in_turn {
+                    true => each.skip(answers.len()).take(1).collect(),
+                    false => sorted(each.collect()),
+                })
             }
-            Script::Rewrite { writer, items } => {
+            Script::Rewrite { writer, items, .. } => {
                 let new = rewritten(*writer, answers.iter().flatten());
                 let effects =
                     |(part, id): &Item| (*part, vec![fixture::update(SET, *part, *id, new)]);
@@ -143,6 +147,11 @@ impl Script {
             }
         }
     }
+}
+
+/// In how many batches items are read.
+fn batches(items: &[Item], in_turn: bool) -> usize {
+    if in_turn { items.len() } else { 1 }
 }
 
 /// The value that a writer gives to registers.

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use anabranch_protocol::{Durable, Input, Outbox, Protocol, Request, TimerId};
+use anabranch_protocol::{Age, Durable, Input, Outbox, Protocol, Request, TimerId};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Ticks};
 
@@ -68,6 +68,8 @@ pub struct Scenario {
     pub scripts: Vec<(NodeId, Script)>,
     /// Whether scripts declare their accesses first.
     pub declares: bool,
+    /// How many of the clients, the first ones, declare nothing and wait by age; each is older than the next.
+    pub by_age: usize,
     /// Whether a client may pause between an answer and its next request.
     pub pauses: bool,
     /// The nodes that may crash, and the number of crashes.
@@ -447,7 +449,8 @@ impl<P: Subject> State<P> {
         let (_, script) = &scenario.scripts[number];
         let client = &self.clients[number].0;
         let begins = client.phase == Phase::NotStarted;
-        let request = match begins && scenario.declares {
+        let by_age = number < scenario.by_age;
+        let request = match begins && scenario.declares && !by_age {
             true => Request::Declare(script.declare()),
             false => script.next(&client.answers),
         };
@@ -466,6 +469,15 @@ impl<P: Subject> State<P> {
             };
             Ok(())
         })?;
+        if begins && by_age {
+            let began = Ticks(number as u64);
+            let age = Age { began, transaction };
+            let input = Input::Request {
+                transaction,
+                request: Request::WaitByAge(age),
+            };
+            self.step(transaction.node, input, scenario)?;
+        }
         let input = Input::Request {
             transaction,
             request,

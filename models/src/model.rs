@@ -83,6 +83,12 @@ pub const MODELS: &[Model] = &[
         is_self_test: false,
     },
     Model {
+        name: "locking-by-age",
+        about: "locking by age beside declared locks: serializable, without deadlocks",
+        kind: Kind::LockingByAge,
+        is_self_test: false,
+    },
+    Model {
         name: "e-pci",
         about: "commit checks at coordinators: no reader sees a part of a transaction",
         kind: Kind::EPci,
@@ -156,6 +162,7 @@ enum Kind {
     Quorum(Metadata),
     Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
+    LockingByAge,
     Nwnr,
     NoSecondRound,
     EPci,
@@ -317,6 +324,10 @@ impl Model {
                 let nodes = size.both(0, durable(size, locking(ReadLocks::Long)));
                 run(nodes, &scenario, &serializable, limits)
             }
+            Kind::LockingByAge => {
+                let nodes = size.both(0, durable(size, locking(ReadLocks::Long)));
+                run(nodes, &size.by_age(), &serializable, limits)
+            }
             Kind::EPci => {
                 let node = |node, topology, store| EPciNode::new(node, topology, store, programs());
                 run(size.both(0, node), &write(), &read_atomic, limits)
@@ -454,7 +465,36 @@ impl Size {
         Script::Rewrite {
             writer,
             items: self.items(),
+            in_turn: false,
         }
+    }
+
+    /// Writers wait by age and read one item after the other, every second one in the opposite order. In place of
+    /// readers there are writers that declare.
+    fn by_age(self) -> Scenario {
+        let mut scenario = self.scenario(|size, writer| {
+            let mut items = size.items();
+            if writer % 2 == 1 {
+                items.reverse();
+            }
+            Script::Rewrite {
+                writer,
+                items,
+                in_turn: true,
+            }
+        });
+        for ((_, script), writer) in scenario
+            .scripts
+            .iter_mut()
+            .zip(0..)
+            .skip(self.writers as usize)
+        {
+            *script = self.rewrite(writer);
+        }
+        scenario.declares = true;
+        scenario.pauses = true;
+        scenario.by_age = self.writers as usize;
+        scenario
     }
 
     fn withdraw(self, writer: u32) -> Script {
@@ -517,6 +557,7 @@ impl Size {
             restarting: (restarting, self.restarts),
             scripts,
             declares: false,
+            by_age: 0,
             pauses: self.sequential_reads,
             crashing: (crashing, self.crashes),
             jumps: (self.jumps, JUMP),

@@ -373,6 +373,7 @@ impl Serializable {
             Script::Rewrite {
                 writer,
                 items: written,
+                in_turn: _,
             } => {
                 let same = written.iter().all(|item| reads(items, item));
                 let new = rewritten(*writer, client.answers.iter().flatten());

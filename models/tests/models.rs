@@ -238,6 +238,13 @@ fn locking_is_serializable_with_sequential_lock_requests() {
     holds("locking-undeclared", SEQUENTIAL_READS, 500);
 }
 
+/// Two transactions that wait by age lock two items in opposite orders, beside a declared one.
+#[test]
+fn locking_by_age_is_serializable_and_ends() {
+    let size = Size { readers: 1, ..TWO };
+    holds("locking-by-age", size, 5_000);
+}
+
 /// A node crashes at any moment and restarts with its durable state. Each peer learns of it at its own time.
 #[test]
 fn ramp_shows_all_of_a_transaction_when_a_node_restarts() {
