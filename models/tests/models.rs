@@ -242,7 +242,17 @@ fn locking_is_serializable_with_sequential_lock_requests() {
 #[test]
 fn locking_by_age_is_serializable_and_ends() {
     let size = Size { readers: 1, ..TWO };
-    holds("locking-by-age", size, 5_000);
+    holds("locking-by-age", size, 1_000);
+    let restarts = Size {
+        restarts: 1,
+        ..size
+    };
+    holds("locking-by-age", restarts, 10_000);
+    let remote = Size {
+        remote_clients: true,
+        ..size
+    };
+    holds("locking-by-age", remote, 10_000);
 }
 
 /// A node crashes at any moment and restarts with its durable state. Each peer learns of it at its own time.

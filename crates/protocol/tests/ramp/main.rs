@@ -12,6 +12,7 @@ mod one_phase;
 mod prepare_f;
 mod quorum;
 mod random;
+mod ranges;
 mod readers;
 mod refusals;
 mod scenarios;
