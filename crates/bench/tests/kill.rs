@@ -118,6 +118,7 @@ fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster
             let options = DurableOptions {
                 log: LogOptions {
                     segment_bytes: 32 << 10,
+                    ..LogOptions::default()
                 },
                 checkpoint_bytes: 128 << 10,
                 ..DurableOptions::default()

@@ -6,6 +6,7 @@ use anabranch_protocol::{AbortReason, Session};
 use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
+use crate::admission::Shortage;
 use crate::undeclared::StatementEntry;
 
 /// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node
@@ -204,6 +205,8 @@ pub enum CallError {
         /// The limit.
         bytes_max: u64,
     },
+    /// The transaction writes, and its node lacks room for that ([`crate::Admission`]).
+    Shortage(Shortage),
 }
 
 impl CallError {
@@ -220,6 +223,8 @@ impl CallError {
             CallError::InDoubt => "08007",
             CallError::Cancelled => "57014",
             CallError::ResultTooLarge { .. } => "54000",
+            CallError::Shortage(Shortage::Disk) => "53100",
+            CallError::Shortage(Shortage::Memory) => "53200",
         }
     }
 }
@@ -242,6 +247,14 @@ impl std::fmt::Display for CallError {
                 f,
                 "the result has more than {bytes_max} bytes (the limit result_bytes_max): ask for \
                  fewer rows or columns, or raise the limit"
+            ),
+            CallError::Shortage(Shortage::Disk) => f.write_str(
+                "the disk of the data folder is full: free some of it, or delete rows and wait for the next \
+                 checkpoint; reads go on, and writes do as soon as there is room",
+            ),
+            CallError::Shortage(Shortage::Memory) => f.write_str(
+                "the server has reached its limit of memory (memory_max): delete rows, or start it with more; \
+                 reads go on, and writes do as soon as there is room",
             ),
         }
     }

@@ -22,6 +22,8 @@ pub enum CheckpointProgress {
     NotDue,
     /// It has begun a checkpoint, or written a slice. More can be written at once.
     Written,
+    /// The disk is full: what was written of the checkpoint is removed.
+    Abandoned,
     /// Nothing: the checkpoint under way waits for a sync, of itself or of the log.
     Waits,
     /// The checkpoint has replaced the one before it, and the log below it is gone.

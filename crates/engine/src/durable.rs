@@ -13,16 +13,20 @@
 //!    and when [`DurableNode::begin_checkpoint_sync`] returns a number of bytes, a sync of the checkpoint and
 //!    [`DurableNode::end_checkpoint_sync`]. [`DurableNode::checkpoint_if_due`] does all of that at once.
 //!
-//! A disk error is final: drop the node, as if it had crashed.
+//! A disk error is final: drop the node, as if it had crashed. On a full disk the node goes on; see [`room`].
+
+pub mod room;
 
 use std::fmt;
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{Durable, NoRecords, Record};
 use anabranch_storage::log::Sink;
+use anabranch_storage::media::MediaError;
 use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened, Store, Verified};
 use anabranch_types::Ticks;
 
+use crate::admission::Admission;
 use crate::checkpoint::{CheckpointProgress, RunningCheckpoint};
 use crate::log_record::NodeRecord;
 use crate::node::{Node, NodeInput, NodeOutbox};
@@ -125,6 +129,18 @@ pub struct DurableNode<P: Durable, D> {
     /// The checkpoint under way, if any.
     checkpoint: Option<RunningCheckpoint>,
     syncing_checkpoint: bool,
+    /// Records that the disk has had no room for, and whether one of them is forced. The output of their batches is
+    /// still in `out`.
+    unlogged: Vec<NodeRecord>,
+    unlogged_is_forced: bool,
+    /// What is admitted for reasons other than the disk.
+    other_admission: Admission,
+    /// Whether a checkpoint is due, however short the log is.
+    wants_checkpoint: bool,
+    /// Where the log ended when the disk had no room for a checkpoint.
+    abandoned_at: Option<LogPosition>,
+    /// How often room was looked for since then.
+    looks: u32,
     counters: DurableCounters,
 }
 
@@ -191,8 +207,15 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             syncing: false,
             checkpoint: None,
             syncing_checkpoint: false,
+            unlogged: Vec::new(),
+            unlogged_is_forced: false,
+            other_admission: Admission::All,
+            wants_checkpoint: false,
+            abandoned_at: None,
+            looks: 0,
             counters: DurableCounters::default(),
         };
+        opened_node.admit();
         if !opened.is_new {
             opened_node.node.recover(now, &mut opened_node.out);
         }
@@ -257,10 +280,11 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
 
     /// Whether output waits for the log.
     pub fn holds_output(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || (!self.unlogged.is_empty() && self.out.has_output())
     }
 
-    /// Ends a batch: logs its records, and releases output that does not have to wait.
+    /// Ends a batch: logs its records, and releases output that does not have to wait. On a full disk records and
+    /// output wait for the next flush.
     ///
     /// # Errors
     /// When the disk fails.
@@ -268,10 +292,24 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         let written = state::take_records(&self.node, &mut self.numbers, &mut self.out);
         if let Some((records, forced)) = written {
             self.counters.records += records.len() as u64;
-            self.log.append(&records)?;
-            if forced {
+            self.unlogged.extend(records);
+            self.unlogged_is_forced |= forced;
+        }
+        if !self.unlogged.is_empty() {
+            match self.log.append(&self.unlogged) {
+                Ok(()) => {}
+                Err(error) if error.is_full() => {
+                    self.release(out);
+                    self.admit();
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+            self.unlogged.clear();
+            if std::mem::take(&mut self.unlogged_is_forced) {
                 self.forced = self.log.end();
             }
+            self.admit();
         }
         if self.forced > self.log.durable() {
             self.held.push(self.forced, &mut self.out);
@@ -287,7 +325,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     /// Begins a sync and returns the position that it makes durable. `None` while another is under way,
     /// or if nothing waits.
     pub fn begin_sync(&mut self) -> Option<LogPosition> {
-        // A complete checkpoint waits for the log, whether it is forced or not.
+        // A complete checkpoint waits for the log, whether that is forced or not.
         let awaited = self.log.completed_checkpoint().max(Some(self.forced));
         if self.syncing || awaited <= Some(self.log.durable()) {
             return None;
@@ -312,6 +350,28 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         Ok(())
     }
 
+    /// The file that a sync which begins now has to sync, for a driver that does it itself.
+    pub fn sync_file(&self) -> Option<&str> {
+        self.log.sync_file()
+    }
+
+    /// Ends a sync as [`DurableNode::end_sync`], which the driver has done itself.
+    ///
+    /// # Errors
+    /// When the sync has failed.
+    pub fn synced(
+        &mut self,
+        until: LogPosition,
+        result: Result<(), MediaError>,
+        out: &mut NodeOutbox<P::Message>,
+    ) -> Result<(), LogError> {
+        self.syncing = false;
+        self.log.note_synced(until, result)?;
+        self.counters.syncs += 1;
+        self.release(out);
+        Ok(())
+    }
+
     fn release(&mut self, out: &mut NodeOutbox<P::Message>) {
         let durable = self.log.durable();
         self.held.release(|until| *until <= durable, out);
@@ -326,15 +386,26 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     pub fn checkpoint_slice(&mut self, bytes: usize) -> Result<CheckpointProgress, LogError> {
         let protocol = self.node.protocol_mut();
         let Some(running) = &mut self.checkpoint else {
-            let after = self
+            let mut after = self
                 .options
                 .checkpoint_bytes
                 .max(self.log.checkpoint_bytes());
-            if self.log.since_checkpoint() < after {
+            if let Some(at) = self.abandoned_at {
+                after = after.max(at.0 - self.log.checkpoint_at().0 + after / 8);
+            }
+            let is_due = self.wants_checkpoint || self.log.since_checkpoint() >= after;
+            // The log lacks what waits for room. A sync that has begun would be taken for one of the new checkpoint.
+            if !is_due || !self.unlogged.is_empty() || self.syncing_checkpoint {
                 return Ok(CheckpointProgress::NotDue);
             }
             debug_assert!(self.out.records.is_empty(), "a checkpoint follows a flush");
-            self.log.begin_checkpoint()?;
+            match self.log.begin_checkpoint() {
+                Err(error) if error.is_full() => {
+                    self.abandon_checkpoint()?;
+                    return Ok(CheckpointProgress::Abandoned);
+                }
+                begun => begun?,
+            }
             let running = RunningCheckpoint::begin(self.incarnation, &self.numbers, protocol);
             self.checkpoint = Some(running);
             return Ok(CheckpointProgress::Written);
@@ -342,6 +413,8 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         if self.log.is_checkpoint_durable() {
             self.log.adopt_checkpoint()?;
             self.checkpoint = None;
+            self.wants_checkpoint = false;
+            self.abandoned_at = None;
             self.counters.checkpoints += 1;
             return Ok(CheckpointProgress::Adopted);
         }
@@ -349,9 +422,16 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         if is_complete || self.log.unsynced_checkpoint() >= self.options.checkpoint_unsynced_max {
             return Ok(CheckpointProgress::Waits);
         }
-        match running.next_slice(protocol, bytes) {
-            Some(records) => self.log.extend_checkpoint(&records)?,
-            None => self.log.complete_checkpoint()?,
+        let written = match running.next_slice(protocol, bytes) {
+            Some(records) => self.log.extend_checkpoint(&records),
+            None => self.log.complete_checkpoint(),
+        };
+        match written {
+            Err(error) if error.is_full() => {
+                self.abandon_checkpoint()?;
+                return Ok(CheckpointProgress::Abandoned);
+            }
+            written => written?,
         }
         self.counters.checkpoint_slices += 1;
         Ok(CheckpointProgress::Written)
@@ -400,6 +480,24 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         self.log.end_checkpoint_sync(bytes)
     }
 
+    /// The file that a sync of the checkpoint has to sync, for a driver that does it itself.
+    pub fn checkpoint_sync_file(&self) -> &'static str {
+        self.log.checkpoint_sync_file()
+    }
+
+    /// Ends a sync as [`DurableNode::end_checkpoint_sync`], which the driver has done itself.
+    ///
+    /// # Errors
+    /// When the sync has failed.
+    pub fn checkpoint_synced(
+        &mut self,
+        bytes: u64,
+        result: Result<(), MediaError>,
+    ) -> Result<(), LogError> {
+        self.syncing_checkpoint = false;
+        self.log.note_checkpoint_synced(bytes, result)
+    }
+
     /// Writes a checkpoint if one is due, all at once, or what is left of the one under way; call it after a flush.
     /// Returns whether there was one: then no output waits any more.
     ///
@@ -411,7 +509,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     ) -> Result<bool, LogError> {
         loop {
             match self.checkpoint_slice(SLICE_BYTES)? {
-                CheckpointProgress::NotDue => return Ok(false),
+                CheckpointProgress::NotDue | CheckpointProgress::Abandoned => return Ok(false),
                 CheckpointProgress::Written => {}
                 CheckpointProgress::Waits => {
                     self.log

@@ -17,6 +17,7 @@
 //!    values of deferred effects into the result.
 //! 4. Conflicts and restarts are retried after a [backoff]; any other result is the [`Outcome`].
 
+pub mod admission;
 pub mod application;
 pub mod backoff;
 pub mod call;
@@ -38,6 +39,7 @@ pub mod transaction;
 pub mod undeclared;
 pub mod view;
 
+pub use admission::{Admission, Shortage};
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;

@@ -23,6 +23,7 @@ use anabranch_types::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::admission::Admission;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
@@ -149,6 +150,7 @@ pub struct Node<P: Protocol> {
     probe: ActivityProbe,
     /// The number of steps that its protocol has taken.
     steps: u64,
+    admission: Admission,
 }
 
 /// A call that has no outcome yet: what its attempts share.
@@ -317,6 +319,7 @@ impl<P: Protocol> Node<P> {
             next_alarm: 0,
             probe: ActivityProbe::default(),
             steps: 0,
+            admission: Admission::All,
             sequences: Rc::new(NodeSequences::new(home, partitions)),
         }
     }
@@ -337,6 +340,11 @@ impl<P: Protocol> Node<P> {
     pub fn observe(&mut self, probe: ActivityProbe) {
         self.protocol.observe(probe.clone());
         self.probe = probe;
+    }
+
+    /// Which transactions are let commit from now on.
+    pub fn admit(&mut self, admission: Admission) {
+        self.admission = admission;
     }
 
     /// Its protocol.
@@ -744,8 +752,12 @@ impl<P: Protocol> Node<P> {
                     self.abort(now, attempt.transaction);
                     return Err(AttemptEnd::Refused(CallError::ResultTooLarge { bytes_max }));
                 }
-                attempt.stage = AttemptStage::Committing(result);
                 let effects = attempt.mailbox.borrow_mut().take_effects();
+                if let Some(shortage) = self.admission.refuses(&effects) {
+                    self.abort(now, attempt.transaction);
+                    return Err(AttemptEnd::Refused(CallError::Shortage(shortage)));
+                }
+                attempt.stage = AttemptStage::Committing(result);
                 Ok(Some(Request::Commit(effects)))
             }
             Poll::Ready(Err(error)) => {

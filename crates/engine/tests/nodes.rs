@@ -9,6 +9,7 @@ mod mixed;
 mod numbers;
 mod pauses;
 mod replicas;
+mod room;
 mod support;
 mod undeclared;
 

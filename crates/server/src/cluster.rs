@@ -15,11 +15,16 @@ use crate::files::FileDisk;
 use crate::frontend::{Frontend, Note, Post};
 use crate::health::{Health, Watch};
 use crate::inbox::Inbox;
+use crate::on_disk::OnDisk;
 use crate::options::ClusterOptions;
 use crate::profile::Profiler;
+use crate::room::RoomGauge;
 use crate::thread::{
-    CLIENT_BITS, Clock, Driven, Ended, EndedAttempt, Envelope, NodeThread, Report,
+    CLIENT_BITS, Clock, Driven, Ended, EndedAttempt, Envelope, NodeThread, Report, Shared,
 };
+
+/// The inboxes of all nodes.
+type Inboxes<P> = Arc<[Inbox<Envelope<P>>]>;
 
 /// A running cluster. If it is dropped without [`Cluster::stop`], its threads end with the process.
 pub struct Cluster<P: Protocol> {
@@ -30,6 +35,7 @@ pub struct Cluster<P: Protocol> {
     options: ClusterOptions,
     clients: AtomicU32,
     health: Arc<Health>,
+    room: Arc<RoomGauge>,
 }
 
 /// What [`Cluster::stop`] returns.
@@ -130,11 +136,12 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         let count = factories.len();
         let factories = (0u16..).map(NodeId).zip(factories).map(|(id, factory)| {
             let results = results.clone();
-            move || {
+            move |_: NodeId, inboxes: &Inboxes<P>| {
                 let made = factory(Ticks(0));
                 // The receiver is gone if another node has failed before.
                 let _ = results.send((id, made.as_ref().err().cloned()));
-                made.ok()
+                let made = made.ok().map(|node| OnDisk::new(id, node, inboxes));
+                made.transpose().map_err(|error| error.to_string())
             }
         });
         let cluster = Cluster::start_optional(factories.collect(), options, frontends)?;
@@ -165,7 +172,9 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce() -> N + Send + 'static,
         P::Message: 'static,
     {
-        let factories = factories.into_iter().map(|factory| move || Some(factory()));
+        let factories = factories
+            .into_iter()
+            .map(|factory| move |_: NodeId, _: &Inboxes<P>| Ok(Some(factory())));
         Cluster::start_optional(factories.collect(), options, frontends)
     }
 
@@ -176,15 +185,15 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
-        F: FnOnce() -> Option<N> + Send + 'static,
+        F: FnOnce(NodeId, &Inboxes<P>) -> Result<Option<N>, String> + Send + 'static,
         P::Message: 'static,
     {
-        let inboxes: Arc<[Inbox<Envelope<P>>]> =
-            factories.iter().map(|_| Inbox::default()).collect();
+        let inboxes: Inboxes<P> = factories.iter().map(|_| Inbox::default()).collect();
         let clock = Clock {
             start: Instant::now(),
         };
         let health = Arc::new(Health::default());
+        let room = Arc::new(RoomGauge::new(factories.len()));
         let mut threads = Vec::with_capacity(factories.len());
         let probe = |profiled: bool| match profiled {
             true => ActivityProbe::enabled(),
@@ -209,7 +218,11 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 frontend
             });
             let id = NodeId(number as u16);
-            let shared = Arc::clone(&inboxes);
+            let shared = Shared {
+                inboxes: Arc::clone(&inboxes),
+                clock,
+                room: Arc::clone(&room),
+            };
             let probe = probes[number].clone();
             let watch = Watch {
                 health: Arc::clone(&health),
@@ -219,9 +232,10 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .name(format!("node {id}"))
                 .spawn(move || {
                     let watch = watch;
-                    let ended =
-                        NodeThread::new(id, factory()?, shared, clock, &options, probe, frontend)
-                            .run();
+                    let made = factory(id, &shared.inboxes);
+                    let node = made.map_err(|reason| watch.fail(&reason)).ok()??;
+                    let thread = NodeThread::new(id, node, shared, &options, probe, frontend);
+                    let ended = thread.run();
                     ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
             match spawned {
@@ -242,6 +256,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             options,
             clients,
             health,
+            room,
         })
     }
 
@@ -251,6 +266,11 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         P::Message: 'static,
     {
         Arc::new(Mailboxes(Arc::clone(&self.inboxes)))
+    }
+
+    /// What its nodes have room for.
+    pub(crate) fn room(&self) -> Arc<RoomGauge> {
+        Arc::clone(&self.room)
     }
 
     /// Why the cluster has failed, if it has.

@@ -10,18 +10,34 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anabranch_storage::media::{Media, MediaError};
 
 /// The file whose lock keeps other processes out.
 const LOCK: &str = "lock";
 
+/// An open file of a folder, to be synced by another thread.
+#[derive(Debug)]
+pub(crate) struct FileHandle {
+    name: String,
+    file: Arc<File>,
+}
+
+impl FileHandle {
+    /// Makes the file's bytes durable. Its name is durable already.
+    pub(crate) fn sync(&self) -> Result<(), MediaError> {
+        let synced = self.file.sync_data();
+        synced.map_err(|error| failed("sync", &self.name, &error))
+    }
+}
+
 /// A folder of files that implements [`Media`].
 #[derive(Debug)]
 pub struct FileDisk {
     folder: PathBuf,
     /// Files that were appended to.
-    open: BTreeMap<String, File>,
+    open: BTreeMap<String, Arc<File>>,
     /// Whether names have changed since the folder was synced.
     names_changed: bool,
     _lock: File,
@@ -67,6 +83,17 @@ impl FileDisk {
         Ok(disk)
     }
 
+    /// A file to be synced by another thread.
+    ///
+    /// # Errors
+    /// When the operating system refuses to open it.
+    pub(crate) fn handle(&mut self, file: &str) -> Result<FileHandle, MediaError> {
+        Ok(FileHandle {
+            name: file.to_owned(),
+            file: Arc::clone(self.writable(file)?),
+        })
+    }
+
     fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }
@@ -81,13 +108,13 @@ impl FileDisk {
     }
 
     /// The open file of this name.
-    fn writable(&mut self, file: &str) -> Result<&mut File, MediaError> {
+    fn writable(&mut self, file: &str) -> Result<&Arc<File>, MediaError> {
         if !self.open.contains_key(file) {
             let opened = OpenOptions::new().append(true).open(self.path(file));
             let opened = opened.map_err(|error| failed("open", file, &error))?;
-            self.open.insert(file.to_owned(), opened);
+            self.open.insert(file.to_owned(), Arc::new(opened));
         }
-        self.open.get_mut(file).ok_or_else(|| MediaError::Missing {
+        self.open.get(file).ok_or_else(|| MediaError::Missing {
             file: file.to_owned(),
         })
     }
@@ -125,7 +152,7 @@ impl Media for FileDisk {
     }
 
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError> {
-        let written = self.writable(file)?.write_all(bytes);
+        let written = self.writable(file)?.as_ref().write_all(bytes);
         written.map_err(|error| failed("write to", file, &error))
     }
 

@@ -3,7 +3,8 @@
 //!
 //! * [`cluster`]: starts the threads, makes clients, stops. [`options`]: its settings.
 //! * [`client`]: submits calls and takes outcomes.
-//! * `thread`: the loop of one node's thread. `health`: whether all threads are alive.
+//! * `thread`: the loop of one node's thread. `on_disk`: a node with a log, `syncer` the threads that sync it. `room`:
+//!   what the nodes have room for. `health`: whether all threads are alive.
 //! * [`inbox`]: the queue on which a thread sleeps.
 //! * [`service`]: the server for PostgreSQL's clients. `frontend`: what ties its connections to a node's thread.
 //! * [`profile`]: samples of where nodes spend their time.
@@ -16,9 +17,12 @@ pub mod files;
 mod frontend;
 mod health;
 pub mod inbox;
+mod on_disk;
 pub mod options;
 pub mod profile;
+mod room;
 pub mod service;
+mod syncer;
 mod thread;
 
 pub use client::{Client, SubmitError};

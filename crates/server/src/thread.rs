@@ -14,16 +14,17 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anabranch_engine::{
-    AttemptRecord, Call, CallError, CallId, DurableNode, Node, NodeInput, NodeOutbox, Outcome,
+    Admission, AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOutbox, Outcome,
 };
-use anabranch_protocol::{Durable, Protocol};
+use anabranch_protocol::Protocol;
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
-use crate::files::FileDisk;
 use crate::frontend::{Frontend, NodeRequest, Note};
 use crate::inbox::Inbox;
 use crate::options::ClusterOptions;
+use crate::room::RoomGauge;
+use crate::syncer::Synced;
 
 /// Something to do with a node, between two steps.
 pub(crate) type Look<P> = Box<dyn FnOnce(&mut Node<P>) + Send>;
@@ -53,6 +54,8 @@ pub(crate) enum Envelope<P: Protocol> {
     Inspect(Look<P>),
     /// A request to report how busy the node is.
     Report(SyncSender<Report>),
+    /// A sync of this node's disk has ended.
+    Synced(Synced),
     /// End.
     Halt,
 }
@@ -61,6 +64,7 @@ pub(crate) enum Envelope<P: Protocol> {
 /// been received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
+    /// Calls that have no outcome, and 1 if output waits for the disk.
     pub calls: usize,
     pub sent: u64,
     pub received: u64,
@@ -146,6 +150,34 @@ pub(crate) trait Driven<P: Protocol> {
     /// The node itself, between two steps.
     fn node(&mut self) -> &mut Node<P>;
 
+    /// Which transactions its disk has room for.
+    fn admission(&self) -> Admission {
+        Admission::All
+    }
+
+    /// Lets the node commit no more than this, beside what its disk has room for.
+    fn limit_admission(&mut self, admission: Admission);
+
+    /// Continues as far as the disk has room now; called from time to time while it has too little.
+    fn make_room(&mut self, _: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    /// Takes the end of a sync.
+    fn synced(&mut self, _: Synced, _: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    /// Whether another turn has something to do, even without input.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Whether output waits for the disk.
+    fn holds_output(&self) -> bool {
+        false
+    }
+
     /// Turns the node into its protocol.
     fn into_protocol(self) -> P;
 }
@@ -166,36 +198,20 @@ impl<P: Protocol> Driven<P> for Node<P> {
         self
     }
 
+    fn limit_admission(&mut self, admission: Admission) {
+        self.admit(admission);
+    }
+
     fn into_protocol(self) -> P {
         Node::into_protocol(self)
     }
 }
 
-/// One sync makes the records of a whole batch durable; what arrives meanwhile is the next batch. A
-/// sync costs more than any number of open calls: all calls that have arrived are begun.
-impl<P: Durable> Driven<P> for DurableNode<P, FileDisk> {
-    const CALLS_A_TURN_MAX: Option<NonZeroUsize> = None;
-
-    fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, _: &mut NodeOutbox<P::Message>) {
-        DurableNode::step(self, now, input);
-    }
-
-    fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
-        DurableNode::flush(self, out)?;
-        if let Some(until) = self.begin_sync() {
-            self.end_sync(until, out)?;
-        }
-        self.checkpoint_if_due(out)?;
-        Ok(())
-    }
-
-    fn node(&mut self) -> &mut Node<P> {
-        self.node_mut()
-    }
-
-    fn into_protocol(self) -> P {
-        self.into_node().into_protocol()
-    }
+/// What the threads of a cluster share.
+pub(crate) struct Shared<P: Protocol> {
+    pub inboxes: Arc<[Inbox<Envelope<P>>]>,
+    pub clock: Clock,
+    pub room: Arc<RoomGauge>,
 }
 
 /// A node's thread.
@@ -226,7 +242,18 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     sent: u64,
     received: u64,
     probe: ActivityProbe,
+    /// What all nodes have room for.
+    room: Arc<RoomGauge>,
+    /// When to look for room again, while the disk has too little.
+    room_due: Option<Instant>,
+    /// What the node was let commit last, beside what its own disk has room for.
+    admission: Admission,
+    /// Why the disk has failed.
+    failed: Option<LogError>,
 }
+
+/// How often a node whose disk is full looks for room.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(250);
 
 struct ClientEnd {
     inbox: OutcomeInbox,
@@ -248,12 +275,16 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
     pub(crate) fn new(
         id: NodeId,
         node: N,
-        inboxes: Arc<[Inbox<Envelope<P>>]>,
-        clock: Clock,
+        shared: Shared<P>,
         options: &ClusterOptions,
         probe: ActivityProbe,
         frontend: Option<Box<dyn Frontend>>,
     ) -> NodeThread<P, N> {
+        let Shared {
+            inboxes,
+            clock,
+            room,
+        } = shared;
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
         let nodes = if frontend.is_some() { inboxes.len() } else { 0 };
         let connections = (0..nodes as u16).map(|node| {
@@ -283,6 +314,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             sent: 0,
             received: 0,
             probe,
+            room,
+            room_due: None,
+            admission: Admission::All,
+            failed: None,
         }
     }
 
@@ -306,6 +341,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     });
                 }
             }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            self.look_for_room()?;
             self.receive_due();
             if let Some(frontend) = &mut self.frontend {
                 frontend.turn(Instant::now());
@@ -322,11 +361,32 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         }
     }
 
+    /// Reports what the node's disk has room for, and limits what the node admits by what others have room for.
+    fn look_for_room(&mut self) -> Result<(), LogError> {
+        if self.node.admission() == Admission::All {
+            self.room_due = None;
+        } else {
+            let now = Instant::now();
+            if self.room_due.is_some_and(|due| due <= now) {
+                self.node.make_room(&mut self.out)?;
+                self.room_due = None;
+            }
+            self.room_due.get_or_insert(now + LOOK_FOR_ROOM_EVERY);
+        }
+        self.room.set_disk(self.id, self.node.admission());
+        let beside = self.room.beside(self.id);
+        if self.admission != beside {
+            self.admission = beside;
+            self.node.limit_admission(beside);
+        }
+        Ok(())
+    }
+
     /// Takes what has arrived, and sleeps if there is nothing to do.
     fn rest(&mut self, inbox: &Inbox<Envelope<P>>, batch: &mut Vec<Envelope<P>>) {
         let Some(frontend) = &mut self.frontend else {
             inbox.take(batch);
-            if batch.is_empty() && self.calls.is_empty() {
+            if batch.is_empty() && self.calls.is_empty() && !self.node.is_busy() {
                 self.probe.enter(Activity::Idle);
                 inbox.wait(self.next_due(), batch);
                 self.probe.enter(Activity::Transport);
@@ -339,7 +399,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         let Some(frontend) = &mut self.frontend else {
             return;
         };
-        let is_busy = frontend.is_busy() || !self.calls.is_empty();
+        let is_busy = frontend.is_busy() || !self.calls.is_empty() || self.node.is_busy();
         if is_busy || !inbox.fall_asleep() {
             inbox.take(batch);
             frontend.poll(Some(Instant::now()));
@@ -430,10 +490,17 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             Envelope::Report(report) => {
                 // The receiver is gone if another node has failed.
                 let _ = report.send(Report {
-                    calls: self.node.node().calls() + self.calls.len(),
+                    calls: self.node.node().calls()
+                        + self.calls.len()
+                        + usize::from(self.node.holds_output()),
                     sent: self.sent,
                     received: self.received,
                 });
+            }
+            Envelope::Synced(synced) => {
+                if let Err(error) = self.node.synced(synced, &mut self.out) {
+                    self.failed.get_or_insert(error);
+                }
             }
             Envelope::Halt => return true,
         }
@@ -547,7 +614,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             .node()
             .next_alarm()
             .map(|at| self.clock.instant(at));
-        earlier(arrival, alarm)
+        earlier(earlier(arrival, alarm), self.room_due)
     }
 }
 
@@ -593,6 +660,8 @@ mod tests {
             unreachable!("no test inspects it")
         }
 
+        fn limit_admission(&mut self, _: Admission) {}
+
         fn into_protocol(self) -> RampNode {
             unreachable!("no test stops it")
         }
@@ -609,7 +678,12 @@ mod tests {
         let start = Instant::now();
         let clock = Clock { start };
         let (node, probe) = (Counting(0), ActivityProbe::default());
-        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, options, probe, None);
+        let shared = Shared {
+            inboxes,
+            clock,
+            room: Arc::new(RoomGauge::new(1)),
+        };
+        let mut thread = NodeThread::new(NodeId(0), node, shared, options, probe, None);
         let (client, outcomes) = (0, Arc::new(Inbox::default()));
         let arrival = Envelope::Client {
             client,

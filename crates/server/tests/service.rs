@@ -1,5 +1,7 @@
 //! The server through its socket: an unmodified client, and bytes by hand where a client would not misbehave.
 
+mod disk;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};

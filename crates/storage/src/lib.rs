@@ -41,7 +41,7 @@ mod writers;
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
 pub use checkpoint::{CheckpointItem, CheckpointVersion, LoggedChange, SnapshotExport};
 pub use installed::{Installed, InstalledChange, InstalledKind};
-pub use log::{Log, LogError, LogOptions, LogPosition, Opened, TornTail, Verified, verify};
+pub use log::{Log, LogError, LogOptions, LogPosition, Opened, Room, TornTail, Verified, verify};
 pub use media::{Media, MediaError};
 pub use store::{BelowFloor, BelowTime, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Version};

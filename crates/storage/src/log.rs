@@ -22,11 +22,14 @@
 //! File names: `log-P` is the segment that begins at position `P`, `checkpoint-P` the checkpoint at
 //! position `P`, both in hexadecimal; `checkpoint.partial` is an incomplete checkpoint.
 //!
-//! A disk error is final ([`LogError::Stopped`]): the node stops.
+//! A disk error is final ([`LogError::Stopped`]): the node stops. The exception is a full disk. An append that does not
+//! fit leaves nothing behind, and may be repeated; a checkpoint that does not fit is abandoned. A file of zeros, the
+//! [reserve](LogOptions::reserve_bytes), keeps room for what has to be logged after the disk is full.
 
 mod checkpoint;
 mod frame;
 mod read;
+mod reserve;
 mod verify;
 
 use std::fmt;
@@ -39,6 +42,8 @@ pub use self::checkpoint::Sink;
 use self::checkpoint::{PARTIAL, PartialCheckpoint};
 pub use self::read::TornTail;
 use self::read::numbered;
+use self::reserve::Reserve;
+pub use self::reserve::Room;
 pub use self::verify::{Verified, verify};
 use crate::media::{Media, MediaError};
 
@@ -51,13 +56,16 @@ pub struct LogPosition(pub u64);
 pub struct LogOptions {
     /// The size of a segment in bytes after which a new one begins.
     pub segment_bytes: u64,
+    /// The size in bytes of a file that is given up when the disk is full, so that what has begun can end. 0: none.
+    pub reserve_bytes: u64,
 }
 
 impl Default for LogOptions {
-    /// 64 MiB.
+    /// Segments of 64 MiB, no reserve.
     fn default() -> Self {
         LogOptions {
             segment_bytes: 64 << 20,
+            reserve_bytes: 0,
         }
     }
 }
@@ -105,6 +113,13 @@ pub enum LogError {
     },
 }
 
+impl LogError {
+    /// Whether the disk is full: the log goes on when there is room.
+    pub fn is_full(&self) -> bool {
+        matches!(self, LogError::Media(MediaError::Full { .. }))
+    }
+}
+
 /// The result of opening a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
@@ -134,6 +149,7 @@ pub struct Log<D> {
     /// A checkpoint that is not adopted yet.
     partial: Option<PartialCheckpoint>,
     buffer: Vec<u8>,
+    reserve: Reserve,
     stopped: Option<String>,
 }
 
@@ -158,6 +174,7 @@ impl<D: Media> Log<D> {
             checkpoint_bytes: 0,
             partial: None,
             buffer: Vec::new(),
+            reserve: Reserve::default(),
             stopped: None,
         };
         let mut opened = Opened::default();
@@ -167,6 +184,7 @@ impl<D: Media> Log<D> {
         }
         let Some((checkpoint, at)) = read::newest_checkpoint(&mut log.media, &files)? else {
             opened.is_new = true;
+            log.refill_reserve()?;
             return Ok((log, opened));
         };
         let media = &mut log.media;
@@ -185,6 +203,7 @@ impl<D: Media> Log<D> {
         log.end = LogPosition(read.end);
         log.durable = log.end;
         log.remove_older(&files)?;
+        log.refill_reserve()?;
         Ok((log, opened))
     }
 
@@ -201,6 +220,11 @@ impl<D: Media> Log<D> {
     /// The number of bytes logged since the newest checkpoint: what a recovery would replay.
     pub fn since_checkpoint(&self) -> u64 {
         self.end.0 - self.checkpoint.0
+    }
+
+    /// The position of the newest checkpoint.
+    pub fn checkpoint_at(&self) -> LogPosition {
+        self.checkpoint
     }
 
     /// The disk.
@@ -221,7 +245,8 @@ impl<D: Media> Log<D> {
     /// Appends records as one frame. They are durable after the next sync.
     ///
     /// # Errors
-    /// When the disk fails; the log then stops.
+    /// When the disk fails; the log then stops. When the disk is full ([`LogError::is_full`]) and the reserve is used
+    /// up, nothing of the frame stays: the log goes on, and the records may be appended later.
     ///
     /// # Panics
     /// When a new log has no checkpoint yet.
@@ -241,17 +266,42 @@ impl<D: Media> Log<D> {
             frame::put(&mut buffer, record)?;
         }
         frame::end(&mut buffer, self.end.0, self.durable.0);
-        let written = self.media.append(&segment, &buffer);
+        let mut written = self.append_whole(&segment, &buffer, self.end.0 - start);
+        if matches!(&written, Err(error) if error.is_full()) && self.give_up_reserve()? {
+            written = self.append_whole(&segment, &buffer, self.end.0 - start);
+        }
         let length = buffer.len() as u64;
         self.buffer = buffer;
-        self.stop_on(written)?;
+        written?;
         self.end.0 += length;
         if self.end.0 - start >= self.options.segment_bytes {
-            let until = self.begin_sync();
-            self.end_sync(until)?;
-            self.begin_segment()?;
+            self.rotate()?;
         }
         Ok(())
+    }
+
+    /// Appends bytes to a segment of this length, or nothing if the disk is full.
+    fn append_whole(&mut self, segment: &str, bytes: &[u8], length: u64) -> Result<(), LogError> {
+        let written = self.media.append(segment, bytes);
+        if matches!(written, Err(MediaError::Full { .. })) {
+            let cut = self.media.cut(segment, length);
+            self.stop_on(cut)?;
+            return written.map_err(LogError::from);
+        }
+        self.stop_on(written)
+    }
+
+    /// Syncs the segment and begins a new one. On a full disk the log goes on in the old one.
+    ///
+    /// # Errors
+    /// When the disk fails; the log then stops.
+    pub fn rotate(&mut self) -> Result<(), LogError> {
+        let until = self.begin_sync();
+        self.end_sync(until)?;
+        match self.begin_segment() {
+            Err(error) if error.is_full() => Ok(()),
+            begun => begun,
+        }
     }
 
     /// The position up to which a sync that begins now makes the log durable.
@@ -268,11 +318,29 @@ impl<D: Media> Log<D> {
         if until <= self.durable {
             return Ok(()); // A new segment has synced the one before it.
         }
-        let segment = self.segment.as_ref().map(|(segment, _)| segment.clone());
+        let segment = self.sync_file().map(str::to_owned);
         let segment = segment.expect("what was appended was appended to a segment");
         let synced = self.media.sync(&segment);
+        self.note_synced(until, synced)
+    }
+
+    /// The file that a sync of the log has to sync: the last segment. Those before it are durable.
+    pub fn sync_file(&self) -> Option<&str> {
+        self.segment.as_ref().map(|(segment, _)| &**segment)
+    }
+
+    /// Ends a sync that began at `until` and that the driver has done itself, of [`Log::sync_file`] as it was then.
+    ///
+    /// # Errors
+    /// When the sync has failed; the log then stops, and what is durable is unknown.
+    pub fn note_synced(
+        &mut self,
+        until: LogPosition,
+        synced: Result<(), MediaError>,
+    ) -> Result<(), LogError> {
+        self.running()?;
         self.stop_on(synced)?;
-        self.durable = until;
+        self.durable = self.durable.max(until);
         Ok(())
     }
 
@@ -300,6 +368,9 @@ impl<D: Media> Log<D> {
     fn begin_segment(&mut self) -> Result<(), LogError> {
         let name = format!("log-{:016x}", self.end.0);
         let created = self.media.create(&name);
+        if matches!(created, Err(MediaError::Full { .. })) {
+            return created.map_err(LogError::from);
+        }
         self.stop_on(created)?;
         let synced = self.media.sync(&name);
         self.stop_on(synced)?;

@@ -1,11 +1,14 @@
 //! The log on a simulated disk that loses and tears writes, fails, and flips bits.
 
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
-use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened, verify};
+use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened, Room, verify};
 use anabranch_types::SplitMix64;
 
 /// Small segments, so that each run has several.
-const OPTIONS: LogOptions = LogOptions { segment_bytes: 700 };
+const OPTIONS: LogOptions = LogOptions {
+    segment_bytes: 700,
+    reserve_bytes: 0,
+};
 
 /// A record: a number, and some padding.
 type Record = (u64, Vec<u8>);
@@ -252,22 +255,80 @@ fn an_error_of_the_disk_stops_the_log_for_good() {
         checkpoint(&mut log, 5),
         Err(LogError::Stopped { .. })
     ));
+}
 
-    let mut log = fresh();
-    let full = DiskFaults {
-        capacity: Some(log.media().used() + 100),
+fn with_capacity(capacity: u64) -> DiskFaults {
+    DiskFaults {
+        capacity: Some(capacity),
         ..DiskFaults::default()
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_of_what_it_refuses_and_the_log_goes_on_when_there_is_room() {
+    for room in 0..120 {
+        let mut log = fresh();
+        append(&mut log, 0..3).expect("no faults");
+        sync(&mut log).expect("no faults");
+        let used = log.media().used();
+        log.media_mut().set_faults(with_capacity(used + room));
+        // One long frame fits in none of these rooms.
+        let refused = append(&mut log, 40..50).expect_err("there is no room");
+        assert!(refused.is_full(), "{refused}");
+        assert_eq!(log.media().used(), used, "half a frame stays");
+        sync(&mut log).expect("the log goes on");
+        let (_, numbers, opened) = open(log.media().clone()).expect("it is whole");
+        assert_eq!((numbers, opened.cut), (vec![0, 1, 2], 0));
+        log.media_mut().set_faults(DiskFaults::default());
+        append(&mut log, 3..6).expect("there is room");
+        let (_, numbers, _) = open(log.into_media()).expect("it is whole");
+        assert_eq!(numbers, (0..6).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn a_reserve_is_given_up_on_a_full_disk_and_filled_again() {
+    let options = LogOptions {
+        reserve_bytes: 1_000,
+        ..OPTIONS
     };
-    log.media_mut().set_faults(full);
-    let refused = (0..10).find_map(|number| append(&mut log, number..number + 1).err());
-    assert!(
-        matches!(refused, Some(LogError::Media(MediaError::Full { .. }))),
-        "{refused:?}"
+    let open = |disk| Log::open(disk, options, &mut |_: Record| Ok(())).expect("no faults");
+    let (mut log, _) = open(MemoryDisk::new());
+    checkpoint(&mut log, 0).expect("no faults");
+    assert_eq!(log.room(), Room::Enough);
+    let used = log.media().used();
+    log.media_mut().set_faults(with_capacity(used));
+    append(&mut log, 40..50).expect("it fits into the reserve");
+    assert_eq!(
+        log.room(),
+        Room::Reserve {
+            left: 1_000 - (log.media().used() - (used - 1_000))
+        }
     );
-    let mut disk = log.into_media();
-    disk.set_faults(DiskFaults::default());
-    let (_, numbers, opened) = open(disk).expect("half a frame is a torn tail");
-    assert!(!numbers.is_empty() && opened.cut > 0);
+    assert!(!log.refill_reserve().expect("a full disk is no error"));
+    let refused = (0..10).find_map(|_| append(&mut log, 40..50).err());
+    assert!(refused.is_some_and(|error| error.is_full()));
+    // A checkpoint that does not fit leaves the older one.
+    log.begin_checkpoint().expect("a name fits");
+    let records: Vec<Record> = (40..60).map(record).collect();
+    let refused = log
+        .extend_checkpoint(&records)
+        .expect_err("it does not fit");
+    assert!(refused.is_full(), "{refused}");
+    log.abandon_checkpoint().expect("no faults");
+    assert!(
+        !log.media_mut()
+            .files()
+            .expect("no faults")
+            .contains(&"checkpoint.partial".to_owned())
+    );
+    // What it frees is not enough for the reserve; with more room it is.
+    assert!(!log.refill_reserve().expect("a full disk is no error"));
+    log.media_mut().set_faults(DiskFaults::default());
+    assert!(log.refill_reserve().expect("no faults"));
+    assert_eq!(log.room(), Room::Enough);
+    let (log, opened) = open(log.into_media());
+    assert!(opened.logged > 0 && log.room() == Room::Enough);
 }
 
 #[test]

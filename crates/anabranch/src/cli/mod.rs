@@ -20,6 +20,7 @@ mod sim;
 mod solver;
 mod text;
 mod traffic;
+mod verify_data;
 
 use std::error::Error;
 
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "Exit codes: 0 no finding; 1 a finding (a transaction that needs coordination, a part of an \
 application that was skipped, a counterexample that does not behave as predicted, a condition that does not hold, a \
-figure that is not reached); 2 wrong usage, or the command failed, or it found nothing to analyse; for a simulation also: 3 no progress after the faults ended, 4 a node panicked.";
+figure that is not reached, a damaged data folder); 2 wrong usage, or the command failed, or it found nothing to analyse; for a simulation also: 3 no progress after the faults ended, 4 a node panicked.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -44,6 +45,8 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Serve an application to PostgreSQL's clients
     Serve(serve::ServeArguments),
+    /// Read all of a data folder or backup, and name the first damage
+    VerifyData(verify_data::VerifyDataArguments),
     /// Report which transactions need coordination, on what, and why
     Analyze(analyze::AnalyzeArguments),
     /// Run the counterexamples of `analyze` on the nodes of a cluster, without coordination and with the plan
@@ -113,6 +116,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::VerifyData(arguments) => verify_data::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

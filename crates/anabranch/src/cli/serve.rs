@@ -15,7 +15,7 @@ use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
 use anabranch_server::DataFolder;
 use anabranch_server::service::folder::{self, HeldDatabase};
-use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions};
+use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions, memory};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
@@ -83,6 +83,24 @@ struct LimitArguments {
     /// A client for which more than this waits is not read from, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     output_kib_max: u32,
+    /// The memory of the process above which inserts and updates are refused, such as 512MiB or 8GiB [default: 0.8 of
+    /// what the machine has]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory_max: Option<u64>,
+}
+
+/// Parses a size in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+    let parsed = units.iter().find_map(|(unit, shift)| {
+        let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        number.checked_mul(1 << shift)
+    });
+    match parsed {
+        Some(bytes) if bytes >= 32 << 20 => Ok(bytes),
+        Some(_) => Err("a server needs 32MiB at least".to_owned()),
+        None => Err("not a whole number with a unit, such as 512MiB or 8GiB".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -338,6 +356,7 @@ impl ServeArguments {
             result_bytes_max: (limits.result_mib_max as usize) << 20,
             statement_bytes_max: (limits.statement_mib_max as usize) << 20,
             output_bytes_max: (limits.output_kib_max as usize) << 10,
+            memory_max: limits.memory_max.or_else(memory::default_max),
             ..ServiceOptions::new(self.listen)
         }
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use anabranch_engine::durable::verify;
 use anabranch_engine::{
     Call, CallId, CheckpointProgress, DurableNode, DurableOptions, Node, NodeInput, NodeOptions,
-    NodeOutbox, NodeStart, PlannedApplication, Work,
+    NodeOutbox, NodeStart, Outcome, PlannedApplication, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
-use anabranch_storage::media::memory::MemoryDisk;
+use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
 use anabranch_storage::{LogError, LogOptions, Media, Store};
 use anabranch_types::{NodeId, PartitionId, Ticks, Value};
 
@@ -27,24 +27,25 @@ CREATE PROCEDURE enter(p_value integer) LANGUAGE SQL BEGIN ATOMIC
 END;
 ";
 
-const OPTIONS: DurableOptions = DurableOptions {
+pub(crate) const OPTIONS: DurableOptions = DurableOptions {
     log: LogOptions {
         segment_bytes: 2 << 10,
+        reserve_bytes: 1 << 10,
     },
     checkpoint_bytes: 4 << 10,
     checkpoint_unsynced_max: 1 << 10,
 };
 
 /// Makes a protocol's node.
-type Make<P> = fn(&Arc<PlannedApplication>, Store) -> P;
+pub(crate) type Make<P> = fn(&Arc<PlannedApplication>, Store) -> P;
 
-fn ramp(planned: &Arc<PlannedApplication>, store: Store) -> RampNode {
+pub(crate) fn ramp(planned: &Arc<PlannedApplication>, store: Store) -> RampNode {
     let topology = Arc::new(Topology::one_each(1));
     let programs = planned.application.programs();
     RampNode::new(NodeId(0), topology, store, programs, RampOptions::default())
 }
 
-fn locking(planned: &Arc<PlannedApplication>, store: Store) -> LockingNode {
+pub(crate) fn locking(planned: &Arc<PlannedApplication>, store: Store) -> LockingNode {
     let topology = Arc::new(Topology::one_each(1));
     let schema = Arc::new(planned.schema().clone());
     let programs = planned.application.programs();
@@ -53,16 +54,16 @@ fn locking(planned: &Arc<PlannedApplication>, store: Store) -> LockingNode {
 }
 
 /// One node on a simulated disk.
-struct World<P: Durable> {
+pub(crate) struct World<P: Durable> {
     planned: Arc<PlannedApplication>,
     make: Make<P>,
-    node: DurableNode<P, MemoryDisk>,
-    out: NodeOutbox<P::Message>,
+    pub(crate) node: DurableNode<P, MemoryDisk>,
+    pub(crate) out: NodeOutbox<P::Message>,
     now: u64,
 }
 
 impl<P: Durable> World<P> {
-    fn new(make: Make<P>) -> World<P> {
+    pub(crate) fn new(make: Make<P>) -> World<P> {
         let planned = plan(ENTRIES, 1);
         World::open(planned, make, MemoryDisk::new())
     }
@@ -103,22 +104,34 @@ impl<P: Durable> World<P> {
         world
     }
 
-    /// Runs a call, and syncs.
-    fn call(&mut self, work: Work, arguments: &[Value]) -> Vec<Vec<Value>> {
+    /// Runs a call, and syncs. `None` if its outcome waits for room.
+    pub(crate) fn outcome(&mut self, work: Work, arguments: &[Value]) -> Option<Outcome> {
         self.now += 1_000_000;
         let call = Call::new(CallId(self.now), work, arguments);
         self.node.step(Ticks(self.now), NodeInput::Call(call));
         self.node.flush(&mut self.out).expect("no faults");
         self.sync();
-        let outcome = self.out.outcomes.pop().expect("nothing is waited for");
+        self.out.outcomes.pop()
+    }
+
+    fn call(&mut self, work: Work, arguments: &[Value]) -> Vec<Vec<Value>> {
+        let outcome = self.outcome(work, arguments);
+        let outcome = outcome.expect("nothing is waited for");
         outcome.result.expect("it commits").rows
+    }
+
+    /// Runs a statement.
+    pub(crate) fn statement(&mut self, sql: &str) -> Option<Outcome> {
+        let statement = self.planned.application.statement(sql);
+        let statement = statement.expect("it compiles");
+        self.outcome(Work::statement(Arc::new(statement)), &[])
     }
 
     fn enter(&mut self, value: i64) {
         self.call(Work::Procedure(0), &args([value]));
     }
 
-    fn query(&mut self, sql: &str) -> Vec<Vec<i64>> {
+    pub(crate) fn query(&mut self, sql: &str) -> Vec<Vec<i64>> {
         let statement = self.planned.application.statement(sql);
         let statement = statement.expect("it compiles");
         ints(&self.call(Work::statement(Arc::new(statement)), &[]))
@@ -134,7 +147,7 @@ impl<P: Durable> World<P> {
         .map(|sql| self.query(sql))
     }
 
-    fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         if let Some(until) = self.node.begin_sync() {
             self.node.end_sync(until, &mut self.out).expect("no faults");
         }
@@ -150,8 +163,9 @@ impl<P: Durable> World<P> {
     }
 
     /// What a crash now leaves, opened. `draw` chooses what is lost of what was not synced.
-    fn crashed(&mut self, draw: u64) -> World<P> {
+    pub(crate) fn crashed(&mut self, draw: u64) -> World<P> {
         let mut disk = self.node.media_mut().clone();
+        disk.set_faults(DiskFaults::default());
         disk.crash(&mut |below| draw % below);
         World::open(Arc::clone(&self.planned), self.make, disk)
     }
@@ -165,7 +179,7 @@ fn survives_a_crash_after_each_slice<P: Durable>(make: Make<P>) {
         world.enter(value);
         value += 1;
         match world.slice() {
-            CheckpointProgress::NotDue => continue,
+            CheckpointProgress::NotDue | CheckpointProgress::Abandoned => continue,
             CheckpointProgress::Adopted => adopted += 1,
             CheckpointProgress::Written | CheckpointProgress::Waits => slices += 1,
         }

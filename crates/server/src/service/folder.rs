@@ -9,9 +9,13 @@
 //!
 //! The plan is made anew from the application at each start. Its choice of placement decides where rows are, so a
 //! version that would choose otherwise is refused.
+//!
+//! `cluster` has the checksums of the application's files and its own; logs and checkpoints have theirs. So damage is
+//! found wherever it is ([`verify()`]).
+
+mod verify;
 
 use std::fmt;
-use std::hash::Hasher;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -19,18 +23,21 @@ use anabranch_engine::PlannedApplication;
 use anabranch_protocol::RECORD_FORMAT;
 use anabranch_sql::source::SourceFile;
 use anabranch_types::{Placement, TableId};
-use rustc_hash::FxHasher;
 use serde_json::{Value, json};
 
+pub use self::verify::{VerifiedFolder, VerifyError, verify};
 use super::options::Guarantee;
 use crate::data::CLUSTER;
 
 /// The version of this layout.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The subfolder of the application's files.
 const APPLICATION: &str = "application";
 const FILES: &str = "files.json";
+
+/// The key of the description's own checksum, which covers the rest of it.
+const CHECKSUM: &str = "checksum";
 
 /// The database that a folder holds.
 #[derive(Clone, Debug)]
@@ -118,8 +125,7 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
         path: path.clone(),
         reason: reason.to_owned(),
     };
-    let described: Value = serde_json::from_str(&text)
-        .map_err(|_| damaged("it does not describe a database that a server keeps"))?;
+    let described = described(&text).map_err(damaged)?;
     let number = |key: &str| described[key].as_u64();
     for (key, what, ours) in [
         ("format", "its layout", FORMAT),
@@ -145,13 +151,39 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
         Some("invariants") => Guarantee::Invariants,
         _ => return Err(damaged("its guarantee is missing")),
     };
-    let partitions = number("partitions").and_then(|count| u16::try_from(count).ok());
-    let partitions = partitions.filter(|count| *count > 0);
+    let partitions = number_of_partitions(&described);
     Ok(Some(HeldDatabase {
         files: read_application(&folder.join(APPLICATION))?,
         guarantee,
         partitions: partitions.ok_or_else(|| damaged("its number of partitions is missing"))?,
     }))
+}
+
+/// The description in the text of the file `cluster`, or what is wrong with it. One of another layout need not have a
+/// checksum.
+fn described(text: &str) -> Result<Value, &'static str> {
+    let mut described: Value = serde_json::from_str(text)
+        .map_err(|_| "it does not describe a database that a server keeps")?;
+    if described["format"].as_u64() == Some(FORMAT) {
+        let found = described
+            .as_object_mut()
+            .and_then(|all| all.remove(CHECKSUM));
+        let expected = checksum(described.to_string().as_bytes());
+        if found.as_ref().and_then(Value::as_str) != Some(&*expected) {
+            return Err("its checksum is wrong");
+        }
+    }
+    Ok(described)
+}
+
+fn number_of_partitions(described: &Value) -> Option<u16> {
+    let count = described["partitions"].as_u64()?;
+    u16::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// A CRC-32 in hexadecimal: it tells every change of one byte.
+fn checksum(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(bytes))
 }
 
 fn read_application(folder: &Path) -> Result<Vec<SourceFile>, FolderError> {
@@ -205,11 +237,10 @@ pub fn description(
     guarantee: Guarantee,
     files: &[SourceFile],
 ) -> String {
-    let mut hasher = FxHasher::default();
-    for file in files {
-        hasher.write(file.text.as_bytes());
-        hasher.write_u8(0xff);
-    }
+    let checksums: Vec<String> = files
+        .iter()
+        .map(|file| checksum(file.text.as_bytes()))
+        .collect();
     let router = &planned.execution.router;
     let tables = planned.schema().tables.iter().zip(0..);
     let placements = tables.map(|(table, id)| {
@@ -225,15 +256,16 @@ pub fn description(
         };
         (table.name.to_string(), json!(columns))
     });
-    json!({
+    let mut description = json!({
         "format": FORMAT,
         "records": RECORD_FORMAT,
         "guarantee": guarantee.name(),
         "partitions": router.partitions(),
-        "application": format!("{:016x}", hasher.finish()),
+        "files": checksums,
         "placements": placements.collect::<serde_json::Map<_, _>>(),
-    })
-    .to_string()
+    });
+    description[CHECKSUM] = Value::from(checksum(description.to_string().as_bytes()));
+    description.to_string()
 }
 
 /// Refuses files that are not those of the folder, with the first difference.

@@ -18,6 +18,7 @@ mod environment;
 mod errors;
 pub mod folder;
 mod jobs;
+pub mod memory;
 pub mod options;
 mod prepared;
 mod session;
@@ -38,7 +39,7 @@ use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{Durable, Protocol, Topology};
-use anabranch_storage::{LogError, Store};
+use anabranch_storage::{LogError, LogOptions, Store};
 use anabranch_types::{NodeId, PartitionId, Placement, TableId};
 use mio::{Poll, Waker};
 
@@ -46,12 +47,17 @@ use crate::cluster::{Cluster, ClusterError, FrontendOfNode};
 use crate::data::{DataError, DataFolder};
 use crate::frontend::{Note, Post};
 use crate::options::ClusterOptions;
+use crate::room::RoomGauge;
 use acceptor::Acceptor;
 use connections::{Connections, WAKER};
 use environment::{Environment, StatementCache, now_micros};
 use jobs::Jobs;
+use memory::MemoryWatch;
 
 pub use options::{DATABASE, Guarantee, ServiceOptions};
+
+/// The room that each node keeps on its disk for what has begun when the disk is full, in bytes.
+const RESERVE_BYTES: u64 = 8 << 20;
 
 /// What a server serves.
 pub struct Served {
@@ -121,10 +127,12 @@ pub struct Service {
     environment: Arc<Environment>,
     acceptor: Option<Acceptor>,
     address: SocketAddr,
+    _memory: Option<MemoryWatch>,
 }
 
 /// A cluster of whatever protocol.
 trait Running {
+    fn room(&self) -> Arc<RoomGauge>;
     fn post(&self) -> Arc<dyn Post>;
     fn failure(&self) -> Option<&str>;
     fn stop(self: Box<Self>) -> Result<(), ClusterError>;
@@ -135,6 +143,10 @@ where
     P: Protocol + Send + 'static,
     P::Message: 'static,
 {
+    fn room(&self) -> Arc<RoomGauge> {
+        Cluster::room(self)
+    }
+
     fn post(&self) -> Arc<dyn Post> {
         Cluster::post(self)
     }
@@ -189,6 +201,9 @@ impl Service {
             planned,
         });
         let cluster = start_cluster(&environment, stores, data.as_ref())?;
+        let watch = |max| MemoryWatch::start(max, cluster.room());
+        let memory = options.memory_max.map(watch).transpose();
+        let memory = memory.map_err(ServiceError::System)?;
         let acceptor = Acceptor::start(listener, Arc::clone(&environment), cluster.post())
             .map_err(ServiceError::System)?;
         Ok(Service {
@@ -196,6 +211,7 @@ impl Service {
             environment,
             acceptor: Some(acceptor),
             address,
+            _memory: memory,
         })
     }
 
@@ -334,7 +350,14 @@ where
                 };
                 make(id, store.expect("a store is taken once"))
             };
-            DurableNode::open(disk, DurableOptions::default(), now, protocol, node)
+            let options = DurableOptions {
+                log: LogOptions {
+                    reserve_bytes: RESERVE_BYTES,
+                    ..LogOptions::default()
+                },
+                ..DurableOptions::default()
+            };
+            DurableNode::open(disk, options, now, protocol, node)
         }
     });
     let cluster = Cluster::start_durable_with(factories.collect(), options, frontends);

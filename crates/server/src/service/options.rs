@@ -48,6 +48,8 @@ pub struct ServiceOptions {
     pub statement_bytes_max: usize,
     /// A client that has so many bytes of answers waiting for it is not read from.
     pub output_bytes_max: usize,
+    /// Above so many bytes of the process's memory, writes that make the database grow are refused. `None`: no limit.
+    pub memory_max: Option<u64>,
     /// How long running statements may take to end when the server shuts down.
     pub shut_down_timeout: Duration,
 }
@@ -66,6 +68,7 @@ impl ServiceOptions {
             result_bytes_max: 64 << 20,
             statement_bytes_max: 256 << 20,
             output_bytes_max: 1 << 20,
+            memory_max: super::memory::default_max(),
             shut_down_timeout: Duration::from_secs(3),
         }
     }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Work};
+use anabranch_engine::{
+    Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Shortage, Work,
+};
 use anabranch_protocol::Session;
 use anabranch_sql::expression::text::literal;
 use anabranch_types::{SplitMix64, Ticks};
@@ -364,6 +366,12 @@ impl<P: Simulated> Cluster<P> {
             Err(CallError::InDoubt) => {
                 self.statistics.abort("in doubt");
                 self.statistics.sometimes("a call was left in doubt");
+                None
+            }
+            Err(CallError::Shortage(Shortage::Disk)) => {
+                self.statistics.abort("refused 53100");
+                self.statistics
+                    .sometimes("a write was refused, since a disk was full");
                 None
             }
             Err(other) => Some(other.to_string()),

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use anabranch_engine::backoff::Backoff;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    AttemptOutcome, AttemptRecord, DurableError, DurableNode, DurableOptions, Node, NodeInput,
-    NodeOptions, NodeStart, ReplicaInput, ReplicaNode, ReplicaOutbox,
+    Admission, AttemptOutcome, AttemptRecord, DurableError, DurableNode, DurableOptions, Node,
+    NodeInput, NodeOptions, NodeStart, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
 use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::View;
@@ -46,6 +46,7 @@ const RETRY: Ticks = Ticks::from_micros(500);
 pub(crate) const LOGS: DurableOptions = DurableOptions {
     log: LogOptions {
         segment_bytes: 1 << 10,
+        reserve_bytes: 2 << 10,
     },
     checkpoint_bytes: 2 << 10,
     checkpoint_unsynced_max: 1 << 10,
@@ -381,7 +382,8 @@ impl<P: Simulated> Cluster<P> {
             }
             NodeState::Durable(durable) => {
                 durable.step(now, input);
-                durable.flush(&mut out)
+                let flushed = durable.flush(&mut out);
+                flushed.and_then(|()| durable.make_room(&mut out))
             }
             NodeState::Replica(_) | NodeState::Down(_) => Ok(()),
         };
@@ -607,8 +609,17 @@ impl<P: Simulated> Cluster<P> {
         let count = host.disk_failures.entry(failure).or_insert(0);
         *count = if begins { *count + 1 } else { *count - 1 };
         host.apply_disk_failures();
+        let waits = match &host.state {
+            NodeState::Durable(durable) => durable.admission() != Admission::All,
+            _ => false,
+        };
         if !begins {
             self.restart(node);
+            if waits {
+                self.statistics
+                    .sometimes("a node went on after its disk had been full");
+                self.give(node, NodeInput::Tick);
+            }
         }
     }
 

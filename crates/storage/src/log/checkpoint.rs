@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::frame::{self, HEADER};
 use super::{Log, LogError, LogPosition, read};
-use crate::media::Media;
+use crate::media::{Media, MediaError};
 
 /// A function that takes the records of a checkpoint.
 pub type Sink<'s, R> = dyn FnMut(R) + 's;
@@ -92,10 +92,13 @@ impl<D: Media> Log<D> {
     /// [`Log::extend_checkpoint`], and the log may go on meanwhile. An earlier one that was not adopted is replaced.
     ///
     /// # Errors
-    /// When the disk fails; the log then stops.
+    /// When the disk fails; the log then stops. When the disk is full, the log goes on without a checkpoint.
     pub fn begin_checkpoint(&mut self) -> Result<(), LogError> {
         self.running()?;
         let created = self.media.create(PARTIAL);
+        if matches!(created, Err(MediaError::Full { .. })) {
+            return created.map_err(LogError::from);
+        }
         self.stop_on(created)?;
         self.partial = Some(PartialCheckpoint {
             at: self.end,
@@ -110,7 +113,8 @@ impl<D: Media> Log<D> {
     /// Adds records to the checkpoint that was begun, as one frame.
     ///
     /// # Errors
-    /// When the disk fails; the log then stops.
+    /// When the disk fails; the log then stops. When the disk is full, the checkpoint has to be
+    /// [abandoned](Log::abandon_checkpoint), and the log goes on.
     ///
     /// # Panics
     /// When no checkpoint was begun.
@@ -133,7 +137,7 @@ impl<D: Media> Log<D> {
     /// Ends the checkpoint's records. It can be adopted once it and the log are durable.
     ///
     /// # Errors
-    /// When the disk fails; the log then stops.
+    /// As [`Log::extend_checkpoint`].
     ///
     /// # Panics
     /// When no checkpoint was begun.
@@ -146,6 +150,19 @@ impl<D: Media> Log<D> {
             partial.is_complete = true;
         }
         Ok(())
+    }
+
+    /// Removes the checkpoint under way, if there is one: the older one stays.
+    ///
+    /// # Errors
+    /// When the disk fails; the log then stops.
+    pub fn abandon_checkpoint(&mut self) -> Result<(), LogError> {
+        self.running()?;
+        if self.partial.take().is_none() {
+            return Ok(());
+        }
+        let removed = self.media.remove(PARTIAL);
+        self.stop_on(removed)
     }
 
     /// The bytes of the checkpoint under way that are not durable.
@@ -161,7 +178,28 @@ impl<D: Media> Log<D> {
     /// When the disk fails; the log then stops.
     pub fn end_checkpoint_sync(&mut self, bytes: u64) -> Result<(), LogError> {
         self.running()?;
+        if self.partial.is_none() {
+            return Ok(()); // It has been abandoned.
+        }
         let synced = self.media.sync(PARTIAL);
+        self.note_checkpoint_synced(bytes, synced)
+    }
+
+    /// The file that a sync of the checkpoint under way has to sync.
+    pub fn checkpoint_sync_file(&self) -> &'static str {
+        PARTIAL
+    }
+
+    /// Ends a sync as [`Log::end_checkpoint_sync`], which the driver has done itself.
+    ///
+    /// # Errors
+    /// When the sync has failed; the log then stops.
+    pub fn note_checkpoint_synced(
+        &mut self,
+        bytes: u64,
+        synced: Result<(), MediaError>,
+    ) -> Result<(), LogError> {
+        self.running()?;
         self.stop_on(synced)?;
         if let Some(partial) = &mut self.partial {
             partial.durable += bytes;
@@ -245,6 +283,9 @@ impl<D: Media> Log<D> {
         let written = self.media.append(PARTIAL, buffer);
         buffer.clear();
         frame::begin(buffer);
+        if matches!(written, Err(MediaError::Full { .. })) {
+            return written.map_err(LogError::from);
+        }
         self.stop_on(written)
     }
 }

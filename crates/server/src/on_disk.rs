@@ -1,0 +1,122 @@
+//! A node with a log in a folder, as its thread drives it.
+//!
+//! The thread appends the records of each turn and goes on; another thread syncs. One sync makes the records of all
+//! turns before it durable. A checkpoint is written a slice a turn.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use anabranch_engine::{Admission, CheckpointProgress, DurableNode, Node, NodeInput, NodeOutbox};
+use anabranch_protocol::Durable;
+use anabranch_storage::LogError;
+use anabranch_types::{NodeId, Ticks};
+
+use crate::files::FileDisk;
+use crate::inbox::Inbox;
+use crate::syncer::{SyncTarget, Synced, Syncer};
+use crate::thread::{Driven, Envelope};
+
+/// The size of a checkpoint's slice: well below a millisecond.
+const SLICE_BYTES: usize = 64 << 10;
+
+/// See the module.
+pub(crate) struct OnDisk<P: Durable> {
+    node: DurableNode<P, FileDisk>,
+    log_syncer: Syncer,
+    /// A thread of its own: a checkpoint's syncs are long.
+    checkpoint_syncer: Syncer,
+    writes_checkpoint: bool,
+}
+
+impl<P> OnDisk<P>
+where
+    P: Durable + Send + 'static,
+    P::Message: 'static,
+{
+    /// Starts the threads that sync the node's disk.
+    pub(crate) fn new(
+        id: NodeId,
+        node: DurableNode<P, FileDisk>,
+        inboxes: &Arc<[Inbox<Envelope<P>>]>,
+    ) -> std::io::Result<OnDisk<P>> {
+        let start = |what: &str| {
+            let inboxes = Arc::clone(inboxes);
+            Syncer::start(format!("{what} {id}"), move |synced| {
+                inboxes[id.index()].put(Envelope::Synced(synced));
+            })
+        };
+        Ok(OnDisk {
+            node,
+            log_syncer: start("log")?,
+            checkpoint_syncer: start("checkpoint")?,
+            writes_checkpoint: false,
+        })
+    }
+}
+
+impl<P: Durable> Driven<P> for OnDisk<P> {
+    /// A sync costs more than any number of open calls: all calls that have arrived are begun.
+    const CALLS_A_TURN_MAX: Option<NonZeroUsize> = None;
+
+    fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, _: &mut NodeOutbox<P::Message>) {
+        self.node.step(now, input);
+    }
+
+    fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        self.node.flush(out)?;
+        self.writes_checkpoint = match self.node.checkpoint_slice(SLICE_BYTES)? {
+            CheckpointProgress::Written | CheckpointProgress::Adopted => true,
+            CheckpointProgress::NotDue
+            | CheckpointProgress::Abandoned
+            | CheckpointProgress::Waits => false,
+        };
+        if let Some(until) = self.node.begin_sync()
+            && let Some(file) = self.node.sync_file().map(str::to_owned)
+        {
+            let file = self.node.media_mut().handle(&file)?;
+            self.log_syncer.sync(SyncTarget::Log(until), file);
+        }
+        if let Some(bytes) = self.node.begin_checkpoint_sync() {
+            let file = self.node.checkpoint_sync_file();
+            let file = self.node.media_mut().handle(file)?;
+            self.checkpoint_syncer
+                .sync(SyncTarget::Checkpoint(bytes), file);
+        }
+        Ok(())
+    }
+
+    fn synced(&mut self, synced: Synced, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        match synced.target {
+            SyncTarget::Log(until) => self.node.synced(until, synced.result, out),
+            SyncTarget::Checkpoint(bytes) => self.node.checkpoint_synced(bytes, synced.result),
+        }
+    }
+
+    fn node(&mut self) -> &mut Node<P> {
+        self.node.node_mut()
+    }
+
+    fn admission(&self) -> Admission {
+        self.node.admission()
+    }
+
+    fn limit_admission(&mut self, admission: Admission) {
+        self.node.limit_admission(admission);
+    }
+
+    fn make_room(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        self.node.make_room(out)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.writes_checkpoint
+    }
+
+    fn holds_output(&self) -> bool {
+        self.node.holds_output()
+    }
+
+    fn into_protocol(self) -> P {
+        self.node.into_node().into_protocol()
+    }
+}
