@@ -69,6 +69,17 @@ pub struct Violation {
     pub actions: Vec<Action>,
 }
 
+/// A violation and its description.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The violation.
+    pub what: String,
+    /// The number of steps that lead to it.
+    pub steps: usize,
+    /// The steps, one line each, and the violation.
+    pub story: String,
+}
+
 /// A state on the path from the first to the current one.
 struct Frame<P: Subject> {
     state: State<P>,

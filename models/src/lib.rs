@@ -7,6 +7,7 @@
 //! ([`mod@explore`]). The page `docs/models.md` lists what was explored, and why the explorer is our own.
 //!
 //! * [`model`]: the models by name, and their sizes.
+//! * [`mod@order`]: orderers, with a search of their own.
 //! * [`subject`]: the protocols' nodes in models.
 //! * [`digest`]: how visited states are recognised.
 
@@ -15,6 +16,7 @@ pub mod cluster;
 pub mod digest;
 pub mod explore;
 pub mod model;
+pub mod order;
 pub mod property;
 pub mod subject;
 mod support;

@@ -46,6 +46,12 @@ struct Arguments {
     /// Participants inquire about transactions that are in doubt (RAMP).
     #[arg(long)]
     terminates: bool,
+    /// How often a site may recover a batch (orderers).
+    #[arg(long, default_value_t = 1)]
+    recoveries: u32,
+    /// Sites (orderers).
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    sites: u8,
     /// Ends the search after this many states.
     #[arg(long, default_value_t = 100_000_000)]
     states_max: u64,
@@ -94,6 +100,8 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
         restarts: arguments.restarts,
         jumps: arguments.jumps,
         terminates: arguments.terminates,
+        recoveries: arguments.recoveries,
+        sites: arguments.sites,
     };
     let limits = Limits {
         states_max: arguments.states_max,
@@ -118,8 +126,8 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
         began.elapsed().as_secs_f64()
     );
     match report.found {
-        Some((_, story)) => {
-            println!("  violation, in the fewest steps:\n{story}");
+        Some(found) => {
+            println!("  violation, in the fewest steps:\n{}", found.story);
             u8::from(!model.is_self_test)
         }
         None if !visited.complete => {

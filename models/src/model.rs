@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::order::SiteId;
+use anabranch_protocol::order::pob::{FastDecisions, PobOptions};
 use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
@@ -13,7 +15,8 @@ use anabranch_types::{NodeId, Ticks};
 
 use crate::client::{Item, Script};
 use crate::cluster::{Scenario, State, Subject};
-use crate::explore::{Limits, Property, Violation, Visited, describe_steps, explore, shortest};
+use crate::explore::{Found, Limits, Property, Visited, describe_steps, explore, shortest};
+use crate::order::{OrderScenario, explore_order, placements};
 use crate::property::{
     CausalReplies, ConsistentCopies, GuardedSum, Initial, ReadAtomic, Serializable,
 };
@@ -107,6 +110,18 @@ pub const MODELS: &[Model] = &[
         is_self_test: false,
     },
     Model {
+        name: "pob",
+        about: "partial order broadcast, classic decisions: one decision a batch, conflicts in one order",
+        kind: Kind::Pob(FastDecisions::Off),
+        is_self_test: false,
+    },
+    Model {
+        name: "pob-fast",
+        about: "partial order broadcast, fast decisions by all sites: the same",
+        kind: Kind::Pob(FastDecisions::AllSites),
+        is_self_test: false,
+    },
+    Model {
         name: "nwnr",
         about: "no concurrency control: fractures (self-test)",
         kind: Kind::Nwnr,
@@ -167,6 +182,7 @@ enum Kind {
     NoSecondRound,
     EPci,
     WeakLocking(ReadLocks),
+    Pob(FastDecisions),
 }
 
 /// The size of a model.
@@ -191,6 +207,10 @@ pub struct Size {
     /// Whether participants inquire about transactions that are in doubt, when nothing else is left to do or time has
     /// jumped.
     pub terminates: bool,
+    /// How often a site may recover a batch, in models of orderers.
+    pub recoveries: u32,
+    /// The number of sites, in models of orderers.
+    pub sites: u8,
 }
 
 impl Size {
@@ -205,6 +225,8 @@ impl Size {
         restarts: 0,
         jumps: 0,
         terminates: false,
+        recoveries: 1,
+        sites: 3,
     };
 }
 
@@ -219,8 +241,8 @@ impl Default for Size {
 pub struct Report {
     /// The size of the search.
     pub visited: Visited,
-    /// The violation, and the description of the shortest sequence of steps to it.
-    pub found: Option<(Violation, String)>,
+    /// The violation.
+    pub found: Option<Found>,
 }
 
 /// The retention of sibling metadata and old versions, in models with jumps.
@@ -283,6 +305,7 @@ impl Model {
         let write = || size.scenario(Size::write);
         let rewrite = || size.scenario(Size::rewrite);
         Ok(match self.kind {
+            Kind::Pob(fast) => run_pob(size, fast, limits),
             Kind::Ramp(metadata) => {
                 let nodes = size.both(0, durable(size, ramp(size, metadata)));
                 run(nodes, &write(), &read_atomic, limits)
@@ -340,6 +363,43 @@ impl Model {
     }
 }
 
+/// Explores partial order broadcast, for each choice of the sites that broadcast.
+fn run_pob(size: Size, fast: FastDecisions, limits: Limits) -> Report {
+    let mut visited = Visited {
+        complete: true,
+        ..Visited::default()
+    };
+    for payloads in placements(size.sites, size.writers as usize) {
+        let scenario = OrderScenario {
+            options: PobOptions {
+                fast,
+                ..PobOptions::new(SiteId(0), size.sites)
+            },
+            payloads,
+            crashes: size.crashes,
+            restarts: size.restarts,
+            recoveries: size.recoveries,
+        };
+        let left = Limits {
+            states_max: limits.states_max.saturating_sub(visited.states),
+            ..limits
+        };
+        let (more, found) = explore_order(&scenario, left);
+        visited.states += more.states;
+        visited.steps += more.steps;
+        visited.ends += more.ends;
+        visited.depth = visited.depth.max(more.depth);
+        visited.complete &= more.complete;
+        if found.is_some() {
+            return Report { visited, found };
+        }
+    }
+    Report {
+        visited,
+        found: None,
+    }
+}
+
 /// Explores a model of causality: a comment, its copy, and a reply.
 fn run_replies(
     size: Size,
@@ -376,8 +436,11 @@ fn run<P: Subject>(
     let found = found.map(|found| {
         let depth = found.actions.len();
         let found = shortest(first.clone(), scenario, property, depth).unwrap_or(found);
-        let story = describe_steps(&first, scenario, &found);
-        (found, story)
+        Found {
+            story: describe_steps(&first, scenario, &found),
+            steps: found.actions.len(),
+            what: found.what,
+        }
     });
     Report { visited, found }
 }

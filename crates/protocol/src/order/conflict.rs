@@ -27,7 +27,7 @@ pub trait Payload: Clone + fmt::Debug + Send + Sync {
 pub struct ConflictClass(pub u64);
 
 /// Payloads that are ordered as one, in the order in which their site broadcast them.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Batch<P>(Arc<[P]>);
 
 impl<P: fmt::Debug> fmt::Debug for Batch<P> {

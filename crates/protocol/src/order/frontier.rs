@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{BatchId, SiteId};
 
 /// A prefix of each site's batches: all whose sequence numbers are at most these.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Prefix(Vec<u64>);
 
 impl Prefix {
@@ -63,7 +63,7 @@ impl Prefix {
 
 /// The batches that a site has delivered: a version vector with exceptions. A no-op counts as delivered once it is
 /// decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delivered {
     /// All of these are delivered.
     prefix: Prefix,

@@ -86,7 +86,7 @@ impl Quorums {
 }
 
 /// A set of sites.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct SiteSet(u16);
 
 impl SiteSet {

@@ -56,7 +56,7 @@ impl fmt::Display for Epoch {
 }
 
 /// The batches that precede a batch: the paper's *deps*.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Dependencies {
     /// By id: conflicting batches.
     pub ids: BTreeSet<BatchId>,
@@ -74,7 +74,7 @@ impl Dependencies {
 }
 
 /// A position and the dependencies that go with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot {
     /// The paper's *pos*.
     pub position: Position,
@@ -83,7 +83,7 @@ pub struct Slot {
 }
 
 /// What is decided, or about to be decided, of a batch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Decision {
     /// It is delivered, in this slot.
     Deliver(Slot),
@@ -108,7 +108,7 @@ impl Decision {
 }
 
 /// A site's answer to a proposal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pending {
     /// What the leader proposed.
     pub proposed: Slot,
@@ -124,7 +124,7 @@ impl Pending {
 }
 
 /// The status of a batch at a site.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// The site has not seen a proposal. It may know the id, as a dependency or by a recovery.
     Unknown,
@@ -147,7 +147,7 @@ pub enum Status {
 }
 
 /// A batch at a site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Entry<P> {
     /// The highest epoch in which the site takes part. Kept apart from the accepted epoch.
     pub promised: Epoch,

@@ -11,7 +11,7 @@ use super::message::{Message, Promised};
 use super::{FastDecisions, PobSite, TIMER_BATCH, TIMER_FAST};
 
 /// A batch that this site leads: as its sender in epoch 0, or in a later epoch to recover it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Led<P> {
     pub(super) phase: Phase<P>,
     /// When its messages were last sent.
@@ -21,7 +21,7 @@ pub(super) struct Led<P> {
 }
 
 /// What a leader waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) enum Phase<P> {
     /// For answers to its proposal, in epoch 0.
     Proposing {
@@ -145,13 +145,13 @@ impl<P: Payload> PobSite<P> {
         slot: Slot,
         out: &mut OutboxOf<Self>,
     ) {
-        self.note(slot.position);
         let Some(led) = self.led.get_mut(&id) else {
             return;
         };
         let Phase::Proposing { answers, .. } = &mut led.phase else {
             return;
         };
+        self.highest = self.highest.max(slot.position);
         led.holders.insert(from);
         answers.insert(from, slot);
         let is_quorum = answers.len() == self.quorums.classic();

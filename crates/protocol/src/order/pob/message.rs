@@ -5,7 +5,7 @@ use crate::order::{Batch, BatchId, Prefix};
 use super::entry::{Decision, Dependencies, Epoch, Pending, Slot};
 
 /// A message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Message<P> {
     /// Leader to all: a position and dependencies for a new batch. Only the site that broadcasts a batch proposes, in
     /// epoch 0.
@@ -93,7 +93,7 @@ pub enum Message<P> {
 
 /// What a site knows of a batch when it promises an epoch. A site that has it STABLE answers with
 /// [`Message::Stable`] instead.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Promised<P> {
     /// Not even the payloads.
     Nothing,

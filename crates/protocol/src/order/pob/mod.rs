@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use anabranch_types::Ticks;
 
@@ -129,7 +130,7 @@ pub struct PobSite<P> {
     counters: OrderCounters,
 }
 
-/// Everything on which the next step depends, and no counters: models recognise states by it.
+/// Everything on which the next step depends, but for times and counters.
 impl<P: fmt::Debug> fmt::Debug for PobSite<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PobSite")
@@ -141,6 +142,18 @@ impl<P: fmt::Debug> fmt::Debug for PobSite<P> {
             .field("gathered", &self.gathered)
             .field("reports", &(&self.reports, &self.received))
             .finish_non_exhaustive()
+    }
+}
+
+/// The same: models recognise states by it.
+impl<P: Hash> Hash for PobSite<P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.queue.hash(state);
+        self.led.hash(state);
+        (self.highest, self.used, self.sequence).hash(state);
+        self.own.hash(state);
+        self.gathered.hash(state);
+        (&self.reports, &self.received).hash(state);
     }
 }
 
@@ -183,14 +196,31 @@ impl<P: Payload> PobSite<P> {
         self.queue.get(id)
     }
 
+    /// The batches that the site knows and that are not pruned.
+    pub fn known(&self) -> impl Iterator<Item = BatchId> {
+        self.queue.entries.keys().copied()
+    }
+
     /// The batches that the site knows and that are neither STABLE nor pruned.
     pub fn undecided(&self) -> impl Iterator<Item = BatchId> {
         self.queue.undecided.iter().copied()
     }
 
-    /// The number of batches for which the site keeps an entry.
-    pub fn entries(&self) -> usize {
-        self.queue.entries.len()
+    /// Whether the site still counts answers of this kind for a batch that it leads: models drop messages that have no
+    /// effect any more.
+    pub fn awaits(&self, message: &Message<P>) -> bool {
+        let Some(led) = message.id().and_then(|id| self.led.get(&id)) else {
+            return false;
+        };
+        match (&led.phase, message) {
+            (leader::Phase::Proposing { .. }, Message::AckPropose { .. }) => true,
+            (leader::Phase::Accepting { epoch: own, .. }, Message::AckAccept { epoch, .. })
+            | (leader::Phase::Recovering { epoch: own, .. }, Message::Promise { epoch, .. }) => {
+                own == epoch
+            }
+            (phase, Message::Refuse { promised, .. }) => phase.epoch() < *promised,
+            _ => false,
+        }
     }
 
     /// Whether nothing is left to do here: all known batches are delivered, and each site knows what each has

@@ -1,6 +1,7 @@
 //! The delivery queue (the paper's *DQueue*): the batches that a site knows, their conflicts, and their delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use anabranch_types::Ticks;
 
@@ -28,6 +29,15 @@ pub(super) struct DeliveryQueue<P> {
     pub(super) floor: Position,
     /// STABLE batches that wait, by a dependency that is not delivered.
     waiting: BTreeMap<BatchId, Vec<BatchId>>,
+}
+
+/// Without what follows from the rest.
+impl<P: Hash> Hash for DeliveryQueue<P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries.hash(state);
+        self.delivered.hash(state);
+        (&self.pruned, &self.discarded, self.floor).hash(state);
+    }
 }
 
 impl<P: Payload> DeliveryQueue<P> {

@@ -122,7 +122,10 @@ impl<P: Payload> PobSite<P> {
 
     /// Another site has promised a later epoch than one in which this site leads, or led.
     pub(super) fn handle_refuse(&mut self, now: Ticks, id: BatchId, promised: Epoch) {
-        if let Some(entry) = self.queue.entries.get_mut(&id) {
+        let leads = self.led.get(&id);
+        if leads.is_some_and(|led| led.phase.epoch() < promised)
+            && let Some(entry) = self.queue.entries.get_mut(&id)
+        {
             entry.refused = entry.refused.max(promised);
             entry.touched = now;
         }
