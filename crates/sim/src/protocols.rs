@@ -518,6 +518,8 @@ impl Simulated for LockingNode {
             locking::Message::Decide { .. } => "Decide",
             locking::Message::Committed { .. } => "Committed",
             locking::Message::Release { .. } => "Release",
+            locking::Message::Wound { .. } => "Wound",
+            locking::Message::Yield { .. } => "Yield",
             _ => OTHER,
         }
     }
@@ -537,6 +539,8 @@ impl Simulated for LockingNode {
             Message::Decide { transaction, .. } => Label::write("Decide", *transaction),
             Message::Committed { transaction, .. } => Label::write("Committed", *transaction),
             Message::Release { transaction, .. } => Label::write("Release", *transaction),
+            Message::Wound { transaction, .. } => Label::read("Wound", *transaction),
+            Message::Yield { transaction, .. } => Label::read("Yield", *transaction),
             Message::Inquire { transaction, .. } => Label::write("Inquire", *transaction),
             Message::Returned { .. } => Label::other("Returned"),
             Message::Noticed { .. } => Label::other("Noticed"),
