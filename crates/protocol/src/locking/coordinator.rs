@@ -19,10 +19,8 @@ use crate::contract::{
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
     id: TransactionId,
-    /// Its age, if it waits by age: then it waits anywhere, and requests locks at all partitions at once.
-    age: Option<Age>,
-    /// Whether a transaction that waits in the lock order waits for it: then it must not wait itself.
-    yields: bool,
+    /// Present if it waits by age. Boxed, since mostly it is absent, and transactions are moved about.
+    undeclared: Option<Box<Undeclared>>,
     /// Its lock owner at the own partition, once it has one.
     pub(super) owner: Option<LockOwner>,
     /// The other partitions that know the transaction.
@@ -33,6 +31,14 @@ pub(super) struct Transaction {
     /// The entry of `cached` after the last one used: reads come in the order of declaration.
     cached_next: usize,
     pub(super) stage: TransactionStage,
+}
+
+/// A transaction that waits by age: anywhere, so it requests locks at all partitions at once.
+#[derive(Clone, Debug)]
+struct Undeclared {
+    age: Age,
+    /// Whether a transaction that waits in the lock order waits for it: then it must not wait itself.
+    yields: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -106,8 +112,7 @@ impl Transaction {
     fn new(id: TransactionId) -> Transaction {
         Transaction {
             id,
-            age: None,
-            yields: false,
+            undeclared: None,
             owner: None,
             remotes: SmallVec::new(),
             cached: Vec::new(),
@@ -150,9 +155,13 @@ impl Transaction {
         )
     }
 
-    /// Whether it must not wait.
+    /// Whether it must not wait although it waits by age.
     pub(super) fn yields(&self) -> bool {
-        self.yields
+        self.undeclared.as_ref().is_some_and(|own| own.yields)
+    }
+
+    fn age(&self) -> Option<Age> {
+        self.undeclared.as_ref().map(|own| own.age)
     }
 
     /// Whether a read without locks is open at a partition.
@@ -245,8 +254,10 @@ impl LockingNode {
                 self.transactions.insert(id, transaction);
             }
             Request::WaitByAge(age) => {
+                let yields = false;
+                let undeclared = Some(Box::new(Undeclared { age, yields }));
                 let transaction = Transaction {
-                    age: Some(age),
+                    undeclared,
                     ..transaction
                 };
                 self.transactions.insert(id, transaction);
@@ -312,8 +323,8 @@ impl LockingNode {
         // Locks below a held one are refused rather than waited for, so they can be requested all at
         // once. So can all locks of a transaction that waits by age.
         let highest = self.highest_held(&transaction);
-        let by_age = transaction.age.is_some();
-        let wait = by_age && !transaction.yields;
+        let by_age = transaction.undeclared.is_some();
+        let wait = by_age && !transaction.yields();
         while let Some(group) = locking
             .groups
             .pop_if(|group| by_age || Some(group.partition) < highest)
@@ -336,8 +347,8 @@ impl LockingNode {
         is_declare: bool,
         out: &mut Outbox<Message>,
     ) {
-        let wait = match transaction.age {
-            Some(_) => !transaction.yields,
+        let wait = match &transaction.undeclared {
+            Some(undeclared) => !undeclared.yields,
             None => self
                 .highest_held(&transaction)
                 .is_none_or(|highest| highest <= self.own),
@@ -481,10 +492,11 @@ impl LockingNode {
     }
 
     fn local_owner(&mut self, transaction: &mut Transaction) -> LockOwner {
+        let age = transaction.age();
         let participant = &mut self.participant;
         *transaction
             .owner
-            .get_or_insert_with(|| participant.begin(transaction.id, transaction.age))
+            .get_or_insert_with(|| participant.begin(transaction.id, age))
     }
 
     /// Requests the locks of one partition's reads.
@@ -511,7 +523,7 @@ impl LockingNode {
             let lock = Message::Lock {
                 transaction: transaction.id,
                 reads: items,
-                age: transaction.age,
+                age: transaction.age(),
                 wait,
             };
             self.send(group.partition, lock, out);
@@ -606,8 +618,11 @@ impl LockingNode {
         let Some(transaction) = self.transactions.get_mut(&id) else {
             return;
         };
+        let Some(undeclared) = &mut transaction.undeclared else {
+            return;
+        };
         // Requests that were sent before may wait.
-        let had_to_yield = std::mem::replace(&mut transaction.yields, true);
+        let had_to_yield = std::mem::replace(&mut undeclared.yields, true);
         let may_wait = match &transaction.stage {
             TransactionStage::Locking(locking) => !had_to_yield && locking.awaits_locks(),
             _ => false,

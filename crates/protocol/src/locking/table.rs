@@ -86,7 +86,7 @@ struct Entry {
 struct Waiter {
     owner: LockOwner,
     /// The owner's age. Queues are sorted by it: `None` comes first.
-    age: Option<Age>,
+    age: Option<Box<Age>>,
     mode: Mode,
     /// The requested span; `None` for the key of the place.
     span: Option<Span>,
@@ -118,8 +118,14 @@ struct OwnerLocks {
     keys: Vec<(SpaceId, Key)>,
     spans: Vec<SpaceId>,
     waiting: Option<(SpaceId, Key)>,
-    /// Present if the owner waits by age.
-    age: Option<Age>,
+    /// Present if the owner waits by age. Boxed, since mostly it is absent, and owners come and go.
+    undeclared: Option<Box<Undeclared>>,
+}
+
+/// What is known of an owner that waits by age.
+#[derive(Clone, Debug)]
+struct Undeclared {
+    age: Age,
     /// The strongest signal to it.
     signal: Option<Signal>,
 }
@@ -155,7 +161,8 @@ impl Entry {
 
     /// Whether a request of an owner with this age has its place behind another in the queue.
     fn is_queued_before(&self, age: Option<Age>) -> bool {
-        self.queue.front().is_some_and(|first| first.age <= age)
+        let first = self.queue.front();
+        first.is_some_and(|first| first.age.as_deref() <= age.as_ref())
     }
 
     /// Those of the queue whom a lock of this mode blocks.
@@ -167,22 +174,21 @@ impl Entry {
     }
 
     fn enqueue(&mut self, waiter: Waiter) {
+        let last = self.queue.back();
+        if last.is_none_or(|last| last.age <= waiter.age) {
+            return self.queue.push_back(waiter);
+        }
         let at = self.queue.partition_point(|other| other.age <= waiter.age);
         self.queue.insert(at, waiter);
     }
 
-    /// Adds a holder, or makes the lock of the sole one exclusive. Returns whether the holder is new.
-    fn hold(&mut self, owner: LockOwner, mode: Mode) -> bool {
+    fn hold(&mut self, owner: LockOwner, mode: Mode) {
         debug_assert!(
             !self.blocks(owner, mode),
             "a lock is granted against another"
         );
         self.mode = mode;
-        let is_new = !self.holders.contains(&owner);
-        if is_new {
-            self.holders.push(owner);
-        }
-        is_new
+        self.holders.push(owner);
     }
 }
 
@@ -260,7 +266,7 @@ impl Waiter {
     fn waiting(&self) -> Waiting {
         Waiting {
             owner: self.owner,
-            age: self.age,
+            age: self.age.as_deref().copied(),
         }
     }
 }
@@ -292,7 +298,8 @@ impl LockTable {
     /// Makes the owner wait by age, until it is released. To be called before its first request.
     pub(super) fn set_age(&mut self, owner: LockOwner, age: Age) {
         self.ensure_owner(owner);
-        let before = self.owners[owner as usize].age.replace(age);
+        let undeclared = Box::new(Undeclared { age, signal: None });
+        let before = self.owners[owner as usize].undeclared.replace(undeclared);
         self.with_age += usize::from(before.is_none());
     }
 
@@ -300,7 +307,7 @@ impl LockTable {
     pub(super) fn next_signal(&mut self) -> Option<(LockOwner, Signal)> {
         loop {
             let owner = self.signalled.pop_front()?;
-            if let Some(signal) = self.owners[owner as usize].signal {
+            if let Some(signal) = self.owners[owner as usize].signal() {
                 return Some((owner, signal));
             }
         }
@@ -308,7 +315,7 @@ impl LockTable {
 
     /// The strongest signal that the owner was given.
     pub(super) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
-        self.owners.get(owner as usize).and_then(|held| held.signal)
+        self.owners.get(owner as usize).and_then(OwnerLocks::signal)
     }
 
     /// The space of an index (`None`: the primary key).
@@ -332,7 +339,7 @@ impl LockTable {
         wait: bool,
     ) -> Outcome {
         self.ensure_owner(owner);
-        let age = self.owners[owner as usize].age;
+        let age = self.owners[owner as usize].age();
         let space = &mut self.spaces[space_id as usize];
         let Some(is_blocked) = space.blocked_by_spans(owner, key, mode) else {
             return Outcome::Granted;
@@ -344,20 +351,16 @@ impl LockTable {
         }
         let conflict = is_blocked || entry.blocks(owner, mode);
         if !conflict && (upgrades || !entry.is_queued_before(age)) {
-            Self::hold_key(
-                &mut self.owners[owner as usize],
-                owner,
-                entry,
-                (space_id, key),
-                mode,
-            );
-            self.signal_key_holder(owner, space_id, key, mode);
+            self.owners[owner as usize].hold_key(owner, (space_id, key), entry, mode);
+            if age.is_some() {
+                self.signal_key_holder(owner, space_id, key, mode);
+            }
             return Outcome::Granted;
         }
         if wait && self.may_wait(owner, space_id, key) {
             let waiter = Waiter {
                 owner,
-                age,
+                age: age.map(Box::new),
                 mode,
                 span: None,
             };
@@ -373,51 +376,39 @@ impl LockTable {
             return Outcome::Conflict;
         }
         // A request that must not wait does not respect the queue either.
-        Self::hold_key(
-            &mut self.owners[owner as usize],
-            owner,
-            entry,
-            (space_id, key),
-            mode,
-        );
-        self.signal_key_holder(owner, space_id, key, mode);
-        Outcome::Granted
-    }
-
-    /// Grants a lock on a key to an owner with these locks.
-    fn hold_key(
-        held: &mut OwnerLocks,
-        owner: LockOwner,
-        entry: &mut Entry,
-        (space, key): (SpaceId, &Key),
-        mode: Mode,
-    ) {
-        if entry.hold(owner, mode) {
-            held.keys.push((space, key.clone()));
+        self.owners[owner as usize].hold_key(owner, (space_id, key), entry, mode);
+        if age.is_some() {
+            self.signal_key_holder(owner, space_id, key, mode);
         }
+        Outcome::Granted
     }
 
     /// Grants a lock on a span.
     fn hold_span(&mut self, owner: LockOwner, space_id: SpaceId, mode: Mode, span: Span) {
         let held = &mut self.owners[owner as usize];
         held.spans.push(space_id);
-        let space = &mut self.spaces[space_id as usize];
-        let mut waiting: SmallVec<[Waiting; 4]> = SmallVec::new();
-        if held.age.is_some() && !span.is_empty() {
-            let entries = space.entries.range(span.bounds());
-            waiting.extend(entries.flat_map(|(_, entry)| entry.waiting_against(mode)));
+        if held.undeclared.is_some() {
+            self.signal_span_holder(owner, space_id, mode, &span);
         }
+        let space = &mut self.spaces[space_id as usize];
         space.spans.push(SpanLock { owner, mode, span });
-        self.signal_holder(owner, &waiting);
     }
 
     /// Notes the signal to the new holder of a key, if others wait at it.
     fn signal_key_holder(&mut self, owner: LockOwner, space: SpaceId, key: &Key, mode: Mode) {
-        if self.owners[owner as usize].age.is_none() {
-            return;
-        }
         let entry = self.entry(space, key);
         let waiting: SmallVec<[Waiting; 4]> = entry.waiting_against(mode).collect();
+        self.signal_holder(owner, &waiting);
+    }
+
+    /// Notes the signal to the new holder of a span, if others wait in it.
+    fn signal_span_holder(&mut self, owner: LockOwner, space: SpaceId, mode: Mode, span: &Span) {
+        if span.is_empty() {
+            return;
+        }
+        let entries = self.spaces[space as usize].entries.range(span.bounds());
+        let waiting = entries.flat_map(|(_, entry)| entry.waiting_against(mode));
+        let waiting: SmallVec<[Waiting; 4]> = waiting.collect();
         self.signal_holder(owner, &waiting);
     }
 
@@ -434,7 +425,7 @@ impl LockTable {
         let Some(span) = self.uncovered(owner, space_id, span, mode) else {
             return Outcome::Granted;
         };
-        let age = self.owners[owner as usize].age;
+        let age = self.owners[owner as usize].age();
         let wait = wait && self.may_wait(owner, space_id, &span.low);
         let space = &self.spaces[space_id as usize];
         match space.blocker((owner, age), &span, mode, wait, None) {
@@ -445,7 +436,7 @@ impl LockTable {
             Some(at) if wait => {
                 let waiter = Waiter {
                     owner,
-                    age,
+                    age: age.map(Box::new),
                     mode,
                     span: Some(span),
                 };
@@ -595,8 +586,7 @@ impl LockTable {
         for space in held.spans.drain(..) {
             self.release_spans(owner, space, Mode::Exclusive, woken);
         }
-        held.signal = None;
-        self.with_age -= usize::from(held.age.take().is_some());
+        self.with_age -= usize::from(held.undeclared.take().is_some());
         self.owners[owner as usize] = held;
     }
 
@@ -684,9 +674,15 @@ impl LockTable {
                 }
                 return;
             };
-            let (owner, age, mode) = (head.owner, head.age, head.mode);
+            let (owner, mode) = (head.owner, head.mode);
             let blocker = match &head.span {
-                Some(span) => space.blocker((owner, age), span, mode, true, Some(place)),
+                Some(span) => space.blocker(
+                    (owner, head.age.as_deref().copied()),
+                    span,
+                    mode,
+                    true,
+                    Some(place),
+                ),
                 None => {
                     let is_blocked = entry.blocks(owner, mode)
                         || space.blocked_by_spans(owner, place, mode) == Some(true);
@@ -706,14 +702,11 @@ impl LockTable {
                 }
                 (None, Some(span)) => self.hold_span(owner, space_id, mode, span),
                 (None, None) => {
-                    Self::hold_key(
-                        &mut self.owners[owner as usize],
-                        owner,
-                        entry,
-                        (space_id, place),
-                        mode,
-                    );
-                    self.signal_key_holder(owner, space_id, place, mode);
+                    let held = &mut self.owners[owner as usize];
+                    held.hold_key(owner, (space_id, place), entry, mode);
+                    if held.undeclared.is_some() {
+                        self.signal_key_holder(owner, space_id, place, mode);
+                    }
                 }
             }
             woken.push_back(owner);
@@ -743,15 +736,17 @@ impl LockTable {
     fn signal_holder(&mut self, holder: LockOwner, waiting: &[Waiting]) {
         for waiter in waiting.iter().filter(|waiter| waiter.owner != holder) {
             let held = &mut self.owners[holder as usize];
-            let Some(age) = held.age else { return };
+            let Some(undeclared) = &mut held.undeclared else {
+                return;
+            };
             let signal = match waiter.age {
-                Some(waiter) if waiter < age => Signal::Wound,
+                Some(waiter) if waiter < undeclared.age => Signal::Wound,
                 Some(_) => continue,
                 None if held.waiting.is_some() => Signal::Wound,
                 None => Signal::Yield,
             };
-            if held.signal < Some(signal) {
-                held.signal = Some(signal);
+            if undeclared.signal < Some(signal) {
+                undeclared.signal = Some(signal);
                 self.signalled.push_back(holder);
             }
         }
@@ -761,8 +756,8 @@ impl LockTable {
     /// are below the place.
     fn may_wait(&self, owner: LockOwner, space: SpaceId, place: &Key) -> bool {
         let held = &self.owners[owner as usize];
-        match held.age {
-            Some(_) => held.signal.is_none(),
+        match &held.undeclared {
+            Some(undeclared) => undeclared.signal.is_none(),
             None => self.holds_only_below(owner, space, place),
         }
     }
@@ -798,6 +793,31 @@ impl LockTable {
 }
 
 impl OwnerLocks {
+    /// Adds the lock on a key, whose entry this is, or makes it exclusive. The owner is the one with these locks.
+    #[inline]
+    fn hold_key(
+        &mut self,
+        owner: LockOwner,
+        (space, key): (SpaceId, &Key),
+        entry: &mut Entry,
+        mode: Mode,
+    ) {
+        if entry.holders.contains(&owner) {
+            entry.mode = mode;
+        } else {
+            entry.hold(owner, mode);
+            self.keys.push((space, key.clone()));
+        }
+    }
+
+    fn age(&self) -> Option<Age> {
+        self.undeclared.as_ref().map(|undeclared| undeclared.age)
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        self.undeclared.as_ref()?.signal
+    }
+
     fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.spans.is_empty() && self.waiting.is_none()
     }
@@ -886,7 +906,7 @@ impl LockTable {
             }
             self.check_signals(space, key, waiter)?;
         }
-        if !entry.queue.iter().is_sorted_by_key(|waiter| waiter.age) {
+        if !entry.queue.iter().is_sorted_by_key(|waiter| &waiter.age) {
             return Err(format!("INT-I7: the queue at {key} is not by age"));
         }
         if let Some(head) = entry.queue.front() {
@@ -908,13 +928,14 @@ impl LockTable {
     /// Checks INT-I7 and INT-I8 for one waiter.
     fn check_signals(&self, space: &Space, key: &Key, waiter: &Waiter) -> Result<(), String> {
         let held = &self.owners[waiter.owner as usize];
-        if held.age != waiter.age {
+        let age = waiter.waiting().age;
+        if held.age() != age {
             return Err(format!(
                 "INT-I7: {} waits with the age {:?} of another",
                 waiter.owner, waiter.age
             ));
         }
-        if held.signal == Some(Signal::Yield) {
+        if held.signal() == Some(Signal::Yield) {
             return Err(format!(
                 "INT-I8: {} has to yield and waits at {key}",
                 waiter.owner
@@ -922,15 +943,16 @@ impl LockTable {
         }
         for holder in space.holders_against(key, waiter.owner, waiter.mode) {
             let held = &self.owners[holder as usize];
-            let Some(age) = held.age else { continue };
-            let needed = match waiter.age {
+            let Some(its_age) = held.age() else { continue };
+            let needed = match age {
                 None => Some(Signal::Yield),
-                Some(waiter) => (waiter < age).then_some(Signal::Wound),
+                Some(age) => (age < its_age).then_some(Signal::Wound),
             };
-            if held.signal < needed {
+            if held.signal() < needed {
                 return Err(format!(
                     "INT-I7: {} waits at {key} for {holder}, which has the signal {:?} and needs {needed:?}",
-                    waiter.owner, held.signal
+                    waiter.owner,
+                    held.signal()
                 ));
             }
         }
