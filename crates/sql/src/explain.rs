@@ -229,6 +229,7 @@ fn sources(list: &[Step], stride: usize) -> Vec<SourceName<'_>> {
             Step::Subquery { source, .. } => {
                 set(*source, SourceName::Other(format!("subquery{source}")));
             }
+            Step::Number(of) => set(of.source, SourceName::Other("row_number".into())),
             Step::Group { source, .. } => set(*source, SourceName::Other("aggregate".into())),
             Step::Filter(_) => {}
         }
@@ -283,6 +284,14 @@ fn steps(out: &mut String, list: &[Step], depth: usize, names: &mut Names<'_>) {
                 line(out, depth, &format!("{how} with query{}", of.source));
                 match &of.rows {
                     RowsOf::Query(inner) => query(out, inner, depth + 1, names),
+                    RowsOf::Constant { values, width } => {
+                        let count = values.len() / width;
+                        line(
+                            out,
+                            depth + 1,
+                            &format!("System Catalog Scan: {count} rows"),
+                        );
+                    }
                     RowsOf::Cte { number, .. } => {
                         line(out, depth + 1, &format!("CTE Scan {number}"))
                     }
@@ -310,6 +319,19 @@ fn steps(out: &mut String, list: &[Step], depth: usize, names: &mut Names<'_>) {
                     &format!("Subquery subquery{source}: {kind}, {times}"),
                 );
                 query(out, &subquery.query, depth + 1, names);
+            }
+            Step::Number(of) => {
+                let partition: Vec<String> = of.partition.iter().map(|e| text(e, names)).collect();
+                let order: Vec<String> = of.order.iter().map(|(e, ..)| text(e, names)).collect();
+                line(
+                    out,
+                    depth,
+                    &format!(
+                        "Number by ({}) in the order of ({})",
+                        partition.join(", "),
+                        order.join(", ")
+                    ),
+                );
             }
             Step::Group {
                 keys, aggregates, ..

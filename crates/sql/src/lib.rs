@@ -9,7 +9,8 @@
 //!    it can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
 //! 7. [`client`]: statements as PostgreSQL clients send them, parsed and compiled.
-//! 8. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
+//! 8. `system`: `pg_catalog` and `information_schema`, as relations that statements read.
+//! 9. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
 //!    be analysed: for the analyser alone.
 //!
 //! This crate knows no protocol, no partition, and no plan of where transactions coordinate.
@@ -33,6 +34,7 @@ pub mod script;
 mod session_value;
 pub mod source;
 pub mod summary;
+mod system;
 pub mod testing;
 pub mod transaction;
 

@@ -52,7 +52,7 @@ fn an_expression_reads_the_columns_that_it_names() {
             &[0, 3, 4],
         ),
         (
-            "SELECT row_number() OVER (PARTITION BY n ORDER BY at), id FROM t",
+            "SELECT rank() OVER (PARTITION BY n ORDER BY at), id FROM t",
             &[0, 2, 3],
         ),
         ("SELECT id FROM t WHERE $1 = ANY(tags)", &[0, 5]),

@@ -110,7 +110,7 @@ fn columns_have_their_types_nullability_and_defaults() {
                 ColumnDefault::Expression(tree, span) => {
                     format!(" = {tree} \"{}\"", catalog.files[0].slice(*span))
                 }
-                ColumnDefault::Generated { always } => format!(" generated {always}"),
+                ColumnDefault::Generated { always, .. } => format!(" generated {always}"),
             };
             let nullable = if column.nullable { "" } else { " not null" };
             format!(

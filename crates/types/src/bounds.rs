@@ -57,6 +57,18 @@ pub fn bound_numeric(decimal: Decimal, data_type: &DataType) -> Result<Value, Ef
     bound_decimal(decimal, data_type).map(Value::Numeric)
 }
 
+/// The bytes that a `name` holds.
+const NAME_BYTES_MAX: usize = 63;
+
+/// The last place of a text up to `bytes` where a character begins.
+fn boundary_at(text: &str, bytes: usize) -> usize {
+    let end = bytes.min(text.len());
+    (0..=end)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
 /// A text checked against the length of `varchar(n)` or `char(n)`. Blanks at the end may be cut always, other
 /// characters only by an explicit cast; `char(n)` is held without them.
 ///
@@ -70,6 +82,14 @@ pub fn bound_text(
     let (limit, padded) = match data_type {
         DataType::Varchar(Some(limit)) => (*limit as usize, false),
         DataType::Char(limit) => (*limit as usize, true),
+        DataType::Name => {
+            text.truncate(boundary_at(&text, NAME_BYTES_MAX));
+            return Ok(text);
+        }
+        DataType::SingleByte => {
+            text.truncate(1.min(boundary_at(&text, 1)));
+            return Ok(text);
+        }
         _ => return Ok(text),
     };
     // No text has more characters than bytes.

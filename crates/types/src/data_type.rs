@@ -38,6 +38,50 @@ pub enum DataType {
     Date,
     /// A one-dimensional array, as parameters have it
     Array(Box<DataType>),
+    /// `oid`, 32 bits without a sign: the number of an object of the system catalogs. This type and those below are
+    /// for statements over the system catalogs; no table has a column of them.
+    Oid,
+    /// `name`: at most 63 bytes of text, an identifier
+    Name,
+    /// `"char"`: one byte of text, an abbreviation
+    SingleByte,
+    /// `regclass` and its kin: an OID that is written as the object's name
+    OidAlias(ObjectKind),
+    /// `int2vector`: an array whose subscripts begin at 0
+    Int2Vector,
+    /// `oidvector`: an array whose subscripts begin at 0
+    OidVector,
+}
+
+/// The kind of object that an [`DataType::OidAlias`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// `regclass`: a table, index, view or sequence
+    Relation,
+    /// `regtype`: a type
+    Type,
+    /// `regproc`: a function or procedure by its name alone
+    Procedure,
+    /// `regprocedure`: a function or procedure with its argument types
+    Signature,
+    /// `regnamespace`: a schema
+    Schema,
+    /// `regrole`: a role
+    Role,
+}
+
+impl ObjectKind {
+    /// The name of the type.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            ObjectKind::Relation => "regclass",
+            ObjectKind::Type => "regtype",
+            ObjectKind::Procedure => "regproc",
+            ObjectKind::Signature => "regprocedure",
+            ObjectKind::Schema => "regnamespace",
+            ObjectKind::Role => "regrole",
+        }
+    }
 }
 
 /// The precision (digits in all) and scale (digits after the point) of a `numeric(p, s)`.
@@ -75,12 +119,31 @@ impl DataType {
             )
     }
 
-    /// True for `text`, `varchar` and `char`.
+    /// True for every type that holds text: `text`, `varchar`, `char`, `name`, `"char"`.
     pub fn is_text(&self) -> bool {
         matches!(
             self,
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_)
+            DataType::Text
+                | DataType::Varchar(_)
+                | DataType::Char(_)
+                | DataType::Name
+                | DataType::SingleByte
         )
+    }
+
+    /// True for `oid` and the types that are written as an object's name.
+    pub fn is_oid(&self) -> bool {
+        matches!(self, DataType::Oid | DataType::OidAlias(_))
+    }
+
+    /// The type of the elements of an array or vector.
+    pub fn element(&self) -> Option<&DataType> {
+        match self {
+            DataType::Array(element) => Some(element),
+            DataType::Int2Vector => Some(&DataType::Int2),
+            DataType::OidVector => Some(&DataType::Oid),
+            _ => None,
+        }
     }
 }
 
@@ -106,6 +169,12 @@ impl fmt::Display for DataType {
             DataType::TimestampTz => f.write_str("timestamp with time zone"),
             DataType::Date => f.write_str("date"),
             DataType::Array(element) => write!(f, "{element}[]"),
+            DataType::Oid => f.write_str("oid"),
+            DataType::Name => f.write_str("name"),
+            DataType::SingleByte => f.write_str("\"char\""),
+            DataType::OidAlias(kind) => f.write_str(kind.type_name()),
+            DataType::Int2Vector => f.write_str("int2vector"),
+            DataType::OidVector => f.write_str("oidvector"),
         }
     }
 }

@@ -462,7 +462,13 @@ impl<'k> KeyReader<'k> {
             }
             DataType::Bytea => Value::Bytes(self.take_escaped()?.as_slice().into()),
             DataType::Uuid => Value::Uuid(self.take(16)?.try_into().ok()?),
-            DataType::Array(_) => panic!("an array cannot be in a key"),
+            DataType::Array(_)
+            | DataType::Oid
+            | DataType::Name
+            | DataType::SingleByte
+            | DataType::OidAlias(_)
+            | DataType::Int2Vector
+            | DataType::OidVector => panic!("a value of type {data_type} cannot be in a key"),
         })
     }
 

@@ -83,12 +83,18 @@ impl Kind {
             },
             DataType::Real => (Kind::Real, Some(4)),
             DataType::Double => (Kind::Double, Some(8)),
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => (Kind::Text, None),
+            DataType::Oid | DataType::OidAlias(_) => (Kind::Int, Some(8)),
             DataType::Bytea => (Kind::Bytes, None),
             DataType::Uuid => (Kind::Uuid, Some(16)),
             DataType::Timestamp | DataType::TimestampTz => (Kind::Timestamp, Some(8)),
             DataType::Date => (Kind::Date, Some(4)),
             DataType::Array(element) => (Kind::Array(Box::new(Kind::of(element).0)), None),
+            DataType::Int2Vector | DataType::OidVector => (Kind::Array(Box::new(Kind::Int)), None),
+            DataType::Text
+            | DataType::Varchar(_)
+            | DataType::Char(_)
+            | DataType::Name
+            | DataType::SingleByte => (Kind::Text, None),
         }
     }
 }

@@ -67,6 +67,13 @@ pub(crate) fn exists(from: &DataType, to: &DataType, context: Context) -> bool {
         (from, to) if from == to => true,
         (from, to) if from.is_text() && to.is_text() => true,
         (DataType::Array(from), DataType::Array(to)) => exists(from, to, context),
+        (DataType::Int2Vector | DataType::OidVector, DataType::Array(to)) => {
+            from.element() == Some(&**to)
+        }
+        (from, to) if from.is_oid() && to.is_oid() => true,
+        (DataType::Int2 | DataType::Int4 | DataType::Int8, to) if to.is_oid() => true,
+        (from, DataType::Int8) if from.is_oid() => true,
+        (from, DataType::Int4) if from.is_oid() => context >= Context::Assignment,
         (_, to) if to.is_text() => context >= Context::Assignment,
         (from, _) if from.is_text() => context == Context::Explicit,
         (DataType::Bool, DataType::Int4) | (DataType::Int4, DataType::Bool) => {
@@ -86,6 +93,9 @@ pub(crate) fn is_nothing(from: &DataType, to: &DataType) -> bool {
         (DataType::Numeric(_), DataType::Numeric(None)) => true,
         (DataType::Real, DataType::Double) => true,
         (from, DataType::Text | DataType::Varchar(None)) => from.is_text(),
+        (DataType::Int2Vector | DataType::OidVector, DataType::Array(_)) => true,
+        (from, DataType::Int8) if from.is_oid() => true,
+        (from, to) if from.is_oid() && to.is_oid() => true,
         (DataType::Varchar(Some(a)), DataType::Varchar(Some(b))) => a <= b,
         (DataType::Char(a), DataType::Varchar(Some(b)) | DataType::Char(b)) => a <= b,
         (DataType::Array(from), DataType::Array(to)) => is_nothing(from, to),
@@ -102,6 +112,9 @@ impl Binder<'_> {
         context: Context,
         syntax: &impl Spanned,
     ) -> Bind<Expression> {
+        if let Some(done) = self.coerce_name(&bound, to, context, syntax)? {
+            return Ok(done);
+        }
         let Some(from) = &bound.data_type else {
             let place = bound.place.unwrap_or_else(|| self.place_of(syntax));
             return self.settle(bound.expression, to, context, place);
@@ -281,7 +294,8 @@ pub(crate) fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
         (DataType::Numeric(_), DataType::Numeric(_)) => Some(DataType::Numeric(None)),
         (DataType::Varchar(_), DataType::Varchar(_)) => Some(DataType::Varchar(None)),
         (a, b) if a.is_text() && b.is_text() => match (a, b) {
-            (DataType::Text, _) | (_, DataType::Text) => Some(DataType::Text),
+            (DataType::Text | DataType::Name | DataType::SingleByte, _)
+            | (_, DataType::Text | DataType::Name | DataType::SingleByte) => Some(DataType::Text),
             _ => Some(unbounded(a)),
         },
         (DataType::Array(a), DataType::Array(b)) => Some(DataType::Array(Box::new(wider(a, b)?))),

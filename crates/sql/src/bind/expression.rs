@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     diagnostic::Diagnostic,
-    expression::{Expression, Function, Relation, datetime},
+    expression::{Domain, Expression, Function, Operator, Relation, datetime},
     plan::{Subquery, SubqueryKind},
     source::Span,
 };
@@ -172,7 +172,7 @@ impl Binder<'_> {
             Expr::CompoundFieldAccess { root, access_chain } => {
                 self.field_access(root, access_chain, syntax)
             }
-            Expr::Collate { .. } => Err(self.unsupported("COLLATE", syntax)),
+            Expr::Collate { expr, collation } => self.collated(expr, collation, syntax),
             Expr::AtTimeZone { .. } => Err(self.unsupported("AT TIME ZONE", syntax)),
             Expr::Interval(_) => {
                 Err(self.unsupported("an interval other than in timestamp ± interval", syntax))
@@ -542,11 +542,11 @@ impl Binder<'_> {
             let expression = self.coerce(array, &data_type, Context::Implicit, right)?;
             array = Bound::new(expression, data_type);
         }
-        let Some(DataType::Array(element)) = &array.data_type else {
+        let Some(element) = array.data_type.as_ref().and_then(DataType::element) else {
             let message = "op ANY/ALL (array) requires array on right side";
             return Err(self.error("42809", message, right));
         };
-        let probe = Bound::new(Expression::NULL, (**element).clone());
+        let probe = Bound::new(Expression::NULL, element.clone());
         let (left, cast) = self.comparable(left, relation.symbol(), probe, syntax)?;
         let array = match cast {
             Expression::Constant(_) => array.expression,
@@ -716,12 +716,31 @@ impl Binder<'_> {
         chain: &[ast::AccessExpr],
         syntax: &Expr,
     ) -> Bind<Bound> {
+        if let Some(field) = self.record_field(root, chain, syntax)? {
+            return Ok(field);
+        }
+        // `source.column[…]` is parsed as a field of what `source` names.
+        if let (
+            Expr::Identifier(source),
+            [ast::AccessExpr::Dot(Expr::Identifier(column)), rest @ ..],
+        ) = (root, chain)
+            && !rest.is_empty()
+        {
+            let column = Expr::CompoundIdentifier(vec![source.clone(), column.clone()]);
+            return self.field_access(&column, rest, syntax);
+        }
         let mut bound = self.expression(root)?;
         for access in chain {
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 return Err(self.unsupported("this field access", syntax));
             };
-            let Some(DataType::Array(element)) = bound.data_type.clone() else {
+            let lower = super::from::lower_bound(bound.data_type.as_ref());
+            let element = bound
+                .data_type
+                .as_ref()
+                .and_then(DataType::element)
+                .cloned();
+            let Some(element) = element else {
                 let shown = bound
                     .data_type
                     .map_or("unknown".to_string(), |t| t.to_string());
@@ -731,10 +750,64 @@ impl Binder<'_> {
                 return Err(self.error("42804", message, syntax));
             };
             let index = self.expression_as(index, &DataType::Int4, Context::Assignment)?;
+            let index = match lower {
+                1 => index,
+                _ => Expression::Arithmetic {
+                    operator: Operator::Add,
+                    domain: Domain::Int4,
+                    left: Box::new(index),
+                    right: Box::new(Expression::Constant(Value::Int(1 - lower))),
+                },
+            };
             let (array, index) = (Box::new(bound.expression), Box::new(index));
-            bound = Bound::new(Expression::Subscript(array, index).folded(), *element);
+            bound = Bound::new(Expression::Subscript(array, index).folded(), element);
         }
         Ok(bound)
+    }
+
+    /// `(source.record).field`, where the record is a function's row in the list of a query in FROM.
+    fn record_field(
+        &mut self,
+        root: &Expr,
+        chain: &[ast::AccessExpr],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        let [ast::AccessExpr::Dot(Expr::Identifier(field))] = chain else {
+            return Ok(None);
+        };
+        let (qualifier, record) = match peeled(root) {
+            Expr::Identifier(record) => (None, fold(record)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, record] => (Some(fold(qualifier)), fold(record)),
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let name = super::system::field_name(&record, &fold(field));
+        self.column(qualifier.as_deref(), &name, syntax)
+    }
+
+    /// `operand COLLATE collation`: every text is compared in the order of "C".
+    fn collated(
+        &mut self,
+        operand: &Expr,
+        collation: &ast::ObjectName,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let name = self.simple_name(collation)?;
+        if !matches!(name.as_str(), "default" | "C" | "POSIX" | "ucs_basic") {
+            return Err(self
+                .unsupported(&format!("the collation \"{name}\""), syntax)
+                .help("text is compared in the order of \"C\""));
+        }
+        let bound = self.expression(operand)?;
+        match &bound.data_type {
+            Some(other) if !other.is_text() => {
+                let message = format!("collations are not supported by type {other}");
+                Err(self.error("42804", message, syntax))
+            }
+            _ => Ok(bound),
+        }
     }
 
     /// A constant interval, if the expression is one.

@@ -1,6 +1,8 @@
 //! Binds FROM: tables, views, derived tables, table functions, and joins.
 
-use anabranch_types::{ColumnIndex, DataType, TableId};
+use std::sync::Arc;
+
+use anabranch_types::{ColumnIndex, DataType, ObjectKind, TableId, Value};
 use sqlparser::ast::{self, Expr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
 };
 use crate::{
     diagnostic::Diagnostic,
-    expression::{Expression, Relation},
+    expression::{Domain, Expression, Function, Operator, Relation},
     plan::{OutputColumn, Query, TableFunction},
     summary::Role,
 };
@@ -54,6 +56,11 @@ pub(crate) enum SourceKind {
     Query(Query),
     Cte {
         number: usize,
+        width: usize,
+    },
+    /// Values, `width` to a row.
+    Constant {
+        values: Arc<Vec<Value>>,
         width: usize,
     },
 }
@@ -316,6 +323,10 @@ impl Binder<'_> {
         factor: &TableFactor,
         list: &mut FromList,
     ) -> Bind<()> {
+        let is_qualified = name.0.len() > 1;
+        if is_qualified && let Some(of) = self.system_relation(name)? {
+            return self.add_system_relation(of, alias, factor, list);
+        }
         let text = self.simple_name(name)?;
         let shown = alias.map_or(text.clone(), |alias| fold(&alias.name));
         if let Some((_, number, columns)) = self.ctes.iter().rev().find(|cte| cte.0 == text) {
@@ -325,6 +336,9 @@ impl Binder<'_> {
                 width: columns.len(),
             };
             return self.add_source(shown, columns, alias, kind, factor, list);
+        }
+        if !is_qualified && let Some(of) = self.system_relation(name)? {
+            return self.add_system_relation(of, alias, factor, list);
         }
         if let Some(view) = self.catalog.views.iter().find(|view| view.name == text) {
             if self.views.contains(&text) {
@@ -406,7 +420,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn add_source(
+    pub(crate) fn add_source(
         &mut self,
         name: String,
         columns: Vec<OutputColumn>,
@@ -541,7 +555,34 @@ impl Binder<'_> {
         factor: &TableFactor,
         list: &mut FromList,
     ) -> Bind<()> {
-        match self.simple_name(name)?.as_str() {
+        match self.function_name(name)?.as_str() {
+            "pg_partition_ancestors" if arguments.len() == 1 => {
+                let relation = DataType::OidAlias(ObjectKind::Relation);
+                self.expression_as(arguments[0], &relation, Context::Implicit)?;
+                // No table has partitions.
+                let none = vec![Expression::Constant(Value::Array([].into()))];
+                let columns = vec![("pg_partition_ancestors".to_string(), relation)];
+                let function = TableFunction::Unnest;
+                self.add_function(function, none, columns, ordinality, alias, factor, list)
+            }
+            "_pg_expandarray" if arguments.len() == 1 && !ordinality => {
+                let bound = self.expression(arguments[0])?;
+                let Some(element) = bound.data_type.as_ref().and_then(DataType::element) else {
+                    let message = "function _pg_expandarray(…) takes an array";
+                    return Err(self.error("42883", message, arguments[0]));
+                };
+                let columns = vec![("x".to_string(), element.clone())];
+                let arguments = vec![bound.expression];
+                let function = TableFunction::Unnest;
+                self.add_function(function, arguments, columns, true, alias, factor, list)?;
+                if let Some(place) = self.scope().sources.last_mut() {
+                    place.columns[1].data_type = DataType::Int4;
+                }
+                Ok(())
+            }
+            "generate_subscripts" if arguments.len() == 2 => {
+                self.subscripts(arguments, ordinality, alias, factor, list)
+            }
             "unnest" => self.unnest(arguments, ordinality, alias, factor, list),
             "generate_series" if matches!(arguments.len(), 2 | 3) => {
                 self.scope().clause = "functions in FROM";
@@ -583,6 +624,46 @@ impl Binder<'_> {
         }
     }
 
+    /// `generate_subscripts(array, 1)`: a series over its length.
+    fn subscripts(
+        &mut self,
+        arguments: &[&Expr],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        factor: &TableFactor,
+        list: &mut FromList,
+    ) -> Bind<()> {
+        let array = self.expression(arguments[0])?;
+        let dimension = self.expression_as(arguments[1], &DataType::Int4, Context::Implicit)?;
+        if array
+            .data_type
+            .as_ref()
+            .and_then(DataType::element)
+            .is_none()
+        {
+            let message = "function generate_subscripts(…) takes an array";
+            return Err(self.error("42883", message, arguments[0]));
+        }
+        let lower = lower_bound(array.data_type.as_ref());
+        let length = Expression::Call {
+            function: Function::ArrayLength,
+            arguments: vec![array.expression, dimension],
+        };
+        let upper = match lower {
+            1 => length,
+            _ => Expression::Arithmetic {
+                operator: Operator::Subtract,
+                domain: Domain::Int4,
+                left: Box::new(length),
+                right: Box::new(Expression::Constant(Value::Int(1))),
+            },
+        };
+        let bounds = vec![Expression::Constant(Value::Int(lower)), upper];
+        let columns = vec![("generate_subscripts".to_string(), DataType::Int4)];
+        let function = TableFunction::GenerateSeries;
+        self.add_function(function, bounds, columns, ordinality, alias, factor, list)
+    }
+
     fn unnest(
         &mut self,
         arguments: &[&Expr],
@@ -596,12 +677,17 @@ impl Binder<'_> {
         let mut columns = Vec::new();
         for argument in arguments {
             let bound = self.expression(argument)?;
-            let Some(DataType::Array(element)) = bound.data_type else {
+            let Some(element) = bound
+                .data_type
+                .as_ref()
+                .and_then(DataType::element)
+                .cloned()
+            else {
                 let message = "function unnest(…) takes arrays";
                 return Err(self.error("42883", message, *argument));
             };
             expressions.push(bound.expression);
-            columns.push(("unnest".to_string(), *element));
+            columns.push(("unnest".to_string(), element));
         }
         self.add_function(
             TableFunction::Unnest,
@@ -754,6 +840,14 @@ impl Binder<'_> {
             comparison,
             term,
         ))
+    }
+}
+
+/// The first subscript of an array or vector.
+pub(crate) fn lower_bound(data_type: Option<&DataType>) -> i64 {
+    match data_type {
+        Some(DataType::Int2Vector | DataType::OidVector) => 0,
+        _ => 1,
     }
 }
 

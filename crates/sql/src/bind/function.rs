@@ -8,8 +8,8 @@ use crate::{
     catalog::builtin::is_builtin,
     diagnostic::Diagnostic,
     expression::{Domain, Expression, Function, datetime::Field, function::Clock},
-    parse::resolve_data_type,
-    plan::SubqueryKind,
+    parse::{resolve_data_type, resolve_statement_type},
+    plan::{Numbering, SubqueryKind},
     session_value::SessionValue,
 };
 
@@ -29,7 +29,11 @@ const SUPPORTED: &[&str] = &[
     "abs",
     "array_append",
     "array_length",
+    "array_lower",
     "array_position",
+    "array_remove",
+    "array_to_string",
+    "array_upper",
     "ascii",
     "btrim",
     "cardinality",
@@ -82,6 +86,9 @@ const SUPPORTED: &[&str] = &[
     "upper",
 ];
 
+/// The keys of a window's partitions and of the order in them: expression, descending, NULLs first.
+type WindowParts = (Vec<Expression>, Vec<(Expression, bool, bool)>);
+
 impl Binder<'_> {
     /// Functions that SQL calls without parentheses.
     pub(crate) fn bare_function(&mut self, name: &str, syntax: &Expr) -> Option<Bind<Bound>> {
@@ -109,7 +116,11 @@ impl Binder<'_> {
 
     /// The type that a cast names. Errors have the place of the cast.
     pub(crate) fn type_named(&self, named: &ast::DataType, syntax: &Expr) -> Bind<DataType> {
-        resolve_data_type(named).map_err(|error| Diagnostic {
+        let resolve = match self.catalog.opaque {
+            None => resolve_statement_type,
+            Some(_) => resolve_data_type,
+        };
+        resolve(named).map_err(|error| Diagnostic {
             span: Some(self.place_of(syntax)),
             ..error
         })
@@ -196,9 +207,9 @@ impl Binder<'_> {
     }
 
     fn function(&mut self, function: &ast::Function, syntax: &Expr) -> Bind<Bound> {
-        let name = self.simple_name(&function.name)?;
-        if function.over.is_some() {
-            return Err(self.unsupported("a window function", syntax));
+        let name = self.function_name(&function.name)?;
+        if let Some(window) = &function.over {
+            return self.window_function(&name, function, window, syntax);
         }
         if !function.within_group.is_empty() || function.null_treatment.is_some() {
             return Err(self.unsupported("WITHIN GROUP", syntax));
@@ -225,6 +236,68 @@ impl Binder<'_> {
         }
         let arguments = self.plain_arguments(&function.args, syntax)?;
         self.named_function(&name, &arguments, syntax)
+    }
+
+    /// `row_number() OVER (PARTITION BY … ORDER BY …)`, the one window function that is supported.
+    fn window_function(
+        &mut self,
+        name: &str,
+        function: &ast::Function,
+        window: &ast::WindowType,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let ast::WindowType::WindowSpec(window) = window else {
+            return Err(self.unsupported("a named window", syntax));
+        };
+        let plain = window.window_name.is_none() && window.window_frame.is_none();
+        let bare =
+            function.filter.is_none() && self.plain_arguments(&function.args, syntax)?.is_empty();
+        if name != "row_number" || !plain || !bare {
+            return Err(self
+                .unsupported("a window function", syntax)
+                .help("row_number() OVER (PARTITION BY … ORDER BY …) is supported"));
+        }
+        if !self.scope().aggregates_allowed {
+            let clause = self.scope().clause;
+            let message = format!("window functions are not allowed in {clause}");
+            return Err(self.error("42P20", message, syntax));
+        }
+        // Aggregates are computed later than windows are numbered here.
+        self.scope().aggregates_allowed = false;
+        let clause = std::mem::replace(&mut self.scope().clause, "window definitions");
+        let parts = self.window_parts(window);
+        self.scope().aggregates_allowed = true;
+        self.scope().clause = clause;
+        let (partition, order) = parts?;
+        let scope = self.scope();
+        let source = scope.allocate_source();
+        scope.numberings.push(Numbering {
+            source,
+            partition,
+            order,
+        });
+        let number = Expression::Column {
+            depth: 0,
+            source,
+            column: 0,
+        };
+        Ok(Bound::new(number, DataType::Int8))
+    }
+
+    fn window_parts(&mut self, window: &ast::WindowSpec) -> Bind<WindowParts> {
+        let mut partition = Vec::new();
+        for key in &window.partition_by {
+            let bound = self.expression(key)?;
+            partition.push(self.settled(bound, key)?.0);
+        }
+        let mut order = Vec::new();
+        for key in &window.order_by {
+            let bound = self.expression(&key.expr)?;
+            let (expression, _) = self.settled(bound, &key.expr)?;
+            let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
+            order.push((expression, descending, nulls_first));
+        }
+        Ok((partition, order))
     }
 
     /// Positional arguments without decorations.
@@ -259,6 +332,9 @@ impl Binder<'_> {
             bounds.push(self.expression(argument)?);
         }
         if let Some(bound) = self.session_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
+        if let Some(bound) = self.system_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
         if let Some(bound) = self.generic_function(name, &bounds, syntax)? {
@@ -418,32 +494,72 @@ impl Binder<'_> {
         bounds: &[Bound],
         syntax: &Expr,
     ) -> Bind<Option<Bound>> {
+        let is_array = |bound: &Bound| {
+            let element = bound.data_type.as_ref().and_then(DataType::element);
+            element.is_some()
+        };
         let bound = match (name, bounds) {
-            (
-                "cardinality",
-                [
-                    Bound {
-                        data_type: Some(DataType::Array(_)),
-                        expression,
-                        ..
-                    },
-                ],
-            ) => Self::call(
+            ("cardinality", [array @ Bound { expression, .. }]) if is_array(array) => Self::call(
                 Function::Cardinality,
                 vec![expression.clone()],
                 DataType::Int4,
             ),
-            (
-                "array_length",
-                [
-                    Bound {
-                        data_type: Some(DataType::Array(_)),
-                        expression,
-                        ..
-                    },
-                    dimension,
-                ],
-            ) => {
+            ("array_upper" | "array_lower", [array, dimension])
+                if array
+                    .data_type
+                    .as_ref()
+                    .and_then(DataType::element)
+                    .is_some() =>
+            {
+                let lower = super::from::lower_bound(array.data_type.as_ref());
+                let dimension = self.coerce(
+                    dimension.clone(),
+                    &DataType::Int4,
+                    Context::Implicit,
+                    syntax,
+                )?;
+                let arguments = vec![array.expression.clone(), dimension];
+                let function = match name {
+                    "array_upper" => Function::ArrayUpper { lower },
+                    _ => Function::ArrayLower { lower },
+                };
+                Self::call(function, arguments, DataType::Int4)
+            }
+            ("array_to_string", [array, separator, rest @ ..])
+                if rest.len() < 2
+                    && array
+                        .data_type
+                        .as_ref()
+                        .and_then(DataType::element)
+                        .is_some() =>
+            {
+                let element = array
+                    .data_type
+                    .as_ref()
+                    .and_then(DataType::element)
+                    .cloned();
+                let mut arguments = vec![array.expression.clone()];
+                for text in std::iter::once(separator).chain(rest) {
+                    arguments.push(self.coerce(
+                        text.clone(),
+                        &DataType::Text,
+                        Context::Implicit,
+                        syntax,
+                    )?);
+                }
+                let element = element.expect("it has just been there");
+                Self::call(Function::ArrayToString(element), arguments, DataType::Text)
+            }
+            ("array_remove", [array, element]) => {
+                let Some(DataType::Array(inner)) = &array.data_type else {
+                    return Ok(None);
+                };
+                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
+                let arguments = vec![array.expression.clone(), element];
+                let data_type = DataType::Array(inner.clone());
+                Self::call(Function::ArrayRemove, arguments, data_type)
+            }
+            ("array_length", [array @ Bound { expression, .. }, dimension]) if is_array(array) => {
                 let dimension = self.coerce(
                     dimension.clone(),
                     &DataType::Int4,
@@ -466,12 +582,13 @@ impl Binder<'_> {
                 )
             }
             ("array_position", [array, element]) => {
-                let Some(DataType::Array(inner)) = &array.data_type else {
+                let Some(inner) = array.data_type.as_ref().and_then(DataType::element) else {
                     return Ok(None);
                 };
                 let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
+                let lower = super::from::lower_bound(array.data_type.as_ref());
                 let arguments = vec![array.expression.clone(), element];
-                Self::call(Function::ArrayPosition, arguments, DataType::Int4)
+                Self::call(Function::ArrayPosition { lower }, arguments, DataType::Int4)
             }
             _ => return Ok(None),
         };

@@ -16,6 +16,7 @@ pub(crate) mod operator;
 pub(crate) mod output;
 pub(crate) mod query;
 pub(crate) mod scope;
+pub(crate) mod system;
 pub(crate) mod term;
 pub(crate) mod values;
 pub(crate) mod with;
@@ -203,6 +204,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) for_write: Cell<bool>,
     /// The number of opaque expressions so far.
     pub(crate) opaque_count: u32,
+    /// Whether it binds for the system catalogs, which are not there yet: the types count, and no value.
+    pub(crate) describes: bool,
     /// Whether what it binds is part of the schema: a CHECK, a DEFAULT, an assertion. See [`Binder::is_stored`].
     pub(crate) stored: bool,
 }
@@ -229,6 +232,7 @@ impl<'b> Binder<'b> {
             into_types: Vec::new(),
             for_write: Cell::new(false),
             opaque_count: 0,
+            describes: false,
             stored: false,
         }
     }
@@ -275,6 +279,19 @@ impl<'b> Binder<'b> {
                 let message = format!("relation \"{text}\" does not exist");
                 Err(self.error("42P01", message, name))
             }
+        }
+    }
+
+    /// The name of a function, also of one of the schema `information_schema`.
+    pub(crate) fn function_name(&self, name: &ast::ObjectName) -> Bind<String> {
+        match name.0.as_slice() {
+            [schema, function]
+                if schema.as_ident().map(fold).as_deref() == Some("information_schema") =>
+            {
+                let function = function.as_ident().map(fold);
+                function.ok_or_else(|| self.unsupported("this name", name))
+            }
+            _ => self.simple_name(name),
         }
     }
 

@@ -7,7 +7,12 @@ use super::{
     Bind, Binder, Bound,
     convert::{Context, exists, unbounded, wider},
 };
-use crate::expression::{Domain, Expression, Function, Operator, Relation, function::Clock};
+use crate::{
+    diagnostic::Diagnostic,
+    expression::{
+        Domain, Expression, Function, Operator, Relation, function::Clock, regex::Pattern,
+    },
+};
 
 /// The comparison that an operator is, if it is one.
 pub(crate) fn relation(operator: &BinaryOperator) -> Option<Relation> {
@@ -18,6 +23,63 @@ pub(crate) fn relation(operator: &BinaryOperator) -> Option<Relation> {
         BinaryOperator::LtEq => Relation::LessOrEqual,
         BinaryOperator::Gt => Relation::Greater,
         BinaryOperator::GtEq => Relation::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+/// The operator that `OPERATOR(schema.name)` names, if it is one of `pg_catalog`.
+fn qualified(operator: &BinaryOperator) -> Option<BinaryOperator> {
+    let BinaryOperator::PGCustomBinaryOperator(parts) = operator else {
+        return None;
+    };
+    let name = match parts.as_slice() {
+        [name] => name,
+        [schema, name] if schema.eq_ignore_ascii_case("pg_catalog") => name,
+        _ => return None,
+    };
+    Some(match name.as_str() {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
+        "||" => BinaryOperator::StringConcat,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
+/// Whether an operator matches a regular expression: whether case does not matter, and whether it is negated.
+fn regular_expression(operator: &BinaryOperator) -> Option<(bool, bool)> {
+    Some(match operator {
+        BinaryOperator::PGRegexMatch => (false, false),
+        BinaryOperator::PGRegexIMatch => (true, false),
+        BinaryOperator::PGRegexNotMatch => (false, true),
+        BinaryOperator::PGRegexNotIMatch => (true, true),
+        _ => return None,
+    })
+}
+
+/// The same for the operators of LIKE and ILIKE.
+fn like_operator(operator: &BinaryOperator) -> Option<(bool, bool)> {
+    Some(match operator {
+        BinaryOperator::PGLikeMatch => (false, false),
+        BinaryOperator::PGILikeMatch => (true, false),
+        BinaryOperator::PGNotLikeMatch => (false, true),
+        BinaryOperator::PGNotILikeMatch => (true, true),
         _ => return None,
     })
 }
@@ -87,6 +149,17 @@ impl Binder<'_> {
                 return Ok(Bound::boolean(joined.folded()));
             }
             _ => {}
+        }
+        if let Some(operator) = qualified(operator) {
+            return self.binary(left, &operator, right, syntax);
+        }
+        if let Some((insensitive, negated)) = regular_expression(operator) {
+            let (left, right) = (self.expression(left)?, self.expression(right)?);
+            return self.matches(left, right, (insensitive, negated), syntax);
+        }
+        if let Some((insensitive, negated)) = like_operator(operator) {
+            let (left, right) = (self.expression(left)?, self.expression(right)?);
+            return self.like_bound(left, right, Some('\\'), insensitive, negated, syntax);
         }
         if let Some(relation) = relation(operator) {
             return self.comparison(left, relation, right, syntax);
@@ -181,6 +254,14 @@ impl Binder<'_> {
                     let right = self.coerce(right, &DataType::Double, Context::Implicit, syntax)?;
                     return Ok((left, right));
                 }
+                return Ok((left.expression, right.expression));
+            }
+            // OIDs compare with each other and with integers as numbers.
+            (Some(a), Some(b))
+                if (a.is_oid() || b.is_oid())
+                    && (a.is_oid() || a.is_integer())
+                    && (b.is_oid() || b.is_integer()) =>
+            {
                 return Ok((left.expression, right.expression));
             }
             (Some(a), Some(b)) => {
@@ -414,6 +495,37 @@ impl Binder<'_> {
             negated,
         };
         Ok(Bound::boolean(like.folded()))
+    }
+
+    /// `~`, `~*`, `!~` and `!~*`.
+    fn matches(
+        &mut self,
+        operand: Bound,
+        pattern: Bound,
+        (insensitive, negated): (bool, bool),
+        syntax: &ast::Expr,
+    ) -> Bind<Bound> {
+        for side in [&operand, &pattern] {
+            if side.data_type.as_ref().is_some_and(|t| !t.is_text()) {
+                let symbol = format!(
+                    "{}~{}",
+                    if negated { "!" } else { "" },
+                    if insensitive { "*" } else { "" }
+                );
+                return Err(self.no_operator(&operand, &symbol, &pattern, syntax));
+            }
+        }
+        let place = pattern.place.unwrap_or_else(|| self.place_of(syntax));
+        let operand = self.as_text(operand, syntax)?;
+        let pattern = self.as_text(pattern, syntax)?;
+        let compiled = Pattern::new(&pattern, insensitive)
+            .map_err(|error| Diagnostic::new(error.code, error.message, place))?;
+        let function = Function::Matches(compiled);
+        let call = Self::call(function, vec![operand, pattern], DataType::Bool);
+        Ok(match negated {
+            true => Bound::boolean(Expression::Not(Box::new(call.expression)).folded()),
+            false => call,
+        })
     }
 
     /// Unary operators.

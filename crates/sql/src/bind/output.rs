@@ -18,11 +18,11 @@ pub(crate) fn output_name(expression: &Expr) -> String {
         Expr::Cast {
             expr, data_type, ..
         } => match output_name(expr).as_str() {
-            "?column?" => crate::parse::resolve_data_type(data_type)
+            "?column?" => crate::parse::resolve_statement_type(data_type)
                 .map_or("?column?".into(), |t| cast_name(&t)),
             name => name.to_string(),
         },
-        Expr::TypedString(typed) => crate::parse::resolve_data_type(&typed.data_type)
+        Expr::TypedString(typed) => crate::parse::resolve_statement_type(&typed.data_type)
             .map_or("?column?".into(), |t| cast_name(&t)),
         Expr::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
             Some(name) if name != "?column?" => name,
@@ -80,6 +80,11 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::TimestampTz => "timestamptz",
         DataType::Date => "date",
         DataType::Array(element) => return cast_name(element),
+        DataType::Name => "name",
+        DataType::SingleByte => "char",
+        DataType::Oid | DataType::OidAlias(_) | DataType::Int2Vector | DataType::OidVector => {
+            return data_type.to_string();
+        }
         _ => "?column?",
     }
     .to_string()

@@ -294,6 +294,12 @@ impl Binder<'_> {
 
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
         self.refuse_select_clauses(select)?;
+        let is_nested = !self.scopes.is_empty();
+        let moved = match self.catalog.opaque {
+            None => super::system::moved(select, is_nested),
+            Some(_) => None,
+        };
+        let select = moved.as_ref().unwrap_or(select);
         let targets = self.targets.take();
         self.scopes.push(Scope {
             clause: "FROM",
@@ -353,6 +359,9 @@ impl Binder<'_> {
             }
         }
         let grouped = !keys.is_empty() || having.is_some() || !self.scope().aggregates.is_empty();
+        if grouped && !self.scope().numberings.is_empty() {
+            return Err(self.unsupported("a window function over groups", select));
+        }
         if grouped {
             self.check_grouping(&keys, &projection, having.as_ref(), select)?;
         }
@@ -388,6 +397,7 @@ impl Binder<'_> {
             sources: list.sources,
             conjuncts: list.conjuncts,
             subqueries: std::mem::take(&mut scope.subqueries),
+            numberings: std::mem::take(&mut scope.numberings),
             grouping,
             aggregates: std::mem::take(&mut scope.aggregates),
             aggregate_source: scope.aggregate_source,

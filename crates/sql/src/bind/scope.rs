@@ -17,6 +17,8 @@ pub(crate) struct Scope {
     pub(crate) aggregate_source: Option<usize>,
     /// Its subqueries, each a source of one column.
     pub(crate) subqueries: Vec<plan::Subquery>,
+    /// Its `row_number()` windows.
+    pub(crate) numberings: Vec<plan::Numbering>,
     /// Whether aggregates are allowed at the current place, and why not.
     pub(crate) aggregates_allowed: bool,
     /// Inside an aggregate's arguments.

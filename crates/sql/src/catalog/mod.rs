@@ -12,12 +12,15 @@ mod names;
 pub(crate) mod opaque;
 mod tables;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
+use anabranch_types::{ColumnIndex, DataType, IndexId, Schema, TableId};
 use sqlparser::ast;
 
-use crate::source::{SourceFile, Span};
+use crate::{
+    source::{SourceFile, Span},
+    system::System,
+};
 use opaque::OpaqueExpressions;
 
 pub use load::load;
@@ -43,6 +46,9 @@ pub struct Catalog {
     pub limits: Limits,
     /// Whether the expressions of statements may be opaque, and which were.
     pub(crate) opaque: Option<OpaqueExpressions>,
+    /// The system catalogs, once a statement has named them. Nothing may be declared afterwards, except what they need
+    /// not list.
+    pub(crate) system: OnceLock<Arc<System>>,
 }
 
 /// Limits on the compilation of a catalog.
@@ -77,6 +83,8 @@ pub struct Table {
     pub checks: Vec<Check>,
     /// The name of the primary key constraint, where there is one.
     pub primary_key_name: Option<String>,
+    /// The indexes that UNIQUE constraints made, rather than CREATE INDEX.
+    pub unique_constraints: Vec<IndexId>,
     /// FOREIGN KEY constraints.
     pub foreign_keys: Vec<ForeignKey>,
 }
@@ -93,6 +101,8 @@ pub enum ColumnDefault {
     Generated {
         /// `GENERATED ALWAYS`: the user may not choose.
         always: bool,
+        /// `serial`, or a DEFAULT that calls `nextval`, rather than an identity column.
+        serial: bool,
     },
 }
 

@@ -106,6 +106,7 @@ impl Tables {
             defaults: Vec::new(),
             checks: Vec::new(),
             primary_key_name: None,
+            unique_constraints: Vec::new(),
             foreign_keys: Vec::new(),
         };
         let mut draft = Draft {
@@ -384,7 +385,10 @@ impl Draft {
                     return Ok(());
                 }
                 let name = self.constraint_name(name.as_ref(), &joined, "key", Some(relations))?;
-                self.push_index(name, columns, true, span)
+                self.push_index(name, columns, true, span)?;
+                let made = self.schema.indexes.last().map(|index| index.id);
+                self.table.unique_constraints.extend(made);
+                Ok(())
             }
             ConstraintKind::Check { expression, words } => {
                 let columns: Vec<&str> = self

@@ -136,7 +136,12 @@ impl Application {
         }
         let changed = set_config::replaced(&statement.syntax, &mut binder, &variables)?;
         let syntax = changed.as_ref().unwrap_or(&statement.syntax);
-        let bound = self.bound_statement(&mut binder, syntax, statement.span())?;
+        let mut bound = self.bound_statement(&mut binder, syntax, statement.span())?;
+        if let StatementKind::Query(query) = bound.kind {
+            let query = binder.with_names(query)?;
+            bound.columns = query.columns.clone();
+            bound.kind = StatementKind::Query(query);
+        }
         let known = std::mem::take(&mut binder.parameters);
         drop(binder);
         let tag = tag(&bound, syntax)?;

@@ -440,6 +440,14 @@ impl<T: Transaction> Run<'_, T> {
                 };
                 Matches::All(count as u32)
             }
+            RowsOf::Constant { values, width } => {
+                let count = values.len() / width;
+                batch.sources[step.source] = Source::Shared {
+                    width: *width,
+                    values: Arc::clone(values),
+                };
+                Matches::All(count as u32)
+            }
             RowsOf::Query(query) if query.correlated => {
                 let mut values = Vec::new();
                 let mut stretches = SmallVec::new();

@@ -214,6 +214,7 @@ impl<T: Transaction> Run<'_, T> {
                 Step::Subquery { source, subquery } => {
                     self.subquery(*source, subquery, batch).await?;
                 }
+                Step::Number(numbering) => self.number(numbering, batch).await?,
                 Step::Group { .. } => {
                     if let Some(group) = GroupStep::of(step) {
                         self.group(&group, owners.as_deref(), batch).await?;

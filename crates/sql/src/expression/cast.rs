@@ -39,6 +39,10 @@ pub(crate) fn cast(
         (Value::Int(i), DataType::Double) => Ok(Value::Float(i as f64)),
         (Value::Int(i), DataType::Real) => Ok(Value::Float(f64::from(i as f32))),
         (Value::Int(i), DataType::Bool) => Ok(Value::Bool(i != 0)),
+        (Value::Int(i), to) if to.is_oid() => match u32::try_from(i) {
+            Ok(_) => Ok(Value::Int(i)),
+            Err(_) => Err(failure("22003", "OID out of range")),
+        },
         (Value::Bool(b), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
             Ok(Value::Int(i64::from(b)))
         }
@@ -98,7 +102,7 @@ pub(crate) fn cast(
                 .ok_or_else(|| failure("22008", "date out of range for timestamp"))
         }
         (Value::Array(list), DataType::Array(target)) => {
-            let DataType::Array(source) = from else {
+            let Some(source) = from.element() else {
                 return Err(failure("XX000", "an array has an array's type"));
             };
             let elements = list

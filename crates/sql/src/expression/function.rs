@@ -7,6 +7,8 @@ use anabranch_types::{
 };
 use compact_str::CompactString;
 
+use std::sync::Arc;
+
 use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
@@ -14,7 +16,9 @@ use super::{
     cast::is_zoned,
     datetime::{self, Field, Interval},
     failure,
+    regex::Pattern,
 };
+use crate::system::{System, lookup::SystemFunction, names::quoted};
 
 /// A function with its name and argument types settled. Unless noted otherwise, a function gives NULL if an argument is
 /// NULL.
@@ -61,7 +65,28 @@ pub(crate) enum Function {
     Least,
     Cardinality,
     ArrayLength,
-    ArrayPosition,
+    /// The last subscript of an array whose first is `lower`.
+    ArrayUpper {
+        lower: i64,
+    },
+    /// The first subscript, if there is one.
+    ArrayLower {
+        lower: i64,
+    },
+    ArrayPosition {
+        lower: i64,
+    },
+    /// Without the elements that are not distinct from a value, which may be NULL.
+    ArrayRemove,
+    /// The elements, of this type, with a separator between them and a text in place of NULLs.
+    ArrayToString(DataType),
+    QuoteIdentifier,
+    QuoteLiteral,
+    SizePretty,
+    /// Whether a text has a match of a regular expression.
+    Matches(Pattern),
+    /// A function over the system catalogs.
+    System(SystemFunction, Arc<System>),
     /// NULL elements and arrays count.
     ArrayAppend,
     ArrayConcat,
@@ -141,12 +166,25 @@ pub(crate) fn call(
                 (Value::Null, other) | (other, _) => other.clone(),
             });
         }
-        Function::ArrayPosition => {
+        Function::System(function, system) => {
+            return system.call(*function, arguments).map_err(Box::new);
+        }
+        Function::ArrayRemove => {
+            let Value::Array(list) = &arguments[0] else {
+                return Ok(Value::Null);
+            };
+            let kept = list.iter().filter(|v| !v.total_cmp(&arguments[1]).is_eq());
+            return Ok(Value::Array(kept.cloned().collect()));
+        }
+        Function::ArrayToString(element) => {
+            return array_to_string(arguments, element, zone);
+        }
+        Function::ArrayPosition { lower } => {
             let Value::Array(list) = &arguments[0] else {
                 return Ok(Value::Null);
             };
             let place = list.iter().position(|v| v.total_cmp(&arguments[1]).is_eq());
-            return Ok(place.map_or(Value::Null, |p| Value::Int(p as i64 + 1)));
+            return Ok(place.map_or(Value::Null, |p| Value::Int(p as i64 + lower)));
         }
         _ => {}
     }
@@ -200,6 +238,65 @@ fn concat(
     Ok(Value::Text(out.into()))
 }
 
+fn array_to_string(
+    arguments: &[Value],
+    element: &DataType,
+    zone: &TimeZone,
+) -> Result<Value, Failure> {
+    let (Value::Array(list), Value::Text(separator)) = (&arguments[0], &arguments[1]) else {
+        return Ok(Value::Null);
+    };
+    let null = match arguments.get(2) {
+        Some(Value::Text(text)) => Some(text),
+        _ => None,
+    };
+    let mut out = String::new();
+    let mut first = true;
+    for value in list.iter() {
+        if value.is_null() && null.is_none() {
+            continue;
+        }
+        if !first {
+            out.push_str(separator);
+        }
+        first = false;
+        match null {
+            Some(text) if value.is_null() => out.push_str(text),
+            _ => write_value(&mut out, value, element, zone),
+        }
+        within_value(out.len())?;
+    }
+    Ok(Value::Text(out.into()))
+}
+
+/// A text as a constant of SQL.
+fn quote_literal(text: &str) -> String {
+    let doubled = text.replace('\'', "''");
+    match doubled.contains('\\') {
+        true => format!("E'{}'", doubled.replace('\\', "\\\\")),
+        false => format!("'{doubled}'"),
+    }
+}
+
+/// A number of bytes for people, as `pg_size_pretty` rounds it.
+fn size_pretty(bytes: i64) -> String {
+    /// Below ten of a unit, the smaller one says more.
+    const LIMIT: i64 = 10 * 1024;
+    if bytes.unsigned_abs() < LIMIT.unsigned_abs() {
+        return format!("{bytes} bytes");
+    }
+    // Twice the size, so that the last halving can round.
+    let mut twice = bytes >> 9;
+    let half = |twice: i64| (twice + i64::from(twice >= 0)) / 2;
+    for unit in ["kB", "MB", "GB", "TB"] {
+        if twice.unsigned_abs() < (2 * LIMIT - 1).unsigned_abs() {
+            return format!("{} {unit}", half(twice));
+        }
+        twice /= 1024;
+    }
+    format!("{} PB", half(twice))
+}
+
 fn extreme(function: &Function, arguments: &[Value]) -> Value {
     let present = arguments.iter().filter(|value| !value.is_null());
     let found = match function {
@@ -217,6 +314,7 @@ fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure>
             .map(Value::Int)
             .ok_or_else(|| failure("22003", "bigint out of range")),
         (Function::Sign, []) => Ok(Value::Int(i.signum())),
+        (Function::SizePretty, []) => Ok(Value::text(size_pretty(i))),
         (Function::Chr, []) => {
             let character = u32::try_from(i)
                 .ok()
@@ -335,7 +433,16 @@ fn of_array(function: &Function, list: &[Value], rest: &[Value]) -> Result<Value
         (Function::ArrayLength, [Value::Int(1)]) if !list.is_empty() => {
             Ok(Value::Int(list.len() as i64))
         }
-        (Function::ArrayLength, [_]) => Ok(Value::Null),
+        (Function::ArrayUpper { lower }, [Value::Int(1)]) if !list.is_empty() => {
+            Ok(Value::Int(list.len() as i64 + lower - 1))
+        }
+        (Function::ArrayLower { lower }, [Value::Int(1)]) if !list.is_empty() => {
+            Ok(Value::Int(*lower))
+        }
+        (
+            Function::ArrayLength | Function::ArrayUpper { .. } | Function::ArrayLower { .. },
+            [_],
+        ) => Ok(Value::Null),
         _ => Err(undefined(function, rest)),
     }
 }
@@ -354,6 +461,11 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
             plain(&text[edge(text, count.checked_neg().unwrap_or(i64::MAX)).min(text.len())..])
                 .map(|value| if *count == 0 { empty_text() } else { value })
         }
+        (Function::Matches(compiled), [Value::Text(pattern)]) => {
+            compiled.matches(text, pattern).map(Value::Bool)
+        }
+        (Function::QuoteIdentifier, []) => plain(&quoted(text)),
+        (Function::QuoteLiteral, []) => plain(&quote_literal(text)),
         (Function::Upper, []) => Ok(Value::Text(text.to_uppercase())),
         (Function::Lower, []) => Ok(Value::Text(text.to_lowercase())),
         (Function::Initcap, []) => plain(&initcap(text)),

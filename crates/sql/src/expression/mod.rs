@@ -15,6 +15,7 @@ pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod integer;
 pub(crate) mod pattern;
+pub(crate) mod regex;
 pub(crate) mod registers;
 pub mod text;
 

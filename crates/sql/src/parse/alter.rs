@@ -129,7 +129,10 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
         alteration.default = Some(ColumnDefault::Null);
     } else if cursor.eat_words(&["add", "generated"]) {
         let always = table::generated(cursor)?;
-        alteration.default = Some(ColumnDefault::Generated { always });
+        alteration.default = Some(ColumnDefault::Generated {
+            always,
+            serial: false,
+        });
         alteration.not_null = Some(true);
     } else if cursor.eat_words(&["set", "data", "type"]) || cursor.eat_word("type") {
         alteration.data_type = Some(table::column_type(cursor)?);

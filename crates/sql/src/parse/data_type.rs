@@ -1,6 +1,6 @@
 //! Parses the names of types.
 
-use anabranch_types::{DataType, NumericBounds, decimal::DIGITS_MAX};
+use anabranch_types::{DataType, NumericBounds, ObjectKind, decimal::DIGITS_MAX};
 use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
@@ -25,10 +25,63 @@ pub(crate) struct Declared {
 /// # Errors
 /// With PostgreSQL's words for a type that does not exist or that is not supported.
 pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
+    resolved(data_type, serialless)
+}
+
+/// The type that a cast in a statement names, also one of the system catalogs.
+///
+/// # Errors
+/// As [`resolve_data_type`].
+pub(crate) fn resolve_statement_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
+    resolved(data_type, of_statement)
+}
+
+fn resolved(
+    data_type: &ast::DataType,
+    parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<DataType>,
+) -> Result<DataType, Diagnostic> {
     // The places are those of the type's text alone: the caller knows the right ones.
-    of_text(&data_type.to_string(), serialless).map_err(|error| Diagnostic {
+    of_text(&data_type.to_string(), parse).map_err(|error| Diagnostic {
         span: None,
         ..error
+    })
+}
+
+/// A type that a statement may name: also one of the system catalogs, which no table has a column of.
+fn of_statement(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
+    let qualified = cursor.at_words(&["pg_catalog"])
+        && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Period);
+    let at = if qualified { 2 } else { 0 };
+    let found = match cursor.peek_at(at).map(|token| &token.kind) {
+        Some(Kind::Word(word)) => catalog_type(&word.value, word.quote_style.is_some()),
+        _ => None,
+    };
+    let Some(mut data_type) = found else {
+        return serialless(cursor);
+    };
+    cursor.take(at + 1);
+    if cursor.eat(&Kind::LBracket) {
+        cursor.expect(&Kind::RBracket)?;
+        data_type = DataType::Array(Box::new(data_type));
+    }
+    Ok(data_type)
+}
+
+/// A type of the system catalogs.
+fn catalog_type(name: &str, quoted: bool) -> Option<DataType> {
+    Some(match name {
+        "oid" => DataType::Oid,
+        "name" => DataType::Name,
+        "char" if quoted => DataType::SingleByte,
+        "int2vector" => DataType::Int2Vector,
+        "oidvector" => DataType::OidVector,
+        "regclass" => DataType::OidAlias(ObjectKind::Relation),
+        "regtype" => DataType::OidAlias(ObjectKind::Type),
+        "regproc" => DataType::OidAlias(ObjectKind::Procedure),
+        "regprocedure" => DataType::OidAlias(ObjectKind::Signature),
+        "regnamespace" => DataType::OidAlias(ObjectKind::Schema),
+        "regrole" => DataType::OidAlias(ObjectKind::Role),
+        _ => return None,
     })
 }
 

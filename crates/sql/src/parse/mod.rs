@@ -31,7 +31,7 @@ mod type_name;
 mod unary_minus;
 
 pub use data_type::resolve_data_type;
-pub(crate) use data_type::resolve_written_type;
+pub(crate) use data_type::{resolve_statement_type, resolve_written_type};
 pub use lexeme::{Lexeme, LexemeKind, lexemes};
 
 use sqlparser::ast;

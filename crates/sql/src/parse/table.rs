@@ -195,7 +195,10 @@ fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
     let mut column = ColumnDeclaration {
         not_null: declared.serial,
         default: match declared.serial {
-            true => ColumnDefault::Generated { always: false },
+            true => ColumnDefault::Generated {
+                always: false,
+                serial: true,
+            },
             false => ColumnDefault::Null,
         },
         name,
@@ -240,7 +243,10 @@ fn column_option(
         column.not_null = true;
         return set_default(
             column,
-            ColumnDefault::Generated { always },
+            ColumnDefault::Generated {
+                always,
+                serial: false,
+            },
             cursor.since(start),
         );
     } else if cursor.eat_word("collate") {
@@ -300,7 +306,10 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
         .take_until(|at| at.at(&Kind::Comma) || at.left() < tokens_left && at.at_any(&OPTIONS));
     let tree = expression.expression()?;
     Ok(match sequence::is_nextval(&tree) {
-        true => ColumnDefault::Generated { always: false },
+        true => ColumnDefault::Generated {
+            always: false,
+            serial: true,
+        },
         false => ColumnDefault::Expression(tree, cursor.since(start)),
     })
 }

@@ -9,7 +9,8 @@
 use anabranch_types::{Schema, TableId, TableSchema};
 
 use super::{
-    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
+    Finish, FunctionStep, Join, Numbering, Path, QueryStep, RowsOf, Step, Subquery, TableFunction,
+    TableRead,
     access::{self, Choice},
     integers,
 };
@@ -27,6 +28,7 @@ pub(crate) struct Arrangement<'a> {
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) conjuncts: Vec<Expression>,
     pub(crate) subqueries: Vec<Subquery>,
+    pub(crate) numberings: Vec<Numbering>,
     /// GROUP BY's keys and HAVING, if the query is grouped.
     pub(crate) grouping: Option<(Vec<Expression>, Option<Expression>)>,
     pub(crate) aggregates: Vec<Aggregate>,
@@ -78,6 +80,10 @@ pub(crate) fn arrange(
         planner.place_next(&mut remaining);
     }
     planner.place_correlated_subqueries();
+    let numberings = arrangement.numberings.into_iter();
+    planner
+        .steps
+        .extend(numberings.map(|of| Step::Number(Box::new(of))));
     if arrangement.grouping.is_none() {
         use_index_order(&mut planner.steps, projection, finish, arrangement.single);
     } else if arrangement.single {
@@ -187,6 +193,15 @@ impl Planner<'_> {
     fn cost(&self, source: &PlanSource) -> u32 {
         match &source.kind {
             SourceKind::Function { .. } | SourceKind::Rows(_) => 0,
+            SourceKind::Constant { .. } => {
+                // One that an equality ties to a value that is known multiplies the least.
+                let pool = match &source.left {
+                    Some((on, _)) => on,
+                    None => &self.conjuncts,
+                };
+                let is_tied = pool.iter().any(|c| ties(c, source.number, self.placed));
+                if is_tied { 300 } else { 400 }
+            }
             SourceKind::Query(_) | SourceKind::Cte { .. } => 500,
             SourceKind::Table(table) => {
                 let schema = self.schema.table(*table);
@@ -245,6 +260,11 @@ impl Planner<'_> {
                     self.hash_keys(number, left, &mut matches)
                 };
                 self.place_rows(number, RowsOf::Query(query), hash, left, matches);
+            }
+            SourceKind::Constant { values, width } => {
+                let hash = self.hash_keys(number, left, &mut matches);
+                let rows = RowsOf::Constant { values, width };
+                self.place_rows(number, rows, hash, left, matches);
             }
             SourceKind::Cte { number: cte, width } => {
                 let hash = self.hash_keys(number, left, &mut matches);
@@ -384,6 +404,20 @@ impl Planner<'_> {
             self.place_subquery(subquery);
         }
     }
+}
+
+/// Whether a conjunct equates an expression of the source with one of placed sources.
+fn ties(conjunct: &Expression, number: usize, placed: u64) -> bool {
+    let Expression::Compare {
+        relation: Relation::Equal,
+        left,
+        right,
+    } = conjunct
+    else {
+        return false;
+    };
+    let (l, r) = (mask(left), mask(right));
+    (l == bit(number) && r & !placed == 0) || (r == bit(number) && l & !placed == 0)
 }
 
 /// `source's expression = placed expression`, in this order.

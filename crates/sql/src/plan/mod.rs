@@ -13,7 +13,7 @@ pub(crate) mod walk;
 
 use std::sync::Arc;
 
-use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema};
+use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema, Value};
 
 use crate::{
     bind::{aggregate::Aggregate, term::RawTerm},
@@ -127,6 +127,8 @@ pub(crate) enum Step {
         source: usize,
         subquery: Box<Subquery>,
     },
+    /// Numbers the tuples: `row_number()` over a window.
+    Number(Box<Numbering>),
     /// Groups the tuples; one of each group goes on, with the aggregates' values as a source.
     Group {
         source: usize,
@@ -134,6 +136,16 @@ pub(crate) enum Step {
         aggregates: Vec<Aggregate>,
         grand: bool,
     },
+}
+
+/// A `row_number() OVER (…)`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Numbering {
+    /// The source that holds the numbers.
+    pub(crate) source: usize,
+    pub(crate) partition: Vec<Expression>,
+    /// Expression, descending, NULLs first.
+    pub(crate) order: Vec<(Expression, bool, bool)>,
 }
 
 /// How a source is joined to the tuples before it.
@@ -239,7 +251,15 @@ pub(crate) struct QueryStep {
 #[derive(Clone, Debug)]
 pub(crate) enum RowsOf {
     Query(Query),
-    Cte { number: usize, width: usize },
+    Cte {
+        number: usize,
+        width: usize,
+    },
+    /// Values, `width` to a row.
+    Constant {
+        values: Arc<Vec<Value>>,
+        width: usize,
+    },
 }
 
 /// A subquery in an expression.

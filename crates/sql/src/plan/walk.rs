@@ -91,6 +91,10 @@ pub(crate) fn steps<'s>(list: &'s [Step], visit: &mut dyn FnMut(&'s Expression))
                     left.iter().for_each(&mut *visit);
                 }
             }
+            Step::Number(of) => {
+                of.partition.iter().for_each(&mut *visit);
+                of.order.iter().for_each(|(e, ..)| visit(e));
+            }
             Step::Group {
                 keys, aggregates, ..
             } => {

@@ -505,7 +505,7 @@ impl DeclaredReads {
                         self.query(id, &subquery.query, knowledge);
                     }
                 }
-                Step::Rows { .. } | Step::Group { .. } => {}
+                Step::Rows { .. } | Step::Group { .. } | Step::Number(_) => {}
             }
         }
     }

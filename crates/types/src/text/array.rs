@@ -32,6 +32,23 @@ pub(super) fn write(
     out.push_str("}");
 }
 
+/// Writes an `int2vector` or `oidvector`: numbers with blanks between them.
+pub(super) fn write_vector(out: &mut impl TextSink, elements: &[Value]) {
+    for (place, element) in elements.iter().enumerate() {
+        if place > 0 {
+            out.push_str(" ");
+        }
+        write_value(out, element, &DataType::Int8, &TimeZone::UTC);
+    }
+}
+
+/// Parses an `int2vector` or `oidvector`.
+pub(super) fn parse_vector(text: &str, element_type: &DataType) -> Result<Value, EffectError> {
+    let numbers = text.split(is_blank).filter(|number| !number.is_empty());
+    let values = numbers.map(|number| parse_value(number, element_type, &TimeZone::UTC));
+    Ok(Value::Array(values.collect::<Result<Vec<_>, _>>()?.into()))
+}
+
 fn write_element(out: &mut impl TextSink, text: &str) {
     let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || is_blank(c);
     if !text.is_empty() && !text.eq_ignore_ascii_case("null") && !text.contains(special) {

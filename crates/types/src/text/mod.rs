@@ -63,7 +63,10 @@ pub fn write_value(out: &mut impl TextSink, value: &Value, data_type: &DataType,
             _ => moment::write_timestamp(out, *micros),
         },
         Value::Date(days) => moment::write_date(out, *days),
-        Value::Array(elements) => array::write(out, elements, data_type, zone),
+        Value::Array(elements) => match data_type {
+            DataType::Int2Vector | DataType::OidVector => array::write_vector(out, elements),
+            _ => array::write(out, elements, data_type, zone),
+        },
         Value::Pending(pending) => {
             out.push_str(&format!("<{} {:+}>", pending.slot, pending.offset));
         }
@@ -90,9 +93,18 @@ pub fn parse_value(
             bound_numeric(decimal, data_type)
         }
         DataType::Real | DataType::Double => float::parse(text, data_type),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
-            bound_text(text.into(), data_type, false).map(Value::Text)
-        }
+        DataType::Text
+        | DataType::Varchar(_)
+        | DataType::Char(_)
+        | DataType::Name
+        | DataType::SingleByte => bound_text(text.into(), data_type, false).map(Value::Text),
+        DataType::Oid => parse_oid(text),
+        DataType::OidAlias(_) => parse_oid(text).map_err(|_| {
+            let message = format!("an object's name is not supported here: \"{text}\"");
+            EffectError::new("0A000", message)
+        }),
+        DataType::Int2Vector => array::parse_vector(text, &DataType::Int2),
+        DataType::OidVector => array::parse_vector(text, &DataType::Oid),
         DataType::Bytea => bytes::parse_bytea(text).map(|bytes| Value::Bytes(bytes.into())),
         DataType::Uuid => bytes::parse_uuid(trimmed(text))
             .map(Value::Uuid)
@@ -154,6 +166,15 @@ fn parse_bool(text: &str) -> Option<Value> {
         Some(Value::Bool(false))
     } else {
         None
+    }
+}
+
+fn parse_oid(text: &str) -> Result<Value, EffectError> {
+    match parse_int(text, &DataType::Int8) {
+        Ok(Value::Int(int)) if u32::try_from(int).is_ok() => Ok(Value::Int(int)),
+        Ok(_) => Err(out_of_range(&DataType::Oid, text)),
+        Err(error) if error.code == "22003" => Err(out_of_range(&DataType::Oid, text)),
+        Err(_) => Err(invalid_syntax(&DataType::Oid, text)),
     }
 }
 

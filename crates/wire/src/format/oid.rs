@@ -1,6 +1,6 @@
 //! The numbers by which PostgreSQL's protocol names types (`pg_type.dat`).
 
-use anabranch_types::{DataType, EffectError};
+use anabranch_types::{DataType, EffectError, ObjectKind};
 
 /// The OID of a literal or parameter whose type is still to be inferred.
 pub const UNKNOWN: u32 = 705;
@@ -26,6 +26,19 @@ pub fn oid_of(data_type: &DataType) -> u32 {
         DataType::Numeric(_) => 1700,
         DataType::Uuid => 2950,
         DataType::Array(element) => array_oid_of(element),
+        DataType::SingleByte => 18,
+        DataType::Name => 19,
+        DataType::Int2Vector => 22,
+        DataType::Oid => 26,
+        DataType::OidVector => 30,
+        DataType::OidAlias(kind) => match kind {
+            ObjectKind::Procedure => 24,
+            ObjectKind::Signature => 2202,
+            ObjectKind::Relation => 2205,
+            ObjectKind::Type => 2206,
+            ObjectKind::Schema => 4089,
+            ObjectKind::Role => 4096,
+        },
         // A type that has no number yet is sent as text by `encode_text`.
         _ => 25,
     }
@@ -50,6 +63,17 @@ pub fn array_oid_of(element: &DataType) -> u32 {
         DataType::Numeric(_) => 1231,
         DataType::Uuid => 2951,
         DataType::Array(inner) => array_oid_of(inner),
+        DataType::SingleByte => 1002,
+        DataType::Name => 1003,
+        DataType::Oid => 1028,
+        DataType::OidAlias(kind) => match kind {
+            ObjectKind::Procedure => 1008,
+            ObjectKind::Signature => 2207,
+            ObjectKind::Relation => 2210,
+            ObjectKind::Type => 2211,
+            ObjectKind::Schema => 4090,
+            ObjectKind::Role => 4097,
+        },
         _ => 1009,
     }
 }
@@ -57,9 +81,14 @@ pub fn array_oid_of(element: &DataType) -> u32 {
 /// The length of a type's values in bytes, as `RowDescription` has it; -1 if it varies.
 pub fn type_length_of(data_type: &DataType) -> i16 {
     match data_type {
-        DataType::Bool => 1,
+        DataType::Bool | DataType::SingleByte => 1,
         DataType::Int2 => 2,
-        DataType::Int4 | DataType::Real | DataType::Date => 4,
+        DataType::Int4
+        | DataType::Real
+        | DataType::Date
+        | DataType::Oid
+        | DataType::OidAlias(_) => 4,
+        DataType::Name => 64,
         DataType::Int8 | DataType::Double | DataType::Timestamp | DataType::TimestampTz => 8,
         DataType::Uuid => 16,
         _ => -1,
@@ -119,18 +148,21 @@ pub fn data_type_of(oid: u32) -> Result<Option<DataType>, EffectError> {
 }
 
 /// The OIDs that `scalar_of` knows.
-const SCALARS: [u32; 14] = [
-    16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1114, 1184, 1700, 2950,
+const SCALARS: [u32; 17] = [
+    16, 17, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1043, 1082, 1114, 1184, 1700, 2950,
 ];
 
 fn scalar_of(oid: u32) -> Option<DataType> {
     Some(match oid {
         16 => DataType::Bool,
         17 => DataType::Bytea,
+        18 => DataType::SingleByte,
+        19 => DataType::Name,
         20 => DataType::Int8,
         21 => DataType::Int2,
         23 => DataType::Int4,
         25 => DataType::Text,
+        26 => DataType::Oid,
         700 => DataType::Real,
         701 => DataType::Double,
         1043 => DataType::Varchar(None),
@@ -145,10 +177,7 @@ fn scalar_of(oid: u32) -> Option<DataType> {
 
 /// Types of PostgreSQL that have no counterpart here, as `format_type` writes them, by OID.
 const UNSUPPORTED: &[(u32, &str)] = &[
-    (18, "\"char\""),
-    (19, "name"),
     (24, "regproc"),
-    (26, "oid"),
     (27, "tid"),
     (28, "xid"),
     (29, "cid"),
@@ -174,8 +203,6 @@ const UNSUPPORTED: &[(u32, &str)] = &[
     (791, "money[]"),
     (829, "macaddr"),
     (869, "inet"),
-    (1002, "\"char\"[]"),
-    (1003, "name[]"),
     (1008, "regproc[]"),
     (1010, "tid[]"),
     (1011, "xid[]"),
@@ -185,7 +212,6 @@ const UNSUPPORTED: &[(u32, &str)] = &[
     (1019, "path[]"),
     (1020, "box[]"),
     (1027, "polygon[]"),
-    (1028, "oid[]"),
     (1040, "macaddr[]"),
     (1041, "inet[]"),
     (1083, "time without time zone"),

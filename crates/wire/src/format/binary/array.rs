@@ -12,10 +12,11 @@ use crate::format::oid::{data_type_of, oid_of};
 /// PostgreSQL's limit of dimensions.
 const DIMENSIONS_MAX: i32 = 6;
 
-/// Appends an array.
+/// Appends an array whose subscripts begin at `lower_bound`.
 pub(super) fn encode(
     elements: &[Value],
     element_type: &DataType,
+    lower_bound: i32,
     out: &mut BytesMut,
 ) -> Result<(), EffectError> {
     let length = i32::try_from(elements.len())
@@ -27,7 +28,7 @@ pub(super) fn encode(
         return Ok(());
     }
     out.put_i32(length);
-    out.put_i32(1);
+    out.put_i32(lower_bound);
     for element in elements {
         if element.is_null() {
             out.put_i32(-1);

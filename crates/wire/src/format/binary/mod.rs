@@ -28,6 +28,11 @@ pub fn encode_binary(
         (Value::Float(float), DataType::Real) => out.put_f32(*float as f32),
         (Value::Float(float), DataType::Double) => out.put_f64(*float),
         (Value::Numeric(decimal), DataType::Numeric(_)) => numeric::encode(*decimal, out),
+        (Value::Int(oid), DataType::Oid | DataType::OidAlias(_)) => out.put_u32(*oid as u32),
+        // The byte, or 0 where there is none.
+        (Value::Text(text), DataType::SingleByte) => {
+            out.put_u8(text.as_bytes().first().copied().unwrap_or(0));
+        }
         // Blank-padded as in text.
         (Value::Text(_), data_type) if data_type.is_text() => {
             encode_text(value, data_type, &TimeZone::UTC, out);
@@ -39,7 +44,13 @@ pub fn encode_binary(
         }
         (Value::Date(days), DataType::Date) => out.put_i32(*days),
         (Value::Array(elements), DataType::Array(element_type)) => {
-            return array::encode(elements, element_type, out);
+            return array::encode(elements, element_type, 1, out);
+        }
+        (Value::Array(elements), DataType::Int2Vector) => {
+            return array::encode(elements, &DataType::Int2, 0, out);
+        }
+        (Value::Array(elements), DataType::OidVector) => {
+            return array::encode(elements, &DataType::Oid, 0, out);
         }
         _ => {
             let message = format!("{value:?} has no binary form as {data_type}");
@@ -87,7 +98,12 @@ pub fn decode_binary(bytes: &[u8], data_type: &DataType) -> Result<Value, Effect
         DataType::Real => Value::Float(f32::from_be_bytes(input.take()?).into()),
         DataType::Double => Value::Float(f64::from_be_bytes(input.take()?)),
         DataType::Numeric(_) => bound_numeric(numeric::decode(&mut input)?, data_type)?,
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+        DataType::Oid => Value::Int(u32::from_be_bytes(input.take()?).into()),
+        DataType::SingleByte => match input.take::<1>()? {
+            [0] => Value::text(""),
+            byte => Value::text(text_of(&byte)?),
+        },
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Name => {
             let text = text_of(input.rest())?;
             Value::Text(bound_text(text.into(), data_type, false)?)
         }

@@ -1,0 +1,231 @@
+//! The system catalogs: what psql and drivers ask of them, compared with what PostgreSQL 15 answers for the same schema.
+
+use std::fmt::Write;
+
+use anabranch_sql::{
+    Application, SourceFile,
+    client::{ClientContext, ClientPlan, ClientStatementKind, ClientWork, SessionValue, parse},
+    expression::text::format_text,
+    load, render,
+};
+use anabranch_types::{DataType, Value};
+
+const SCHEMA: &str = include_str!("system/schema.sql");
+const QUERIES: &str = include_str!("system/queries.txt");
+
+fn application(schema: &str) -> Application {
+    let files = vec![SourceFile::new("schema.sql", schema)];
+    load(files.clone())
+        .and_then(Application::compile)
+        .unwrap_or_else(|problems| panic!("{}", render(&problems, &files)))
+}
+
+/// The plan of a query, or why it has none.
+fn plan(application: &Application, text: &str) -> Result<ClientPlan, String> {
+    let mut statements = parse(text).map_err(|problem| format!("{problem:?}"))?;
+    match statements.remove(0).kind {
+        ClientStatementKind::Run(runnable) => application
+            .client_statement(&runnable, &[])
+            .map_err(|problems| format!("{} {}", problems[0].code, problems[0].message)),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// A query's rows, a line each, as psql writes them with `-At`.
+fn answer(application: &Application, text: &str) -> Result<String, String> {
+    let plan = plan(application, text)?;
+    let session: Vec<Value> = plan.session_values.iter().map(session_value).collect();
+    let ClientWork::Constant(constant) = &plan.work else {
+        return Err(format!("it touches tables: {:?}", plan.work));
+    };
+    let result = constant
+        .evaluate(&session, &ClientContext::at(0))
+        .map_err(|error| format!("{} {}", error.code, error.message))?
+        .ok_or("it pauses")?;
+    let columns = plan.columns.expect("a query has columns");
+    let mut out = String::new();
+    for row in &result.rows {
+        let texts: Vec<String> = row
+            .iter()
+            .zip(columns.iter())
+            .map(|(value, (_, data_type))| format_text(value, data_type))
+            .collect();
+        let _ = writeln!(out, "{}", texts.join("|"));
+    }
+    Ok(out)
+}
+
+fn session_value(value: &SessionValue) -> Value {
+    let list = |names: &[&str]| Value::Array(names.iter().map(Value::text).collect());
+    match value {
+        SessionValue::CurrentUser | SessionValue::SessionUser => Value::text("postgres"),
+        SessionValue::Database => Value::text("s"),
+        SessionValue::CurrentSchemas { implicit: false } => list(&["public"]),
+        SessionValue::CurrentSchemas { implicit: true } => list(&["pg_catalog", "public"]),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn queries_have_postgresqls_answers() {
+    let application = application(SCHEMA);
+    let mut different = Vec::new();
+    let mut count = 0;
+    for block in QUERIES.split("\n\n") {
+        let lines = |mark: &str| -> Vec<&str> {
+            block
+                .lines()
+                .filter_map(|line| line.strip_prefix(mark))
+                .collect()
+        };
+        let text = lines("> ").join("\n");
+        if text.is_empty() {
+            continue;
+        }
+        count += 1;
+        let expected: String = lines("= ").iter().map(|line| format!("{line}\n")).collect();
+        let got = answer(&application, &text);
+        if got.as_deref() != Ok(&expected) {
+            let got = got.unwrap_or_else(|problem| format!("{problem}\n"));
+            different.push(format!(
+                "{text}\n----- expected\n{expected}+++++ got\n{got}"
+            ));
+        }
+    }
+    assert!(count > 60, "{count} queries");
+    assert!(
+        different.is_empty(),
+        "{} of {count} queries differ:\n{}",
+        different.len(),
+        different.join("\n=====\n")
+    );
+}
+
+/// An object's OID does not depend on what other tables declare.
+#[test]
+fn oids_are_stable() {
+    let query = "SELECT oid FROM pg_class WHERE relname IN ('b', 'b_pkey', 'b_n_key')
+                 UNION ALL SELECT oid FROM pg_constraint WHERE conname IN ('b_pkey', 'b_n_key')
+                 ORDER BY oid";
+    let small = "CREATE TABLE a (id int); CREATE TABLE b (id int PRIMARY KEY, n int UNIQUE);";
+    let large = "CREATE TABLE a (id serial PRIMARY KEY, n int UNIQUE, CHECK (n > 0));
+                 CREATE TABLE b (id int PRIMARY KEY, n int UNIQUE);
+                 CREATE TABLE c (id int PRIMARY KEY);
+                 CREATE VIEW v AS SELECT * FROM a;";
+    let (small, large) = (application(small), application(large));
+    let oids = answer(&small, query).unwrap();
+    assert_eq!(oids.lines().count(), 5, "{oids}");
+    assert_eq!(answer(&large, query).unwrap(), oids);
+    assert_eq!(
+        answer(&small, "SELECT 'a'::regclass::oid").unwrap(),
+        "16384\n"
+    );
+}
+
+/// No two objects have the same OID, and each column's relation and type is there.
+#[test]
+fn the_catalogs_agree_with_each_other() {
+    let application = application(SCHEMA);
+    for nothing in [
+        "SELECT oid FROM pg_class GROUP BY oid HAVING count(*) > 1",
+        "SELECT attname FROM pg_attribute WHERE attrelid NOT IN (SELECT oid FROM pg_class)",
+        "SELECT attname, atttypid FROM pg_attribute WHERE atttypid NOT IN (SELECT oid FROM pg_type)",
+        "SELECT relname FROM pg_class WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace)",
+        "SELECT relname FROM pg_class c WHERE relnatts <>
+           (SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid)",
+        "SELECT typname FROM pg_type WHERE typelem <> 0 AND typelem NOT IN (SELECT oid FROM pg_type)",
+        "SELECT conname FROM pg_constraint WHERE conindid <> 0
+           AND conindid NOT IN (SELECT indexrelid FROM pg_index)",
+        "SELECT adrelid, adnum FROM pg_attrdef d WHERE NOT EXISTS (SELECT 1 FROM pg_attribute
+           WHERE attrelid = d.adrelid AND attnum = d.adnum AND atthasdef)",
+        "SELECT 1 FROM pg_attribute WHERE atthasdef
+           AND (attrelid, attnum) NOT IN (SELECT adrelid, adnum FROM pg_attrdef)",
+    ] {
+        assert_eq!(
+            answer(&application, nothing).as_deref(),
+            Ok(""),
+            "{nothing}"
+        );
+    }
+}
+
+#[test]
+fn every_relation_can_be_read_whole() {
+    let application = application(SCHEMA);
+    let all = "SELECT n.nspname || '.' || c.relname FROM pg_class c
+               JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname <> 'public'";
+    let names = answer(&application, all).unwrap();
+    assert!(names.lines().count() > 60, "{names}");
+    for name in names
+        .lines()
+        .filter(|name| *name != "pg_catalog.pg_settings")
+    {
+        answer(&application, &format!("SELECT * FROM {name}"))
+            .unwrap_or_else(|problem| panic!("{name}: {problem}"));
+    }
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let application = application(SCHEMA);
+    for (text, refusal) in [
+        (
+            "SELECT * FROM pg_catalog.pg_nothing",
+            "42P01 relation \"pg_catalog.pg_nothing\" does not exist",
+        ),
+        (
+            "SELECT 'nothing'::regclass",
+            "42P01 relation \"nothing\" does not exist",
+        ),
+        (
+            "SELECT 'nothing'::regtype",
+            "42704 type \"nothing\" does not exist",
+        ),
+        ("SELECT 'a b'::regclass", "42602 invalid name syntax"),
+        (
+            "SELECT 'a' ~ '('",
+            "2201B invalid regular expression: it cannot be read",
+        ),
+        ("SELECT -1::oid", "42883 operator does not exist: - oid"),
+        ("SELECT (-1)::oid", "22003 OID out of range"),
+        (
+            "SELECT 'x'::oid",
+            "22P02 invalid input syntax for type oid: \"x\"",
+        ),
+        (
+            "SELECT rank() OVER (ORDER BY 1)",
+            "0A000 a window function is not supported",
+        ),
+        (
+            "SELECT 1 WHERE row_number() OVER () = 1",
+            "42P20 window functions are not allowed in WHERE",
+        ),
+        (
+            "INSERT INTO pg_class (oid) VALUES (1)",
+            "42P01 relation \"pg_class\" does not exist",
+        ),
+    ] {
+        assert_eq!(
+            answer(&application, text),
+            Err(refusal.to_owned()),
+            "{text}"
+        );
+    }
+}
+
+/// A table of the application that has a catalog's name is found with its schema.
+#[test]
+fn the_catalogs_come_before_the_application() {
+    let application = application("CREATE TABLE pg_class (id int PRIMARY KEY);");
+    assert_eq!(
+        answer(
+            &application,
+            "SELECT count(*) FROM pg_class WHERE relname = 'pg_class'"
+        ),
+        Ok("2\n".to_owned())
+    );
+    let own = plan(&application, "SELECT id FROM public.pg_class").unwrap();
+    assert!(matches!(own.work, ClientWork::Statement(_)));
+    let columns = own.columns.unwrap();
+    assert_eq!(columns[..], [("id".to_owned(), DataType::Int4)]);
+}
