@@ -6,11 +6,13 @@
 //!   file of its own. See [`tidy`].
 //! * `cargo xtask mutants` plants the bugs under `tests/mutants` one by one, and checks that the tests catch
 //!   each. See [`mutants`].
+//! * `cargo xtask chaos` kills a server again and again under load. See [`chaos`].
 //! * `cargo xtask soak` runs the simulator for a given time. See [`soak`].
 //!
 //! Exit codes are those of the `anabranch` binary: 0 for nothing to report, 1 for a finding or a
 //! failed test, 2 for misuse or a tool that could not run.
 
+mod chaos;
 mod mutants;
 mod scratch;
 mod soak;
@@ -35,6 +37,9 @@ Commands:
                             Plants each bug under tests/mutants in a copy of the working tree;
                             the tests that it names must fail. --only takes a part of a name, and
                             may be repeated; --seconds limits the time of each command (300).
+  chaos --single --minutes N [--durability sync|batch|none]
+                            Kills a server with SIGKILL again and again while clients write;
+                            nothing acknowledged may be lost.
   soak --minutes N [--fresh] [--plans]
                             Runs the simulator over every workload, protocol and level of faults,
                             and continues where the last soak of this commit ended; the summary is in
@@ -92,7 +97,7 @@ fn run(arguments: &[String]) -> Result<Outcome, Trouble> {
             print!("{HELP}");
             Ok(Outcome::Clean)
         }
-        "test" | "tidy" | "mutants" | "soak"
+        "test" | "tidy" | "mutants" | "chaos" | "soak"
             if rest.iter().any(|argument| argument == "--help") =>
         {
             print!("{HELP}");
@@ -101,6 +106,7 @@ fn run(arguments: &[String]) -> Result<Outcome, Trouble> {
         "test" => test::run(&root()?, &test::Options::parse(rest)?),
         "tidy" => tidy::run(&root()?, tidy::Depth::parse(rest)?),
         "mutants" => mutants::run(&root()?, &mutants::Options::parse(rest)?),
+        "chaos" => chaos::run(&root()?, &chaos::Options::parse(rest)?),
         "soak" => soak::run(&root()?, &soak::Options::parse(rest)?),
         other => Err(Trouble::Misuse(format!("there is no command `{other}`"))),
     }

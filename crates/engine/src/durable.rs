@@ -15,6 +15,7 @@
 //!
 //! A disk error is final: drop the node, as if it had crashed. On a full disk the node goes on; see [`room`].
 
+pub mod epochs;
 pub mod room;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use anabranch_storage::media::MediaError;
 use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened, Store, Verified};
 use anabranch_types::Ticks;
 
+use self::epochs::EpochState;
 use crate::admission::Admission;
 use crate::checkpoint::{CheckpointProgress, RunningCheckpoint};
 use crate::log_record::NodeRecord;
@@ -43,6 +45,21 @@ pub struct DurableOptions {
     pub checkpoint_bytes: u64,
     /// A checkpoint is synced after this many bytes of it, so that no sync is long.
     pub checkpoint_unsynced_max: u64,
+    /// When output may leave.
+    pub output: OutputRule,
+}
+
+/// When a node's output may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputRule {
+    /// When the records before it are durable.
+    Durable,
+    /// At once. After a crash the logs of all nodes are cut at the end of one [epoch](epochs). A new log begins with
+    /// this one.
+    Epochs {
+        /// The first epoch of a new log.
+        first: u64,
+    },
 }
 
 impl Default for DurableOptions {
@@ -52,6 +69,7 @@ impl Default for DurableOptions {
             log: LogOptions::default(),
             checkpoint_bytes: 256 << 20,
             checkpoint_unsynced_max: 8 << 20,
+            output: OutputRule::Durable,
         }
     }
 }
@@ -135,6 +153,7 @@ pub struct DurableNode<P: Durable, D> {
     unlogged_is_forced: bool,
     /// What is admitted for reasons other than the disk.
     other_admission: Admission,
+    epochs: EpochState,
     /// Whether a checkpoint is due, however short the log is.
     wants_checkpoint: bool,
     /// Where the log ended when the disk had no room for a checkpoint.
@@ -189,6 +208,10 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
                 numbers.include(table, column, bound);
             }
             write_checkpoint(&mut log, incarnation, &numbers, node.protocol())?;
+            if let OutputRule::Epochs { first } = options.output {
+                log.append_epoch(first)?;
+                log.end_sync(log.begin_sync())?;
+            }
         } else {
             log.append(&[NodeRecord::Incarnation(incarnation.0)])?;
             let until = log.begin_sync();
@@ -198,6 +221,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             node,
             numbers,
             forced: log.durable(),
+            epochs: EpochState::new(log.epoch()),
             log,
             options,
             incarnation,
@@ -295,8 +319,12 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             self.unlogged.extend(records);
             self.unlogged_is_forced |= forced;
         }
-        if !self.unlogged.is_empty() {
-            match self.log.append(&self.unlogged) {
+        if !self.unlogged.is_empty() || self.epochs.is_marker_due() {
+            // The records of a batch are in the epoch that is open when it ends: its output is.
+            match self
+                .append_marker()
+                .and_then(|()| self.log.append(&self.unlogged))
+            {
                 Ok(()) => {}
                 Err(error) if error.is_full() => {
                     self.release(out);
@@ -305,13 +333,14 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
                 }
                 Err(error) => return Err(error),
             }
+            self.epochs.is_used |= !self.unlogged.is_empty();
             self.unlogged.clear();
-            if std::mem::take(&mut self.unlogged_is_forced) {
+            if std::mem::take(&mut self.unlogged_is_forced) && self.holds_until_durable() {
                 self.forced = self.log.end();
             }
             self.admit();
         }
-        if self.forced > self.log.durable() {
+        if self.holds_until_durable() && self.forced > self.log.durable() {
             self.held.push(self.forced, &mut self.out);
             return Ok(());
         }
@@ -372,8 +401,13 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         Ok(())
     }
 
+    fn holds_until_durable(&self) -> bool {
+        self.options.output == OutputRule::Durable
+    }
+
     fn release(&mut self, out: &mut NodeOutbox<P::Message>) {
         let durable = self.log.durable();
+        self.epochs.note_durable(durable);
         self.held.release(|until| *until <= durable, out);
     }
 
@@ -411,6 +445,9 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             return Ok(CheckpointProgress::Written);
         };
         if self.log.is_checkpoint_durable() {
+            if !self.epochs.can_adopt() {
+                return Ok(CheckpointProgress::Waits);
+            }
             self.log.adopt_checkpoint()?;
             self.checkpoint = None;
             self.wants_checkpoint = false;
@@ -433,6 +470,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             }
             written => written?,
         }
+        self.epochs.note_slice();
         self.counters.checkpoint_slices += 1;
         Ok(CheckpointProgress::Written)
     }
@@ -511,6 +549,9 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             match self.checkpoint_slice(SLICE_BYTES)? {
                 CheckpointProgress::NotDue | CheckpointProgress::Abandoned => return Ok(false),
                 CheckpointProgress::Written => {}
+                CheckpointProgress::Waits if self.log.is_checkpoint_durable() => {
+                    return Ok(false); // It waits for the end of its epoch.
+                }
                 CheckpointProgress::Waits => {
                     self.log
                         .end_checkpoint_sync(self.log.unsynced_checkpoint())?;

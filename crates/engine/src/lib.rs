@@ -43,7 +43,7 @@ pub use admission::{Admission, Shortage};
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
-pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart};
+pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRule};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};

@@ -4,6 +4,7 @@ mod assertions;
 mod cancel;
 mod checkpoints;
 mod deferral;
+mod epochs;
 mod limits;
 mod mixed;
 mod numbers;

@@ -11,6 +11,7 @@ use anabranch_protocol::{Durable, Protocol};
 use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
 use crate::client::Client;
+use crate::epochs::{EpochTicker, Epochs};
 use crate::files::FileDisk;
 use crate::frontend::{Frontend, Note, Post};
 use crate::health::{Health, Watch};
@@ -36,6 +37,7 @@ pub struct Cluster<P: Protocol> {
     clients: AtomicU32,
     health: Arc<Health>,
     room: Arc<RoomGauge>,
+    _ticker: Option<EpochTicker>,
 }
 
 /// What [`Cluster::stop`] returns.
@@ -136,11 +138,13 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         let count = factories.len();
         let factories = (0u16..).map(NodeId).zip(factories).map(|(id, factory)| {
             let results = results.clone();
-            move |_: NodeId, inboxes: &Inboxes<P>| {
+            move |_: NodeId, inboxes: &Inboxes<P>, epochs: &Arc<Epochs>| {
                 let made = factory(Ticks(0));
                 // The receiver is gone if another node has failed before.
                 let _ = results.send((id, made.as_ref().err().cloned()));
-                let made = made.ok().map(|node| OnDisk::new(id, node, inboxes));
+                let made = made
+                    .ok()
+                    .map(|node| OnDisk::new(id, node, inboxes, epochs, options.durability));
                 made.transpose().map_err(|error| error.to_string())
             }
         });
@@ -174,7 +178,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     {
         let factories = factories
             .into_iter()
-            .map(|factory| move |_: NodeId, _: &Inboxes<P>| Ok(Some(factory())));
+            .map(|factory| move |_: NodeId, _: &Inboxes<P>, _: &Arc<Epochs>| Ok(Some(factory())));
         Cluster::start_optional(factories.collect(), options, frontends)
     }
 
@@ -185,7 +189,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
-        F: FnOnce(NodeId, &Inboxes<P>) -> Result<Option<N>, String> + Send + 'static,
+        F: FnOnce(NodeId, &Inboxes<P>, &Arc<Epochs>) -> Result<Option<N>, String> + Send + 'static,
         P::Message: 'static,
     {
         let inboxes: Inboxes<P> = factories.iter().map(|_| Inbox::default()).collect();
@@ -194,6 +198,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         };
         let health = Arc::new(Health::default());
         let room = Arc::new(RoomGauge::new(factories.len()));
+        let epochs = Arc::new(Epochs::new(factories.len()));
         let mut threads = Vec::with_capacity(factories.len());
         let probe = |profiled: bool| match profiled {
             true => ActivityProbe::enabled(),
@@ -210,6 +215,13 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 let _ = waker.wake();
             });
         }
+        let ticker = options.durability.epoch().map(|every| {
+            let inboxes = Arc::clone(&inboxes);
+            EpochTicker::start(Arc::clone(&epochs), every, move || {
+                inboxes.iter().for_each(|inbox| inbox.put(Envelope::Wake));
+            })
+        });
+        let ticker = ticker.transpose().map_err(ClusterError::Thread)?;
         let mut frontends = frontends.into_iter();
         for (number, factory) in factories.into_iter().enumerate() {
             let frontend = frontends.next().map(|of| {
@@ -224,6 +236,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 room: Arc::clone(&room),
             };
             let probe = probes[number].clone();
+            let epochs = Arc::clone(&epochs);
             let watch = Watch {
                 health: Arc::clone(&health),
                 id,
@@ -232,7 +245,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .name(format!("node {id}"))
                 .spawn(move || {
                     let watch = watch;
-                    let made = factory(id, &shared.inboxes);
+                    let made = factory(id, &shared.inboxes, &epochs);
                     let node = made.map_err(|reason| watch.fail(&reason)).ok()??;
                     let thread = NodeThread::new(id, node, shared, &options, probe, frontend);
                     let ended = thread.run();
@@ -257,6 +270,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             clients,
             health,
             room,
+            _ticker: ticker,
         })
     }
 

@@ -1,7 +1,11 @@
-//! A data folder: a folder for each node, and a file that names the cluster it belongs to.
+//! A data folder: a folder for each node, a file that names the cluster it belongs to, and one that says how the logs
+//! were written.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use anabranch_storage::log::epoch;
 use anabranch_storage::media::MediaError;
 use anabranch_types::NodeId;
 
@@ -13,6 +17,43 @@ pub(crate) const CLUSTER: &str = "cluster";
 /// The same file until every node has its first checkpoint; until then the rest of the folder may be
 /// removed.
 const PARTIAL: &str = "cluster.partial";
+
+/// The file with the durability under which the nodes' logs were written last.
+pub(crate) const DURABILITY: &str = "durability";
+
+/// When records are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before any output that depends on them leaves.
+    Sync,
+    /// When so much time has passed at most: a crash may lose that much. What is left of the nodes' logs fits together.
+    Batch(Duration),
+    /// When the operating system does it. After a crash of the process the logs are cut as under [`Durability::Batch`].
+    Never,
+}
+
+impl Durability {
+    /// The time between two epochs where records are not synced.
+    const UNSYNCED_EPOCH: Duration = Duration::from_millis(10);
+
+    /// Its name on the command line and in a data folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Batch(_) => "batch",
+            Durability::Never => "none",
+        }
+    }
+
+    /// How long an epoch is, if logs have epochs.
+    pub(crate) fn epoch(self) -> Option<Duration> {
+        match self {
+            Durability::Sync => None,
+            Durability::Batch(every) => Some(every),
+            Durability::Never => Some(Durability::UNSYNCED_EPOCH),
+        }
+    }
+}
 
 /// A data folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +201,86 @@ impl DataFolder {
             std::fs::File::open(&self.path)?.sync_all()
         };
         rename().map_err(|error| self.refused(error))
+    }
+
+    /// Prepares the nodes' logs for a start under `next`: cuts them at the end of an epoch, if they were written with
+    /// epochs, and marks the begin of a new one, if they will be. Returns the first epoch of the start. If it is
+    /// interrupted, it can be repeated.
+    ///
+    /// # Errors
+    /// When a log is damaged, or the operating system refuses.
+    pub fn prepare_epochs(&self, nodes: u16, next: Durability) -> Result<u64, DataError> {
+        let refused = |reason: String| DataError::Refused {
+            path: self.path.clone(),
+            reason,
+        };
+        if self.is_new {
+            self.write_durability(next)?;
+            return Ok(1);
+        }
+        let was_cut = match &*self.durability()? {
+            "sync" => false,
+            "batch" | "none" => true,
+            other => {
+                return Err(refused(format!(
+                    "its file \"{DURABILITY}\" says {other:?}, and not sync, batch or none"
+                )));
+            }
+        };
+        if !was_cut && next == Durability::Sync {
+            return Ok(1);
+        }
+        let failed = |node: u16, error: &dyn std::fmt::Display| {
+            refused(format!("the log of node {node}: {error}"))
+        };
+        let disks = (0..nodes).map(|node| {
+            let disk = self.disk(NodeId(node));
+            disk.map_err(|error| failed(node, &error))
+        });
+        let mut disks = disks.collect::<Result<Vec<FileDisk>, DataError>>()?;
+        let mut last: Vec<u64> = Vec::new();
+        for (node, disk) in (0..).zip(&mut disks) {
+            let found = epoch::last_epoch(disk).map_err(|error| failed(node, &error))?;
+            if was_cut && found.is_none() {
+                return Err(failed(node, &"it has no epochs"));
+            }
+            last.push(found.unwrap_or(0));
+        }
+        if was_cut {
+            // The epoch before a log's last marker is the last one that it has as a whole.
+            let whole = last.iter().min().map_or(0, |last| last.saturating_sub(1));
+            for (node, disk) in (0..).zip(&mut disks) {
+                epoch::cut_after_epoch(disk, whole).map_err(|error| failed(node, &error))?;
+            }
+        }
+        let first = last.iter().max().map_or(1, |last| last + 1);
+        if next != Durability::Sync {
+            for (node, disk) in (0..).zip(&mut disks) {
+                epoch::mark_epoch(disk, first).map_err(|error| failed(node, &error))?;
+            }
+        }
+        // Only now: before, the logs have to be cut as the last start has written them.
+        self.write_durability(next)?;
+        Ok(first)
+    }
+
+    /// The name of the durability under which the logs were written last.
+    fn durability(&self) -> Result<String, DataError> {
+        let text = std::fs::read_to_string(self.path.join(DURABILITY));
+        let text = text.map_err(|error| self.refused(error))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    fn write_durability(&self, durability: Durability) -> Result<(), DataError> {
+        let write = || {
+            let partial = self.path.join(format!("{DURABILITY}.partial"));
+            let mut file = std::fs::File::create(&partial)?;
+            file.write_all(format!("{}\n", durability.name()).as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&partial, self.path.join(DURABILITY))?;
+            std::fs::File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|error| self.refused(error))
     }
 
     /// Opens a node's folder. In a new data folder, files of an unfinished start are removed.

@@ -8,11 +8,12 @@
 //! * [`inbox`]: the queue on which a thread sleeps.
 //! * [`service`]: the server for PostgreSQL's clients. `frontend`: what ties its connections to a node's thread.
 //! * [`profile`]: samples of where nodes spend their time.
-//! * [`files`], [`data`]: folders in which durable nodes keep their logs.
+//! * [`files`], [`data`]: folders in which durable nodes keep their logs. `epochs`: where these logs can be cut.
 
 pub mod client;
 pub mod cluster;
 pub mod data;
+mod epochs;
 pub mod files;
 mod frontend;
 mod health;
@@ -27,7 +28,7 @@ mod thread;
 
 pub use client::{Client, SubmitError};
 pub use cluster::{Cluster, Stopped};
-pub use data::{DataError, DataFolder};
+pub use data::{DataError, DataFolder, Durability};
 pub use files::FileDisk;
 pub use options::ClusterOptions;
 pub use profile::{Profile, Profiler};

@@ -11,6 +11,8 @@ use anabranch_protocol::Durable;
 use anabranch_storage::LogError;
 use anabranch_types::{NodeId, Ticks};
 
+use crate::data::Durability;
+use crate::epochs::Epochs;
 use crate::files::FileDisk;
 use crate::inbox::Inbox;
 use crate::syncer::{SyncTarget, Synced, Syncer};
@@ -26,6 +28,9 @@ pub(crate) struct OnDisk<P: Durable> {
     /// A thread of its own: a checkpoint's syncs are long.
     checkpoint_syncer: Syncer,
     writes_checkpoint: bool,
+    id: NodeId,
+    epochs: Arc<Epochs>,
+    durability: Durability,
 }
 
 impl<P> OnDisk<P>
@@ -38,7 +43,10 @@ where
         id: NodeId,
         node: DurableNode<P, FileDisk>,
         inboxes: &Arc<[Inbox<Envelope<P>>]>,
+        epochs: &Arc<Epochs>,
+        durability: Durability,
     ) -> std::io::Result<OnDisk<P>> {
+        epochs.raise(node.epoch());
         let start = |what: &str| {
             let inboxes = Arc::clone(inboxes);
             Syncer::start(format!("{what} {id}"), move |synced| {
@@ -50,7 +58,38 @@ where
             log_syncer: start("log")?,
             checkpoint_syncer: start("checkpoint")?,
             writes_checkpoint: false,
+            id,
+            epochs: Arc::clone(epochs),
+            durability,
         })
+    }
+}
+
+impl<P: Durable> OnDisk<P> {
+    /// Exchanges with the other nodes what is durable, and asks for a new epoch if this one is used.
+    fn note_epochs(&mut self) {
+        if self.durability == Durability::Sync {
+            return;
+        }
+        self.epochs.set_durable(self.id, self.node.durable_epoch());
+        self.node
+            .note_durable_everywhere(self.epochs.durable_everywhere());
+        if self.node.wants_epoch() {
+            self.epochs.note_used();
+        }
+    }
+
+    /// Goes on as if syncs took no time: the operating system writes when it likes.
+    fn pretend_synced(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        if let Some(until) = self.node.begin_sync() {
+            self.node.synced(until, Ok(()), out)?;
+            self.note_epochs();
+        }
+        if let Some(bytes) = self.node.begin_checkpoint_sync() {
+            self.node.checkpoint_synced(bytes, Ok(()))?;
+            self.writes_checkpoint = true;
+        }
+        Ok(())
     }
 }
 
@@ -63,13 +102,19 @@ impl<P: Durable> Driven<P> for OnDisk<P> {
     }
 
     fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        // After the inputs of this turn were taken, and before its output leaves.
+        self.node.open_epoch(self.epochs.current());
         self.node.flush(out)?;
+        self.note_epochs();
         self.writes_checkpoint = match self.node.checkpoint_slice(SLICE_BYTES)? {
             CheckpointProgress::Written | CheckpointProgress::Adopted => true,
             CheckpointProgress::NotDue
             | CheckpointProgress::Abandoned
             | CheckpointProgress::Waits => false,
         };
+        if self.durability == Durability::Never {
+            return self.pretend_synced(out);
+        }
         if let Some(until) = self.node.begin_sync()
             && let Some(file) = self.node.sync_file().map(str::to_owned)
         {
@@ -87,7 +132,11 @@ impl<P: Durable> Driven<P> for OnDisk<P> {
 
     fn synced(&mut self, synced: Synced, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
         match synced.target {
-            SyncTarget::Log(until) => self.node.synced(until, synced.result, out),
+            SyncTarget::Log(until) => {
+                self.node.synced(until, synced.result, out)?;
+                self.note_epochs();
+                Ok(())
+            }
             SyncTarget::Checkpoint(bytes) => self.node.checkpoint_synced(bytes, synced.result),
         }
     }

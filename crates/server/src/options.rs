@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use crate::data::Durability;
+
 /// Settings of an embedded cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOptions {
@@ -20,6 +22,8 @@ pub struct ClusterOptions {
     /// How many outcomes a node collects before it wakes clients while calls wait: a client that wakes
     /// may take the processor of a node. When no call waits, every outcome is sent at once.
     pub outcomes_at_once: usize,
+    /// When the records of nodes with logs are synced. Their [`anabranch_engine::OutputRule`] has to fit.
+    pub durability: Durability,
     /// Whether nodes record their current activity, for [`Cluster::profile`](crate::Cluster::profile).
     pub profiled: bool,
 }
@@ -31,6 +35,7 @@ impl Default for ClusterOptions {
             calls_max: 4_096,
             calls_a_turn_max: None,
             outcomes_at_once: 32,
+            durability: Durability::Sync,
             profiled: false,
         }
     }

@@ -56,6 +56,8 @@ pub(crate) enum Envelope<P: Protocol> {
     Report(SyncSender<Report>),
     /// A sync of this node's disk has ended.
     Synced(Synced),
+    /// Nothing: the node takes a turn.
+    Wake,
     /// End.
     Halt,
 }
@@ -502,6 +504,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     self.failed.get_or_insert(error);
                 }
             }
+            Envelope::Wake => {}
             Envelope::Halt => return true,
         }
         false

@@ -27,6 +27,7 @@
 //! [reserve](LogOptions::reserve_bytes), keeps room for what has to be logged after the disk is full.
 
 mod checkpoint;
+pub mod epoch;
 mod frame;
 mod read;
 mod reserve;
@@ -40,6 +41,7 @@ use thiserror::Error;
 
 pub use self::checkpoint::Sink;
 use self::checkpoint::{PARTIAL, PartialCheckpoint};
+use self::frame::Frame;
 pub use self::read::TornTail;
 use self::read::numbered;
 use self::reserve::Reserve;
@@ -150,6 +152,8 @@ pub struct Log<D> {
     partial: Option<PartialCheckpoint>,
     buffer: Vec<u8>,
     reserve: Reserve,
+    /// The last marker since the checkpoint.
+    epoch: Option<u64>,
     stopped: Option<String>,
 }
 
@@ -175,6 +179,7 @@ impl<D: Media> Log<D> {
             partial: None,
             buffer: Vec::new(),
             reserve: Reserve::default(),
+            epoch: None,
             stopped: None,
         };
         let mut opened = Opened::default();
@@ -191,7 +196,14 @@ impl<D: Media> Log<D> {
         (opened.checkpointed, log.checkpoint_bytes) =
             read::checkpoint(media, &checkpoint, at, replay)?;
         log.checkpoint = LogPosition(at);
-        let read = read::segments(media, numbered(&files, "log-"), at, replay)?;
+        let mut epoch = None;
+        let read = read::segments(media, numbered(&files, "log-"), at, &mut |found| {
+            if let Frame::Marker(number) = found.frame {
+                epoch = Some(number);
+            }
+            read::replay_frame(found, replay)
+        })?;
+        log.epoch = epoch;
         opened.logged = read.records;
         if let Some(torn) = &read.torn {
             opened.cut = torn.bytes;
@@ -252,13 +264,9 @@ impl<D: Media> Log<D> {
     /// When a new log has no checkpoint yet.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), LogError> {
         self.running()?;
-        let Some((segment, start)) = &self.segment else {
-            panic!("a log begins with a checkpoint");
-        };
         if records.is_empty() {
             return Ok(());
         }
-        let (segment, start) = (segment.clone(), *start);
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         frame::begin(&mut buffer);
@@ -266,14 +274,23 @@ impl<D: Media> Log<D> {
             frame::put(&mut buffer, record)?;
         }
         frame::end(&mut buffer, self.end.0, self.durable.0);
-        let mut written = self.append_whole(&segment, &buffer, self.end.0 - start);
-        if matches!(&written, Err(error) if error.is_full()) && self.give_up_reserve()? {
-            written = self.append_whole(&segment, &buffer, self.end.0 - start);
-        }
-        let length = buffer.len() as u64;
+        let appended = self.append_frame(&buffer);
         self.buffer = buffer;
+        appended
+    }
+
+    /// Appends a frame.
+    fn append_frame(&mut self, frame: &[u8]) -> Result<(), LogError> {
+        let Some((segment, start)) = &self.segment else {
+            panic!("a log begins with a checkpoint");
+        };
+        let (segment, start) = (segment.clone(), *start);
+        let mut written = self.append_whole(&segment, frame, self.end.0 - start);
+        if matches!(&written, Err(error) if error.is_full()) && self.give_up_reserve()? {
+            written = self.append_whole(&segment, frame, self.end.0 - start);
+        }
         written?;
-        self.end.0 += length;
+        self.end.0 += frame.len() as u64;
         if self.end.0 - start >= self.options.segment_bytes {
             self.rotate()?;
         }

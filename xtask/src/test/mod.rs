@@ -1,7 +1,7 @@
 //! `cargo xtask test`: finds the programs that tests need, runs tidy, every test and the clients of other people
 //! (see [`clients`]), and prints one count.
 //!
-//! The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
+//! A minute of [`chaos`] counts as one test. The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
 //! before it reports anything as one failure, so that count and exit code agree. Nothing is skipped in silence:
 //! ignored tests are counted and named, and the output says what `--quick` skips.
 
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::tidy::{self, Depth};
-use crate::{Outcome, Trouble, cargo};
+use crate::{Outcome, Trouble, cargo, chaos};
 use counts::Counts;
 
 /// The folder with PostgreSQL's server programs, for the tests that compare with it.
@@ -143,10 +143,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     // A filter names tests of cargo's.
     if options.arguments.is_empty() {
         clients::run(root, &postgres, &mut counts)?;
+        if options.depth == Depth::Full {
+            match chaos::run(root, &chaos::Options::minute())? {
+                Outcome::Clean => counts.passed += 1,
+                Outcome::Findings => counts.failed += 1,
+            }
+        }
     }
 
     if options.depth == Depth::Quick {
-        println!("--quick: shortened random runs, and skipped tidy's rules that compile");
+        println!("--quick: shortened random runs, and skipped chaos and tidy's rules that compile");
     }
     if let Err(reason) = z3 {
         counts.skip(format!("comparisons with Z3: {reason}"));

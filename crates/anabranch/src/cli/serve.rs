@@ -13,9 +13,9 @@ use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
 use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
-use anabranch_server::DataFolder;
 use anabranch_server::service::folder::{self, HeldDatabase};
 use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions, memory};
+use anabranch_server::{DataFolder, Durability};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
@@ -36,6 +36,12 @@ pub(crate) struct ServeArguments {
     /// starts need nothing but the folder
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// When what is acknowledged is on disk [default: sync]
+    #[arg(long, value_enum, requires = "data")]
+    durability: Option<DurabilityArgument>,
+    /// Under `--durability batch`: the time between two syncs, in milliseconds
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    batch_ms: u32,
     /// Load rows before the server starts: `tpcc:2` loads TPC-C's initial database with 2 warehouses, `pgbench:10` that
     /// of pgbench at scale 10
     #[arg(long, value_name = "WHAT:SIZE", value_parser = filling)]
@@ -104,6 +110,17 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DurabilityArgument {
+    /// Before it is acknowledged
+    Sync,
+    /// Some milliseconds later: a crash may lose the last ones, and nothing before what it keeps
+    Batch,
+    /// When the operating system writes it: a crash of the process loses as little as under batch, a crash of the
+    /// machine may damage the data
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GuaranteeArgument {
     /// Every transaction is serializable (two-phase locking)
     Serializable,
@@ -157,13 +174,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
     let rows: usize = tables.map(rows_of).sum();
     let data_line = match &arguments.data {
         None => format!("{rows} rows, in memory: what is written is lost when the server ends"),
-        Some(path) if is_held => format!("in {}: what is acknowledged is on disk", path.display()),
-        Some(path) => {
-            format!(
-                "{rows} rows, in {}, which is new: what is acknowledged is on disk",
-                path.display()
-            )
-        }
+        Some(path) if is_held => format!("in {}: {}", path.display(), arguments.durability_line()),
+        Some(path) => format!(
+            "{rows} rows, in {}, which is new: {}",
+            path.display(),
+            arguments.durability_line()
+        ),
     };
     let served = Served {
         planned: Arc::clone(&planned),
@@ -344,6 +360,30 @@ impl ServeArguments {
         self.partitions.map_or_else(processors, NonZeroU16::get)
     }
 
+    fn durability(&self) -> Durability {
+        match self.durability {
+            None | Some(DurabilityArgument::Sync) => Durability::Sync,
+            Some(DurabilityArgument::Batch) => {
+                Durability::Batch(Duration::from_millis(self.batch_ms.into()))
+            }
+            Some(DurabilityArgument::None) => Durability::Never,
+        }
+    }
+
+    /// What a crash leaves, in a few words.
+    fn durability_line(&self) -> String {
+        match self.durability() {
+            Durability::Sync => "what is acknowledged is on disk".to_owned(),
+            Durability::Batch(every) => format!(
+                "what is acknowledged is on disk {} ms later",
+                every.as_millis()
+            ),
+            Durability::Never => {
+                "nothing is synced, and a crash of the machine may damage it".to_owned()
+            }
+        }
+    }
+
     fn options(&self) -> ServiceOptions {
         let limits = &self.limits;
         ServiceOptions {
@@ -356,6 +396,7 @@ impl ServeArguments {
             result_bytes_max: (limits.result_mib_max as usize) << 20,
             statement_bytes_max: (limits.statement_mib_max as usize) << 20,
             output_bytes_max: (limits.output_kib_max as usize) << 10,
+            durability: self.durability(),
             memory_max: limits.memory_max.or_else(memory::default_max),
             ..ServiceOptions::new(self.listen)
         }

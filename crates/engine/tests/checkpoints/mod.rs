@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_engine::durable::verify;
 use anabranch_engine::{
     Call, CallId, CheckpointProgress, DurableNode, DurableOptions, Node, NodeInput, NodeOptions,
-    NodeOutbox, NodeStart, Outcome, PlannedApplication, Work,
+    NodeOutbox, NodeStart, Outcome, OutputRule, PlannedApplication, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -34,6 +34,7 @@ pub(crate) const OPTIONS: DurableOptions = DurableOptions {
     },
     checkpoint_bytes: 4 << 10,
     checkpoint_unsynced_max: 1 << 10,
+    output: OutputRule::Durable,
 };
 
 /// Makes a protocol's node.

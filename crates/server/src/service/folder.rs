@@ -5,6 +5,7 @@
 //! | `cluster` | one line of JSON: the folder's format, the guarantee, the partitions, where each table's rows live ([`crate::data`] writes it) |
 //! | `application/files.json` | the names of the application's SQL files, in order |
 //! | `application/0.sql`, … | their texts |
+//! | `durability` | `sync`, `batch` or `none`: how the logs were written last, and so whether they are to be cut ([`crate::data`]) |
 //! | `node-0`, … | each node's log and checkpoint |
 //!
 //! The plan is made anew from the application at each start. Its choice of placement decides where rows are, so a
@@ -159,12 +160,11 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
     }))
 }
 
-/// The description in the text of the file `cluster`, or what is wrong with it. One of another layout need not have a
-/// checksum.
+/// The description in the text of the file `cluster`, or what is wrong with it. One of an older layout has no checksum.
 fn described(text: &str) -> Result<Value, &'static str> {
     let mut described: Value = serde_json::from_str(text)
         .map_err(|_| "it does not describe a database that a server keeps")?;
-    if described["format"].as_u64() == Some(FORMAT) {
+    if described["format"].as_u64() == Some(FORMAT) || described.get(CHECKSUM).is_some() {
         let found = described
             .as_object_mut()
             .and_then(|all| all.remove(CHECKSUM));

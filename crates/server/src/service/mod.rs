@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::undeclared::UndeclaredTypes;
 use anabranch_engine::{
-    DurableNode, DurableOptions, Node, NodeOptions, NodeStart, PlannedApplication,
+    DurableNode, DurableOptions, Node, NodeOptions, NodeStart, OutputRule, PlannedApplication,
     TransactionLimits,
 };
 use anabranch_protocol::link::Incarnation;
@@ -44,7 +44,7 @@ use anabranch_types::{NodeId, PartitionId, Placement, TableId};
 use mio::{Poll, Waker};
 
 use crate::cluster::{Cluster, ClusterError, FrontendOfNode};
-use crate::data::{DataError, DataFolder};
+use crate::data::{DataError, DataFolder, Durability};
 use crate::frontend::{Note, Post};
 use crate::options::ClusterOptions;
 use crate::room::RoomGauge;
@@ -328,7 +328,14 @@ where
             waker: Arc::new(waker),
         });
     }
-    let options = ClusterOptions::default();
+    let durability = environment.options.durability;
+    let options = ClusterOptions {
+        durability: match data {
+            Some(_) => durability,
+            None => Durability::Sync,
+        },
+        ..ClusterOptions::default()
+    };
     let Some(data) = data else {
         let factories = ids.zip(stores).map(|(id, store)| {
             let (make, node) = (make.clone(), node(id));
@@ -336,6 +343,12 @@ where
         });
         let cluster = Cluster::start_with(factories.collect(), options, frontends);
         return Ok(Box::new(cluster.map_err(ServiceError::Cluster)?));
+    };
+    let first = data.prepare_epochs(stores.len() as u16, durability);
+    let first = first.map_err(ServiceError::Data)?;
+    let output = match durability {
+        Durability::Sync => OutputRule::Durable,
+        Durability::Batch(_) | Durability::Never => OutputRule::Epochs { first },
     };
     let factories = ids.zip(stores).map(|(id, store)| {
         let (make, node, data) = (make.clone(), node(id), data.clone());
@@ -355,6 +368,7 @@ where
                     reserve_bytes: RESERVE_BYTES,
                     ..LogOptions::default()
                 },
+                output,
                 ..DurableOptions::default()
             };
             DurableNode::open(disk, options, now, protocol, node)

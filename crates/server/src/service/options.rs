@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::data::Durability;
+
 /// The name of the database.
 pub const DATABASE: &str = "anabranch";
 
@@ -48,6 +50,8 @@ pub struct ServiceOptions {
     pub statement_bytes_max: usize,
     /// A client that has so many bytes of answers waiting for it is not read from.
     pub output_bytes_max: usize,
+    /// When the records of data on disk are made durable.
+    pub durability: Durability,
     /// Above so many bytes of the process's memory, writes that make the database grow are refused. `None`: no limit.
     pub memory_max: Option<u64>,
     /// How long running statements may take to end when the server shuts down.
@@ -68,6 +72,7 @@ impl ServiceOptions {
             result_bytes_max: 64 << 20,
             statement_bytes_max: 256 << 20,
             output_bytes_max: 1 << 20,
+            durability: Durability::Sync,
             memory_max: super::memory::default_max(),
             shut_down_timeout: Duration::from_secs(3),
         }

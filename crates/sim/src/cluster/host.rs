@@ -19,7 +19,7 @@ use anabranch_engine::backoff::Backoff;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     Admission, AttemptOutcome, AttemptRecord, DurableError, DurableNode, DurableOptions, Node,
-    NodeInput, NodeOptions, NodeStart, ReplicaInput, ReplicaNode, ReplicaOutbox,
+    NodeInput, NodeOptions, NodeStart, OutputRule, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
 use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::View;
@@ -50,6 +50,7 @@ pub(crate) const LOGS: DurableOptions = DurableOptions {
     },
     checkpoint_bytes: 2 << 10,
     checkpoint_unsynced_max: 1 << 10,
+    output: OutputRule::Durable,
 };
 
 /// What runs on a host.

@@ -3,10 +3,10 @@
 //! | bytes | |
 //! |---|---|
 //! | 4 | CRC-32 of everything after it |
-//! | 4 | the payload's length |
+//! | 4 | the payload's length; the highest bit is set for a [marker](super::epoch) |
 //! | 8 | the frame's position (in a checkpoint: its offset) |
 //! | 8 | up to where the log was durable when it was written (in a checkpoint: its position) |
-//! | … | the payload: records, encoded by `postcard`, one after the other |
+//! | … | the payload: records, encoded by `postcard`, one after the other; of a marker, the number of its epoch |
 //!
 //! Numbers are little-endian. The checksum covers the position, so stale bytes of an earlier use of the
 //! same disk space are not taken for a frame.
@@ -21,10 +21,35 @@ pub(super) const HEADER: usize = 24;
 /// The longest payload.
 const PAYLOAD_MAX: usize = 1 << 30;
 
+/// The bit of the length that tells a marker from records.
+const MARKER: u32 = 1 << 31;
+
+/// The size of a marker.
+pub(super) const MARKER_BYTES: usize = HEADER + 8;
+
+/// What a frame holds.
+#[derive(Clone, Copy)]
+pub(super) enum Frame<'b> {
+    /// Records.
+    Records(&'b [u8]),
+    /// The begin of an epoch.
+    Marker(u64),
+}
+
+impl Frame<'_> {
+    /// The frame's size in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Frame::Records(payload) => HEADER + payload.len(),
+            Frame::Marker(_) => MARKER_BYTES,
+        }
+    }
+}
+
 /// The result of looking for a frame.
 pub(super) enum Found<'b> {
     /// A complete frame.
-    Whole { durable: u64, payload: &'b [u8] },
+    Whole { durable: u64, frame: Frame<'b> },
     /// No complete frame, with the reason.
     Broken(&'static str),
 }
@@ -50,6 +75,18 @@ pub(super) fn put<R: Serialize>(buffer: &mut Vec<u8>, record: &R) -> Result<(), 
 /// Fills in the header.
 pub(super) fn end(buffer: &mut [u8], position: u64, durable: u64) {
     let length = (buffer.len() - HEADER) as u32;
+    fill(buffer, length, position, durable);
+}
+
+/// Makes a marker of `buffer`.
+pub(super) fn marker(buffer: &mut Vec<u8>, epoch: u64, position: u64, durable: u64) {
+    buffer.clear();
+    begin(buffer);
+    buffer.extend_from_slice(&epoch.to_le_bytes());
+    fill(buffer, MARKER | 8, position, durable);
+}
+
+fn fill(buffer: &mut [u8], length: u32, position: u64, durable: u64) {
     buffer[4..8].copy_from_slice(&length.to_le_bytes());
     buffer[8..16].copy_from_slice(&position.to_le_bytes());
     buffer[16..24].copy_from_slice(&durable.to_le_bytes());
@@ -59,7 +96,7 @@ pub(super) fn end(buffer: &mut [u8], position: u64, durable: u64) {
 
 /// The payload's length, if the header has a valid one.
 pub(super) fn length(header: &[u8]) -> Option<usize> {
-    let length = word(header, 4)? as usize;
+    let length = (word(header, 4)? & !MARKER) as usize;
     (length <= PAYLOAD_MAX).then_some(length)
 }
 
@@ -77,9 +114,15 @@ pub(super) fn find(bytes: &[u8], position: u64) -> Found<'_> {
     if word(whole, 0) != Some(crc32fast::hash(&whole[4..])) {
         return Found::Broken("the frame's checksum is wrong");
     }
+    let is_marker = word(whole, 4).is_some_and(|length| length & MARKER != 0);
+    let frame = match (is_marker, long(whole, HEADER)) {
+        (false, _) => Frame::Records(&whole[HEADER..]),
+        (true, Some(epoch)) if whole.len() == MARKER_BYTES => Frame::Marker(epoch),
+        (true, _) => return Found::Broken("the frame is a marker of another size"),
+    };
     Found::Whole {
         durable: long(whole, 16).unwrap_or(0),
-        payload: &whole[HEADER..],
+        frame,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::LogError;
-use super::frame::{self, Found, HEADER};
+use super::frame::{self, Found, Frame, HEADER};
 use crate::media::Media;
 
 /// An incomplete end of the last segment.
@@ -63,11 +63,20 @@ pub(super) fn checkpoint<R: DeserializeOwned>(
             Found::Whole { durable, .. } if durable != at => {
                 return Err(damaged(file, offset, "it belongs to another checkpoint"));
             }
-            Found::Whole { payload: [], .. } => {
+            Found::Whole {
+                frame: Frame::Records([]),
+                ..
+            } => {
                 return Ok((records, offset + bytes.len() as u64));
             }
-            Found::Whole { payload, .. } => {
+            Found::Whole {
+                frame: Frame::Records(payload),
+                ..
+            } => {
                 records += replay_all(file, offset, payload, replay)?;
+            }
+            Found::Whole { .. } => {
+                return Err(damaged(file, offset, "a checkpoint has no markers"));
             }
             Found::Broken(what) => return Err(damaged(file, offset, what)),
         }
@@ -75,12 +84,34 @@ pub(super) fn checkpoint<R: DeserializeOwned>(
     }
 }
 
-/// Reads the segments that a checkpoint at position `at` needs, and passes the records from there on to `replay`.
-pub(super) fn segments<R: DeserializeOwned>(
+/// A frame of the log.
+pub(super) struct FoundFrame<'b> {
+    /// The segment, and the frame's offset in it in bytes.
+    file: &'b str,
+    offset: u64,
+    /// Its position in the log.
+    pub(super) position: u64,
+    pub(super) frame: Frame<'b>,
+}
+
+/// Replays the records of a frame; returns their number.
+pub(super) fn replay_frame<R: DeserializeOwned>(
+    found: &FoundFrame<'_>,
+    replay: &mut dyn FnMut(R) -> Result<(), String>,
+) -> Result<u64, LogError> {
+    match found.frame {
+        Frame::Records(payload) => replay_all(found.file, found.offset, payload, replay),
+        Frame::Marker(_) => Ok(0),
+    }
+}
+
+/// Reads the segments that a checkpoint at position `at` needs, and passes the frames from there on to `take`, which
+/// returns how many records it has replayed.
+pub(super) fn segments(
     media: &mut impl Media,
     segments: Vec<(String, u64)>,
     at: u64,
-    replay: &mut dyn FnMut(R) -> Result<(), String>,
+    take: &mut dyn FnMut(&FoundFrame<'_>) -> Result<u64, LogError>,
 ) -> Result<Segments, LogError> {
     let first = segments.iter().rposition(|(_, start)| *start <= at);
     let Some(first) = first else {
@@ -105,11 +136,16 @@ pub(super) fn segments<R: DeserializeOwned>(
         while offset < bytes.len() {
             let position = start + offset as u64;
             match frame::find(&bytes[offset..], position) {
-                Found::Whole { payload, .. } => {
+                Found::Whole { frame, .. } => {
                     if position >= at {
-                        read.records += replay_all(&file, offset as u64, payload, replay)?;
+                        read.records += take(&FoundFrame {
+                            file: &file,
+                            offset: offset as u64,
+                            position,
+                            frame,
+                        })?;
                     }
-                    offset += HEADER + payload.len();
+                    offset += frame.bytes();
                 }
                 Found::Broken(what) => {
                     // A checkpoint is adopted only once the log below it is durable.

@@ -44,7 +44,9 @@ pub fn verify<R: DeserializeOwned>(
             (verified.checkpointed, verified.bytes) =
                 read::checkpoint(media, &checkpoint, at, check)?;
             let segments = numbered(&files, "log-");
-            let read = read::segments(media, segments.clone(), at, check)?;
+            let read = read::segments(media, segments.clone(), at, &mut |found| {
+                read::replay_frame(found, check)
+            })?;
             let first = segments.iter().rposition(|(_, start)| *start <= at);
             let first = first.unwrap_or(0);
             verified.bytes += read.end - segments[first].1;

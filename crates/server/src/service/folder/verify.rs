@@ -9,7 +9,7 @@ use anabranch_storage::{LogError, Verified};
 use anabranch_types::NodeId;
 
 use super::{APPLICATION, FILES, FolderError, checksum, described, held, number_of_partitions};
-use crate::data::CLUSTER;
+use crate::data::{CLUSTER, DURABILITY};
 use crate::files::FileDisk;
 
 /// A folder without damage.
@@ -89,6 +89,15 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
     if names.len() != checksums.len() {
         let what = format!("it names {} files of {}", names.len(), checksums.len());
         return Err(damaged(&path, 0, &what));
+    }
+    let path = folder.join(DURABILITY);
+    let text = read(&path)?;
+    verified.bytes += text.len() as u64;
+    if !["sync\n", "batch\n", "none\n"]
+        .iter()
+        .any(|word| word.as_bytes() == text)
+    {
+        return Err(damaged(&path, 0, "it says none of sync, batch and none"));
     }
     // The rest of what a start would refuse.
     held(folder).map_err(|error| match error {
