@@ -445,7 +445,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             return Ok(CheckpointProgress::Written);
         };
         if self.log.is_checkpoint_durable() {
-            if !self.epochs.can_adopt() {
+            if !self.epochs.can_adopt(self.options.output) {
                 return Ok(CheckpointProgress::Waits);
             }
             self.log.adopt_checkpoint()?;

@@ -1,5 +1,6 @@
 //! The embedded cluster: one thread for each node, queues between them, and an injected delay if set.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -10,6 +11,7 @@ use anabranch_engine::{DurableError, DurableNode, Node};
 use anabranch_protocol::{Durable, Protocol};
 use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
+use crate::backup::{Backups, ClusterBackups};
 use crate::client::Client;
 use crate::epochs::{EpochTicker, Epochs};
 use crate::files::FileDisk;
@@ -37,6 +39,7 @@ pub struct Cluster<P: Protocol> {
     clients: AtomicU32,
     health: Arc<Health>,
     room: Arc<RoomGauge>,
+    epochs: Arc<Epochs>,
     _ticker: Option<EpochTicker>,
 }
 
@@ -270,6 +273,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             clients,
             health,
             room,
+            epochs,
             _ticker: ticker,
         })
     }
@@ -280,6 +284,15 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         P::Message: 'static,
     {
         Arc::new(Mailboxes(Arc::clone(&self.inboxes)))
+    }
+
+    /// Makes backups of it, of nodes with logs in this folder.
+    pub(crate) fn backups(&self, data: &Path) -> Arc<dyn Backups>
+    where
+        P::Message: 'static,
+    {
+        let (inboxes, epochs) = (Arc::clone(&self.inboxes), Arc::clone(&self.epochs));
+        Arc::new(ClusterBackups::new(inboxes, epochs, data.to_owned()))
     }
 
     /// What its nodes have room for.

@@ -182,6 +182,11 @@ impl DataFolder {
         }
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the folder does not hold a complete cluster yet.
     pub fn is_new(&self) -> bool {
         self.is_new

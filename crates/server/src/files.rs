@@ -94,6 +94,14 @@ impl FileDisk {
         })
     }
 
+    /// A file to be read by another thread.
+    ///
+    /// # Errors
+    /// When the operating system refuses to open it.
+    pub(crate) fn open_to_read(&self, file: &str) -> Result<File, MediaError> {
+        File::open(self.path(file)).map_err(|error| failed("read", file, &error))
+    }
+
     fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }

@@ -43,8 +43,16 @@ pub(crate) trait Frontend: Send {
     fn next_due(&self) -> Option<Instant>;
 }
 
-/// The result of a helper thread's work for a session: the entry of its statement, or why it is refused.
-pub(crate) type JobResult = Result<Arc<StatementEntry>, Box<ErrorFields>>;
+/// The result of a helper thread's work for a session, or why it is refused.
+pub(crate) type JobResult = Result<JobDone, Box<ErrorFields>>;
+
+/// What a helper thread has done for a session.
+pub(crate) enum JobDone {
+    /// It has analysed the statement, which can be called now.
+    Analysed(Arc<StatementEntry>),
+    /// It has done the whole statement: its command tag.
+    Completed(&'static str),
+}
 
 /// A request of connections to a node.
 #[derive(Debug)]

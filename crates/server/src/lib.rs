@@ -8,8 +8,11 @@
 //! * [`inbox`]: the queue on which a thread sleeps.
 //! * [`service`]: the server for PostgreSQL's clients. `frontend`: what ties its connections to a node's thread.
 //! * [`profile`]: samples of where nodes spend their time.
-//! * [`files`], [`data`]: folders in which durable nodes keep their logs. `epochs`: where these logs can be cut.
+//! * [`files`], [`data`]: folders in which durable nodes keep their logs. `epochs`: where these logs
+//!   can be cut. [`backup`]: their copies, while the nodes go on.
 
+pub mod backup;
+mod backup_step;
 pub mod client;
 pub mod cluster;
 pub mod data;

@@ -5,12 +5,14 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use anabranch_engine::{Admission, CheckpointProgress, DurableNode, Node, NodeInput, NodeOutbox};
 use anabranch_protocol::Durable;
 use anabranch_storage::LogError;
 use anabranch_types::{NodeId, Ticks};
 
+use crate::backup_step::{BackupFile, BackupStep};
 use crate::data::Durability;
 use crate::epochs::Epochs;
 use crate::files::FileDisk;
@@ -31,6 +33,8 @@ pub(crate) struct OnDisk<P: Durable> {
     id: NodeId,
     epochs: Arc<Epochs>,
     durability: Durability,
+    /// Where the files of the log are to be sent, for a backup.
+    taking: Option<SyncSender<Result<Vec<BackupFile>, String>>>,
 }
 
 impl<P> OnDisk<P>
@@ -61,6 +65,7 @@ where
             id,
             epochs: Arc::clone(epochs),
             durability,
+            taking: None,
         })
     }
 }
@@ -77,6 +82,30 @@ impl<P: Durable> OnDisk<P> {
         if self.node.wants_epoch() {
             self.epochs.note_used();
         }
+    }
+
+    /// Hands over the files of the log, if a backup wants them and its epoch has begun in them.
+    fn hand_over(&mut self) {
+        if self.node.epoch() < self.epochs.current() {
+            return; // The disk is full.
+        }
+        let Some(taking) = self.taking.take() else {
+            return;
+        };
+        let files = self.node.log_files().map_err(|error| error.to_string());
+        let opened = files.and_then(|files| {
+            let disk = self.node.media_mut();
+            let open = |(name, length): (String, u64)| {
+                let file = disk
+                    .open_to_read(&name)
+                    .map_err(|error| error.to_string())?;
+                Ok(BackupFile { name, length, file })
+            };
+            files.into_iter().map(open).collect()
+        });
+        // The receiver is gone if the backup has been given up.
+        let _ = taking.send(opened);
+        self.node.hold_checkpoints(false);
     }
 
     /// Goes on as if syncs took no time: the operating system writes when it likes.
@@ -106,6 +135,7 @@ impl<P: Durable> Driven<P> for OnDisk<P> {
         self.node.open_epoch(self.epochs.current());
         self.node.flush(out)?;
         self.note_epochs();
+        self.hand_over();
         self.writes_checkpoint = match self.node.checkpoint_slice(SLICE_BYTES)? {
             CheckpointProgress::Written | CheckpointProgress::Adopted => true,
             CheckpointProgress::NotDue
@@ -155,6 +185,21 @@ impl<P: Durable> Driven<P> for OnDisk<P> {
 
     fn make_room(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
         self.node.make_room(out)
+    }
+
+    fn back_up(&mut self, step: BackupStep) {
+        match step {
+            BackupStep::Hold(done) => {
+                self.node.hold_checkpoints(true);
+                // The receiver is gone if the backup has been given up.
+                let _ = done.send(());
+            }
+            BackupStep::Take(files) => self.taking = Some(files),
+            BackupStep::Release => {
+                self.taking = None;
+                self.node.hold_checkpoints(false);
+            }
+        }
     }
 
     fn is_busy(&self) -> bool {

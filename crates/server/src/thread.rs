@@ -20,6 +20,7 @@ use anabranch_protocol::Protocol;
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
+use crate::backup_step::BackupStep;
 use crate::frontend::{Frontend, NodeRequest, Note};
 use crate::inbox::Inbox;
 use crate::options::ClusterOptions;
@@ -56,6 +57,8 @@ pub(crate) enum Envelope<P: Protocol> {
     Report(SyncSender<Report>),
     /// A sync of this node's disk has ended.
     Synced(Synced),
+    /// A step of a backup.
+    Backup(BackupStep),
     /// Nothing: the node takes a turn.
     Wake,
     /// End.
@@ -169,6 +172,9 @@ pub(crate) trait Driven<P: Protocol> {
     fn synced(&mut self, _: Synced, _: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
         Ok(())
     }
+
+    /// Does a step of a backup. A node without a log drops it, and with it the way to answer.
+    fn back_up(&mut self, _: BackupStep) {}
 
     /// Whether another turn has something to do, even without input.
     fn is_busy(&self) -> bool {
@@ -504,6 +510,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     self.failed.get_or_insert(error);
                 }
             }
+            Envelope::Backup(step) => self.node.back_up(step),
             Envelope::Wake => {}
             Envelope::Halt => return true,
         }

@@ -138,7 +138,10 @@ fn planned() -> Service {
 }
 
 fn connect(service: &Service) -> Client {
-    let address = service.address();
+    connect_to(service.address())
+}
+
+fn connect_to(address: SocketAddr) -> Client {
     let text = format!(
         "host=127.0.0.1 port={} user=ann dbname=anabranch",
         address.port()

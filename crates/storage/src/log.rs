@@ -239,6 +239,29 @@ impl<D: Media> Log<D> {
         self.checkpoint
     }
 
+    /// The files that a recovery would read now, each with the bytes of it that belong to the log: the newest
+    /// checkpoint and the segments since.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn kept_files(&mut self) -> Result<Vec<(String, u64)>, LogError> {
+        let files = self.media.files()?;
+        let segments = numbered(&files, "log-");
+        let at = self.checkpoint.0;
+        let first = segments.iter().rposition(|(_, start)| *start <= at);
+        let needed = &segments[first.unwrap_or(0)..];
+        let ends = needed.iter().skip(1).map(|(_, start)| *start);
+        let ends = ends.chain([self.end.0]);
+        let mut kept = vec![(checkpoint::checkpoint_name(at), self.checkpoint_bytes)];
+        kept.extend(
+            needed
+                .iter()
+                .zip(ends)
+                .map(|((file, start), end)| (file.clone(), end - start)),
+        );
+        Ok(kept)
+    }
+
     /// The disk.
     pub fn media(&self) -> &D {
         &self.media

@@ -1,6 +1,7 @@
 //! The subcommands of the `anabranch` command, a module each.
 
 mod analyze;
+mod backup;
 mod bench;
 mod calibrate;
 mod check;
@@ -45,6 +46,10 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Serve an application to PostgreSQL's clients
     Serve(serve::ServeArguments),
+    /// Copy the data of a running server into a folder, while everything runs
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a backup
+    Restore(backup::RestoreArguments),
     /// Read all of a data folder or backup, and name the first damage
     VerifyData(verify_data::VerifyDataArguments),
     /// Report which transactions need coordination, on what, and why
@@ -116,6 +121,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Backup(arguments) => backup::back_up(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::VerifyData(arguments) => verify_data::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),

@@ -29,6 +29,8 @@ pub(super) struct EpochState {
     pub(super) is_used: bool,
     /// The epoch that was open when the last slice of the checkpoint under way was written.
     checkpoint: Option<u64>,
+    /// Whether no checkpoint may be adopted for the moment.
+    is_held: bool,
 }
 
 impl EpochState {
@@ -51,8 +53,11 @@ impl EpochState {
 
     /// The log is durable up to here.
     pub(super) fn note_durable(&mut self, until: LogPosition) {
-        while let Some((_, epoch)) = self.markers.pop_front_if(|(end, _)| *end <= until) {
+        while let Some((end, epoch)) = self.markers.front()
+            && *end <= until
+        {
             self.durable_here = epoch - 1;
+            self.markers.pop_front();
         }
     }
 
@@ -62,26 +67,41 @@ impl EpochState {
     }
 
     /// Whether no cut can be below what the checkpoint under way holds.
-    pub(super) fn can_adopt(&self) -> bool {
-        self.logged == 0
-            || self
+    pub(super) fn can_adopt(&self, rule: OutputRule) -> bool {
+        let is_beyond_cuts = match rule {
+            OutputRule::Durable => true,
+            OutputRule::Epochs { .. } => self
                 .checkpoint
-                .is_none_or(|epoch| epoch <= self.durable_everywhere)
+                .is_none_or(|epoch| epoch <= self.durable_everywhere),
+        };
+        is_beyond_cuts && !self.is_held
     }
 }
 
 impl<P: Durable, D: Media> DurableNode<P, D> {
     /// Opens an epoch: the records of the batch that ends with the next flush, and later ones, belong to it. Ignored if
-    /// it, or a later one, is open, and where output waits for the log.
+    /// it, or a later one, is open.
     pub fn open_epoch(&mut self, epoch: u64) {
-        if self.options.output != OutputRule::Durable {
-            self.epochs.wanted = self.epochs.wanted.max(epoch);
-        }
+        self.epochs.wanted = self.epochs.wanted.max(epoch);
+    }
+
+    /// Whether no checkpoint is adopted from now on: for the moment in which a backup takes its files.
+    pub fn hold_checkpoints(&mut self, is_held: bool) {
+        self.epochs.is_held = is_held;
+    }
+
+    /// The files of the log with their lengths: see [`anabranch_storage::Log::kept_files`].
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn log_files(&mut self) -> Result<Vec<(String, u64)>, LogError> {
+        self.log.kept_files()
     }
 
     /// Whether the open epoch should end soon: it has records, or a checkpoint waits for its end.
     pub fn wants_epoch(&self) -> bool {
-        self.epochs.is_used || (self.checkpoint.is_some() && !self.epochs.can_adopt())
+        self.epochs.is_used
+            || (self.checkpoint.is_some() && !self.epochs.can_adopt(self.options.output))
     }
 
     /// The epoch that the log's last marker has opened.

@@ -1,7 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_engine::PlannedApplication;
@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use super::jobs::Jobs;
 use super::options::{Guarantee, ServiceOptions};
 use super::prepared::Prepared;
+use crate::backup::Backups;
 
 /// What all connections of a server share.
 pub(crate) struct Environment {
@@ -27,6 +28,8 @@ pub(crate) struct Environment {
     pub(crate) connections: AtomicUsize,
     /// Chooses among nodes for calls that any may run.
     pub(crate) turn: AtomicUsize,
+    /// Makes backups; not set before the nodes run, and where data is in memory.
+    pub(crate) backups: OnceLock<Arc<dyn Backups>>,
     /// When the server was started, in microseconds since 2000-01-01 UTC.
     pub(crate) started_micros: i64,
 }

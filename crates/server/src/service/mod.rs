@@ -25,8 +25,9 @@ mod session;
 mod settings;
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anabranch_engine::sequence::SequenceStarts;
@@ -43,6 +44,7 @@ use anabranch_storage::{LogError, LogOptions, Store};
 use anabranch_types::{NodeId, PartitionId, Placement, TableId};
 use mio::{Poll, Waker};
 
+use crate::backup::Backups;
 use crate::cluster::{Cluster, ClusterError, FrontendOfNode};
 use crate::data::{DataError, DataFolder, Durability};
 use crate::frontend::{Note, Post};
@@ -133,6 +135,7 @@ pub struct Service {
 /// A cluster of whatever protocol.
 trait Running {
     fn room(&self) -> Arc<RoomGauge>;
+    fn backups(&self, data: &Path) -> Arc<dyn Backups>;
     fn post(&self) -> Arc<dyn Post>;
     fn failure(&self) -> Option<&str>;
     fn stop(self: Box<Self>) -> Result<(), ClusterError>;
@@ -145,6 +148,10 @@ where
 {
     fn room(&self) -> Arc<RoomGauge> {
         Cluster::room(self)
+    }
+
+    fn backups(&self, data: &Path) -> Arc<dyn Backups> {
+        Cluster::backups(self, data)
     }
 
     fn post(&self) -> Arc<dyn Post> {
@@ -197,10 +204,15 @@ impl Service {
             jobs: Jobs::start().map_err(ServiceError::System)?,
             connections: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
+            backups: OnceLock::new(),
             started_micros: now_micros(),
             planned,
         });
         let cluster = start_cluster(&environment, stores, data.as_ref())?;
+        if let Some(data) = &data {
+            // Nothing was set before.
+            let _ = environment.backups.set(cluster.backups(data.path()));
+        }
         let watch = |max| MemoryWatch::start(max, cluster.room());
         let memory = options.memory_max.map(watch).transpose();
         let memory = memory.map_err(ServiceError::System)?;

@@ -1,7 +1,10 @@
 //! A server on a small file system: filled, emptied and started again.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
+
+use anabranch_server::Durability;
 
 use super::*;
 
@@ -256,4 +259,124 @@ fn above_the_limit_of_memory_what_grows_is_refused_and_the_rest_goes_on() {
         .execute("UPDATE items SET stock = 2", &[])
         .expect("it changes no row");
     service.stop().expect("it stops");
+}
+
+/// An account and its balance.
+type Balance = (i32, i64);
+
+/// A client, the number of its move, and the amount.
+type Move = (i32, i32, i64);
+
+/// The rows of each table that a server with accounts finds in a folder.
+fn accounts_in(folder: &Path, durability: Durability) -> (Vec<Balance>, Vec<Move>) {
+    let options = ServiceOptions {
+        durability,
+        ..options()
+    };
+    let service = start_in(&[ACCOUNTS], Guarantee::Serializable, options, Some(folder));
+    let service = service.expect("it starts");
+    let mut client = connect(&service);
+    let balances = client.query("SELECT id, balance FROM accounts ORDER BY id", &[]);
+    let balances = balances.expect("it reads");
+    let balances = balances.iter().map(|row| (row.get(0), row.get(1)));
+    let moves = client.query(
+        "SELECT client, number, amount FROM moves ORDER BY client, number",
+        &[],
+    );
+    let moves = moves.expect("it reads");
+    let moves = moves.iter().map(|row| (row.get(0), row.get(1), row.get(2)));
+    let found = (balances.collect(), moves.collect());
+    service.stop().expect("it stops");
+    found
+}
+
+const ACCOUNTS: &str = "
+CREATE TABLE accounts (id integer PRIMARY KEY, balance bigint NOT NULL);
+CREATE TABLE moves (client integer, number integer, amount bigint NOT NULL, PRIMARY KEY (client, number));
+CREATE PROCEDURE move(p_client integer, p_number integer, p_amount bigint) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE accounts SET balance = balance - p_amount WHERE id = p_client;
+    UPDATE accounts SET balance = balance + p_amount WHERE id = p_client + 1;
+    INSERT INTO moves VALUES (p_client, p_number, p_amount);
+END;
+";
+
+/// Clients write while backups are taken: each backup has a transaction as a whole or not at all, everything that was
+/// acknowledged before it, and nothing without what its client did before.
+#[test]
+fn a_backup_under_load_has_the_state_of_one_moment() {
+    const CLIENTS: i32 = 4;
+    for durability in [
+        Durability::Sync,
+        Durability::Batch(Duration::from_millis(5)),
+    ] {
+        let scratch = Scratch::new(&format!("backup-{}", durability.name()));
+        let data = scratch.0.join("data");
+        let limits = ServiceOptions {
+            durability,
+            ..options()
+        };
+        let service = start_in(&[ACCOUNTS], Guarantee::Serializable, limits, Some(&data));
+        let service = service.expect("it starts");
+        let mut client = connect(&service);
+        let rows: Vec<String> = (0..=CLIENTS).map(|id| format!("({id}, 1000)")).collect();
+        let insert = format!("INSERT INTO accounts VALUES {}", rows.join(", "));
+        client.execute(&insert, &[]).expect("it inserts");
+        let acknowledged: Vec<AtomicI32> = (0..CLIENTS).map(|_| AtomicI32::new(0)).collect();
+        let ends = AtomicBool::new(false);
+        let address = service.address();
+        let mut backups = Vec::new();
+        std::thread::scope(|scope| {
+            for of in 0..CLIENTS {
+                let (acknowledged, ends) = (&acknowledged, &ends);
+                scope.spawn(move || {
+                    let mut client = connect_to(address);
+                    let mut number = 0;
+                    while !ends.load(Ordering::SeqCst) {
+                        number += 1;
+                        let call = format!("CALL move({of}, {number}, {})", number % 7);
+                        client.execute(&call, &[]).expect("it moves");
+                        acknowledged[of as usize].store(number, Ordering::SeqCst);
+                    }
+                });
+            }
+            for round in 0..4 {
+                std::thread::sleep(Duration::from_millis(150));
+                let before: Vec<i32> = acknowledged
+                    .iter()
+                    .map(|number| number.load(Ordering::SeqCst))
+                    .collect();
+                let folder = scratch.0.join(format!("backup-{round}"));
+                let statement = format!("BACKUP TO '{}'", folder.display());
+                client.batch_execute(&statement).expect("it copies");
+                let again = client.batch_execute(&statement).expect_err("it is there");
+                assert_eq!(code(&again), "22023", "{}", message(&again));
+                backups.push((folder, before));
+            }
+            ends.store(true, Ordering::SeqCst);
+        });
+        let relative = client
+            .batch_execute("BACKUP TO 'here'")
+            .expect_err("it is relative");
+        assert_eq!(code(&relative), "22023");
+        service.stop().expect("it stops");
+        for (folder, before) in backups {
+            folder::verify(&folder).expect("it is whole");
+            let (balances, moves) = accounts_in(&folder, Durability::Sync);
+            let mut expected: Vec<i64> = vec![1_000; CLIENTS as usize + 1];
+            let mut last = vec![0; CLIENTS as usize];
+            for (of, number, amount) in moves {
+                assert_eq!(number, last[of as usize] + 1, "client {of}");
+                last[of as usize] = number;
+                expected[of as usize] -= amount;
+                expected[of as usize + 1] += amount;
+            }
+            let balances: Vec<i64> = balances.into_iter().map(|(_, balance)| balance).collect();
+            assert_eq!(balances, expected, "{}", folder.display());
+            assert!(
+                last.iter().zip(&before).all(|(has, had)| has >= had),
+                "{last:?} {before:?}"
+            );
+            assert!(last.iter().all(|last| *last > 0));
+        }
+    }
 }

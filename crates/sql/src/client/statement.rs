@@ -77,6 +77,11 @@ pub enum ClientStatementKind {
     Deallocate(Option<String>),
     /// BEGIN, COMMIT, ROLLBACK, savepoints.
     Transaction(TransactionStatement),
+    /// `BACKUP TO 'folder'`, which PostgreSQL has not.
+    Backup {
+        /// The folder, as the server sees it.
+        folder: String,
+    },
     /// A statement that has nothing to do here (VACUUM, ANALYZE, CHECKPOINT, …): its tag is the answer.
     Maintenance {
         /// The command tag.

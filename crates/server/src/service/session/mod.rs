@@ -34,7 +34,7 @@ use super::errors::{error, error_with_hint};
 use super::options::{DATABASE, Guarantee};
 use super::prepared::Prepared;
 use super::settings::{Identity, Settings};
-use crate::frontend::JobResult;
+use crate::frontend::{JobDone, JobResult};
 use crate::frontend::{NodeRequest, Post};
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
@@ -366,7 +366,13 @@ impl Session {
             State::Working { run } => {
                 let done = match (self.cancelled.take(), result) {
                     (Some(fields), _) | (None, Err(fields)) => Err(fields),
-                    (None, Ok(entry)) => self.call_statement(*run, Some(entry), scope),
+                    (None, Ok(JobDone::Analysed(entry))) => {
+                        self.call_statement(*run, Some(entry), scope)
+                    }
+                    (None, Ok(JobDone::Completed(tag))) => {
+                        self.complete_without_rows(&run.destination, tag);
+                        Ok(())
+                    }
                 };
                 if let Err(fields) = done {
                     self.fail(&fields);

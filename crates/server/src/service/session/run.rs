@@ -11,7 +11,7 @@ use anabranch_wire::{ErrorFields, Format, Formats};
 
 use super::answer::{Sending, column_formats, fields};
 use super::{Scope, Session, State};
-use crate::frontend::Note;
+use crate::frontend::{JobDone, Note};
 use crate::service::environment::now_micros;
 use crate::service::errors::{error, error_with_hint, of_call, of_effect};
 use crate::service::prepared::{Columns, Prepared, PreparedKind, RunPlan, Tag, explain_columns};
@@ -179,6 +179,7 @@ impl Session {
             };
             let result = undeclared
                 .admit(&text, &statement)
+                .map(JobDone::Analysed)
                 .map_err(|it| of_refusal(&it));
             let note = Note::Done {
                 connection,

@@ -1,5 +1,6 @@
 //! Statements that concern the session alone: settings, prepared statements, transaction control.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_sql::client::{
@@ -9,7 +10,9 @@ use anabranch_types::Value;
 use anabranch_wire::{ErrorFields, Severity};
 
 use super::run::{Destination, Run};
-use super::{Scope, Session};
+use super::{Scope, Session, State};
+use crate::backup::BackupError;
+use crate::frontend::{JobDone, Note};
 use crate::service::environment::now_micros;
 use crate::service::errors::{error, error_with_hint, of_diagnostic, of_diagnostics};
 use crate::service::prepared::{Columns, Prepared, PreparedKind, Tag, utility_columns};
@@ -44,6 +47,9 @@ impl Session {
         run: Run,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
+        if let ClientStatementKind::Backup { folder } = statement {
+            return self.back_up(folder, run, scope);
+        }
         let destination = &run.destination;
         let tag = match statement {
             ClientStatementKind::Set { local, name, value } => {
@@ -120,6 +126,51 @@ impl Session {
             }
         };
         self.complete_without_rows(destination, tag);
+        Ok(())
+    }
+
+    /// Has a helper thread copy the data into a folder.
+    fn back_up(
+        &mut self,
+        folder: &str,
+        run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let Some(post) = scope.post.map(Arc::clone) else {
+            return Err(error("57P03", "the server is starting up"));
+        };
+        let Some(backups) = self.environment.backups.get().map(Arc::clone) else {
+            return Err(error_with_hint(
+                "55000",
+                "data in memory cannot be backed up",
+                "Start the server with --data.",
+            ));
+        };
+        let folder = PathBuf::from(folder);
+        let (node, connection, place) = (scope.node, scope.connection, scope.place);
+        let work = move || {
+            let code = |error: &BackupError| match error {
+                BackupError::Busy => "55006",
+                BackupError::Folder(_) => "22023",
+                BackupError::Failed(_) => "58030",
+            };
+            let result = match backups.back_up(&folder) {
+                Ok(()) => Ok(JobDone::Completed("BACKUP")),
+                Err(failure) => Err(error(code(&failure), failure.to_string())),
+            };
+            let note = Note::Done {
+                connection,
+                place,
+                result,
+            };
+            post.post(node, note);
+        };
+        // It takes long: not on the thread that analyses statements.
+        let spawned = std::thread::Builder::new()
+            .name("backup".to_owned())
+            .spawn(work);
+        spawned.map_err(|failure| error("53000", format!("cannot start a thread: {failure}")))?;
+        self.state = State::Working { run: Box::new(run) };
         Ok(())
     }
 

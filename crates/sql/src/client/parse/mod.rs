@@ -107,6 +107,9 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
         return prepare::prepare(&mut cursor, start);
     } else if cursor.eat_word("execute") {
         Some(prepare::execute(&mut cursor)?)
+    } else if cursor.eat_words(&["backup", "to"]) {
+        let (folder, _) = cursor.string()?;
+        Some(ClientStatementKind::Backup { folder })
     } else if cursor.eat_word("deallocate") {
         Some(prepare::deallocate(&mut cursor)?)
     } else {
