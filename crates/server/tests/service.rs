@@ -587,3 +587,141 @@ fn a_server_that_ends_tells_its_clients() {
     assert!(text.contains("57P01") && text.contains("FATAL"), "{text}");
     assert!(TcpStream::connect(address).is_err(), "it listens no more");
 }
+
+/// Sends data of a COPY, in pieces; the number of rows, or the error.
+fn copy_in(client: &mut Client, statement: &str, pieces: &[&[u8]]) -> Result<u64, postgres::Error> {
+    let mut writer = client.copy_in(statement)?;
+    for piece in pieces {
+        writer.write_all(piece).expect("it is sent");
+        writer.flush().expect("it is sent");
+    }
+    writer.finish()
+}
+
+fn copy_out(client: &mut Client, statement: &str) -> String {
+    let mut data = Vec::new();
+    let mut reader = client.copy_out(statement).expect("it copies");
+    reader.read_to_end(&mut data).expect("it comes");
+    String::from_utf8_lossy(&data).into_owned()
+}
+
+#[test]
+fn rows_are_copied_in_and_out() {
+    for (service, is_planned) in [(open(), false), (planned(), true)] {
+        let mut client = connect(&service);
+        let text: [&[u8]; 3] = [b"1\tapple\t5\n2\tpe", b"ar\t", b"0\n"];
+        let count = copy_in(&mut client, "COPY items FROM STDIN", &text).expect("it copies");
+        assert_eq!(count, 2);
+        let csv: [&[u8]; 1] = [b"stock,id,name\n7,3,\"a, \"\"b\"\"\"\n"];
+        let statement = "COPY items (stock, id, name) FROM STDIN (FORMAT csv, HEADER)";
+        assert_eq!(copy_in(&mut client, statement, &csv).expect("it copies"), 1);
+        let all = copy_out(
+            &mut client,
+            "COPY (SELECT * FROM items ORDER BY id) TO STDOUT",
+        );
+        assert_eq!(all, "1\tapple\t5\n2\tpear\t0\n3\ta, \"b\"\t7\n");
+        let named = copy_out(&mut client, "COPY items (name) TO STDOUT CSV HEADER");
+        assert_eq!(named.lines().count(), 4, "{named}");
+        // Binary data goes from one table's form to another's unread.
+        let mut binary = Vec::new();
+        let statement = "COPY (SELECT id + 10, name, stock FROM items) TO STDOUT (FORMAT binary)";
+        let mut reader = client.copy_out(statement).expect("it copies");
+        reader.read_to_end(&mut binary).expect("it comes");
+        drop(reader);
+        let pieces: Vec<&[u8]> = binary.chunks(7).collect();
+        let statement = "COPY items FROM STDIN (FORMAT binary)";
+        assert_eq!(
+            copy_in(&mut client, statement, &pieces).expect("it copies"),
+            3
+        );
+        // An identity column takes what comes, unless the plan counts on its numbers; it counts where nothing comes.
+        let given: [&[u8]; 1] = [b"77\t1\t2\n"];
+        let copied = copy_in(&mut client, "COPY sales FROM STDIN", &given);
+        match is_planned {
+            false => assert_eq!(copied.expect("it copies"), 1),
+            true => assert_eq!(code(&copied.expect_err("it is refused")), "55000"),
+        }
+        let drawn: [&[u8]; 1] = [b"2\n3\n"];
+        copy_in(&mut client, "COPY sales (item) FROM STDIN", &drawn).expect("it copies");
+        let rows = client.query("SELECT id FROM sales WHERE quantity IS NULL", &[]);
+        assert_eq!(rows.expect("it reads").len(), 2);
+        service.stop().expect("it stops");
+    }
+}
+
+/// A COPY is one transaction: what is wrong with a row leaves nothing of the others.
+#[test]
+fn a_copy_that_fails_leaves_nothing() {
+    let service = open();
+    let mut client = connect(&service);
+    for (data, wanted, context) in [
+        (
+            "1\ta\t1\nx\tb\t2\n",
+            "22P02",
+            Some("COPY items, line 2, column id: \"x\""),
+        ),
+        (
+            "1\ta\t1\n2\tb\n",
+            "22P04",
+            Some("COPY items, line 2: \"2\tb\""),
+        ),
+        (
+            "1\ta\t1\t1\n",
+            "22P04",
+            Some("COPY items, line 1: \"1\ta\t1\t1\""),
+        ),
+        ("1\ta\t1\n2\tb\t-1\n", "23514", None),
+        ("1\ta\t1\n1\tb\t1\n", "23505", None),
+        ("1\ta\t1\n2\t\\N\t1\n", "23502", None),
+    ] {
+        let refused = copy_in(&mut client, "COPY items FROM STDIN", &[data.as_bytes()]);
+        let refused = refused.expect_err(data);
+        assert_eq!(code(&refused), wanted, "{data}");
+        let found = refused.as_db_error().and_then(|error| error.where_());
+        assert_eq!(found, context, "{data}");
+    }
+    // A writer that is dropped gives its COPY up.
+    let mut writer = client.copy_in("COPY items FROM STDIN").expect("it begins");
+    writer.write_all(b"5\te\t1\n").expect("it is sent");
+    drop(writer);
+    for (statement, wanted) in [
+        ("COPY items FROM '/etc/passwd'", "0A000"),
+        ("COPY items TO PROGRAM 'cat'", "0A000"),
+        ("COPY nothing FROM STDIN", "42P01"),
+        ("COPY items (nothing) FROM STDIN", "42703"),
+        ("COPY items FROM STDIN (FORMAT xml)", "22023"),
+        ("COPY items FROM STDIN (DELIMITER 'a')", "22023"),
+        ("COPY items FROM STDIN (QUOTE 'a')", "0A000"),
+        ("COPY (DELETE FROM items) TO STDOUT", "0A000"),
+    ] {
+        let refused = client.batch_execute(statement).expect_err(statement);
+        assert_eq!(code(&refused), wanted, "{statement}");
+    }
+    let left = client.query_one("SELECT count(*) FROM items", &[]);
+    assert_eq!(left.expect("it reads").get::<_, i64>(0), 0);
+    service.stop().expect("it stops");
+}
+
+/// A COPY holds no more than a statement may.
+#[test]
+fn a_copy_is_limited() {
+    let options = ServiceOptions {
+        statement_bytes_max: 1 << 20,
+        ..options()
+    };
+    let service = start_with(&[SHOP], Guarantee::Serializable, options);
+    let mut client = connect(&service);
+    let line = format!("1\t{}\t1\n", "x".repeat(1_000));
+    let data = line.repeat(2_000);
+    let refused = copy_in(&mut client, "COPY items FROM STDIN", &[data.as_bytes()]);
+    let refused = refused.expect_err("it is too much");
+    assert_eq!(code(&refused), "53200");
+    assert_eq!(
+        message(&refused),
+        "a COPY is one transaction, which holds at most 1 MiB"
+    );
+    client
+        .batch_execute("SELECT 1")
+        .expect("the connection goes on");
+    service.stop().expect("it stops");
+}

@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// Decodes the body of a message whose letter has a [`Kind`] and is not COPY's.
+/// Decodes the body of a message whose letter has a [`Kind`].
 pub(crate) fn decode(letter: u8, frame: &Bytes) -> Result<Request, EffectError> {
     let mut body = Body::new(frame);
     let request = match letter {
@@ -56,6 +56,12 @@ pub(crate) fn decode(letter: u8, frame: &Bytes) -> Result<Request, EffectError> 
         b'D' => Request::Describe(target(&mut body, "DESCRIBE")?),
         b'E' => execute(&mut body)?,
         b'C' => Request::Close(target(&mut body, "CLOSE")?),
+        b'd' => return Ok(Request::CopyData(frame.clone())),
+        b'c' => Request::CopyDone,
+        b'f' => {
+            let message = body.text()?.to_owned();
+            Request::CopyFail { message }
+        }
         b'H' => Request::Flush,
         b'S' => Request::Sync,
         // The client is gone: what else it has sent does not matter.

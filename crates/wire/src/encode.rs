@@ -27,6 +27,36 @@ pub(crate) fn message(out: &mut BytesMut, letter: u8, write: impl FnOnce(&mut By
     end(out, start);
 }
 
+/// The same; nothing is appended if `write` fails.
+pub(crate) fn fallible_message<E>(
+    out: &mut BytesMut,
+    letter: u8,
+    write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = begin(out, letter);
+    match write(out) {
+        Ok(()) => {
+            end(out, start);
+            Ok(())
+        }
+        Err(error) => {
+            out.truncate(start);
+            Err(error)
+        }
+    }
+}
+
+/// CopyInResponse or CopyOutResponse: each column has the format of the whole.
+pub(crate) fn copy_response(out: &mut BytesMut, letter: u8, format: Format, columns: usize) {
+    message(out, letter, |out| {
+        out.put_u8(u8::from(format == Format::Binary));
+        count(out, columns);
+        for _ in 0..columns {
+            out.put_i16(format.code());
+        }
+    });
+}
+
 /// Appends a message's letter and room for its length. Returns where the message starts.
 fn begin(out: &mut BytesMut, letter: u8) -> usize {
     let start = out.len();
@@ -140,6 +170,7 @@ pub(crate) fn fields(out: &mut BytesMut, letter: u8, fields: &ErrorFields) {
         let optional = [
             (b'D', fields.detail.as_deref()),
             (b'H', fields.hint.as_deref()),
+            (b'W', fields.context.as_deref()),
             (b'P', position.as_deref()),
             (b's', fields.schema.as_deref()),
             (b't', fields.table.as_deref()),

@@ -47,6 +47,8 @@ pub struct ErrorFields {
     pub detail: Option<String>,
     /// H
     pub hint: Option<String>,
+    /// W: the context of the error, such as the line of a COPY's data
+    pub context: Option<String>,
     /// P: the place in the statement, in characters, from 1
     pub position: Option<u32>,
     /// s
@@ -72,6 +74,7 @@ impl ErrorFields {
             message: message.into(),
             detail: None,
             hint: None,
+            context: None,
             position: None,
             schema: None,
             table: None,

@@ -33,6 +33,7 @@
 
 mod body;
 mod connection;
+pub mod copy;
 mod decode;
 mod encode;
 mod error_fields;

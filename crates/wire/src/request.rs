@@ -57,6 +57,15 @@ pub enum Request {
     Flush,
     /// End of a pipeline. Answered by `ready`, and by `error` before that if what it commits fails.
     Sync,
+    /// Data of the COPY under way, which `copy_in` has asked for. Not answered.
+    CopyData(Bytes),
+    /// The data of the COPY is complete. Answered by `command_complete`.
+    CopyDone,
+    /// The client gives the COPY up. Answered by `error`.
+    CopyFail {
+        /// Why.
+        message: String,
+    },
     /// The client has ended the connection, which closes.
     Terminate,
 }
@@ -75,6 +84,9 @@ impl Request {
             Request::Close(_) => "Close",
             Request::Flush => "Flush",
             Request::Sync => "Sync",
+            Request::CopyData(_) => "CopyData",
+            Request::CopyDone => "CopyDone",
+            Request::CopyFail { .. } => "CopyFail",
             Request::Terminate => "Terminate",
         }
     }

@@ -14,6 +14,7 @@
 
 mod acceptor;
 mod connections;
+mod copy_form;
 mod environment;
 mod errors;
 pub mod folder;

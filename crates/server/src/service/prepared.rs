@@ -6,12 +6,15 @@ use std::sync::OnceLock;
 use anabranch_engine::undeclared::StatementEntry;
 use anabranch_sql::Application;
 use anabranch_sql::client::{
-    self, ClientPlan, ClientStatement, ClientStatementKind, ClientWork, CommandTag, Runnable,
+    self, ClientPlan, ClientStatement, ClientStatementKind, ClientWork, CommandTag, CopyPlan,
+    CopyStatement, Runnable,
 };
 use anabranch_types::DataType;
 use anabranch_wire::ErrorFields;
+use anabranch_wire::copy::CopyOptions;
 use anabranch_wire::format;
 
+use super::copy_form::options_of;
 use super::errors::{of_diagnostics, of_effect};
 use super::settings;
 
@@ -62,11 +65,55 @@ pub(crate) enum PreparedKind {
     Run(RunPlan),
     /// It concerns the session alone.
     Utility(Box<ClientStatementKind>),
+    /// It copies rows from or to the client.
+    Copy(Box<CopyRun>),
     /// It explains another.
     Explain {
         options: client::ExplainOptions,
         plan: RunPlan,
     },
+}
+
+/// A COPY.
+pub(crate) struct CopyRun {
+    /// Whether rows come from the client.
+    pub(crate) is_from: bool,
+    /// The form of the data.
+    pub(crate) options: CopyOptions,
+    /// The columns that are copied.
+    pub(crate) columns: Columns,
+    /// The table's name; empty for a query.
+    pub(crate) table: String,
+    /// The statement that reads the rows, or writes them from one array a column.
+    pub(crate) statement: Arc<Prepared>,
+}
+
+impl CopyRun {
+    fn new(copy: &CopyStatement, compiled: CopyPlan) -> Result<CopyRun, Box<ErrorFields>> {
+        let CopyPlan {
+            plan,
+            text,
+            columns,
+            table,
+        } = compiled;
+        let statement = Prepared {
+            text,
+            parameter_oids: Vec::new(),
+            parameter_types: plan.parameters.clone(),
+            columns: plan.columns.clone(),
+            kind: PreparedKind::Run(RunPlan {
+                plan,
+                entry: OnceLock::new(),
+            }),
+        };
+        Ok(CopyRun {
+            is_from: copy.is_from,
+            options: options_of(&copy.options, &columns)?,
+            columns,
+            table,
+            statement: Arc::new(statement),
+        })
+    }
 }
 
 /// A compiled statement, and its entry in the plan once it has one.
@@ -91,6 +138,7 @@ impl Prepared {
     pub(crate) fn run_plan(&self) -> Option<&RunPlan> {
         match &self.kind {
             PreparedKind::Run(plan) | PreparedKind::Explain { plan, .. } => Some(plan),
+            PreparedKind::Copy(copy) => copy.statement.run_plan(),
             PreparedKind::Empty | PreparedKind::Utility(_) => None,
         }
     }
@@ -127,7 +175,7 @@ impl Prepared {
         types: &[u32],
         application: &Application,
     ) -> Result<Prepared, Box<ErrorFields>> {
-        let Some(ClientStatement { kind, text, .. }) = statement else {
+        let Some(ClientStatement { kind, text, start }) = statement else {
             return Ok(Prepared {
                 text: whole.into(),
                 kind: PreparedKind::Empty,
@@ -154,6 +202,13 @@ impl Prepared {
                 let run = compile(&runnable)?;
                 let columns = run.plan.columns.clone();
                 (PreparedKind::Run(run), columns)
+            }
+            ClientStatementKind::Copy(copy) => {
+                let compiled = application
+                    .copy(&copy)
+                    .map_err(|problems| of_diagnostics(&problems, start, whole))?;
+                let run = CopyRun::new(&copy, compiled)?;
+                (PreparedKind::Copy(Box::new(run)), None)
             }
             ClientStatementKind::Explain { options, statement } => {
                 let plan = compile(&statement)?;
@@ -204,6 +259,7 @@ impl RunPlan {
     pub(crate) fn tag(&self, count: u64) -> Tag {
         match self.plan.tag {
             CommandTag::Select => Tag::Rows("SELECT"),
+            CommandTag::Copy if self.plan.columns.is_some() => Tag::Rows("COPY"),
             other => Tag::Text(other.complete(count)),
         }
     }

@@ -144,7 +144,9 @@ impl Binder<'_> {
         columns.truncate(given);
         for column in columns.iter() {
             let default = &self.catalog.tables[table.index()].defaults[column.index()];
-            if let ColumnDefault::Generated { always: true, .. } = default {
+            if let ColumnDefault::Generated { always: true, .. } = default
+                && !self.overrides_identity
+            {
                 let name = &self.catalog.schema.table(table).columns[column.index()].name;
                 let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
                 return Err(crate::Diagnostic::new("428C9", message, self.place));

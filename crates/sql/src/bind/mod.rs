@@ -204,6 +204,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) for_write: Cell<bool>,
     /// The number of opaque expressions so far.
     pub(crate) opaque_count: u32,
+    /// Whether a value may be given for a column that is GENERATED ALWAYS.
+    pub(crate) overrides_identity: bool,
     /// Whether it binds for the system catalogs, which are not there yet: the types count, and no value.
     pub(crate) describes: bool,
     /// Whether what it binds is part of the schema: a CHECK, a DEFAULT, an assertion. See [`Binder::is_stored`].
@@ -232,6 +234,7 @@ impl<'b> Binder<'b> {
             into_types: Vec::new(),
             for_write: Cell::new(false),
             opaque_count: 0,
+            overrides_identity: false,
             describes: false,
             stored: false,
         }

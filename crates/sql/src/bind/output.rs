@@ -17,7 +17,7 @@ pub(crate) fn output_name(expression: &Expr) -> String {
         }
         Expr::Cast {
             expr, data_type, ..
-        } => match output_name(expr).as_str() {
+        } => match output_name(uncast(expr)).as_str() {
             "?column?" => crate::parse::resolve_statement_type(data_type)
                 .map_or("?column?".into(), |t| cast_name(&t)),
             name => name.to_string(),
@@ -58,6 +58,15 @@ pub(crate) fn output_name(expression: &Expr) -> String {
         Expr::CompoundFieldAccess { root, .. } => output_name(root),
         Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
         _ => "?column?".into(),
+    }
+}
+
+/// The expression inside casts: a cast gives way to one around it.
+fn uncast(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Cast { expr, .. } => uncast(expr),
+        Expr::Nested(inner) => uncast(inner),
+        other => other,
     }
 }
 

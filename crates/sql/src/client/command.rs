@@ -14,6 +14,8 @@ pub enum CommandTag {
     Delete,
     /// CALL.
     Call,
+    /// COPY.
+    Copy,
 }
 
 impl CommandTag {
@@ -25,6 +27,7 @@ impl CommandTag {
             CommandTag::Update => "UPDATE",
             CommandTag::Delete => "DELETE",
             CommandTag::Call => "CALL",
+            CommandTag::Copy => "COPY",
         }
     }
 

@@ -14,6 +14,8 @@
 mod call;
 mod command;
 mod constant;
+mod copy;
+mod copy_syntax;
 mod explain;
 mod parse;
 mod plan;
@@ -26,6 +28,8 @@ mod variables;
 pub use call::CallShape;
 pub use command::CommandTag;
 pub use constant::ConstantStatement;
+pub use copy::CopyPlan;
+pub use copy_syntax::{CopyColumns, CopyKind, CopySource, CopyStatement, CopySyntax};
 pub use explain::{ExplainFormat, ExplainOptions};
 pub use parse::parse;
 pub use plan::{ClientPlan, ClientWork};

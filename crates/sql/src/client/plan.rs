@@ -93,7 +93,17 @@ impl Application {
         statement: &Runnable,
         parameter_types: &[Option<DataType>],
     ) -> Result<ClientPlan, Vec<Diagnostic>> {
-        self.planned(statement, parameter_types)
+        self.planned(statement, parameter_types, false)
+            .map_err(|problem| vec![of_client(problem)])
+    }
+
+    /// The same for the statement of a COPY, which gives values also for columns that are GENERATED ALWAYS.
+    pub(super) fn copied_statement(
+        &self,
+        statement: &Runnable,
+        parameter_types: &[Option<DataType>],
+    ) -> Result<ClientPlan, Vec<Diagnostic>> {
+        self.planned(statement, parameter_types, true)
             .map_err(|problem| vec![of_client(problem)])
     }
 
@@ -111,9 +121,15 @@ impl Application {
             .map_err(|problem| vec![of_client(problem)])
     }
 
-    fn planned(&self, statement: &Runnable, types: &[Option<DataType>]) -> Bind<ClientPlan> {
+    fn planned(
+        &self,
+        statement: &Runnable,
+        types: &[Option<DataType>],
+        overrides_identity: bool,
+    ) -> Bind<ClientPlan> {
         let variables = ClientVariables::new(types, statement.parameters());
         let mut binder = Binder::new(self.catalog(), &variables, statement.span());
+        binder.overrides_identity = overrides_identity;
         if let Some(call) = call::find(&statement.syntax, &binder)? {
             let tag = match call.is_statement() {
                 true => CommandTag::Call,

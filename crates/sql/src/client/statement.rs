@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anabranch_types::DataType;
 
 use super::{
+    copy_syntax::CopyStatement,
     explain::ExplainOptions,
     runnable::Runnable,
     transaction::{TransactionModes, TransactionStatement},
@@ -50,6 +51,8 @@ pub enum ClientStatementKind {
     Show(Option<String>),
     /// `DISCARD …`
     Discard(DiscardKind),
+    /// `COPY …`: [`crate::Application::copy`] compiles it.
+    Copy(Box<CopyStatement>),
     /// `EXPLAIN …`
     Explain {
         /// Its options.

@@ -1,11 +1,12 @@
 //! What the owner answers. [`Request`](crate::Request) says which answers belong to which request. While the connection
 //! closes, answers are dropped.
 
-use bytes::BufMut;
+use bytes::{BufMut, BytesMut};
 
 use super::{Connection, Phase, TransactionStatus, UnderWay};
 use crate::encode::{self, DataRow, Field};
 use crate::error_fields::{ErrorFields, Severity};
+use crate::format::Format;
 use crate::key::BackendKey;
 
 impl Connection {
@@ -57,6 +58,11 @@ impl Connection {
                 under_way: UnderWay::Query | UnderWay::Sync,
                 ..
             } => {}
+            // What the client still sends of the data is ignored.
+            Phase::Open {
+                under_way: under_way @ UnderWay::Copy { is_simple: true },
+                ..
+            } => *under_way = UnderWay::Query,
             Phase::Starting { .. }
             | Phase::Started
             | Phase::Open {
@@ -164,6 +170,66 @@ impl Connection {
         };
         let columns = u16::try_from(columns).unwrap_or_default();
         DataRow::new(&mut self.output, columns, !is_open)
+    }
+
+    /// The data of a COPY is asked for. Requests with it follow, until the client ends or fails it.
+    pub fn copy_in(&mut self, format: Format, columns: usize) {
+        let is_simple = matches!(
+            self.phase,
+            Phase::Open {
+                under_way: UnderWay::Query,
+                ..
+            }
+        );
+        let copies = [UnderWay::Query, UnderWay::Execute];
+        if self.fits("CopyInResponse", columns)
+            && self.answers("CopyInResponse", &copies, UnderWay::Copy { is_simple })
+        {
+            encode::copy_response(&mut self.output, b'G', format, columns);
+        }
+    }
+
+    /// The data of a COPY follows: `copy_data`, and then `copy_done`.
+    pub fn copy_out(&mut self, format: Format, columns: usize) {
+        if self.fits("CopyOutResponse", columns) && self.runs("CopyOutResponse") {
+            encode::copy_response(&mut self.output, b'H', format, columns);
+        }
+    }
+
+    /// Data of a COPY: what `write` appends.
+    ///
+    /// # Errors
+    /// That of `write`; nothing is sent then.
+    pub fn copy_data<E>(
+        &mut self,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.runs("CopyData") {
+            return Ok(());
+        }
+        encode::fallible_message(&mut self.output, b'd', write)
+    }
+
+    /// The data of a COPY is complete; `command_complete` follows.
+    pub fn copy_done(&mut self) {
+        if self.runs("CopyDone") {
+            encode::message(&mut self.output, b'c', |_| {});
+        }
+    }
+
+    /// Whether a statement runs, so that its data can be sent.
+    fn runs(&mut self, message: &str) -> bool {
+        match self.phase {
+            Phase::Closing => false,
+            Phase::Open {
+                under_way: UnderWay::Query | UnderWay::Execute,
+                ..
+            } => true,
+            _ => {
+                self.misuse(message);
+                false
+            }
+        }
     }
 
     /// A statement has ended.

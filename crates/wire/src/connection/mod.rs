@@ -121,6 +121,10 @@ enum UnderWay {
     DescribeRows,
     Execute,
     Close,
+    /// The data of a COPY, in a simple query or not, until it is complete.
+    Copy {
+        is_simple: bool,
+    },
 }
 
 impl Connection {
@@ -227,7 +231,7 @@ impl Connection {
         match self.phase {
             Phase::Starting { .. } => self.next_first(),
             Phase::Open {
-                under_way: UnderWay::Nothing,
+                under_way: UnderWay::Nothing | UnderWay::Copy { .. },
                 ..
             } => self.next_message(),
             Phase::Started | Phase::Open { .. } | Phase::Closing => None,
@@ -359,7 +363,15 @@ impl Connection {
             let Phase::Open { under_way, skips } = &mut self.phase else {
                 return None;
             };
-            if kind.is_copy || *skips && !kind.ends_skipping {
+            let copies = matches!(under_way, UnderWay::Copy { .. });
+            if copies && !kind.is_copy && !matches!(letter, b'H' | b'S') {
+                let message =
+                    format!("unexpected message type 0x{letter:02X} during COPY from stdin");
+                self.fatal(&violation(message).into());
+                return None;
+            }
+            // As in PostgreSQL, Flush and Sync are ignored while data of a COPY comes.
+            if kind.is_copy != copies || *skips && !kind.ends_skipping {
                 self.skip(1 + length);
                 continue;
             }
@@ -370,11 +382,22 @@ impl Connection {
             let frame = take(&mut self.input, 1 + length);
             match decode::decode(letter, &frame.slice(5..)) {
                 Ok(request) => {
-                    *under_way = UnderWay::of(&request);
+                    *under_way = match (*under_way, UnderWay::of(&request)) {
+                        (UnderWay::Copy { is_simple }, _) => match request {
+                            Request::CopyData(_) => UnderWay::Copy { is_simple },
+                            _ if is_simple => UnderWay::Query,
+                            _ => UnderWay::Execute,
+                        },
+                        (_, next) => next,
+                    };
                     if matches!(request, Request::Terminate) {
                         self.close();
                     }
                     return Some(request);
+                }
+                Err(error) if copies => {
+                    self.fatal(&error.into());
+                    return None;
                 }
                 Err(error) => {
                     *skips = kind.is_extended;
@@ -421,9 +444,13 @@ impl UnderWay {
             Request::Execute { .. } => UnderWay::Execute,
             Request::Close(_) => UnderWay::Close,
             Request::Sync => UnderWay::Sync,
-            Request::Start(_) | Request::Cancel(_) | Request::Flush | Request::Terminate => {
-                UnderWay::Nothing
-            }
+            Request::Start(_)
+            | Request::Cancel(_)
+            | Request::Flush
+            | Request::Terminate
+            | Request::CopyData(_)
+            | Request::CopyDone
+            | Request::CopyFail { .. } => UnderWay::Nothing,
         }
     }
 }

@@ -164,6 +164,22 @@ impl<'b> Fields<'b> {
                     write!(out, " {}", self.u32()?).unwrap();
                 }
             }
+            b'G' | b'H' => {
+                out.push_str(if letter == b'G' {
+                    "CopyInResponse"
+                } else {
+                    "CopyOutResponse"
+                });
+                write!(out, " {}", self.take(1)?[0]).unwrap();
+                for _ in 0..self.u16()? {
+                    write!(out, " {}", self.u16()?).unwrap();
+                }
+            }
+            b'd' => {
+                let data = self.take(self.0.len())?;
+                write!(out, "CopyData \"{}\"", data.escape_ascii()).unwrap();
+            }
+            b'c' => out.push_str("CopyDone"),
             b'T' => {
                 out.push_str("RowDescription");
                 for _ in 0..self.u16()? {

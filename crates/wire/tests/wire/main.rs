@@ -2,6 +2,7 @@
 
 mod backend;
 mod conversations;
+mod copy;
 mod delivery;
 mod frontend;
 mod hostile;

@@ -129,6 +129,23 @@ pub(crate) fn answer(connection: &mut Connection, line: &str) {
             row.buffer().put_u32(1);
             drop(row);
         }
+        "copy_in" => {
+            let format = Format::from_code(line.number() as i16).unwrap();
+            connection.copy_in(format, line.number() as usize);
+        }
+        "copy_out" => {
+            let format = Format::from_code(line.number() as i16).unwrap();
+            connection.copy_out(format, line.number() as usize);
+        }
+        "copy_data" => {
+            let data = line.text_bytes();
+            let written = connection.copy_data(|out| {
+                out.put_slice(&data);
+                Ok::<(), ()>(())
+            });
+            written.unwrap();
+        }
+        "copy_done" => connection.copy_done(),
         "error" => connection.error(&line.error(Severity::Error)),
         "fatal" => connection.fatal(&line.error(Severity::Fatal)),
         "notice" => connection.notice(&line.error(Severity::Notice)),
@@ -220,6 +237,7 @@ impl Line {
             match name.as_str() {
                 "detail" => error.detail = Some(text),
                 "hint" => error.hint = Some(text),
+                "context" => error.context = Some(text),
                 "schema" => error.schema = Some(text),
                 "table" => error.table = Some(text),
                 "column" => error.column = Some(text),

@@ -1,10 +1,13 @@
 //! Results as clients see them: descriptions of columns, rows, tags.
 
 use anabranch_types::{DataType, Value};
+use anabranch_wire::copy::{CopyOptions, CopyWriter};
 use anabranch_wire::format;
 use anabranch_wire::{ErrorFields, Field, Format, Formats};
+use bytes::BytesMut;
 
 use super::{Session, State};
+use crate::service::copy_form::format_of;
 use crate::service::errors::{error, of_effect};
 use crate::service::prepared::{Columns, Tag};
 
@@ -22,6 +25,8 @@ pub(crate) struct Sending {
     pub(crate) rows_left: Option<u32>,
     /// The portal that keeps what is not sent; `None` for a simple query.
     pub(crate) portal: Option<String>,
+    /// What makes the data of a COPY; `None` where rows are sent.
+    pub(crate) copy: Option<Box<CopyWriter>>,
 }
 
 /// The description of a result's columns.
@@ -77,6 +82,16 @@ impl Session {
             if let Some(left) = &mut sending.rows_left {
                 *left -= 1;
             }
+            if let Some(writer) = &mut sending.copy {
+                let values = row.iter().zip(sending.columns.iter().map(|(_, of)| of));
+                let sent = self.wire.copy_data(|out| writer.row(values, zone, out));
+                if let Err(failure) = sent {
+                    let fields = of_effect(&failure);
+                    self.fail(&fields);
+                    return true;
+                }
+                continue;
+            }
             let mut writer = self.wire.data_row(row.len());
             let mut failed = None;
             let columns = row.iter().zip(sending.columns.iter()).zip(&sending.formats);
@@ -94,15 +109,43 @@ impl Session {
                 }
             }
         }
-        let State::Sending(sending) = std::mem::replace(&mut self.state, State::Idle) else {
+        let State::Sending(mut sending) = std::mem::replace(&mut self.state, State::Idle) else {
             return true;
         };
+        if let Some(writer) = &mut sending.copy {
+            self.send_copy(|out| writer.end(out));
+            self.wire.copy_done();
+        }
         self.wire.command_complete(&sending.tag.text(sending.sent));
         self.end_statement();
         if let Some(portal) = &sending.portal {
             self.portal_done(portal);
         }
         true
+    }
+
+    /// Tells the client that the data of a COPY follows, and sends what stands before its rows.
+    pub(super) fn begin_copy_out(
+        &mut self,
+        options: &CopyOptions,
+        columns: &Columns,
+    ) -> CopyWriter {
+        self.wire.copy_out(format_of(options), columns.len());
+        let mut writer = CopyWriter::new(options.clone());
+        let names = columns.iter().map(|(name, _)| name.as_str());
+        self.send_copy(|out| writer.begin(names, out));
+        writer
+    }
+
+    /// Sends what `write` appends as data of a COPY, if it appends anything.
+    fn send_copy(&mut self, write: impl FnOnce(&mut BytesMut)) {
+        let nothing = self.wire.copy_data(|out| {
+            let before = out.len();
+            write(out);
+            if out.len() > before { Ok(()) } else { Err(()) }
+        });
+        // Nothing was appended, and nothing is sent.
+        let _ = nothing;
     }
 
     /// Keeps the rows that are not sent in their portal.

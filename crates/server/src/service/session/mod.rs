@@ -7,6 +7,7 @@
 //! several statements in one text, or in one pipeline up to its Sync, of which one writes.
 
 mod answer;
+mod copy;
 mod explain;
 mod extended;
 mod run;
@@ -38,6 +39,7 @@ use crate::frontend::{JobDone, JobResult};
 use crate::frontend::{NodeRequest, Post};
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
+use copy::CopyIn;
 use extended::Portal;
 use run::Run;
 
@@ -126,6 +128,8 @@ enum State {
     Calling { call: PendingCall, run: Box<Run> },
     /// A helper thread works for it.
     Working { run: Box<Run> },
+    /// The data of a COPY is coming in.
+    CopyingIn(Box<CopyIn>),
     /// Rows are being sent.
     Sending(Box<Sending>),
     /// It has ended.
@@ -234,6 +238,11 @@ impl Session {
                 State::Ended | State::Calling { .. } | State::Working { .. } => return,
                 State::Sending(_) => {
                     if !self.send_rows() {
+                        return;
+                    }
+                }
+                State::CopyingIn(_) => {
+                    if !self.copy_more(scope) {
                         return;
                     }
                 }
@@ -398,6 +407,7 @@ impl Session {
                 self.cancelled = Some(fields);
             }
             State::Working { .. } => self.cancelled = Some(fields),
+            State::CopyingIn(_) => self.fail(&fields),
             // Rows that are being sent belong to a transaction that has ended.
             _ => {}
         }

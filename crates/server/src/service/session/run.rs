@@ -26,7 +26,7 @@ pub(crate) struct Run {
 }
 
 /// Where the rows go.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Destination {
     /// To a simple query: described first, in text.
     Simple,
@@ -35,6 +35,12 @@ pub(crate) enum Destination {
         name: String,
         formats: Formats,
         rows_left: Option<u32>,
+    },
+    /// To the client of a COPY.
+    Copy {
+        /// The COPY.
+        prepared: Arc<Prepared>,
+        portal: Option<String>,
     },
 }
 
@@ -64,6 +70,7 @@ impl Session {
                 let rows = self.explain(options, plan)?;
                 self.answer(&run.destination, explain_columns(), rows, Tag::explain())
             }
+            PreparedKind::Copy(copy) => self.copy(copy, run, scope),
             PreparedKind::Run(plan) => self.run_plan(run, plan, scope),
         }
     }
@@ -140,7 +147,7 @@ impl Session {
     }
 
     /// Refuses a statement behind a write in the same pipeline: PostgreSQL would run them as one transaction.
-    fn check_group(&self) -> Result<(), Box<ErrorFields>> {
+    pub(super) fn check_group(&self) -> Result<(), Box<ErrorFields>> {
         if !self.group_wrote {
             return Ok(());
         }
@@ -304,6 +311,7 @@ impl Session {
         rows: Vec<Vec<Value>>,
         tag: Tag,
     ) -> Result<(), Box<ErrorFields>> {
+        let mut copy = None;
         let (formats, rows_left, portal) = match destination {
             Destination::Simple => {
                 let formats = vec![Format::Text; columns.len()];
@@ -319,6 +327,12 @@ impl Session {
                 *rows_left,
                 Some(name.clone()),
             ),
+            Destination::Copy { prepared, portal } => {
+                if let Some(run) = prepared.copy() {
+                    copy = Some(Box::new(self.begin_copy_out(&run.options, &columns)));
+                }
+                (Vec::new(), None, portal.clone())
+            }
         };
         self.state = State::Sending(Box::new(Sending {
             columns,
@@ -328,6 +342,7 @@ impl Session {
             sent: 0,
             rows_left,
             portal,
+            copy,
         }));
         Ok(())
     }
@@ -340,7 +355,12 @@ impl Session {
 
     fn end_run(&mut self, destination: &Destination) {
         self.end_statement();
-        if let Destination::Portal { name, .. } = destination {
+        let portal = match destination {
+            Destination::Simple => None,
+            Destination::Portal { name, .. } => Some(name),
+            Destination::Copy { portal, .. } => portal.as_ref(),
+        };
+        if let Some(name) = portal {
             self.portal_done(name);
         }
     }

@@ -104,7 +104,10 @@ impl Session {
         let touches = |item: &BatchItem| match item {
             BatchItem::Prepared(prepared) => prepared.touches_tables(),
             BatchItem::Parsed(ClientStatement { kind, .. }) => {
-                matches!(kind, ClientStatementKind::Run(_))
+                matches!(
+                    kind,
+                    ClientStatementKind::Run(_) | ClientStatementKind::Copy(_)
+                )
             }
         };
         if prepared.writes() && batch.items.iter().any(touches) {

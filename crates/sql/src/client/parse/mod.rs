@@ -1,5 +1,6 @@
 //! Cuts a client's text into statements and says what each is.
 
+mod copy;
 mod explain;
 mod places;
 mod prepare;
@@ -103,6 +104,8 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
         Some(ClientStatementKind::Discard(discard(&mut cursor)?))
     } else if cursor.eat_word("explain") {
         return explain::explain(&mut cursor, start);
+    } else if cursor.eat_word("copy") {
+        return copy::copy(&mut cursor);
     } else if cursor.eat_word("prepare") {
         return prepare::prepare(&mut cursor, start);
     } else if cursor.eat_word("execute") {

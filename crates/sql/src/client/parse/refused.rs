@@ -24,10 +24,6 @@ const REFUSED: &[(&[&str], &str)] = &[
         "change the application's SQL files and start the server with them",
     ),
     (&["truncate"], "use DELETE FROM"),
-    (
-        &["copy"],
-        "use INSERT with several rows of VALUES, or SELECT to read",
-    ),
     (&["do"], "declare a procedure and CALL it"),
     (&["declare"], "use a portal with a row limit, or LIMIT"),
     (&["fetch"], "use a portal with a row limit, or LIMIT"),

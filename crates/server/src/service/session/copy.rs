@@ -1,0 +1,175 @@
+//! COPY from and to the client.
+//!
+//! What comes in is collected, and written by one statement when the client has sent everything: a COPY is one
+//! transaction. So it holds no more than a statement may hold.
+
+use std::sync::Arc;
+
+use anabranch_types::Value;
+use anabranch_wire::copy::{CopyError, CopyReader};
+use anabranch_wire::{ErrorFields, Request};
+
+use super::run::{Destination, Run};
+use super::{Scope, Session, State};
+use crate::service::copy_form::format_of;
+use crate::service::errors::{error, error_with_hint, of_effect};
+use crate::service::prepared::{CopyRun, Prepared, PreparedKind};
+
+/// A COPY whose data is coming in.
+pub(crate) struct CopyIn {
+    /// The COPY.
+    prepared: Arc<Prepared>,
+    reader: CopyReader,
+    /// What has come, by column.
+    columns: Vec<Vec<Value>>,
+    /// About how many bytes these hold.
+    bytes: usize,
+    destination: Destination,
+}
+
+impl Session {
+    /// Runs a COPY: asks for the data, or runs the statement that reads it.
+    pub(super) fn copy(
+        &mut self,
+        copy: &CopyRun,
+        run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let portal = match &run.destination {
+            Destination::Portal { name, .. } => Some(name.clone()),
+            Destination::Simple | Destination::Copy { .. } => None,
+        };
+        if !copy.is_from {
+            let out = Run {
+                prepared: Arc::clone(&copy.statement),
+                parameters: Vec::new(),
+                destination: Destination::Copy {
+                    prepared: run.prepared,
+                    portal,
+                },
+                explain: None,
+            };
+            return self.run(out, scope);
+        }
+        self.check_group()?;
+        self.deadline = self
+            .settings
+            .statement_timeout()
+            .map(|after| scope.now + after);
+        self.wire
+            .copy_in(format_of(&copy.options), copy.columns.len());
+        self.flushes = true;
+        let zone = self.settings.zone().clone();
+        self.state = State::CopyingIn(Box::new(CopyIn {
+            reader: CopyReader::new(copy.options.clone(), copy.columns.to_vec(), zone),
+            columns: vec![Vec::new(); copy.columns.len()],
+            bytes: 0,
+            destination: run.destination,
+            prepared: run.prepared,
+        }));
+        Ok(())
+    }
+
+    /// Takes what has come of a COPY's data. Returns whether the session can go on.
+    pub(super) fn copy_more(&mut self, scope: &mut Scope<'_>) -> bool {
+        let Some(request) = self.wire.next_request() else {
+            return false;
+        };
+        let done = match request {
+            Request::CopyData(data) => self.copy_data(Some(&data)),
+            Request::CopyDone => self.copy_data(None).and_then(|()| self.copied_in(scope)),
+            Request::CopyFail { message } => {
+                let message = format!("COPY from stdin failed: {message}");
+                Err(error("57014", message))
+            }
+            other => {
+                let message = format!("unexpected message {} during COPY", other.name());
+                Err(error("08P01", message))
+            }
+        };
+        if let Err(fields) = done {
+            self.fail(&fields);
+        }
+        true
+    }
+
+    /// Takes a piece of the data, or its end.
+    fn copy_data(&mut self, data: Option<&[u8]>) -> Result<(), Box<ErrorFields>> {
+        let State::CopyingIn(copying) = &mut self.state else {
+            return Ok(());
+        };
+        let CopyIn {
+            reader,
+            columns,
+            bytes,
+            prepared,
+            ..
+        } = &mut **copying;
+        let mut row = |values: Vec<Value>| {
+            for (column, value) in columns.iter_mut().zip(values) {
+                *bytes += value.approximate_bytes();
+                column.push(value);
+            }
+        };
+        let read = match data {
+            Some(data) => reader.read(data, &mut row),
+            None => reader.finish(&mut row),
+        };
+        let copy = prepared.copy();
+        let table = copy.map_or("", |copy| copy.table.as_str());
+        read.map_err(|wrong| of_copy(&wrong, table))?;
+        let max = self.environment.options.statement_bytes_max;
+        if bytes.saturating_add(reader.buffered()) > max {
+            let message = format!(
+                "a COPY is one transaction, which holds at most {} MiB",
+                max >> 20
+            );
+            let hint = "Copy the data in several parts, or start the server with a higher --statement-mib-max.";
+            return Err(error_with_hint("53200", message, hint));
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that have come.
+    fn copied_in(&mut self, scope: &mut Scope<'_>) -> Result<(), Box<ErrorFields>> {
+        let State::CopyingIn(copying) = std::mem::replace(&mut self.state, State::Idle) else {
+            return Ok(());
+        };
+        let CopyIn {
+            prepared,
+            columns,
+            destination,
+            ..
+        } = *copying;
+        let Some(copy) = prepared.copy() else {
+            return Err(error("XX000", "data came for what is no COPY"));
+        };
+        let arrays = columns
+            .into_iter()
+            .map(|column| Value::Array(column.into()));
+        let run = Run {
+            prepared: Arc::clone(&copy.statement),
+            parameters: arrays.collect(),
+            destination,
+            explain: None,
+        };
+        self.run(run, scope)
+    }
+}
+
+impl Prepared {
+    /// What it copies, if it is a COPY.
+    pub(super) fn copy(&self) -> Option<&CopyRun> {
+        match &self.kind {
+            PreparedKind::Copy(copy) => Some(copy),
+            _ => None,
+        }
+    }
+}
+
+/// The error of data that cannot be read.
+fn of_copy(wrong: &CopyError, table: &str) -> Box<ErrorFields> {
+    let mut fields = of_effect(&wrong.error);
+    fields.context = Some(format!("COPY {table}, {}", wrong.place));
+    fields
+}
