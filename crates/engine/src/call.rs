@@ -7,6 +7,7 @@ use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
 use crate::admission::Shortage;
+use crate::interactive::Step;
 use crate::undeclared::StatementEntry;
 
 /// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node
@@ -33,6 +34,9 @@ pub struct Call {
     pub timestamp: Option<i64>,
     /// The time zone of the client's session.
     pub time_zone: TimeZone,
+    /// The longest wait for one answer of the protocol, which is mostly a wait for a lock. A call that waits longer
+    /// ends with [`CallError::LockTimeout`].
+    pub lock_timeout: Option<Ticks>,
 }
 
 impl Call {
@@ -45,6 +49,7 @@ impl Call {
             session: Session::default(),
             timestamp: None,
             time_zone: TimeZone::UTC,
+            lock_timeout: None,
         }
     }
 
@@ -68,6 +73,15 @@ impl Call {
     pub fn with_time_zone(self, time_zone: TimeZone) -> Call {
         Call { time_zone, ..self }
     }
+
+    /// The same call, which waits no longer than this for a lock.
+    #[must_use]
+    pub fn with_lock_timeout(self, lock_timeout: Option<Ticks>) -> Call {
+        Call {
+            lock_timeout,
+            ..self
+        }
+    }
 }
 
 /// The work of a [`Call`].
@@ -84,6 +98,8 @@ pub enum Work {
         /// table that it writes is evaluated: enough where every access takes a lock, and for one that only reads.
         entry: Option<Arc<StatementEntry>>,
     },
+    /// A step of a client's own transaction.
+    Step(Step),
 }
 
 impl Work {
@@ -200,6 +216,8 @@ pub enum CallError {
     InDoubt,
     /// The call was cancelled before it committed ([`crate::NodeInput::Cancel`]).
     Cancelled,
+    /// It waited for a lock for longer than [`Call::lock_timeout`].
+    LockTimeout,
     /// The result has more bytes than [`crate::TransactionLimits::result_bytes_max`].
     ResultTooLarge {
         /// The limit.
@@ -222,6 +240,7 @@ impl CallError {
             CallError::TooManyRetries { .. } => "40001",
             CallError::InDoubt => "08007",
             CallError::Cancelled => "57014",
+            CallError::LockTimeout => "55P03",
             CallError::ResultTooLarge { .. } => "54000",
             CallError::Shortage(Shortage::Disk) => "53100",
             CallError::Shortage(Shortage::Memory) => "53200",
@@ -243,6 +262,7 @@ impl std::fmt::Display for CallError {
                  committed or aborted; check before you retry",
             ),
             CallError::Cancelled => f.write_str("canceling statement due to user request"),
+            CallError::LockTimeout => f.write_str("canceling statement due to lock timeout"),
             CallError::ResultTooLarge { bytes_max } => write!(
                 f,
                 "the result has more than {bytes_max} bytes (the limit result_bytes_max): ask for \

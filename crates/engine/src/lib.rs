@@ -23,6 +23,7 @@ pub mod backoff;
 pub mod call;
 pub mod checkpoint;
 pub mod durable;
+pub mod interactive;
 pub mod limits;
 pub mod load;
 pub mod log_record;
@@ -44,6 +45,9 @@ pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
 pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRule};
+pub use interactive::{
+    BlockId, BlockOptions, SavepointId, StatementCode, StatementWork, Step, StepAction,
+};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};

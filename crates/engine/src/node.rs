@@ -1,5 +1,8 @@
 //! A node: takes calls, runs their procedures over a protocol, and retries aborted attempts.
 
+mod blocks;
+mod ending;
+
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,15 +14,14 @@ use std::task::{Context, Poll, Waker};
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{
-    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, Session,
-    TimerId, TransactionId,
+    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, TimerId,
+    TransactionId,
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
-use anabranch_types::random::mix;
 use anabranch_types::{
-    Access, Activity, ActivityProbe, ColumnIndex, EffectError, Fetched, NodeId, PartitionId, Read,
-    SlotId, TableId, Ticks, Value,
+    Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
+    TableId, Ticks, Value,
 };
 use rustc_hash::FxHashMap;
 
@@ -27,6 +29,7 @@ use crate::admission::Admission;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
+use crate::interactive::{Block, BlockId, TransactionSlot};
 use crate::limits::{TransactionLimits, is_larger};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
@@ -145,6 +148,8 @@ pub struct Node<P: Protocol> {
     alarms: BinaryHeap<Reverse<Alarm>>,
     next_sequence: u64,
     next_alarm: u64,
+    /// Clients' open transactions.
+    blocks: FxHashMap<BlockId, Block>,
     /// Numbers for identity columns.
     sequences: Rc<NodeSequences>,
     probe: ActivityProbe,
@@ -168,6 +173,8 @@ struct OpenCall {
     deferral: bool,
     /// Whether it was cancelled while it committed.
     cancelled: bool,
+    /// The transaction of its first attempt.
+    first_attempt: Option<TransactionId>,
 }
 
 /// One attempt of one call.
@@ -180,11 +187,20 @@ struct Attempt {
     stage: AttemptStage,
     /// Its record, if attempts are recorded.
     record: Option<Box<AttemptRecord>>,
+    /// The block whose step it runs.
+    block: Option<(BlockId, TransactionSlot)>,
+    /// How often it has waited for the protocol.
+    waits: u32,
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<ResultSet, TransactionError>>>>;
 
 impl Attempt {
+    /// Whether it has not asked to commit.
+    fn is_running(&self) -> bool {
+        matches!(self.stage, AttemptStage::Running(_))
+    }
+
     /// Adds a request to the attempt's cost and record.
     fn note_request(&mut self, request: &Request) {
         match request {
@@ -263,6 +279,11 @@ enum AlarmKind {
     Protocol(TimerId),
     /// A call's next attempt.
     Retry(Box<OpenCall>),
+    /// An attempt has waited for as long as it may, if it waits for this time still.
+    LockTimeout {
+        sequence: u64,
+        waits: u32,
+    },
 }
 
 /// Why an attempt ends before it commits.
@@ -271,6 +292,8 @@ enum AttemptEnd {
     Aborted(AbortReason),
     /// The call ends with this error.
     Refused(CallError),
+    /// The step of a block has ended, and its attempt goes on.
+    Stepped(Result<ResultSet, CallError>),
 }
 
 impl PartialEq for Alarm {
@@ -311,6 +334,7 @@ impl<P: Protocol> Node<P> {
             protocol,
             out: Outbox::default(),
             waiting: FxHashMap::default(),
+            blocks: FxHashMap::default(),
             paused: VecDeque::new(),
             resume_at: Ticks(0),
             alarms: BinaryHeap::new(),
@@ -418,6 +442,7 @@ impl<P: Protocol> Node<P> {
                     retries: Retries::default(),
                     deferral: true,
                     cancelled: false,
+                    first_attempt: None,
                 };
                 self.start(now, open, out);
             }
@@ -456,6 +481,13 @@ impl<P: Protocol> Node<P> {
                     self.step_protocol(now, Input::Timer(timer));
                 }
                 AlarmKind::Retry(retry) => self.start(now, *retry, out),
+                AlarmKind::LockTimeout { sequence, waits } => {
+                    let waiting = self.waiting.get(&sequence);
+                    if waiting.is_some_and(|attempt| attempt.waits == waits && attempt.is_running())
+                    {
+                        self.end_early(now, sequence, CallError::LockTimeout, out);
+                    }
+                }
             }
             self.deliver(now, out);
         }
@@ -476,6 +508,17 @@ impl<P: Protocol> Node<P> {
                 return;
             }
         }
+    }
+
+    /// Lets an attempt wait for the protocol's reply.
+    fn wait(&mut self, now: Ticks, mut attempt: Attempt) {
+        attempt.waits += 1;
+        let sequence = attempt.transaction.sequence;
+        if let Some(limit) = attempt.open.call.lock_timeout {
+            let waits = attempt.waits;
+            self.set_alarm(now + limit, AlarmKind::LockTimeout { sequence, waits });
+        }
+        self.waiting.insert(sequence, attempt);
     }
 
     /// Lets an attempt wait until the node has taken other input.
@@ -518,6 +561,10 @@ impl<P: Protocol> Node<P> {
     /// Starts an attempt of a call.
     fn start(&mut self, now: Ticks, mut open: OpenCall, out: &mut NodeOutbox<P::Message>) {
         open.attempts += 1;
+        if let Work::Step(step) = &open.call.work {
+            let step = step.clone();
+            return self.start_step(now, open, step, out);
+        }
         let call = &open.call;
         self.next_sequence += 1;
         let transaction = TransactionId {
@@ -536,7 +583,7 @@ impl<P: Protocol> Node<P> {
             Arc::clone(&self.planned),
             identity,
             Rc::clone(&mailbox),
-            Rc::clone(&self.sequences),
+            self.sequences.clone(),
         );
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
@@ -564,22 +611,11 @@ impl<P: Protocol> Node<P> {
                     transaction.check_statement().await?;
                     Ok(result)
                 }
+                Work::Step(_) => unreachable!("a step runs in its block"),
             }
         });
-        let record = self.options.records.then(|| {
-            Box::new(AttemptRecord {
-                transaction,
-                call: call.id,
-                work: call.work.clone(),
-                arguments: Arc::clone(&call.arguments),
-                attempt: open.attempts,
-                began: now,
-                ended: None,
-                reads: Vec::new(),
-                effects: Vec::new(),
-                outcome: AttemptOutcome::Open,
-            })
-        });
+        open.first_attempt.get_or_insert(transaction);
+        let record = (self.options.records).then(|| record(now, &open, transaction));
         let attempt = Attempt {
             open,
             cost: Cost::default(),
@@ -587,6 +623,8 @@ impl<P: Protocol> Node<P> {
             mailbox,
             stage: AttemptStage::Running(running),
             record,
+            block: None,
+            waits: 0,
         };
         if !attempt.open.call.session.is_empty() {
             let request = Request::Follow(attempt.open.call.session.clone());
@@ -597,6 +635,9 @@ impl<P: Protocol> Node<P> {
                     request,
                 },
             );
+        }
+        if self.options.declares && Self::waits_by_age(&attempt.open) {
+            self.wait_by_age(now, &attempt.open, transaction);
         }
         let first = if declared.is_empty() {
             Next::Poll
@@ -616,6 +657,7 @@ impl<P: Protocol> Node<P> {
                 procedure.declared_reads(&call.arguments)
             }
             Work::Statement { statement, .. } => statement.declared_reads(&call.arguments),
+            Work::Step(_) => Vec::new(),
         };
         let mut declared: Vec<PartitionRead> = Vec::new();
         for (_, for_write, read) in reads {
@@ -669,6 +711,9 @@ impl<P: Protocol> Node<P> {
                     Err(AttemptEnd::Refused(error)) => {
                         return self.refuse(now, attempt, error, out);
                     }
+                    Err(AttemptEnd::Stepped(result)) => {
+                        return self.stepped(now, attempt, result, out);
+                    }
                 },
                 Next::Send(request) => {
                     let transaction = attempt.transaction;
@@ -687,10 +732,7 @@ impl<P: Protocol> Node<P> {
                         .position(|(to, _)| *to == transaction)
                     {
                         Some(at) => Next::Resume(self.out.replies.remove(at).1),
-                        None => {
-                            self.waiting.insert(transaction.sequence, attempt);
-                            return;
-                        }
+                        None => return self.wait(now, attempt),
                     }
                 }
                 Next::Resume(Reply::Declared) => Next::Poll,
@@ -712,6 +754,9 @@ impl<P: Protocol> Node<P> {
                         unreachable!("{:?} committed while it runs", attempt.transaction)
                     };
                     result.resolve(&by_slot(slots));
+                    if let Some((block, _)) = attempt.block {
+                        self.blocks.remove(&block);
+                    }
                     let outcome = attempt.open.outcome(now, Ok(result), attempt.cost);
                     out.outcomes.push(Outcome { session, ..outcome });
                     return;
@@ -746,6 +791,13 @@ impl<P: Protocol> Node<P> {
                     "a procedure waits only for its own reads and pauses",
                 ))))
             }
+            Poll::Ready(result) if attempt.is_step_with_transaction() => {
+                let told = result.map_err(|error| match error {
+                    TransactionError::Failed(error) => CallError::Failed(error),
+                    lost => unreachable!("a lost attempt has no transaction: {lost:?}"),
+                });
+                Err(AttemptEnd::Stepped(told))
+            }
             Poll::Ready(Ok(result)) => {
                 let bytes_max = self.options.limits.result_bytes_max;
                 if is_larger(&result, bytes_max) {
@@ -755,10 +807,18 @@ impl<P: Protocol> Node<P> {
                 let effects = attempt.mailbox.borrow_mut().take_effects();
                 if let Some(shortage) = self.admission.refuses(&effects) {
                     self.abort(now, attempt.transaction);
+                    if let Some((block, _)) = &attempt.block {
+                        self.blocks.remove(block);
+                    }
                     return Err(AttemptEnd::Refused(CallError::Shortage(shortage)));
                 }
                 attempt.stage = AttemptStage::Committing(result);
-                Ok(Some(Request::Commit(effects)))
+                let only_reads = effects.is_empty()
+                    && matches!(&attempt.open.call.work, Work::Step(step) if !step.options.validates_reads);
+                Ok(Some(match only_reads {
+                    true => Request::CommitReads,
+                    false => Request::Commit(effects),
+                }))
             }
             Poll::Ready(Err(error)) => {
                 self.abort(now, attempt.transaction);
@@ -782,112 +842,6 @@ impl<P: Protocol> Node<P> {
             },
         );
     }
-
-    /// Handles [`NodeInput::Cancel`].
-    fn cancel(&mut self, now: Ticks, call: CallId, out: &mut NodeOutbox<P::Message>) {
-        // tidy: order-free because no two open calls have one id.
-        let mut waiting = self.waiting.iter_mut();
-        if let Some((sequence, attempt)) = waiting.find(|(_, open)| open.open.call.id == call) {
-            if let AttemptStage::Committing(_) = attempt.stage {
-                attempt.open.cancelled = true;
-                return;
-            }
-            let sequence = *sequence;
-            if let Some(attempt) = self.waiting.remove(&sequence) {
-                self.abort(now, attempt.transaction);
-                self.refuse(now, attempt, CallError::Cancelled, out);
-            }
-            return;
-        }
-        let is_retry = |alarm: &Reverse<Alarm>| match &alarm.0.what {
-            AlarmKind::Retry(open) => open.call.id == call,
-            AlarmKind::Protocol(_) => false,
-        };
-        if let Some(Reverse(alarm)) = self.alarms.iter().find(|alarm| is_retry(alarm))
-            && let AlarmKind::Retry(open) = &alarm.what
-        {
-            let cancelled = Err(CallError::Cancelled);
-            out.outcomes
-                .push(open.outcome(now, cancelled, Cost::default()));
-            self.alarms.retain(|alarm| !is_retry(alarm));
-        }
-    }
-
-    /// Ends an attempt and its call with an error, after the protocol has forgotten it.
-    fn refuse(
-        &mut self,
-        now: Ticks,
-        mut attempt: Attempt,
-        error: CallError,
-        out: &mut NodeOutbox<P::Message>,
-    ) {
-        if attempt.record.is_some() {
-            let reason = AbortReason::Failed(EffectError::new(error.code(), error.to_string()));
-            attempt.end(now, AttemptOutcome::Aborted(reason), out);
-        }
-        let outcome = attempt.open.outcome(now, Err(error), attempt.cost);
-        out.outcomes.push(outcome);
-    }
-
-    /// Ends an aborted attempt: outputs the call's outcome, or schedules a retry.
-    fn aborted(
-        &mut self,
-        now: Ticks,
-        mut attempt: Attempt,
-        reason: AbortReason,
-        out: &mut NodeOutbox<P::Message>,
-    ) {
-        if attempt.record.is_some() {
-            attempt.end(now, AttemptOutcome::Aborted(reason.clone()), out);
-        }
-        let Attempt { mut open, cost, .. } = attempt;
-        let name = reason.name();
-        let error = match reason {
-            AbortReason::Failed(error) => Some(CallError::Failed(error)),
-            AbortReason::InDoubt => Some(CallError::InDoubt),
-            reason => {
-                open.retries.add(&reason);
-                open.deferral &= reason != AbortReason::RowMissing;
-                let attempts = open.attempts;
-                if open.cancelled {
-                    Some(CallError::Cancelled)
-                } else {
-                    (attempts >= self.options.attempts_max).then_some(CallError::TooManyRetries {
-                        attempts,
-                        reason: name,
-                    })
-                }
-            }
-        };
-        if let Some(error) = error {
-            out.outcomes.push(open.outcome(now, Err(error), cost));
-            return;
-        }
-        let identity = mix(open.call.id.0 ^ u64::from(self.id.0) << 48);
-        let pause = self.options.backoff.wait(identity, open.attempts);
-        open.backoff = open.backoff + pause;
-        self.set_alarm(now + pause, AlarmKind::Retry(Box::new(open)));
-    }
-}
-
-impl OpenCall {
-    /// The call's outcome at time `now`, in an empty session, after a last attempt that took `last`.
-    fn outcome(&self, now: Ticks, result: Result<ResultSet, CallError>, last: Cost) -> Outcome {
-        let elapsed = now.since(self.began);
-        Outcome {
-            id: self.call.id,
-            result,
-            retries: self.retries,
-            session: Session::default(),
-            cost: Cost {
-                attempts: self.attempts,
-                elapsed,
-                // A cancel shortens the last pause.
-                backoff: self.backoff.min(elapsed),
-                ..last
-            },
-        }
-    }
 }
 
 impl<P: Durable> Node<P> {
@@ -902,6 +856,22 @@ impl<P: Durable> Node<P> {
 /// The bits of a transaction's number below those of the node's incarnation. Of the 48 bits that a unique
 /// number has for both, they leave 4,096 incarnations with 68 thousand million attempts each.
 const INCARNATION_SHIFT: u32 = 36;
+
+/// The record of an attempt that begins.
+fn record(now: Ticks, open: &OpenCall, transaction: TransactionId) -> Box<AttemptRecord> {
+    Box::new(AttemptRecord {
+        transaction,
+        call: open.call.id,
+        work: open.call.work.clone(),
+        arguments: Arc::clone(&open.call.arguments),
+        attempt: open.attempts,
+        began: now,
+        ended: None,
+        reads: Vec::new(),
+        effects: Vec::new(),
+        outcome: AttemptOutcome::Open,
+    })
+}
 
 /// The number of rows in an answer.
 fn rows(answer: &Fetched) -> u64 {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_sql::transaction::TransactionError;
+use anabranch_storage::index_prefix;
 use anabranch_types::{
     ColumnSet, Effect, EffectError, Fetched, IndexId, Key, PartitionId, Read, Row, RowPrograms,
     Schema, TableId,
@@ -230,19 +231,11 @@ impl<'t> Overlay<'t> {
 
 /// A row's sort key in an index: its primary key, or the indexed columns' values followed by it.
 fn order_key(schema: &Schema, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> Key {
-    if index.is_none() {
+    let Some(index) = index else {
         return key.clone();
-    }
+    };
     let table = schema.table(table);
-    let mut order = Key::empty();
-    for column in table.key_columns(index) {
-        let declared = &table.columns[column.index()];
-        order.push_value(
-            &declared.data_type,
-            declared.nullable,
-            &row.get(&table.layout, *column),
-        );
-    }
+    let mut order = index_prefix(table, &table.indexes[index.index()], row);
     order.push_bytes(key.as_bytes());
     order
 }

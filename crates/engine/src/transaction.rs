@@ -6,6 +6,8 @@
 //! that has computed for long pauses: its future waits without a request, and the node polls it again
 //! after other input.
 
+mod verify;
+
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +30,6 @@ use crate::limits::{TransactionLimits, TransactionSize};
 use crate::overlay::{self, OwnWrite};
 use crate::range_cache::RangeCache;
 use crate::routing::Target;
-use crate::sequence::NodeSequences;
 use crate::undeclared::StatementEntry;
 
 /// The target of each of several reads.
@@ -106,6 +107,24 @@ pub(crate) struct AttemptIdentity {
     pub deferral: bool,
 }
 
+/// A place in a transaction's effects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    effects: usize,
+    slots: usize,
+    size: TransactionSize,
+}
+
+impl Position {
+    /// The number of effects.
+    pub(crate) fn effects(&self) -> usize {
+        self.effects
+    }
+}
+
+/// The bits of a unique number's lower half below those of a block's step.
+const STEP_SHIFT: u32 = 32;
+
 /// A [`Transaction`] over a node.
 pub struct NodeTransaction {
     planned: Arc<PlannedApplication>,
@@ -119,9 +138,13 @@ pub struct NodeTransaction {
     /// The partition that produces each slot; `None` until the effect is written.
     slots: Vec<Option<PartitionId>>,
     uniques: u64,
-    sequences: Rc<NodeSequences>,
+    sequences: Rc<dyn Sequences>,
     /// Whether all reads are guards, because an assertion is evaluated.
     guards_all: bool,
+    /// Whether all reads and writes are guards, because a client sends one statement after the other.
+    is_interactive: bool,
+    /// Whether the protocol locks what is read for writing.
+    locks: bool,
     /// The entry of a statement that is no declared type.
     entry: Option<Arc<StatementEntry>>,
     /// Whether its writes are refused.
@@ -133,7 +156,7 @@ impl NodeTransaction {
         planned: Arc<PlannedApplication>,
         identity: AttemptIdentity,
         mailbox: Rc<RefCell<Mailbox>>,
-        sequences: Rc<NodeSequences>,
+        sequences: Rc<dyn Sequences>,
     ) -> NodeTransaction {
         NodeTransaction {
             planned,
@@ -146,6 +169,8 @@ impl NodeTransaction {
             uniques: 0,
             sequences,
             guards_all: false,
+            is_interactive: false,
+            locks: false,
             entry: None,
             refuses_writes: false,
         }
@@ -162,9 +187,55 @@ impl NodeTransaction {
         self.entry = entry;
     }
 
+    /// Makes it the transaction of a block: everything that it reads and writes is a guard. `locks`: whether the
+    /// protocol locks what is read for writing.
+    #[must_use]
+    pub(crate) fn interactive(self, locks: bool) -> NodeTransaction {
+        NodeTransaction {
+            is_interactive: true,
+            locks,
+            ..self
+        }
+    }
+
+    /// Begins the block's step with this number: unique numbers depend on it alone, so that a replay has the same.
+    pub(crate) fn begin_step(&mut self, place: usize, time_zone: TimeZone) {
+        self.uniques = (place as u64) << STEP_SHIFT;
+        self.identity.time_zone = time_zone;
+    }
+
+    /// Takes the plan entry of the block with the statement that runs next. It holds until the end, since it covers all
+    /// statements before it. `needs_entry`: whether the statement may not write without one.
+    pub(crate) fn enter_step(&mut self, entry: Option<Arc<StatementEntry>>, needs_entry: bool) {
+        self.refuses_writes = needs_entry && entry.is_none();
+        if entry.is_some() {
+            self.entry = entry;
+        }
+    }
+
+    /// Where the transaction is: what it has written so far.
+    pub(crate) fn position(&self) -> Position {
+        let mailbox = self.mailbox.borrow();
+        Position {
+            effects: mailbox.writes.len(),
+            slots: self.slots.len(),
+            size: mailbox.size,
+        }
+    }
+
+    /// Takes back everything written since.
+    pub(crate) fn roll_back_to(&mut self, position: Position) {
+        let mut mailbox = self.mailbox.borrow_mut();
+        mailbox.writes.truncate(position.effects);
+        mailbox.size = position.size;
+        self.slots.truncate(position.slots);
+        // Some of these rows may have been own ones. What is not known is read.
+        self.known = KnownRows::default();
+    }
+
     /// Whether the transaction has everything that it reads and writes as guards.
     fn is_guarded(&self) -> bool {
-        self.entry.as_ref().is_some_and(|entry| entry.is_guarded())
+        self.is_interactive || self.entry.as_ref().is_some_and(|entry| entry.is_guarded())
     }
 
     /// Evaluates the assertions that the statement could violate alone: those of its entry, or else all on the
@@ -611,7 +682,7 @@ impl Transaction for NodeTransaction {
     }
 
     fn sequences(&self) -> Rc<dyn Sequences> {
-        self.sequences.clone()
+        Rc::clone(&self.sequences)
     }
 
     fn pause(&mut self) -> impl Future<Output = Result<(), TransactionError>> {

@@ -5,6 +5,7 @@ mod cancel;
 mod checkpoints;
 mod deferral;
 mod epochs;
+mod interactive;
 mod limits;
 mod mixed;
 mod numbers;

@@ -1,6 +1,7 @@
 //! The server through its socket: an unmodified client, and bytes by hand where a client would not misbehave.
 
 mod disk;
+mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,145 +20,7 @@ use anabranch_storage::StoreSettings;
 use anabranch_types::{PartitionId, Placement};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls, SimpleQueryMessage};
-
-const SHOP: &str = "
-CREATE TABLE items (
-    id integer PRIMARY KEY,
-    name text NOT NULL,
-    stock integer NOT NULL CONSTRAINT stock_is_positive CHECK (stock >= 0)
-);
-CREATE TABLE sales (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item integer NOT NULL REFERENCES items, quantity integer);
-";
-
-const PROCEDURES: &str = "
-CREATE PROCEDURE restock(p_item integer, p_quantity integer) LANGUAGE SQL BEGIN ATOMIC
-    UPDATE items SET stock = stock + p_quantity WHERE id = p_item;
-END;
-CREATE FUNCTION sell(p_item integer, p_quantity integer, OUT o_left integer, OUT o_name text) LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE items SET stock = stock - p_quantity WHERE id = p_item RETURNING stock, name INTO o_left, o_name;
-    INSERT INTO sales (item, quantity) VALUES (p_item, p_quantity);
-END;
-$$;
-CREATE PROCEDURE add_item(p_id integer, p_name text, p_stock integer) LANGUAGE SQL BEGIN ATOMIC
-    INSERT INTO items VALUES (p_id, p_name, p_stock);
-END;
-";
-
-const PARTITIONS: u16 = 2;
-
-fn options() -> ServiceOptions {
-    ServiceOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
-}
-
-fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> Service {
-    let service = start_in(files, guarantee, options, None);
-    service.expect("it starts")
-}
-
-/// A folder that is removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let name = format!("anabranch-service-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn start_in(
-    files: &[&str],
-    guarantee: Guarantee,
-    options: ServiceOptions,
-    path: Option<&Path>,
-) -> Result<Service, ServiceError> {
-    let sources: Vec<SourceFile> = files
-        .iter()
-        .map(|text| SourceFile::new("application.sql", *text))
-        .collect();
-    let files = files
-        .iter()
-        .map(|text| SourceFile::new("application.sql", *text));
-    let catalog = anabranch_sql::load(files.collect()).expect("it loads");
-    let application = Application::compile(catalog).expect("it compiles");
-    let mut plan = analyze(
-        application.catalog(),
-        application.summaries(),
-        Shape::Partitioned,
-        Kept::Invariants,
-    );
-    if application.procedures.is_empty() {
-        for (placement, table) in plan.placements.iter_mut().zip(&application.schema().tables) {
-            *placement = Placement::Columns(table.primary_key.to_vec());
-        }
-    }
-    let planned = PlannedApplication::new(application, plan, PARTITIONS);
-    let store = |partition| {
-        let loader = Loader::new(
-            Arc::clone(&planned),
-            PartitionId(partition),
-            StoreSettings::default(),
-        );
-        loader.into_store()
-    };
-    let stores = (0..PARTITIONS).map(store).collect();
-    let data = path.map(|path| {
-        let description = folder::description(&planned, guarantee, &sources);
-        let data = DataFolder::open(path, &description).expect("the folder is this database's");
-        if data.is_new() {
-            folder::write_application(path, &sources).expect("it writes");
-        }
-        data
-    });
-    let served = Served {
-        planned: Arc::clone(&planned),
-        guarantee,
-        analysis: anabranch_analysis::Options::default(),
-        stores,
-        data,
-    };
-    Service::start(served, options)
-}
-
-/// A shop without procedures: any statement, serializable.
-fn open() -> Service {
-    start_with(&[SHOP], Guarantee::Serializable, options())
-}
-
-/// A shop with procedures under its plan.
-fn planned() -> Service {
-    start_with(&[SHOP, PROCEDURES], Guarantee::Invariants, options())
-}
-
-fn connect(service: &Service) -> Client {
-    connect_to(service.address())
-}
-
-fn connect_to(address: SocketAddr) -> Client {
-    let text = format!(
-        "host=127.0.0.1 port={} user=ann dbname=anabranch",
-        address.port()
-    );
-    Client::connect(&text, NoTls).expect("it connects")
-}
-
-fn message(error: &postgres::Error) -> &str {
-    error
-        .as_db_error()
-        .map_or("no message", |error| error.message())
-}
-
-fn code(error: &postgres::Error) -> &str {
-    error.code().map_or("no SQLSTATE", SqlState::code)
-}
+use support::*;
 
 #[test]
 fn a_client_writes_and_reads() {

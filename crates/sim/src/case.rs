@@ -33,6 +33,8 @@ pub struct Case {
     pub extensions: RampExtensions,
     /// Whether each client switches to the next node with each call.
     pub clients_switch_nodes: bool,
+    /// Whether clients run transactions of their own, statement by statement.
+    pub interactive: bool,
     /// The number of replicas of each node, the primary included.
     pub replicas: u16,
     /// The number of clusters, each of as many nodes as the workload was prepared for. Node *n* is in cluster *n* mod
@@ -78,6 +80,7 @@ impl Case {
             seed,
             clients,
             clients_switch_nodes: false,
+            interactive: false,
             replicas: 1,
             clusters: 1,
             transactions,

@@ -41,6 +41,12 @@ pub(crate) fn at_rest<P: Simulated>(
         1 => found.push("a call is still running at a node".to_owned()),
         count => found.push(format!("{count} calls are still running at nodes")),
     }
+    match cluster.open_blocks() {
+        0 => {}
+        count => found.push(format!(
+            "INT-I6: {count} transactions of clients are still open"
+        )),
+    }
     for (protocol, node) in cluster.protocols().zip(0..) {
         let node: u16 = node;
         let wrong = protocol.leftovers();

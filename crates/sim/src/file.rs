@@ -53,6 +53,8 @@ struct Header {
     clients: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     clients_switch_nodes: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    interactive: bool,
     /// 1 if it is missing.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     replicas: u16,
@@ -123,6 +125,7 @@ impl CaseFile {
             seed: case.seed,
             clients: case.clients,
             clients_switch_nodes: case.clients_switch_nodes,
+            interactive: case.interactive,
             replicas: case.replicas,
             clusters: case.clusters,
             transactions: case.transactions,
@@ -161,6 +164,7 @@ impl CaseFile {
                 seed: header.seed,
                 clients: header.clients,
                 clients_switch_nodes: header.clients_switch_nodes,
+                interactive: header.interactive,
                 replicas: header.replicas,
                 clusters: header.clusters,
                 transactions: header.transactions,
@@ -258,6 +262,7 @@ mod tests {
             case.filter = FilterSize::try_from(64).unwrap();
             case.extensions.one_phase = true;
             case.extensions.causal = true;
+            case.interactive = true;
             let file = CaseFile {
                 workload: "bank".to_owned(),
                 nodes: 3,

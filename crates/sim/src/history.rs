@@ -391,7 +391,7 @@ impl<'r> InstalledIndex<'r> {
                     let procedure = self.planned.application.procedures.get(*number);
                     procedure.map(|procedure| procedure.name().to_owned())
                 }
-                Work::Statement { .. } => None,
+                Work::Statement { .. } | Work::Step(_) => None,
             },
             arguments: record.arguments.iter().map(literal).collect(),
             outcome: match &record.outcome {

@@ -148,6 +148,7 @@ impl Load {
             healed_at: Ticks(0),
             clients_switch_nodes: false,
             routed: true,
+            interactive: false,
         };
         let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(

@@ -202,6 +202,7 @@ impl Case {
             healed_at: self.plan.healed_at(),
             clients_switch_nodes: self.clients_switch_nodes,
             routed: false,
+            interactive: self.interactive,
         };
         let clients = Clients::new(prepared, settings);
         let stores = prepared.stores_retaining(self.seed, retention)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::{DataType, Value};
 
 /// The result of a call or a statement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultSet {
     /// Names and types of the columns.
     pub columns: Arc<[(String, DataType)]>,

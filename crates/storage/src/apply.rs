@@ -88,6 +88,11 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
+    /// The error of a row whose primary key is taken.
+    pub fn duplicate_key(schema: &TableSchema, row: &Row) -> ApplyError {
+        duplicate(schema, None, row)
+    }
+
     /// The error for the user, with its SQLSTATE; `None` for a missing row, after which the transaction has
     /// to run again without deferral.
     pub fn into_effect_error(self) -> Option<EffectError> {

@@ -39,7 +39,7 @@ pub(crate) fn heap_bytes(key_len: usize) -> usize {
 }
 
 /// The indexed columns' encoding.
-pub(crate) fn index_prefix(schema: &TableSchema, index: &IndexSchema, row: &Row) -> Key {
+pub fn index_prefix(schema: &TableSchema, index: &IndexSchema, row: &Row) -> Key {
     let mut prefix = Key::empty();
     for column in &index.columns {
         let declared = &schema.columns[column.index()];

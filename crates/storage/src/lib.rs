@@ -40,6 +40,7 @@ mod writers;
 
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
 pub use checkpoint::{CheckpointItem, CheckpointVersion, LoggedChange, SnapshotExport};
+pub use index::index_prefix;
 pub use installed::{Installed, InstalledChange, InstalledKind};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened, Room, TornTail, Verified, verify};
 pub use media::{Media, MediaError};

@@ -214,6 +214,13 @@ impl EffectError {
         self
     }
 
+    /// The same error, with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> EffectError {
+        self.fields_mut().hint = Some(hint.into());
+        self
+    }
+
     /// The fields, to be set.
     pub fn fields_mut(&mut self) -> &mut EffectErrorFields {
         self.fields.get_or_insert_default()

@@ -30,7 +30,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// Options that conflict with `--replay`, since the case file determines them.
-const SET_BY_CASE: [&str; 18] = [
+const SET_BY_CASE: [&str; 19] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -38,6 +38,7 @@ const SET_BY_CASE: [&str; 18] = [
     "one_phase",
     "causal",
     "clients_switch_nodes",
+    "interactive",
     "replicas",
     "clusters",
     "prepare_f",
@@ -84,6 +85,9 @@ pub(crate) struct SimArguments {
     /// Each client switches to the next node with each call
     #[arg(long)]
     clients_switch_nodes: bool,
+    /// Every other transaction of a client is its own: a few operations with savepoints, cancels and rollbacks
+    #[arg(long, conflicts_with_all = ["replicas", "clusters"])]
+    interactive: bool,
     /// Replicas of each node, on as many servers as there are nodes: a primary and R-1 backups
     #[arg(long, value_name = "R", default_value_t = 1)]
     replicas: u16,
@@ -246,6 +250,7 @@ impl SimArguments {
         .replicated(self.replicas);
         case.filter = self.filter_bits.unwrap_or_default();
         case.clients_switch_nodes = self.clients_switch_nodes;
+        case.interactive = self.interactive;
         case.extensions.one_phase = self.one_phase;
         case.extensions.causal = self.causal;
         case.extensions.prepare_f = self.prepare_f;
@@ -616,6 +621,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 ("--one-phase", case.extensions.one_phase),
                 ("--causal", case.extensions.causal),
                 ("--clients-switch-nodes", case.clients_switch_nodes),
+                ("--interactive", case.interactive),
             ]),
             replicated(case),
             file.nodes,

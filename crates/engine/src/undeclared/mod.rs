@@ -23,6 +23,7 @@
 //! A statement that only reads needs no entry: it sees all of a transaction's effects or none, and no invariant
 //! depends on it.
 
+mod block;
 mod entry;
 mod refusal;
 mod shape;
@@ -30,7 +31,7 @@ mod shape;
 pub use entry::StatementEntry;
 pub use refusal::Refusal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_analysis::explore::{Counterexample, Effort, Explorer};
@@ -42,6 +43,7 @@ use anabranch_sql::{Application, CompiledStatement};
 use anabranch_types::{Placement, TableId};
 
 use crate::application::{Check, PlannedApplication, tables_losing_rows};
+use crate::interactive::StatementCode;
 
 /// The most undeclared types that are kept.
 pub const TYPES_MAX: usize = 1_000;
@@ -55,6 +57,9 @@ const EFFORT: Effort = Effort {
     before_max: 1,
     calls_max: 2,
 };
+
+/// A statement of a block: its text, and what runs for it.
+pub type BlockStatement = (Arc<str>, StatementCode);
 
 /// The undeclared transaction types of a cluster. Shared by all its threads.
 pub struct UndeclaredTypes {
@@ -71,6 +76,8 @@ struct Known {
     entries: BTreeMap<String, Arc<StatementEntry>>,
     /// What was refused, by shape.
     refusals: BTreeMap<String, Refusal>,
+    /// The entries of blocks, by the shapes of their statements.
+    blocks: Vec<(BTreeSet<String>, Arc<StatementEntry>)>,
 }
 
 impl UndeclaredTypes {
@@ -159,6 +166,64 @@ impl UndeclaredTypes {
         }
     }
 
+    /// The entry of a block that has run these statements (in any order, repeated or not), the last one included. A known
+    /// block that has them all serves. Otherwise as [`UndeclaredTypes::admit`].
+    ///
+    /// # Errors
+    /// As [`UndeclaredTypes::admit`].
+    pub fn admit_block(
+        &self,
+        statements: &[BlockStatement],
+    ) -> Result<Arc<StatementEntry>, Box<Refusal>> {
+        let parts = statements.iter().map(|(text, code)| match code {
+            StatementCode::Statement(statement) => statement.summary(&shape::title(text)),
+            StatementCode::Procedure(number) => {
+                self.planned.application.summaries()[*number].clone()
+            }
+        });
+        let exact: Vec<TransactionSummary> = parts.collect();
+        let general: Vec<TransactionSummary> = exact.iter().map(shape::without_constants).collect();
+        let shapes = |parts: &[TransactionSummary]| -> BTreeSet<String> {
+            parts.iter().map(shape::shape).collect()
+        };
+        let mut known = self.lock();
+        for wanted in [shapes(&general), shapes(&exact)] {
+            let mut blocks = known.blocks.iter();
+            if let Some((_, entry)) = blocks.find(|(of, _)| of.is_superset(&wanted)) {
+                return Ok(Arc::clone(entry));
+            }
+        }
+        if known.types.len() >= TYPES_MAX {
+            return Err(Box::new(Refusal::too_many(TYPES_MAX)));
+        }
+        let mut objection = None;
+        for parts in [&general, &exact] {
+            let merged = block::merge(parts);
+            match self.judge(&known.types, &merged) {
+                Ok(entry) => {
+                    let entry = Arc::new(entry);
+                    let name = unique(&merged.name, &known.types);
+                    known.types.push(TransactionSummary { name, ..merged });
+                    known.blocks.push((shapes(parts), Arc::clone(&entry)));
+                    return Ok(entry);
+                }
+                Err(found) => objection = Some(found),
+            }
+        }
+        drop(known);
+        // The refusal of one of its statements says more.
+        for (text, code) in statements {
+            if let StatementCode::Statement(statement) = code {
+                self.admit(text, statement)?;
+            }
+        }
+        let refusal = match &objection {
+            Some(objection) => self.plain_refusal(objection),
+            None => Refusal::too_many(TYPES_MAX),
+        };
+        Err(Box::new(refusal))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
         // Each change of the state is complete before anything can panic.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -231,7 +296,8 @@ impl UndeclaredTypes {
         Ok(())
     }
 
-    fn refusal(&self, objection: &Objection, text: &str, statement: &CompiledStatement) -> Refusal {
+    /// A refusal without a counterexample.
+    fn plain_refusal(&self, objection: &Objection) -> Refusal {
         let name = |table: TableId| self.planned.schema().table(table).name.clone();
         match objection {
             Objection::Replicated(table) => Refusal::replicated(&name(*table)),
@@ -241,18 +307,27 @@ impl UndeclaredTypes {
                 transaction,
                 invariant,
                 explanation,
+            } => Refusal::changed(
+                transaction,
+                invariant.as_deref(),
+                explanation.as_deref(),
+                None,
+            ),
+        }
+    }
+
+    fn refusal(&self, objection: &Objection, text: &str, statement: &CompiledStatement) -> Refusal {
+        match objection {
+            Objection::Changed {
+                transaction,
+                invariant: Some(invariant),
+                explanation,
             } => {
-                let found = invariant.as_ref().and_then(|invariant| {
-                    let example = self.counterexample(invariant, text, statement)?;
-                    Some((example.0, example.1))
-                });
-                Refusal::changed(
-                    transaction,
-                    invariant.as_deref(),
-                    explanation.as_deref(),
-                    found.as_ref().map(|(plan, example)| (plan, example)),
-                )
+                let found = self.counterexample(invariant, text, statement);
+                let found = found.as_ref().map(|(plan, example)| (plan, example));
+                Refusal::changed(transaction, Some(invariant), explanation.as_deref(), found)
             }
+            other => self.plain_refusal(other),
         }
     }
 

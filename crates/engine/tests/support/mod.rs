@@ -33,9 +33,11 @@ pub(crate) trait Cluster {
     fn submit_call(&mut self, node: u16, call: Call) -> CallId;
     /// Cancels a call at a node.
     fn cancel(&mut self, node: u16, call: CallId);
-    /// Lets the next message arrive or the next timer run, whichever is first; `false` when no call runs and no
-    /// message is under way.
+    /// Lets the next message arrive or the next timer run, whichever is first; `false` when no message is under way, and
+    /// no call runs or none can go on.
     fn advance(&mut self) -> bool;
+    /// The number of calls that have not ended.
+    fn open_calls(&self) -> usize;
     /// The outcomes since the last time.
     fn take_outcomes(&mut self) -> BTreeMap<CallId, Outcome>;
     /// Asserts that no node keeps anything of a transaction that has ended.
@@ -57,6 +59,8 @@ impl dyn Cluster + '_ {
     pub(crate) fn run(&mut self) -> BTreeMap<CallId, Outcome> {
         for _ in 0..1_000_000 {
             if !self.advance() {
+                let open = self.open_calls();
+                assert_eq!(open, 0, "calls wait that no message or timer will resume");
                 return self.take_outcomes();
             }
         }
@@ -297,6 +301,9 @@ impl<P: Protocol> Nodes<P> {
         if let Err(broken) = node.protocol().check_invariants() {
             panic!("node {at}: {broken}");
         }
+        if let Err(broken) = node.check_blocks() {
+            panic!("node {at}: {broken}");
+        }
         for (to, message) in out.messages {
             self.sent += 1;
             self.travelling.push(Reverse((self.now + DELAY, self.sent)));
@@ -338,8 +345,7 @@ impl<P: Idle> Cluster for Nodes<P> {
     }
 
     fn advance(&mut self) -> bool {
-        let idle = self.nodes.iter().all(|node| node.calls() == 0);
-        if idle && self.travelling.is_empty() {
+        if self.open_calls() == 0 && self.travelling.is_empty() {
             return false;
         }
         let arrival = self.travelling.peek().map(|next| next.0.0);
@@ -359,9 +365,13 @@ impl<P: Idle> Cluster for Nodes<P> {
                 self.now = self.now.max(rings);
                 self.step(at, NodeInput::Tick);
             }
-            (_, None) => panic!("a call waits, and no message or timer will resume it"),
+            (_, None) => return false,
         }
         true
+    }
+
+    fn open_calls(&self) -> usize {
+        self.nodes.iter().map(Node::calls).sum()
     }
 
     fn assert_idle(&self) {

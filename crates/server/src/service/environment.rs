@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_engine::PlannedApplication;
-use anabranch_engine::undeclared::UndeclaredTypes;
+use anabranch_engine::undeclared::{StatementEntry, UndeclaredTypes};
 use anabranch_types::NodeId;
 use anabranch_wire::BackendKey;
 use rustc_hash::FxHashMap;
@@ -23,6 +23,8 @@ pub(crate) struct Environment {
     /// The transaction types that clients have brought, under [`Guarantee::Invariants`].
     pub(crate) undeclared: Option<UndeclaredTypes>,
     pub(crate) statements: StatementCache,
+    /// The plan entries of clients' own transactions.
+    pub(crate) block_entries: BlockEntries,
     pub(crate) jobs: Jobs,
     /// The number of open connections.
     pub(crate) connections: AtomicUsize,
@@ -147,4 +149,34 @@ impl Generations {
         self.young_bytes += bytes;
         self.young.insert(key, prepared);
     }
+}
+
+/// The plan entries of blocks, by the statements that they have run. Shared by all connections.
+#[derive(Default)]
+pub(crate) struct BlockEntries {
+    entries: Mutex<FxHashMap<Box<[u64]>, Arc<StatementEntry>>>,
+}
+
+/// The most blocks of which the entries are kept; those that are not are asked for again.
+const BLOCK_ENTRIES_MAX: usize = 4_096;
+
+impl BlockEntries {
+    /// The entry of a block that has run these statements, sorted by number.
+    pub(crate) fn get(&self, statements: &[Arc<Prepared>]) -> Option<Arc<StatementEntry>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.get(&numbers(statements)).cloned()
+    }
+
+    /// Keeps an entry.
+    pub(crate) fn insert(&self, statements: &[Arc<Prepared>], entry: &Arc<StatementEntry>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= BLOCK_ENTRIES_MAX {
+            entries.clear();
+        }
+        entries.insert(numbers(statements), Arc::clone(entry));
+    }
+}
+
+fn numbers(statements: &[Arc<Prepared>]) -> Box<[u64]> {
+    statements.iter().map(|statement| statement.id).collect()
 }

@@ -53,7 +53,7 @@ use crate::options::ClusterOptions;
 use crate::room::RoomGauge;
 use acceptor::Acceptor;
 use connections::{Connections, WAKER};
-use environment::{Environment, StatementCache, now_micros};
+use environment::{BlockEntries, Environment, StatementCache, now_micros};
 use jobs::Jobs;
 use memory::MemoryWatch;
 
@@ -202,6 +202,7 @@ impl Service {
             guarantee,
             undeclared,
             statements: StatementCache::default(),
+            block_entries: BlockEntries::default(),
             jobs: Jobs::start().map_err(ServiceError::System)?,
             connections: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
@@ -314,6 +315,7 @@ where
         let (planned, numbers) = (Arc::clone(planned), numbers.clone());
         let options = NodeOptions {
             declares: environment.guarantee == Guarantee::Serializable,
+            needs_entries: environment.guarantee == Guarantee::Invariants,
             epoch_micros: now_micros(),
             limits: TransactionLimits {
                 result_bytes_max: environment.options.result_bytes_max as u64,

@@ -48,6 +48,8 @@ pub struct ServiceOptions {
     pub result_bytes_max: usize,
     /// The most bytes of rows and values that a running statement holds at once.
     pub statement_bytes_max: usize,
+    /// The most bytes of a transaction's statements that are kept to be run again after a conflict.
+    pub transaction_log_bytes_max: u64,
     /// A client that has so many bytes of answers waiting for it is not read from.
     pub output_bytes_max: usize,
     /// When the records of data on disk are made durable.
@@ -71,6 +73,7 @@ impl ServiceOptions {
             portals_max: 64,
             result_bytes_max: 64 << 20,
             statement_bytes_max: 256 << 20,
+            transaction_log_bytes_max: 16 << 20,
             output_bytes_max: 1 << 20,
             durability: Durability::Sync,
             memory_max: super::memory::default_max(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use anabranch_engine::StatementCode;
 use anabranch_engine::undeclared::StatementEntry;
 use anabranch_sql::Application;
 use anabranch_sql::client::{
@@ -47,6 +49,8 @@ impl Tag {
 
 /// A statement that a client has sent, ready to run with parameters.
 pub(crate) struct Prepared {
+    /// Distinguishes it from every other one of this process.
+    pub(crate) id: u64,
     /// Its text.
     pub(crate) text: Arc<str>,
     /// What it is.
@@ -97,6 +101,7 @@ impl CopyRun {
             table,
         } = compiled;
         let statement = Prepared {
+            id: next_id(),
             text,
             parameter_oids: Vec::new(),
             parameter_types: plan.parameters.clone(),
@@ -143,14 +148,22 @@ impl Prepared {
         }
     }
 
+    /// Whether it is accepted in a block that has failed: it ends the block or a part of it, or does nothing.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        use anabranch_sql::client::TransactionStatement::{Commit, Rollback, RollbackTo};
+        match &self.kind {
+            PreparedKind::Empty => true,
+            PreparedKind::Utility(statement) => matches!(
+                &**statement,
+                ClientStatementKind::Transaction(Commit { .. } | Rollback { .. } | RollbackTo(_))
+            ),
+            PreparedKind::Run(_) | PreparedKind::Explain { .. } | PreparedKind::Copy(_) => false,
+        }
+    }
+
     /// Whether running it reads or writes rows.
     pub(crate) fn touches_tables(&self) -> bool {
         self.executed().is_some_and(RunPlan::touches_tables)
-    }
-
-    /// Whether running it may write.
-    pub(crate) fn writes(&self) -> bool {
-        self.executed().is_some_and(|run| run.plan.writes)
     }
 
     /// The plan that running it executes: not that of a plain EXPLAIN.
@@ -177,6 +190,7 @@ impl Prepared {
     ) -> Result<Prepared, Box<ErrorFields>> {
         let Some(ClientStatement { kind, text, start }) = statement else {
             return Ok(Prepared {
+                id: next_id(),
                 text: whole.into(),
                 kind: PreparedKind::Empty,
                 parameter_oids: types.to_vec(),
@@ -227,6 +241,7 @@ impl Prepared {
             _ => Vec::new(),
         };
         Ok(Prepared {
+            id: next_id(),
             text,
             kind,
             // What the client has named is told as it was named: `varchar` stays `varchar`.
@@ -244,7 +259,24 @@ impl Prepared {
     }
 }
 
+/// A number that no other statement has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl RunPlan {
+    /// What a block runs for it; `None` if it touches no table.
+    pub(crate) fn code(&self) -> Option<StatementCode> {
+        match &self.plan.work {
+            ClientWork::Statement(statement) => {
+                Some(StatementCode::Statement(Arc::clone(statement)))
+            }
+            ClientWork::Call { procedure, .. } => Some(StatementCode::Procedure(*procedure)),
+            _ => None,
+        }
+    }
+
     /// Whether it reads or writes rows.
     pub(crate) fn touches_tables(&self) -> bool {
         !matches!(self.plan.work, ClientWork::Constant(_))

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use anabranch_types::Ticks;
 use anabranch_types::zone::TimeZone;
 use anabranch_wire::ErrorFields;
 
@@ -127,7 +128,7 @@ const DEFINITIONS: &[Definition] = &[
     ),
     known("from_collapse_limit", Integer(1, 2_147_483_647), "8"),
     known("geqo", Bool, "on"),
-    known("idle_in_transaction_session_timeout", Milliseconds, "0"),
+    known("idle_in_transaction_session_timeout", Milliseconds, "5min"),
     known("idle_session_timeout", Milliseconds, "0"),
     reported("in_hot_standby", Fixed, "off"),
     reported("integer_datetimes", Fixed, "on"),
@@ -216,6 +217,21 @@ pub(crate) struct Settings {
     values: BTreeMap<Cow<'static, str>, String>,
     zone: TimeZone,
     statement_timeout: Option<Duration>,
+    idle_in_transaction_timeout: Option<Duration>,
+    lock_timeout: Option<Duration>,
+    /// The modes of the open transaction.
+    transaction: Option<TransactionSettings>,
+}
+
+/// What SHOW gives of an open transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TransactionSettings {
+    /// `transaction_isolation`
+    pub(crate) isolation: &'static str,
+    /// `transaction_read_only`
+    pub(crate) read_only: bool,
+    /// `transaction_deferrable`, if the transaction has named it
+    pub(crate) deferrable: Option<bool>,
 }
 
 /// A change that the client is told of.
@@ -245,6 +261,9 @@ impl Settings {
             values: BTreeMap::new(),
             zone: TimeZone::UTC,
             statement_timeout: None,
+            idle_in_transaction_timeout: Some(IDLE_IN_TRANSACTION_TIMEOUT),
+            lock_timeout: None,
+            transaction: None,
         }
     }
 
@@ -290,6 +309,32 @@ impl Settings {
         self.statement_timeout
     }
 
+    /// After how long a client that leaves its transaction open is told to go.
+    pub(crate) fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.idle_in_transaction_timeout
+    }
+
+    /// How long a statement waits for a lock.
+    pub(crate) fn lock_timeout(&self) -> Option<Ticks> {
+        self.lock_timeout
+            .map(|limit| Ticks::from_micros(limit.as_micros() as u64))
+    }
+
+    /// Notes the modes of the open transaction; `None` when it has ended.
+    pub(crate) fn set_transaction(&mut self, transaction: Option<TransactionSettings>) {
+        self.transaction = transaction;
+    }
+
+    /// What a client that knows `before` is told.
+    pub(crate) fn reported_changes(&self, before: &Settings) -> Vec<(&'static str, String)> {
+        let old = before.reported();
+        let changed = self.reported().into_iter().zip(old);
+        changed
+            .filter(|(new, old)| new != old)
+            .map(|(new, _)| new)
+            .collect()
+    }
+
     /// The user's name.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
@@ -329,6 +374,17 @@ impl Settings {
         if let Some(value) = self.values.get(definition.name) {
             return value.clone();
         }
+        let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+        if let Some(transaction) = &self.transaction {
+            match definition.name {
+                "transaction_isolation" => return transaction.isolation.to_owned(),
+                "transaction_read_only" => return on_off(transaction.read_only),
+                "transaction_deferrable" if transaction.deferrable.is_some() => {
+                    return on_off(transaction.deferrable == Some(true));
+                }
+                _ => {}
+            }
+        }
         match definition.name {
             "session_authorization" => self.identity.user.clone(),
             "max_connections" => self.identity.connections_max.to_string(),
@@ -355,11 +411,11 @@ impl Settings {
             "TimeZone" => {
                 self.zone = TimeZone::named(&checked).map_err(|_| definition.invalid(value))?;
             }
-            "statement_timeout" => {
-                let milliseconds = milliseconds(&checked).unwrap_or(0);
-                self.statement_timeout =
-                    (milliseconds > 0).then(|| Duration::from_millis(milliseconds as u64));
+            "statement_timeout" => self.statement_timeout = timeout(&checked),
+            "idle_in_transaction_session_timeout" => {
+                self.idle_in_transaction_timeout = timeout(&checked);
             }
+            "lock_timeout" => self.lock_timeout = timeout(&checked),
             _ => {}
         }
         let before = self.value(definition);
@@ -433,6 +489,16 @@ impl Settings {
         changes
     }
 }
+
+/// A time limit; none for 0.
+fn timeout(checked: &str) -> Option<Duration> {
+    let milliseconds = milliseconds(checked).unwrap_or(0);
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds as u64))
+}
+
+/// The default of `idle_in_transaction_session_timeout`: PostgreSQL has none, and lets a client that has gone silent
+/// hold its locks for ever.
+const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The most settings of its own that a connection may have.
 const OWN_MAX: usize = 1_000;

@@ -15,6 +15,7 @@ use anabranch_types::{SplitMix64, Ticks};
 use anabranch_workload::{Caller, ClientPlacement, Operation, Workload};
 
 use super::Cluster;
+use super::blocks::ClientBlock;
 use crate::latency;
 use crate::prepared::Prepared;
 use crate::protocols::Simulated;
@@ -47,23 +48,26 @@ pub struct Settings {
     /// Whether calls go where the plan routes them, as a real cluster's clients send them; calls that any node may
     /// run go to their client's node. For one cluster without faults.
     pub routed: bool,
+    /// Whether each client runs its operations as statements of transactions of its own, one after the other.
+    pub interactive: bool,
 }
 
 /// Every client of a run.
 pub struct Clients {
     workload: Arc<dyn Workload>,
     /// The application's number of each procedure of the workload.
-    procedures: Vec<usize>,
+    pub(super) procedures: Vec<usize>,
     planned: Arc<PlannedApplication>,
     seed: u64,
     nodes: u16,
     clusters: u16,
-    clients: Vec<Client>,
-    random: SplitMix64,
+    pub(super) clients: Vec<Client>,
+    pub(super) random: SplitMix64,
     think: Ticks,
     healed_at: Ticks,
     clients_switch_nodes: bool,
     routed: bool,
+    interactive: bool,
     /// The number of clients that have more calls to make.
     busy: u32,
     /// Whether the clients were stopped.
@@ -75,8 +79,8 @@ pub struct Clients {
     pub(crate) latencies: Option<Vec<Ticks>>,
 }
 
-struct Client {
-    caller: Box<dyn Caller>,
+pub(super) struct Client {
+    pub(super) caller: Box<dyn Caller>,
     place: ClientPlacement,
     /// Its cluster.
     cluster: u16,
@@ -85,14 +89,18 @@ struct Client {
     healed_left: u64,
     /// The replica of its node that it takes for the primary, and the host of its call.
     replica: u8,
-    at: u16,
+    pub(super) at: u16,
     /// The running call, when it was made, and its number.
     current: Option<(CallId, Operation, Ticks)>,
     number: u64,
     /// Whether it crashes in its next call.
-    crashes: bool,
+    pub(super) crashes: bool,
     /// The session token of its last answer.
-    session: Session,
+    pub(super) session: Session,
+    /// Its open transaction, if it is interactive.
+    pub(super) block: Option<ClientBlock>,
+    /// Whether a step of that is under way.
+    pub(super) is_stepping: bool,
 }
 
 impl Clients {
@@ -108,6 +116,7 @@ impl Clients {
             healed_at,
             clients_switch_nodes,
             routed,
+            interactive,
         } = settings;
         let clients = (0..count).map(|number| {
             let (place, cluster) = placed(number, nodes, clusters);
@@ -125,6 +134,8 @@ impl Clients {
                 number: 0,
                 crashes: false,
                 session: Session::default(),
+                block: None,
+                is_stepping: false,
             }
         });
         let clients: Vec<Client> = clients.collect();
@@ -139,6 +150,7 @@ impl Clients {
             healed_at,
             clients_switch_nodes,
             routed,
+            interactive,
             busy: count,
             stopped: false,
             next_number: count,
@@ -184,7 +196,7 @@ impl Clients {
             Work::Procedure(called) => names
                 .zip(&self.procedures)
                 .find(|(_, number)| *number == called),
-            Work::Statement { .. } => None,
+            Work::Statement { .. } | Work::Step(_) => None,
         };
         found.map_or("a statement", |(name, _)| name)
     }
@@ -232,13 +244,16 @@ impl<P: Simulated> Cluster<P> {
         let (nodes, clients_switch_nodes) = (self.clients.nodes, self.clients.clients_switch_nodes);
         let clusters = self.clients.clusters;
         let client = &mut self.clients.clients[number as usize];
-        if clients_switch_nodes && client.current.is_none() {
+        if clients_switch_nodes && client.current.is_none() && client.block.is_none() {
             client.place.node = (client.place.node + 1) % nodes;
             client.cluster = (client.cluster + 1) % clusters;
         }
         let client = &self.clients.clients[number as usize];
-        if client.current.is_some() {
+        if client.current.is_some() || client.is_stepping {
             return;
+        }
+        if client.block.is_some() {
+            return self.send_step(number);
         }
         // A case has several replicas or several clusters, not both.
         let at = client.place.node * clusters + client.cluster + u16::from(client.replica) * nodes;
@@ -264,6 +279,15 @@ impl<P: Simulated> Cluster<P> {
             return;
         }
         client.number += 1;
+        // Every other transaction is a plain call.
+        if self.clients.interactive && client.number % 2 == 1 {
+            let call = CallId(u64::from(client.place.client) << 32 | client.number);
+            client.block = Some(ClientBlock::new(call, &mut self.clients.random));
+            if let Some(recording) = &mut self.recording {
+                recording.called(call, call.0 >> 32, self.now);
+            }
+            return self.send_step(number);
+        }
         let operation = client.caller.next();
         let procedure = self.clients.procedures[operation.procedure];
         if self.clients.routed
@@ -311,14 +335,21 @@ impl<P: Simulated> Cluster<P> {
             clients.iter().position(|c| c.place.client == name)
         };
         let waits = |n: &usize| {
-            let current = &self.clients.clients[*n].current;
-            current.as_ref().is_some_and(|(id, ..)| *id == outcome.id)
+            let client = &self.clients.clients[*n];
+            let current = client.current.as_ref().map(|(id, ..)| *id);
+            let step = client.block.as_ref().filter(|_| client.is_stepping);
+            current.or(step.map(ClientBlock::call)) == Some(outcome.id)
         };
         let Some(number) = number.filter(waits) else {
             self.statistics
                 .sometimes("a call ended after its client had crashed");
             return;
         };
+        if self.clients.clients[number].block.is_some() {
+            self.step_answered(number, &outcome);
+            let at = self.now + self.clients.pause();
+            return self.wake(number as u32, at);
+        }
         let client = &mut self.clients.clients[number];
         let (_, operation, since) = client.current.take().expect("it waits for this call");
         if let (Some(latencies), true) = (&mut self.clients.latencies, outcome.result.is_ok()) {
@@ -336,7 +367,13 @@ impl<P: Simulated> Cluster<P> {
     pub(crate) fn lose_calls_at(&mut self, host: u16) {
         for number in 0..self.clients.count() {
             let client = &mut self.clients.clients[number as usize];
-            if client.at == host && client.current.take().is_some() {
+            let is_waiting = client.current.is_some() || client.is_stepping;
+            let has_lost = client.at == host && (is_waiting || client.block.is_some());
+            if has_lost {
+                (client.current, client.block, client.is_stepping) = (None, None, false);
+            }
+            // A client that thinks finds out when it goes on.
+            if has_lost && is_waiting {
                 self.statistics.abort("lost with its node");
                 let at = self.now + self.clients.pause();
                 self.wake(number, at);
@@ -345,7 +382,7 @@ impl<P: Simulated> Cluster<P> {
     }
 
     /// Checks the answer to a call.
-    fn check_answer(&mut self, operation: &Operation, outcome: &Outcome) {
+    pub(super) fn check_answer(&mut self, operation: &Operation, outcome: &Outcome) {
         let workload = &self.clients.workload;
         let name = workload.procedures()[operation.procedure];
         self.statistics.answers += 1;
@@ -398,10 +435,16 @@ impl<P: Simulated> Cluster<P> {
         let Some(client) = clients.clients.get_mut(number as usize) else {
             return;
         };
-        if client.current.take().is_none() {
+        let is_stepping = client.is_stepping;
+        if client.current.take().is_none() && !is_stepping {
             client.crashes = true;
             return;
         }
+        if is_stepping {
+            self.leave_block(number);
+        }
+        let clients = &mut self.clients;
+        let client = &mut clients.clients[number as usize];
         self.statistics
             .sometimes("a client crashed in the middle of a transaction");
         client.crashes = false;

@@ -9,8 +9,10 @@
 //! * `replicas`: nodes with replicas, and which of these is the primary.
 //! * `network`: links that lose, duplicate and reorder packets.
 //! * [`clients`]: closed loops that make calls and check the answers.
+//! * `blocks`: clients that run transactions of their own, statement by statement.
 //! * `cores`: the processing time of steps.
 
+mod blocks;
 mod checkpoints;
 pub mod clients;
 mod cores;
@@ -302,6 +304,12 @@ impl<P: Simulated> Cluster<P> {
         nodes.map(|node| node.calls()).sum()
     }
 
+    /// The number of transactions that clients have open.
+    pub(crate) fn open_blocks(&self) -> usize {
+        let nodes = self.hosts.iter().filter_map(Host::node);
+        nodes.map(|node| node.open_blocks()).sum()
+    }
+
     /// Whether no event is left.
     pub fn is_quiet(&self) -> bool {
         self.queue.is_empty()
@@ -456,7 +464,8 @@ impl<P: Simulated> Cluster<P> {
         host.steps += 1;
         if host.steps.is_multiple_of(every)
             && let Some(alive) = host.node()
-            && let Err(broken) = alive.protocol().check_invariants()
+            && let Err(broken) =
+                (alive.protocol().check_invariants()).and_then(|()| alive.check_blocks())
         {
             self.violate(node, &broken);
         }

@@ -6,6 +6,7 @@ use anabranch_types::DataType;
 
 use super::{
     copy_syntax::CopyStatement,
+    cursor::{CursorDeclaration, FetchDirection},
     explain::ExplainOptions,
     runnable::Runnable,
     transaction::{TransactionModes, TransactionStatement},
@@ -85,6 +86,19 @@ pub enum ClientStatementKind {
         /// The folder, as the server sees it.
         folder: String,
     },
+    /// `DECLARE name CURSOR FOR query`
+    DeclareCursor(Box<CursorDeclaration>),
+    /// `FETCH … name`, or `MOVE … name`
+    Fetch {
+        /// Which rows.
+        direction: FetchDirection,
+        /// The cursor.
+        name: String,
+        /// Whether it is MOVE, which returns no rows.
+        moves: bool,
+    },
+    /// `CLOSE name`; `None` is ALL.
+    CloseCursor(Option<String>),
     /// A statement that has nothing to do here (VACUUM, ANALYZE, CHECKPOINT, …): its tag is the answer.
     Maintenance {
         /// The command tag.

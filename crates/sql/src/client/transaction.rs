@@ -70,6 +70,13 @@ pub enum IsolationLevel {
 }
 
 impl IsolationLevel {
+    /// The level with this name, as SHOW writes it.
+    pub fn named(name: &str) -> Option<IsolationLevel> {
+        use IsolationLevel::*;
+        let levels = [ReadUncommitted, ReadCommitted, RepeatableRead, Serializable];
+        levels.into_iter().find(|level| level.name() == name)
+    }
+
     /// Its name as SHOW writes it.
     pub fn name(self) -> &'static str {
         match self {

@@ -188,6 +188,11 @@ impl Connection {
         self.input.len() < next.max(ahead)
     }
 
+    /// Whether Sync is known to be the next message: then what is answered now is the last of its pipeline.
+    pub fn is_sync_next(&self) -> bool {
+        self.input.first() == Some(&b'S')
+    }
+
     /// The bytes to send.
     pub fn output(&self) -> &[u8] {
         &self.output

@@ -37,7 +37,7 @@ impl Session {
     ) -> Result<(), Box<ErrorFields>> {
         let portal = match &run.destination {
             Destination::Portal { name, .. } => Some(name.clone()),
-            Destination::Simple | Destination::Copy { .. } => None,
+            Destination::Simple | Destination::Copy { .. } | Destination::Cursor { .. } => None,
         };
         if !copy.is_from {
             let out = Run {
@@ -51,7 +51,6 @@ impl Session {
             };
             return self.run(out, scope);
         }
-        self.check_group()?;
         self.deadline = self
             .settings
             .statement_timeout()

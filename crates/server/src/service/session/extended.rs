@@ -49,6 +49,9 @@ impl Session {
                 }
                 self.statements.check_free(&statement)?;
                 let prepared = self.prepare(&text, &parameter_types)?;
+                if !prepared.ends_transaction() {
+                    self.check_not_failed()?;
+                }
                 self.statements.insert(&statement, prepared)?;
                 self.wire.parse_complete();
             }
@@ -60,6 +63,9 @@ impl Session {
                 result_formats,
             } => {
                 let prepared = Arc::clone(self.statements.get(&statement)?);
+                if !prepared.ends_transaction() {
+                    self.check_not_failed()?;
+                }
                 let parameters =
                     self.parameters(&statement, &prepared, &parameter_formats, &parameters)?;
                 if let Some(columns) = self.columns_of(&prepared) {

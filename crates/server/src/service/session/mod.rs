@@ -3,11 +3,13 @@
 //! A session has no socket. It takes bytes, makes calls of nodes through its [`Scope`], takes their outcomes, and has
 //! bytes to send. It handles one request at a time: while a call is under way, requests wait.
 //!
-//! One statement is one transaction. What PostgreSQL runs as one transaction and cannot be kept to that is refused:
-//! several statements in one text, or in one pipeline up to its Sync, of which one writes.
+//! A statement by itself is one transaction. Several are one in a [`block`]: between BEGIN and COMMIT, in one text, and in
+//! one pipeline up to its Sync.
 
 mod answer;
+mod block;
 mod copy;
+mod cursor;
 mod explain;
 mod extended;
 mod run;
@@ -22,12 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anabranch_engine::{Call, CallId, Outcome};
+use anabranch_engine::{BlockId, Call, CallId, Outcome};
 use anabranch_sql::client::ClientStatement;
 use anabranch_types::NodeId;
-use anabranch_wire::{
-    BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup, TransactionStatus,
-};
+use anabranch_wire::{BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup};
 use rustc_hash::FxHashMap;
 
 use super::environment::Environment;
@@ -39,7 +39,9 @@ use crate::frontend::{JobDone, JobResult};
 use crate::frontend::{NodeRequest, Post};
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
+use block::{Block, Control};
 use copy::CopyIn;
+use cursor::SqlCursor;
 use extended::Portal;
 use run::Run;
 
@@ -63,12 +65,21 @@ pub(crate) struct Scope<'s> {
 impl Scope<'_> {
     /// Makes a call at a node; the outcome comes to [`Session::complete`].
     fn call(&mut self, node: NodeId, make: impl FnOnce(CallId) -> Call) -> PendingCall {
-        *self.next_call += 1;
-        let number = *self.next_call;
-        let id = CallId(u64::from(self.node.0) << (64 - CLIENT_BITS) | number);
-        self.calls.insert(number, self.place);
+        let id = CallId(self.next_id());
+        self.calls.insert(*self.next_call, self.place);
         self.requests.push((node, NodeRequest::Call(make(id))));
         PendingCall { id, node }
+    }
+
+    /// A call whose outcome nothing waits for.
+    fn unanswered_call(&mut self, make: impl FnOnce(CallId) -> Call) -> Call {
+        make(CallId(self.next_id()))
+    }
+
+    /// A number that no other call or block of any connection has.
+    fn next_id(&mut self) -> u64 {
+        *self.next_call += 1;
+        u64::from(self.node.0) << (64 - CLIENT_BITS) | *self.next_call
     }
 }
 
@@ -92,8 +103,16 @@ pub(crate) struct Session {
     portals: Names<Portal>,
     /// The statements of the text that is being run, which are still to come; `None` outside of a simple query.
     batch: Option<Batch>,
-    /// Whether a statement since the last Sync has written.
-    group_wrote: bool,
+    /// The transaction that is open.
+    block: Option<Box<Block>>,
+    /// The open cursors, in the order in which they were declared.
+    cursors: Vec<SqlCursor>,
+    /// The number of the last one.
+    next_cursor: u64,
+    /// Blocks that their nodes have to end without effects.
+    rolled_back: Vec<(NodeId, BlockId)>,
+    /// Whether a Sync waits for its transaction to be committed.
+    syncs: bool,
     /// Whether what has been answered is to be sent, though no Sync has come.
     flushes: bool,
     /// When the statement that runs is cancelled.
@@ -125,7 +144,7 @@ enum State {
     /// It waits for a request.
     Idle,
     /// A call is under way.
-    Calling { call: PendingCall, run: Box<Run> },
+    Calling { call: PendingCall, awaited: Awaited },
     /// A helper thread works for it.
     Working { run: Box<Run> },
     /// The data of a COPY is coming in.
@@ -134,6 +153,12 @@ enum State {
     Sending(Box<Sending>),
     /// It has ended.
     Ended,
+}
+
+/// What a call is made for.
+enum Awaited {
+    Statement(Box<Run>),
+    Control(Box<Control>),
 }
 
 impl Session {
@@ -160,7 +185,11 @@ impl Session {
             statements: Names::statements(options.prepared_statements_max),
             portals: Names::portals(options.portals_max),
             batch: None,
-            group_wrote: false,
+            block: None,
+            cursors: Vec::new(),
+            next_cursor: 0,
+            rolled_back: Vec::new(),
+            syncs: false,
             flushes: false,
             deadline: None,
             cancelled: None,
@@ -215,6 +244,7 @@ impl Session {
             self.state,
             State::Idle | State::Starting { .. } | State::Ended
         ) && self.batch.is_none()
+            && !self.syncs
     }
 
     /// Whether it stopped because too much was waiting to be sent, and can go on.
@@ -233,6 +263,11 @@ impl Session {
 
     /// Handles what has been received, as far as it does not wait.
     pub(crate) fn advance(&mut self, scope: &mut Scope<'_>) {
+        self.run_on(scope);
+        self.send_rollbacks(scope);
+    }
+
+    fn run_on(&mut self, scope: &mut Scope<'_>) {
         loop {
             match &mut self.state {
                 State::Ended | State::Calling { .. } | State::Working { .. } => return,
@@ -247,6 +282,10 @@ impl Session {
                     }
                 }
                 State::Starting { .. } | State::Idle => {
+                    if self.syncs {
+                        self.end_sync();
+                        continue;
+                    }
                     if self.batch.is_some() {
                         self.next_of_batch(scope);
                         continue;
@@ -260,7 +299,10 @@ impl Session {
                     }
                     let request = self.wire.next_request();
                     // A message that was refused is answered already, and its client waits for that.
-                    self.flushes |= self.wire.take_refused();
+                    if self.wire.take_refused() {
+                        self.flushes = true;
+                        self.fail_block("08P01");
+                    }
                     match request {
                         Some(request) => self.handle(request, scope),
                         None => return,
@@ -282,9 +324,10 @@ impl Session {
             Request::Terminate => self.state = State::Ended,
             Request::Query { text } => self.simple_query(&text),
             Request::Sync => {
-                self.portals.clear();
-                self.group_wrote = false;
-                self.ready();
+                self.syncs = true;
+                if self.in_implicit_block() {
+                    self.commit(None, "COMMIT", false, scope);
+                }
             }
             Request::Flush => self.flushes = true,
             extended => {
@@ -326,16 +369,27 @@ impl Session {
         self.ready();
     }
 
+    /// Ends a pipeline.
+    fn end_sync(&mut self) {
+        self.syncs = false;
+        if self.block.is_none() {
+            self.portals.clear();
+        }
+        self.ready();
+    }
+
     /// Tells the client that the next request is awaited.
     fn ready(&mut self) {
-        self.wire.ready(TransactionStatus::Idle);
+        self.wire.ready(self.transaction_status());
         self.flushes = true;
+        self.deadline = self.idle_deadline(Instant::now());
     }
 
     /// Tells the client of an error, which ends the rest of its text or pipeline.
     fn fail(&mut self, fields: &ErrorFields) {
         self.wire.error(fields);
         self.end_statement();
+        self.fail_block(fields.code);
         if let Some(batch) = &mut self.batch {
             batch.items.clear();
         }
@@ -359,14 +413,17 @@ impl Session {
     /// Takes the outcome of its call.
     pub(crate) fn complete(&mut self, outcome: Outcome, scope: &mut Scope<'_>) {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Calling { call, run } if call.id == outcome.id => {
-                if let Err(fields) = self.called(*run, outcome) {
+            State::Calling { call, awaited } if call.id == outcome.id => {
+                let taken = match awaited {
+                    Awaited::Statement(run) => self.called(*run, outcome),
+                    Awaited::Control(control) => self.controlled(*control, outcome, scope),
+                };
+                if let Err(fields) = taken {
                     self.fail(&fields);
                 }
             }
             other => self.state = other,
         }
-        let _ = scope;
     }
 
     /// Takes the result of a helper thread's work.
@@ -375,9 +432,7 @@ impl Session {
             State::Working { run } => {
                 let done = match (self.cancelled.take(), result) {
                     (Some(fields), _) | (None, Err(fields)) => Err(fields),
-                    (None, Ok(JobDone::Analysed(entry))) => {
-                        self.call_statement(*run, Some(entry), scope)
-                    }
+                    (None, Ok(JobDone::Analysed(entry))) => self.analysed(*run, entry, scope),
                     (None, Ok(JobDone::Completed(tag))) => {
                         self.complete_without_rows(&run.destination, tag);
                         Ok(())
@@ -418,6 +473,10 @@ impl Session {
         match self.state {
             // PostgreSQL closes without a word, too: the client has not begun to speak.
             State::Starting { .. } => self.state = State::Ended,
+            State::Idle if self.in_explicit_block() && self.batch.is_none() => {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                self.terminate(error("25P03", message));
+            }
             _ => {
                 self.deadline = None;
                 let message = "canceling statement due to statement timeout";
@@ -438,6 +497,8 @@ impl Session {
     /// Releases what the session holds when its connection has gone.
     pub(crate) fn abandon(&mut self, scope: &mut Scope<'_>) {
         self.cancel(scope);
+        self.abandon_block();
+        self.send_rollbacks(scope);
         self.state = State::Ended;
     }
 }

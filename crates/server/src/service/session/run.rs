@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use anabranch_engine::undeclared::{Refusal, StatementEntry};
+use anabranch_engine::undeclared::{Refusal, StatementEntry, UndeclaredTypes};
 use anabranch_engine::{Call, CallError, Outcome, Work};
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::client::{ClientWork, ExplainOptions};
-use anabranch_types::{NodeId, Value};
+use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_wire::{ErrorFields, Format, Formats};
 
 use super::answer::{Sending, column_formats, fields};
-use super::{Scope, Session, State};
+use super::{Awaited, Scope, Session, State};
 use crate::frontend::{JobDone, Note};
 use crate::service::environment::now_micros;
-use crate::service::errors::{error, error_with_hint, of_call, of_effect};
+use crate::service::errors::{error, of_call, of_effect};
 use crate::service::prepared::{Columns, Prepared, PreparedKind, RunPlan, Tag, explain_columns};
 
 /// A statement that is run.
@@ -42,6 +42,13 @@ pub(crate) enum Destination {
         prepared: Arc<Prepared>,
         portal: Option<String>,
     },
+    /// To a cursor that is being declared.
+    Cursor {
+        name: String,
+        scroll: Option<bool>,
+        /// Where the answer to DECLARE goes.
+        answer: Box<Destination>,
+    },
 }
 
 impl Session {
@@ -52,6 +59,9 @@ impl Session {
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         let prepared = Arc::clone(&run.prepared);
+        if !prepared.ends_transaction() {
+            self.check_not_failed()?;
+        }
         match &prepared.kind {
             PreparedKind::Empty => {
                 self.wire.empty_query();
@@ -82,20 +92,17 @@ impl Session {
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         let plan = &planned.plan;
-        let now = now_micros();
-        if planned.touches_tables() {
-            self.check_group()?;
+        if plan.writes && self.is_read_only() {
+            let message = format!(
+                "cannot execute {} in a read-only transaction",
+                planned.tag_name()
+            );
+            return Err(error("25006", message));
         }
-        if plan.writes {
-            if self.settings.is_on("default_transaction_read_only") {
-                let message = format!(
-                    "cannot execute {} in a read-only transaction",
-                    planned.tag_name()
-                );
-                return Err(error("25006", message));
-            }
-            self.group_wrote = true;
+        if self.block.is_none() && planned.touches_tables() && !self.is_alone(&run.destination) {
+            self.begin_implicit(scope);
         }
+        let now = self.transaction_time();
         let text = Arc::clone(&run.prepared.text);
         let hidden = self.session_values(&plan.session_values, &run.parameters, &text, now)?;
         run.parameters.extend(hidden);
@@ -103,6 +110,18 @@ impl Session {
             .settings
             .statement_timeout()
             .map(|after| scope.now + after);
+        self.run_bound(run, planned, scope)
+    }
+
+    /// Runs a statement whose parameters are complete.
+    fn run_bound(
+        &mut self,
+        run: Run,
+        planned: &RunPlan,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let plan = &planned.plan;
+        let now = self.transaction_time();
         match &plan.work {
             ClientWork::Constant(constant) => {
                 let context = self.context(now);
@@ -131,9 +150,20 @@ impl Session {
                 let execution = &self.environment.planned.execution;
                 let turn = self.environment.next_turn();
                 let home = execution.home(*procedure, &arguments, turn);
+                if self.block.is_some() {
+                    return self.run_in_block(run, planned, (arguments, home), scope);
+                }
                 let node = home.map_or(scope.node, |partition| NodeId(partition.0));
                 let work = Work::Procedure(*procedure);
                 self.call(run, node, work, arguments, now, scope)
+            }
+            ClientWork::Statement(statement) if self.block.is_some() => {
+                let arguments: Arc<[Value]> = run.parameters.as_slice().into();
+                let home = self
+                    .environment
+                    .planned
+                    .statement_home(statement, &arguments);
+                self.run_in_block(run, planned, (arguments, home), scope)
             }
             ClientWork::Statement(_) => match planned.entry.get() {
                 None if self.needs_entry(planned) => self.work_out_entry(run, planned, scope),
@@ -146,17 +176,57 @@ impl Session {
         }
     }
 
-    /// Refuses a statement behind a write in the same pipeline: PostgreSQL would run them as one transaction.
-    pub(super) fn check_group(&self) -> Result<(), Box<ErrorFields>> {
-        if !self.group_wrote {
-            return Ok(());
+    /// Whether the statement that runs now is a transaction of its own, so far as is known. One that is not may turn out
+    /// to be.
+    fn is_alone(&self, destination: &Destination) -> bool {
+        match destination {
+            Destination::Simple | Destination::Copy { portal: None, .. } => !self.more_to_come(),
+            Destination::Portal { .. } | Destination::Copy { .. } => self.wire.is_sync_next(),
+            Destination::Cursor { .. } => false,
         }
-        Err(error_with_hint(
-            "0A000",
-            "a pipeline with a write and a statement behind it is one transaction in PostgreSQL, which is not \
-             supported: what stands before has been committed",
-            "Send a Sync behind each statement that writes.",
-        ))
+    }
+
+    /// Runs a statement in the open block, after its analysis if the block needs one.
+    fn run_in_block(
+        &mut self,
+        run: Run,
+        planned: &RunPlan,
+        (arguments, home): (Arc<[Value]>, Option<PartitionId>),
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let Some(code) = planned.code() else {
+            return Err(error(
+                "XX000",
+                "a statement without a table has come to a block",
+            ));
+        };
+        match self.block_entry(&run.prepared, planned.plan.writes) {
+            Ok(entry) => {
+                self.step_statement(run, code, entry, (arguments, home), scope);
+                Ok(())
+            }
+            Err(statements) => self.analyse(run, scope, move |undeclared| {
+                undeclared.admit_block(&statements)
+            }),
+        }
+    }
+
+    /// Goes on with a statement whose analysis is done.
+    pub(super) fn analysed(
+        &mut self,
+        run: Run,
+        entry: Arc<StatementEntry>,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        if self.block.is_none() {
+            return self.call_statement(run, Some(entry), scope);
+        }
+        self.take_block_entry(&entry);
+        let prepared = Arc::clone(&run.prepared);
+        match prepared.run_plan() {
+            Some(planned) => self.run_bound(run, planned, scope),
+            None => Err(error("XX000", "a statement without a plan was analysed")),
+        }
     }
 
     /// Whether a statement runs under an entry of its own: it writes, and there is a plan.
@@ -172,20 +242,35 @@ impl Session {
         planned: &RunPlan,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
-        let (Some(post), ClientWork::Statement(statement)) = (scope.post, &planned.plan.work)
-        else {
+        let ClientWork::Statement(statement) = &planned.plan.work else {
+            return Err(error("XX000", "a call was analysed as a statement"));
+        };
+        let (text, statement) = (Arc::clone(&run.prepared.text), Arc::clone(statement));
+        self.analyse(run, scope, move |undeclared| {
+            undeclared.admit(&text, &statement)
+        })
+    }
+
+    /// Has a helper thread find an entry for a statement, which goes on afterwards ([`Session::analysed`]).
+    fn analyse(
+        &mut self,
+        run: Run,
+        scope: &mut Scope<'_>,
+        admit: impl FnOnce(&UndeclaredTypes) -> Result<Arc<StatementEntry>, Box<Refusal>>
+        + Send
+        + 'static,
+    ) -> Result<(), Box<ErrorFields>> {
+        let Some(post) = scope.post else {
             return Err(error("57P03", "the server is starting up"));
         };
-        let (post, statement) = (Arc::clone(post), Arc::clone(statement));
+        let post = Arc::clone(post);
         let environment = Arc::clone(&self.environment);
-        let text = Arc::clone(&run.prepared.text);
         let (node, connection, place) = (scope.node, scope.connection, scope.place);
         let job = Box::new(move || {
             let Some(undeclared) = &environment.undeclared else {
                 return;
             };
-            let result = undeclared
-                .admit(&text, &statement)
+            let result = admit(undeclared)
                 .map(JobDone::Analysed)
                 .map_err(|it| of_refusal(&it));
             let note = Note::Done {
@@ -250,15 +335,15 @@ impl Session {
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         let zone = self.settings.zone().clone();
+        let lock_timeout = self.settings.lock_timeout();
         let call = scope.call(node, |id| {
             Call::new(id, work, arguments)
                 .with_timestamp(now)
                 .with_time_zone(zone)
+                .with_lock_timeout(lock_timeout)
         });
-        self.state = State::Calling {
-            call,
-            run: Box::new(run),
-        };
+        let awaited = Awaited::Statement(Box::new(run));
+        self.state = State::Calling { call, awaited };
         Ok(())
     }
 
@@ -333,6 +418,15 @@ impl Session {
                 }
                 (Vec::new(), None, portal.clone())
             }
+            Destination::Cursor {
+                name,
+                scroll,
+                answer,
+            } => {
+                self.open_cursor(name.clone(), *scroll, columns, rows);
+                self.complete_without_rows(answer, "DECLARE CURSOR");
+                return Ok(());
+            }
         };
         self.state = State::Sending(Box::new(Sending {
             columns,
@@ -356,7 +450,7 @@ impl Session {
     fn end_run(&mut self, destination: &Destination) {
         self.end_statement();
         let portal = match destination {
-            Destination::Simple => None,
+            Destination::Simple | Destination::Cursor { .. } => None,
             Destination::Portal { name, .. } => Some(name),
             Destination::Copy { portal, .. } => portal.as_ref(),
         };

@@ -8,18 +8,19 @@ use anabranch_wire::ErrorFields;
 
 use super::run::{Destination, Run};
 use super::{Batch, BatchItem, Scope, Session};
-use crate::service::errors::{error, error_with_hint, of_diagnostic};
-use crate::service::prepared::Prepared;
+use crate::service::errors::{error, of_diagnostic};
 
 impl Session {
     /// Begins the text of a Query message.
     pub(super) fn simple_query(&mut self, text: &str) {
-        self.portals.clear();
-        self.group_wrote = false;
+        if self.block.is_none() {
+            self.portals.clear();
+        }
         match self.parse_batch(text) {
             Ok(batch) => self.batch = Some(batch),
             Err(fields) => {
                 self.wire.error(&fields);
+                self.fail_block(fields.code);
                 self.ready();
             }
         }
@@ -50,6 +51,10 @@ impl Session {
         };
         let text = Arc::clone(&batch.text);
         let Some(item) = batch.items.pop_front() else {
+            if self.in_implicit_block() {
+                self.commit(None, "COMMIT", false, scope);
+                return;
+            }
             self.batch = None;
             if !self.ending {
                 self.ready();
@@ -85,7 +90,6 @@ impl Session {
         if !prepared.parameter_types().is_empty() {
             return Err(error("42P02", "there is no parameter $1"));
         }
-        self.check_alone(&prepared)?;
         let run = Run {
             prepared,
             parameters: Vec::new(),
@@ -95,29 +99,21 @@ impl Session {
         self.run(run, scope)
     }
 
-    /// Refuses a text of several statements that PostgreSQL would run as one transaction and that one transaction
-    /// each does not stand for: one that writes beside another that reads or writes.
-    fn check_alone(&self, prepared: &Prepared) -> Result<(), Box<ErrorFields>> {
-        let Some(batch) = &self.batch else {
-            return Ok(());
-        };
-        let touches = |item: &BatchItem| match item {
+    /// Whether statements are to come in the text that belong to one transaction with what runs now.
+    pub(super) fn more_to_come(&self) -> bool {
+        let joins = |item: &BatchItem| match item {
             BatchItem::Prepared(prepared) => prepared.touches_tables(),
-            BatchItem::Parsed(ClientStatement { kind, .. }) => {
-                matches!(
-                    kind,
-                    ClientStatementKind::Run(_) | ClientStatementKind::Copy(_)
-                )
-            }
+            BatchItem::Parsed(ClientStatement { kind, .. }) => matches!(
+                kind,
+                ClientStatementKind::Run(_)
+                    | ClientStatementKind::Copy(_)
+                    | ClientStatementKind::Explain { .. }
+                    | ClientStatementKind::Execute { .. }
+                    | ClientStatementKind::Transaction(_)
+            ),
         };
-        if prepared.writes() && batch.items.iter().any(touches) {
-            return Err(error_with_hint(
-                "0A000",
-                "several statements in one text are one transaction in PostgreSQL, which is not supported if one \
-                 of them writes",
-                "Send each statement by itself, or declare a procedure that has them all.",
-            ));
-        }
-        Ok(())
+        self.batch
+            .as_ref()
+            .is_some_and(|batch| batch.items.iter().any(joins))
     }
 }

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anabranch_sql::client::{
-    ClientStatementKind, DiscardKind, SetValue, TransactionModes, TransactionStatement,
-};
+use anabranch_sql::client::{ClientStatementKind, DiscardKind, SetValue, TransactionModes};
 use anabranch_types::Value;
 use anabranch_wire::{ErrorFields, Severity};
 
@@ -34,6 +32,9 @@ impl Session {
                 ClientStatementKind::Execute { name, .. } => {
                     self.statements.get(name).ok()?.columns().cloned()
                 }
+                ClientStatementKind::Fetch {
+                    name, moves: false, ..
+                } => self.cursor_columns(name),
                 _ => prepared.columns().cloned(),
             },
             _ => prepared.columns().cloned(),
@@ -48,6 +49,7 @@ impl Session {
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         if let ClientStatementKind::Backup { folder } = statement {
+            self.check_outside_block("BACKUP")?;
             return self.back_up(folder, run, scope);
         }
         let destination = &run.destination;
@@ -72,6 +74,8 @@ impl Session {
             ClientStatementKind::Show(name) => return self.show(name.as_deref(), destination),
             ClientStatementKind::Discard(kind) => {
                 if *kind == DiscardKind::All {
+                    self.check_outside_block("DISCARD ALL")?;
+                    self.cursors.clear();
                     self.reset_all();
                     self.statements.clear();
                 }
@@ -115,8 +119,27 @@ impl Session {
                 self.statements.clear();
                 "DEALLOCATE ALL"
             }
-            ClientStatementKind::Transaction(statement) => self.transaction(statement)?,
-            ClientStatementKind::Maintenance { tag } => tag,
+            ClientStatementKind::Transaction(statement) => {
+                return self.transaction(statement, destination, scope);
+            }
+            ClientStatementKind::DeclareCursor(declaration) => {
+                return self.declare_cursor(declaration, run, scope);
+            }
+            ClientStatementKind::Fetch {
+                direction,
+                name,
+                moves,
+            } => return self.fetch(name, *direction, *moves, destination),
+            ClientStatementKind::CloseCursor(name) => {
+                self.close_cursor(name.as_deref())?;
+                "CLOSE CURSOR"
+            }
+            ClientStatementKind::Maintenance { tag } => {
+                if *tag == "VACUUM" {
+                    self.check_outside_block(tag)?;
+                }
+                tag
+            }
             ClientStatementKind::Unsupported(problem) => {
                 return Err(of_diagnostic(problem, 0, &run.prepared.text));
             }
@@ -175,9 +198,13 @@ impl Session {
     }
 
     fn set(&mut self, local: bool, name: &str, value: &SetValue) -> Result<(), Box<ErrorFields>> {
-        if local {
+        if local && !self.in_explicit_block() {
             self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
+        }
+        match local {
+            true => self.note_local(name),
+            false => self.note_set(name),
         }
         let change = match value {
             SetValue::Default => self.settings.reset(name)?,
@@ -202,6 +229,9 @@ impl Session {
         session: bool,
         modes: TransactionModes,
     ) -> Result<(), Box<ErrorFields>> {
+        if !session && self.in_explicit_block() {
+            return self.set_block_modes(modes);
+        }
         if !session {
             let message = "SET TRANSACTION can only be used in transaction blocks";
             self.warn("25P01", message);
@@ -262,41 +292,8 @@ impl Session {
         self.answer(destination, columns, rows, tag)
     }
 
-    /// A statement of one transaction needs no control. What has no transaction to act on is answered as PostgreSQL
-    /// answers it outside of a transaction block.
-    fn transaction(
-        &mut self,
-        statement: &TransactionStatement,
-    ) -> Result<&'static str, Box<ErrorFields>> {
-        match statement {
-            TransactionStatement::Commit { chain: false }
-            | TransactionStatement::Rollback { chain: false } => {
-                self.warn("25P01", "there is no transaction in progress");
-                Ok(statement.tag())
-            }
-            TransactionStatement::Begin { .. } => Err(error_with_hint(
-                "0A000",
-                format!(
-                    "{} is not supported: each statement is a transaction of its own",
-                    statement.tag()
-                ),
-                "Use your driver's autocommit mode, and put statements that belong together into a procedure.",
-            )),
-            other => {
-                let name = match other {
-                    TransactionStatement::Commit { .. } => "COMMIT AND CHAIN",
-                    TransactionStatement::Rollback { .. } => "ROLLBACK AND CHAIN",
-                    TransactionStatement::Savepoint(_) => "SAVEPOINT",
-                    TransactionStatement::Release(_) => "RELEASE SAVEPOINT",
-                    _ => "ROLLBACK TO SAVEPOINT",
-                };
-                let message = format!("{name} can only be used in transaction blocks");
-                Err(error("25P01", message))
-            }
-        }
-    }
-
-    fn warn(&mut self, code: &'static str, message: &str) {
+    /// Warns the client, unless it does not want to know.
+    pub(super) fn warn(&mut self, code: &'static str, message: &str) {
         if self
             .settings
             .get("client_min_messages")

@@ -1,6 +1,7 @@
 //! Cuts a client's text into statements and says what each is.
 
 mod copy;
+mod cursor;
 mod explain;
 mod places;
 mod prepare;
@@ -88,6 +89,9 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
     }
     if let Some(statement) = transaction::statement(&mut cursor)? {
         cursor.finish("the end of the statement")?;
+        return Ok(statement);
+    }
+    if let Some(statement) = cursor::statement(&mut cursor, start)? {
         return Ok(statement);
     }
     let found = if cursor.at_words(&["set", "constraints"]) {

@@ -25,10 +25,6 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (&["truncate"], "use DELETE FROM"),
     (&["do"], "declare a procedure and CALL it"),
-    (&["declare"], "use a portal with a row limit, or LIMIT"),
-    (&["fetch"], "use a portal with a row limit, or LIMIT"),
-    (&["move"], "use a portal with a row limit, or OFFSET"),
-    (&["close"], "cursors cannot be declared, so none is open"),
     (
         &["listen"],
         "poll a table, or notify through another system",

@@ -1,0 +1,201 @@
+//! Interactive transactions: a client's own BEGIN … COMMIT. `docs/protocols/interactive.md` has the algorithm and the
+//! invariants INT-I1 to INT-I8.
+//!
+//! A [`Block`] is one open transaction. Its client sends [`Step`]s, one call each. A block has a log of its steps and
+//! an attempt. When the attempt is lost (a conflict, a wound, a cancel), the next step runs the log again in a new one
+//! and compares what the client was told; [`step`] has both.
+
+mod log;
+mod sequences;
+mod step;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anabranch_protocol::{Age, TransactionId};
+use anabranch_sql::application::CompiledStatement;
+
+use crate::call::CallId;
+use crate::record::AttemptRecord;
+use crate::sequence::NodeSequences;
+use crate::transaction::{Mailbox, NodeTransaction};
+use crate::undeclared::StatementEntry;
+use log::BlockLog;
+use sequences::BlockSequences;
+pub(crate) use step::{BlockContext, log_too_large, run};
+
+/// Names a block among those of its node. Chosen by its client's connection, and never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u64);
+
+/// Names a savepoint in its block. One that is set again under the same name in SQL has another id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SavepointId(pub u64);
+
+impl SavepointId {
+    /// The begin of the block, which every block has as a savepoint.
+    pub const START: SavepointId = SavepointId(0);
+}
+
+/// One step of a block. All steps of a block go to one node, each after the outcome of the one before. The first one
+/// that the node sees opens the block.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The block.
+    pub block: BlockId,
+    /// The options of the block; those of its first step count.
+    pub options: BlockOptions,
+    /// What to do.
+    pub action: StepAction,
+}
+
+/// Options of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Whether COMMIT validates the reads of a block that has written nothing, under a protocol that does not lock them:
+    /// REPEATABLE READ and SERIALIZABLE.
+    pub validates_reads: bool,
+    /// The most bytes of steps that are kept to be run again. Beyond, a conflict ends the block with SQLSTATE `40001`.
+    pub log_bytes_max: u64,
+}
+
+impl Default for BlockOptions {
+    /// No validation of what only reads; 16 MiB.
+    fn default() -> BlockOptions {
+        BlockOptions {
+            validates_reads: false,
+            log_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// What a step does. The call's arguments are those of a statement.
+#[derive(Clone, Debug)]
+pub enum StepAction {
+    /// Runs a statement. Its outcome is the statement's result. One that fails leaves no effect, and the block can go on.
+    Statement(StatementWork),
+    /// Sets a savepoint.
+    Savepoint(SavepointId),
+    /// Takes back all effects since a savepoint was set. The savepoint stays, those after it are gone.
+    RollbackTo(SavepointId),
+    /// Commits. An error ends the block without effects, unless it is in doubt.
+    Commit,
+    /// Ends the block without effects. Cancels a step that is under way, unless it is a COMMIT that the protocol has.
+    Rollback,
+}
+
+/// A statement of a block.
+#[derive(Clone, Debug)]
+pub struct StatementWork {
+    /// The statement, or the call of a declared procedure.
+    pub code: StatementCode,
+    /// The plan entry of the block with this statement, as of one statement ([`crate::Work::Statement`]).
+    pub entry: Option<Arc<StatementEntry>>,
+}
+
+/// What a statement of a block runs.
+#[derive(Clone, Debug)]
+pub enum StatementCode {
+    /// A compiled statement.
+    Statement(Arc<CompiledStatement>),
+    /// The declared procedure with this index.
+    Procedure(usize),
+}
+
+/// A client's open transaction at its node.
+pub(crate) struct Block {
+    /// The age of its first attempt, which all have.
+    pub(crate) age: Age,
+    /// The value of `now()`.
+    pub(crate) timestamp: i64,
+    log: Rc<RefCell<BlockLog>>,
+    sequences: Rc<BlockSequences>,
+    /// The attempt, while no step is under way. `None` if it was lost, or none has begun.
+    pub(crate) attempt: Option<BlockAttempt>,
+    /// The step under way (INT-I1).
+    pub(crate) step: Option<CallId>,
+}
+
+/// An attempt between two steps.
+pub(crate) struct BlockAttempt {
+    pub(crate) transaction: TransactionId,
+    pub(crate) mailbox: Rc<RefCell<Mailbox>>,
+    pub(crate) slot: TransactionSlot,
+    pub(crate) record: Option<Box<AttemptRecord>>,
+}
+
+/// Where an attempt's transaction is while no step runs. A step takes it, and puts it back unless the attempt is lost.
+#[derive(Clone, Default)]
+pub(crate) struct TransactionSlot(Rc<Cell<Option<Box<OpenTransaction>>>>);
+
+/// An attempt's transaction, with the savepoints in it.
+pub(crate) struct OpenTransaction {
+    transaction: NodeTransaction,
+    savepoints: Vec<(SavepointId, crate::transaction::Position)>,
+}
+
+impl TransactionSlot {
+    /// Whether the attempt can go on.
+    pub(crate) fn is_filled(&self) -> bool {
+        let held = self.0.take();
+        let is_filled = held.is_some();
+        self.0.set(held);
+        is_filled
+    }
+}
+
+impl Block {
+    pub(crate) fn new(
+        age: Age,
+        timestamp: i64,
+        options: BlockOptions,
+        sequences: Rc<NodeSequences>,
+    ) -> Block {
+        Block {
+            age,
+            timestamp,
+            sequences: Rc::new(BlockSequences::new(sequences)),
+            log: Rc::new(RefCell::new(BlockLog::new(options.log_bytes_max))),
+            attempt: None,
+            step: None,
+        }
+    }
+
+    /// The block's sequences.
+    pub(crate) fn sequences(&self) -> Rc<BlockSequences> {
+        Rc::clone(&self.sequences)
+    }
+
+    /// Whether a new attempt can run the block again.
+    pub(crate) fn can_replay(&self) -> bool {
+        self.log.borrow().is_complete()
+    }
+
+    /// Checks INT-I1 and INT-I2.
+    ///
+    /// # Errors
+    /// The invariant's name, and what contradicts it.
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
+        let Some(attempt) = &self.attempt else {
+            return Ok(());
+        };
+        if self.step.is_some() {
+            return Err(format!(
+                "INT-I1: {:?} is idle while a step is under way",
+                attempt.transaction
+            ));
+        }
+        let (held, logged) = (
+            attempt.mailbox.borrow().writes.len(),
+            self.log.borrow().effects(),
+        );
+        if held != logged {
+            return Err(format!(
+                "INT-I2: {:?} has {held} effects, and its log {logged}",
+                attempt.transaction
+            ));
+        }
+        Ok(())
+    }
+}
