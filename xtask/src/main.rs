@@ -41,10 +41,12 @@ Commands:
                             Kills a server with SIGKILL again and again while clients write;
                             nothing acknowledged may be lost.
   soak --minutes N [--fresh] [--plans]
+  soak --minutes N [--fresh] [--plans | --wire]
                             Runs the simulator over every workload, protocol and level of faults,
                             and continues where the last soak of this commit ended; the summary is in
                             target/soak. --plans attacks the analyser's plans of generated
-                            applications instead; --fresh begins anew.
+                            applications instead, and --wire sends hostile input to the state machine of
+                            PostgreSQL's protocol; --fresh begins anew.
   help                      This text.
 
 Options:

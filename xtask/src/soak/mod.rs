@@ -8,7 +8,9 @@
 
 mod mode;
 mod plans;
+mod progress;
 mod state;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +20,17 @@ use self::mode::MODES;
 use self::state::{Combination, Failure, Reported, State};
 use crate::{Outcome, Trouble, cargo};
 
+/// What a soak tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The simulator's combinations.
+    Simulator,
+    /// The analyser's plans.
+    Plans,
+    /// The wire protocol.
+    Wire,
+}
+
 /// The options of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -25,18 +38,18 @@ pub(crate) struct Options {
     time: Duration,
     /// Whether to discard the state of earlier soaks.
     fresh: bool,
-    /// Whether to attack the analyser's plans instead of simulating.
-    plans: bool,
+    /// What is tried.
+    subject: Subject,
 }
 
 impl Options {
-    /// Parses the command's arguments: `--minutes N [--fresh] [--plans]`.
+    /// Parses the command's arguments: `--minutes N [--fresh] [--plans | --wire]`.
     ///
     /// # Errors
     /// Misuse, for other arguments.
     pub(crate) fn parse(arguments: &[String]) -> Result<Options, Trouble> {
         let mut minutes = None;
-        let (mut fresh, mut plans) = (false, false);
+        let (mut fresh, mut subject) = (false, Subject::Simulator);
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -49,7 +62,12 @@ impl Options {
                     }
                 }
                 "--fresh" => fresh = true,
-                "--plans" => plans = true,
+                "--plans" | "--wire" if subject != Subject::Simulator => {
+                    let message = "soak tries one of `--plans` and `--wire`".into();
+                    return Err(Trouble::Misuse(message));
+                }
+                "--plans" => subject = Subject::Plans,
+                "--wire" => subject = Subject::Wire,
                 other => return Err(Trouble::Misuse(format!("soak has no option `{other}`"))),
             }
         }
@@ -58,7 +76,7 @@ impl Options {
         Ok(Options {
             time: Duration::from_secs(minutes * 60),
             fresh,
-            plans,
+            subject,
         })
     }
 }
@@ -68,8 +86,10 @@ impl Options {
 /// # Errors
 /// If the command does not build, or its folder cannot be written.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
-    if options.plans {
-        return plans::run(root, options.time, options.fresh);
+    match options.subject {
+        Subject::Simulator => {}
+        Subject::Plans => return plans::run(root, options.time, options.fresh),
+        Subject::Wire => return wire::run(root, options.time, options.fresh),
     }
     let binary = build(root)?;
     let folder = target(root).join("soak");
@@ -299,6 +319,8 @@ mod tests {
         let options = parse("--minutes 90 --fresh").expect("the arguments are valid");
         assert_eq!(options.time, Duration::from_secs(5_400));
         assert!(options.fresh);
+        let options = parse("--wire --minutes 1").expect("the arguments are valid");
+        assert_eq!(options.subject, Subject::Wire);
         for line in [
             "",
             "--fresh",
@@ -306,6 +328,7 @@ mod tests {
             "--minutes 0",
             "--minutes x",
             "--hours 1",
+            "--minutes 1 --plans --wire",
         ] {
             assert!(matches!(parse(line), Err(Trouble::Misuse(_))), "{line}");
         }

@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(
             found(check, &[("ARCHITECTURE.md", &other)]),
             [
-                "ARCHITECTURE.md:6: `protocol` uses types, sql, storage here, and types, storage \
+                "ARCHITECTURE.md:7: `protocol` uses types, sql, storage here, and types, storage \
                  in the rule's table"
             ]
         );
