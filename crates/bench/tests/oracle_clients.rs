@@ -140,11 +140,11 @@ fn theirs_of(theirs: &mut Postgres, statement: &str) -> Description {
 fn name_of(data_type: &Type) -> String {
     match data_type.kind() {
         Kind::Array(element) => return format!("{}[]", name_of(element)),
-        Kind::Pseudo if data_type.name() != "void" => return "text".into(),
+        Kind::Pseudo if !matches!(data_type.name(), "void" | "record") => return "text".into(),
         _ => {}
     }
     match data_type.name() {
-        "name" | "inet" | "unknown" | "void" => "text",
+        "name" | "inet" | "unknown" => "text",
         "bool" => "boolean",
         "int2" => "smallint",
         "int4" => "integer",

@@ -1,6 +1,7 @@
 //! PostgreSQL's data types, as far as the dialect has them.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The declared type of a column, a parameter or an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +52,11 @@ pub enum DataType {
     Int2Vector,
     /// `oidvector`: an array whose subscripts begin at 0
     OidVector,
+    /// `record`: a row of columns of these types as one value, which is a [`Value::Array`](crate::Value::Array). Only
+    /// results have it
+    Record(Arc<[DataType]>),
+    /// `void`: what a function without a result returns, an empty text. Only results have it
+    Void,
 }
 
 /// The kind of object that an [`DataType::OidAlias`] names.
@@ -175,6 +181,8 @@ impl fmt::Display for DataType {
             DataType::OidAlias(kind) => f.write_str(kind.type_name()),
             DataType::Int2Vector => f.write_str("int2vector"),
             DataType::OidVector => f.write_str("oidvector"),
+            DataType::Record(_) => f.write_str("record"),
+            DataType::Void => f.write_str("void"),
         }
     }
 }

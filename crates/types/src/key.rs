@@ -468,7 +468,9 @@ impl<'k> KeyReader<'k> {
             | DataType::SingleByte
             | DataType::OidAlias(_)
             | DataType::Int2Vector
-            | DataType::OidVector => panic!("a value of type {data_type} cannot be in a key"),
+            | DataType::OidVector
+            | DataType::Record(_)
+            | DataType::Void => panic!("a value of type {data_type} cannot be in a key"),
         })
     }
 

@@ -95,6 +95,7 @@ impl Kind {
             | DataType::Char(_)
             | DataType::Name
             | DataType::SingleByte => (Kind::Text, None),
+            DataType::Record(_) | DataType::Void => panic!("no column is a {data_type}"),
         }
     }
 }

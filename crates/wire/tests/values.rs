@@ -5,8 +5,8 @@
 
 use anabranch_types::{DataType, NumericBounds, SplitMix64, TimeZone, Value};
 use anabranch_wire::format::{
-    Format, decode, decode_binary, decode_text, encode, encode_binary, encode_record, encode_text,
-    oid_of, write_record,
+    Format, decode, decode_binary, decode_text, encode, encode_binary, encode_text, oid_of,
+    type_length_of,
 };
 use bytes::BytesMut;
 
@@ -305,12 +305,14 @@ fn rows_are_records() {
         (Value::text("q\"\\(,)"), DataType::Text),
         (number, DataType::Numeric(None)),
     ];
-    let columns: Vec<(&Value, &DataType)> = columns.iter().map(|(v, t)| (v, t)).collect();
-    let mut text = String::new();
-    write_record(&mut text, &columns, &berlin());
-    assert_eq!(text, r#"(1,"a b",,"","q""\\(,)",1.50)"#);
+    let (values, types): (Vec<Value>, Vec<DataType>) = columns.into_iter().unzip();
+    let (row, record) = (Value::Array(values.into()), DataType::Record(types.into()));
+    assert_eq!((oid_of(&record), type_length_of(&record)), (2249, -1));
+    let mut text = BytesMut::new();
+    encode_text(&row, &record, &berlin(), &mut text);
+    assert_eq!(&text[..], br#"(1,"a b",,"","q""\\(,)",1.50)"#);
     let mut out = BytesMut::new();
-    encode_record(&columns, &mut out).unwrap();
+    encode_binary(&row, &record, &mut out).unwrap();
     assert_eq!(
         hexadecimal(&out),
         "0000000600000017000000040000000100000019000000036120620000\

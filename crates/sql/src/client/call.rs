@@ -19,7 +19,6 @@ use crate::{
     },
     catalog::{Catalog, ParameterMode, Procedure, RoutineKind},
     diagnostic::Diagnostic,
-    expression::text::format_text,
     plan::OutputColumn,
 };
 
@@ -35,7 +34,7 @@ pub enum CallShape {
     Void,
     /// These columns of each row, in this order.
     Columns(Vec<usize>),
-    /// Each row as one composite value in text form, such as `(1,"a b")`.
+    /// Each row as one composite value: an array of the row's, of type [`DataType::Record`].
     Record,
 }
 
@@ -43,7 +42,6 @@ impl CallShape {
     /// The result that the client sees, with the plan's columns. Pending values are to be resolved before.
     pub fn of(&self, result: ResultSet, columns: Option<&Arc<[(String, DataType)]>>) -> ResultSet {
         let columns = columns.cloned().unwrap_or_else(|| Arc::new([]));
-        let from = result.columns;
         let rows: Vec<Vec<Value>> = match self {
             CallShape::Nothing => Vec::new(),
             CallShape::Rows => result.rows,
@@ -53,7 +51,7 @@ impl CallShape {
                 result.rows.into_iter().map(row).collect()
             }
             CallShape::Record => {
-                let row = |row: Vec<Value>| vec![Value::text(record(&row, &from))];
+                let row = |row: Vec<Value>| vec![Value::Array(row.into())];
                 result.rows.into_iter().map(row).collect()
             }
         };
@@ -63,35 +61,6 @@ impl CallShape {
             rows,
         }
     }
-}
-
-/// A composite value in PostgreSQL's text form.
-fn record(row: &[Value], columns: &[(String, DataType)]) -> String {
-    let mut text = String::from("(");
-    for (place, (value, (_, data_type))) in row.iter().zip(columns).enumerate() {
-        if place > 0 {
-            text.push(',');
-        }
-        if value.is_null() {
-            continue;
-        }
-        let field = format_text(value, data_type);
-        let special = |c: char| "\"\\(),".contains(c) || c.is_ascii_whitespace() || c == '\u{b}';
-        if !field.is_empty() && !field.contains(special) {
-            text.push_str(&field);
-            continue;
-        }
-        text.push('"');
-        for character in field.chars() {
-            if matches!(character, '"' | '\\') {
-                text.push(character);
-            }
-            text.push(character);
-        }
-        text.push('"');
-    }
-    text.push(')');
-    text
 }
 
 /// A statement that is one call.
@@ -387,6 +356,10 @@ impl Call<'_> {
             let bound = binder.expression(syntax);
             let scope = binder.scopes.pop();
             let bound = bound?;
+            // As in PostgreSQL: a parameter of type void stands for an OUT parameter, and is no argument.
+            if bound.data_type == Some(DataType::Void) {
+                continue;
+            }
             if scope.is_some_and(|scope| !scope.subqueries.is_empty()) {
                 return Err(binder
                     .unsupported("a subquery as an argument of a call", syntax)
@@ -456,9 +429,12 @@ impl Call<'_> {
             Form::Scalar { alias } => {
                 let name = alias.map_or_else(|| procedure.name.clone(), fold);
                 let (shape, data_type) = match &**columns {
-                    [] => (CallShape::Void, DataType::Text),
+                    [] => (CallShape::Void, DataType::Void),
                     [(_, data_type)] => (CallShape::Rows, data_type.clone()),
-                    _ => (CallShape::Record, DataType::Text),
+                    several => {
+                        let types = several.iter().map(|(_, data_type)| data_type.clone());
+                        (CallShape::Record, DataType::Record(types.collect()))
+                    }
                 };
                 Ok((shape, Some(Arc::new([(name, data_type)]))))
             }
@@ -480,7 +456,7 @@ impl Call<'_> {
         let table = alias.map_or_else(|| procedure.name.clone(), |alias| fold(&alias.name));
         let is_void = columns.is_empty();
         let mut source: Vec<OutputColumn> = match is_void {
-            true => vec![(table.clone(), DataType::Text)],
+            true => vec![(table.clone(), DataType::Void)],
             false => columns.to_vec(),
         };
         // A value that has no name of its own has the alias's.

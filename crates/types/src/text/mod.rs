@@ -8,6 +8,7 @@ mod array;
 pub mod bytes;
 mod float;
 pub mod moment;
+mod record;
 
 use crate::bounds::{bound_numeric, bound_text};
 use crate::zone::TimeZone;
@@ -65,6 +66,7 @@ pub fn write_value(out: &mut impl TextSink, value: &Value, data_type: &DataType,
         Value::Date(days) => moment::write_date(out, *days),
         Value::Array(elements) => match data_type {
             DataType::Int2Vector | DataType::OidVector => array::write_vector(out, elements),
+            DataType::Record(types) => record::write(out, elements, types, zone),
             _ => array::write(out, elements, data_type, zone),
         },
         Value::Pending(pending) => {
@@ -113,6 +115,10 @@ pub fn parse_value(
         DataType::TimestampTz => moment::parse_timestamptz(text, zone).map(Value::Timestamp),
         DataType::Date => moment::parse_date(text).map(Value::Date),
         DataType::Array(element) => array::parse(text, element, zone),
+        DataType::Record(_) | DataType::Void => {
+            let message = format!("input of type {data_type} is not implemented");
+            Err(EffectError::new("0A000", message))
+        }
     }
 }
 

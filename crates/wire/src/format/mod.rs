@@ -17,10 +17,7 @@ use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use bytes::{BufMut, BytesMut};
 
 pub use binary::{decode_binary, encode_binary};
-pub use oid::{
-    RECORD, UNKNOWN, array_oid_of, data_type_of, oid_of, type_length_of, type_modifier_of,
-};
-pub use record::{encode_record, write_record};
+pub use oid::{UNKNOWN, array_oid_of, data_type_of, oid_of, type_length_of, type_modifier_of};
 
 /// The form of a value in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,6 @@ use anabranch_types::{DataType, EffectError, ObjectKind};
 
 /// The OID of a literal or parameter whose type is still to be inferred.
 pub const UNKNOWN: u32 = 705;
-/// The OID of a row of columns.
-pub const RECORD: u32 = 2249;
 
 /// The OID of a type.
 pub fn oid_of(data_type: &DataType) -> u32 {
@@ -39,6 +37,8 @@ pub fn oid_of(data_type: &DataType) -> u32 {
             ObjectKind::Schema => 4089,
             ObjectKind::Role => 4096,
         },
+        DataType::Record(_) => 2249,
+        DataType::Void => 2278,
         // A type that has no number yet is sent as text by `encode_text`.
         _ => 25,
     }
@@ -87,7 +87,8 @@ pub fn type_length_of(data_type: &DataType) -> i16 {
         | DataType::Real
         | DataType::Date
         | DataType::Oid
-        | DataType::OidAlias(_) => 4,
+        | DataType::OidAlias(_)
+        | DataType::Void => 4,
         DataType::Name => 64,
         DataType::Int8 | DataType::Double | DataType::Timestamp | DataType::TimestampTz => 8,
         DataType::Uuid => 16,
@@ -119,6 +120,10 @@ pub fn type_modifier_of(data_type: &DataType) -> i32 {
 pub fn data_type_of(oid: u32) -> Result<Option<DataType>, EffectError> {
     if oid == 0 || oid == UNKNOWN {
         return Ok(None);
+    }
+    // JDBC names it for the OUT parameters of a call.
+    if oid == 2278 {
+        return Ok(Some(DataType::Void));
     }
     if let Some(data_type) = scalar_of(oid) {
         return Ok(Some(data_type));
@@ -238,7 +243,6 @@ const UNSUPPORTED: &[(u32, &str)] = &[
     (2210, "regclass[]"),
     (2211, "regtype[]"),
     (2249, "record"),
-    (2278, "void"),
     (2287, "record[]"),
     (2949, "txid_snapshot[]"),
     (2970, "txid_snapshot"),

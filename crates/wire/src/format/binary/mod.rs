@@ -8,6 +8,7 @@ use anabranch_types::calendar::{is_date, is_timestamp};
 use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use bytes::{Buf, BufMut, BytesMut};
 
+use super::record::encode_record;
 use super::{encode_text, text_of};
 
 /// Appends the binary form of a value that is not NULL, without its length.
@@ -33,6 +34,7 @@ pub fn encode_binary(
         (Value::Text(text), DataType::SingleByte) => {
             out.put_u8(text.as_bytes().first().copied().unwrap_or(0));
         }
+        (Value::Text(_), DataType::Void) => {}
         // Blank-padded as in text.
         (Value::Text(_), data_type) if data_type.is_text() => {
             encode_text(value, data_type, &TimeZone::UTC, out);
@@ -51,6 +53,9 @@ pub fn encode_binary(
         }
         (Value::Array(elements), DataType::OidVector) => {
             return array::encode(elements, &DataType::Oid, 0, out);
+        }
+        (Value::Array(columns), DataType::Record(types)) => {
+            return encode_record(columns, types, out);
         }
         _ => {
             let message = format!("{value:?} has no binary form as {data_type}");
