@@ -93,7 +93,7 @@ fn an_expression_reads_the_columns_that_it_names() {
 fn nothing_follows_from_an_opaque_value() {
     let script = script(
         "-- name: Set :exec
-UPDATE t SET data = jsonb_set(data, '{a}', $2), name = to_char(now(), $3) WHERE id = $1;
+UPDATE t SET data = jsonb_set(data, '{a}', $2), name = translate($3, 'a', 'b') WHERE id = $1;
 -- name: Add :exec
 UPDATE t SET n = n + degrees($2) WHERE id = $1;
 -- name: Find :exec
@@ -146,7 +146,7 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
     });
     let expected = [
         "jsonb_set",
-        "to_char",
+        "translate",
         "degrees",
         "hashtext",
         "uuid_generate_v5",
@@ -159,7 +159,7 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
 fn routines_may_have_opaque_expressions() {
     let script = script(
         "CREATE FUNCTION f(k bigint, s text) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE x text := md5(s);
+DECLARE x text := crypt(s, 'x');
 BEGIN
   IF encode(x) IS NULL THEN RETURN; END IF;
   UPDATE t SET name = x WHERE id = k;
@@ -176,7 +176,7 @@ END $$;
 #[test]
 fn a_view_may_have_opaque_expressions() {
     let script = script(
-        "CREATE VIEW v AS SELECT id, to_char(at, 'YYYY') AS year FROM t;
+        "CREATE VIEW v AS SELECT id, age(at) AS year FROM t;
 -- name: Q :many
 SELECT id FROM v WHERE year = $1;
 ",
@@ -190,7 +190,7 @@ SELECT id FROM v WHERE year = $1;
 /// An assertion over such a view cannot be analysed.
 #[test]
 fn an_assertion_over_an_opaque_view_is_skipped() {
-    for view in ["to_char(at, 'YYYY')", "(SELECT x FROM nowhere)"] {
+    for view in ["age(at)", "(SELECT x FROM nowhere)"] {
         let script = script(&format!(
             "CREATE TABLE other (id bigint PRIMARY KEY, n integer);
 CREATE VIEW v AS SELECT id, n, {view} AS year FROM t;

@@ -130,6 +130,9 @@ impl Binder<'_> {
                 format: None,
             } => {
                 let to = self.type_named(data_type, syntax)?;
+                if let Some(constant) = large_float(expr, &to) {
+                    return Ok(constant);
+                }
                 let bound = self.expression(expr)?;
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
                 Ok(Bound::new(expression, to))
@@ -173,7 +176,18 @@ impl Binder<'_> {
                 self.field_access(root, access_chain, syntax)
             }
             Expr::Collate { expr, collation } => self.collated(expr, collation, syntax),
-            Expr::AtTimeZone { .. } => Err(self.unsupported("AT TIME ZONE", syntax)),
+            Expr::AtTimeZone {
+                timestamp,
+                time_zone,
+            } => {
+                if self.interval(time_zone)?.is_some() {
+                    return Err(self
+                        .unsupported("an interval as a time zone", syntax)
+                        .help("name the time zone: AT TIME ZONE '+02:00'"));
+                }
+                let (moment, zone) = (self.expression(timestamp)?, self.expression(time_zone)?);
+                self.at_time_zone(moment, zone, syntax)
+            }
             Expr::Interval(_) => {
                 Err(self.unsupported("an interval other than in timestamp ± interval", syntax))
             }
@@ -370,7 +384,15 @@ impl Binder<'_> {
 
     fn null_test(&mut self, operand: &Expr, negated: bool) -> Bind<Bound> {
         let bound = self.expression(operand)?;
-        let (expression, _) = self.settled(bound, operand)?;
+        let expression = match bound {
+            // The test says nothing of a parameter's type.
+            Bound {
+                data_type: None,
+                expression: expression @ Expression::Variable(_),
+                ..
+            } => expression,
+            bound => self.settled(bound, operand)?.0,
+        };
         let test = Expression::IsNull {
             operand: Box::new(expression),
             negated,
@@ -919,4 +941,30 @@ fn near(a: &str, b: &str) -> bool {
         .take_while(|(x, y)| x == y)
         .count();
     (a.len() - suffix).max(b.len() - suffix) <= 1
+}
+
+/// A number that is cast to a float and that no numeric of ours holds, such as `1e300::float8`.
+fn large_float(syntax: &Expr, to: &DataType) -> Option<Bound> {
+    if !matches!(to, DataType::Real | DataType::Double) {
+        return None;
+    }
+    let (sign, literal) = match peeled(syntax) {
+        Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } => ("-", peeled(expr)),
+        other => ("", other),
+    };
+    let Expr::Value(value) = literal else {
+        return None;
+    };
+    let ast::Value::Number(digits, _) = &value.value else {
+        return None;
+    };
+    if anabranch_types::Decimal::parse(digits).is_ok() {
+        return None;
+    }
+    let text = format!("{sign}{digits}");
+    let value = anabranch_types::text::parse_value(&text, to, &anabranch_types::TimeZone::UTC);
+    Some(Bound::new(Expression::Constant(value.ok()?), to.clone()))
 }

@@ -48,6 +48,7 @@ const SUPPORTED: &[&str] = &[
     "date_trunc",
     "exp",
     "floor",
+    "format",
     "gen_random_uuid",
     "greatest",
     "initcap",
@@ -59,6 +60,7 @@ const SUPPORTED: &[&str] = &[
     "lpad",
     "ltrim",
     "make_date",
+    "md5",
     "mod",
     "now",
     "nullif",
@@ -66,6 +68,11 @@ const SUPPORTED: &[&str] = &[
     "position",
     "pow",
     "power",
+    "quote_ident",
+    "quote_literal",
+    "quote_nullable",
+    "random",
+    "regexp_like",
     "repeat",
     "replace",
     "reverse",
@@ -80,6 +87,8 @@ const SUPPORTED: &[&str] = &[
     "strpos",
     "substr",
     "substring",
+    "timezone",
+    "to_char",
     "transaction_timestamp",
     "trim",
     "trunc",
@@ -121,7 +130,10 @@ impl Binder<'_> {
             Some(_) => resolve_data_type,
         };
         resolve(named).map_err(|error| Diagnostic {
-            span: Some(self.place_of(syntax)),
+            span: Some(match named {
+                ast::DataType::Custom(name, _) => self.place_of(name),
+                _ => self.place_of(syntax),
+            }),
             ..error
         })
     }
@@ -474,10 +486,12 @@ impl Binder<'_> {
                 )
             }
             ("gen_random_uuid", []) => Bound::new(Expression::Unique, DataType::Uuid),
+            ("random", []) => {
+                Self::call(Function::Random, vec![Expression::Unique], DataType::Double)
+            }
             (
-                "to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
-                | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace"
-                | "age",
+                "to_date" | "to_timestamp" | "to_number" | "nextval" | "currval" | "setval"
+                | "lastval" | "pg_sleep" | "regexp_replace" | "age",
                 _,
             ) => {
                 return Err(self.unsupported(&format!("function {name}"), syntax));
@@ -638,6 +652,22 @@ impl Binder<'_> {
                 let clock = Clock::of(Some(&data_type));
                 Self::call(Function::DateTrunc(field, clock), vec![moment], data_type)
             }
+            ("timezone", [zone, moment]) => {
+                self.at_time_zone(moment.clone(), zone.clone(), syntax)?
+            }
+            ("to_char", [moment, template])
+                if matches!(
+                    moment.data_type,
+                    Some(DataType::Timestamp | DataType::TimestampTz | DataType::Date)
+                ) =>
+            {
+                let data_type = match moment.data_type {
+                    Some(DataType::Timestamp) => DataType::Timestamp,
+                    _ => DataType::TimestampTz,
+                };
+                let function = Function::ToCharMoment(Clock::of(Some(&data_type)));
+                self.to_char(function, moment, &data_type, template, syntax)?
+            }
             ("make_date", [_, _, _]) => {
                 let mut arguments = Vec::new();
                 for bound in bounds {
@@ -672,6 +702,17 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         let exact = matches!(first, DataType::Numeric(_));
+        if let ("to_char", [number, template]) = (name, bounds) {
+            let data_type = match &first {
+                DataType::Int2 | DataType::Int4 => DataType::Int4,
+                DataType::Real => return Err(self.unsupported("to_char of real", syntax)),
+                other if number.data_type.is_some() => other.clone(),
+                _ => return Ok(None),
+            };
+            let bound =
+                self.to_char(Function::ToCharNumber, number, &data_type, template, syntax)?;
+            return Ok(Some(bound));
+        }
         let operand_type = match name {
             "abs" => first.clone(),
             "mod" => return self.modulo(bounds, syntax),
@@ -720,6 +761,50 @@ impl Binder<'_> {
         Ok(Some(Self::call(function, arguments, operand_type)))
     }
 
+    /// `to_char` of a value as one of this type.
+    fn to_char(
+        &mut self,
+        function: Function,
+        value: &Bound,
+        data_type: &DataType,
+        template: &Bound,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let value = self.coerce(value.clone(), data_type, Context::Implicit, syntax)?;
+        let template = self.coerce(template.clone(), &DataType::Text, Context::Implicit, syntax)?;
+        Ok(Self::call(function, vec![value, template], DataType::Text))
+    }
+
+    /// `moment AT TIME ZONE zone`.
+    pub(crate) fn at_time_zone(
+        &mut self,
+        moment: Bound,
+        zone: Bound,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let (function, from, to) = match &moment.data_type {
+            Some(DataType::Timestamp) => (
+                Function::MomentOfLocalTime,
+                DataType::Timestamp,
+                DataType::TimestampTz,
+            ),
+            // As in PostgreSQL, a date is taken as the session's midnight, and a literal as a `timestamptz`.
+            None | Some(DataType::TimestampTz | DataType::Date) => (
+                Function::LocalTime,
+                DataType::TimestampTz,
+                DataType::Timestamp,
+            ),
+            Some(other) => {
+                let message =
+                    format!("function pg_catalog.timezone(unknown, {other}) does not exist");
+                return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
+            }
+        };
+        let moment = self.coerce(moment, &from, Context::Implicit, syntax)?;
+        let zone = self.coerce(zone, &DataType::Text, Context::Implicit, syntax)?;
+        Ok(Self::call(function, vec![moment, zone], to))
+    }
+
     /// `abs` of an integer: its negation may be out of the type's range.
     fn integer_abs(&self, operand: Expression, data_type: DataType) -> Bound {
         let domain = Domain::of(&data_type).expect("an integer type has a domain");
@@ -755,7 +840,7 @@ impl Binder<'_> {
         bounds: &[Bound],
         syntax: &Expr,
     ) -> Bind<Option<Bound>> {
-        if let ("concat" | "concat_ws", [_, ..]) = (name, bounds) {
+        if let ("concat" | "concat_ws" | "format", [_, ..]) = (name, bounds) {
             let mut arguments = Vec::new();
             let mut types = Vec::new();
             for bound in bounds {
@@ -765,6 +850,7 @@ impl Binder<'_> {
             }
             let function = match name {
                 "concat" => Function::Concat(types),
+                "format" if types[0].is_text() => Function::Format(types.split_off(1)),
                 _ if types[0].is_text() => Function::ConcatWith(types),
                 _ => return Ok(None),
             };
@@ -782,6 +868,18 @@ impl Binder<'_> {
                 arguments,
                 DataType::Int4,
             )));
+        }
+        if let ("md5", true, []) = (name, is_bytes(operand), rest) {
+            let arguments = vec![operand.expression.clone()];
+            return Ok(Some(Self::call(Function::Md5, arguments, DataType::Text)));
+        }
+        if let ("quote_literal" | "quote_nullable", []) = (name, rest) {
+            let text = self.as_text(operand.clone(), syntax)?;
+            let function = match name {
+                "quote_literal" => Function::QuoteLiteral,
+                _ => Function::QuoteNullable,
+            };
+            return Ok(Some(Self::call(function, vec![text], DataType::Text)));
         }
         if let ("chr", []) = (name, rest) {
             let code = self.coerce(operand.clone(), &DataType::Int4, Context::Implicit, syntax)?;
@@ -826,6 +924,17 @@ impl Binder<'_> {
             ("starts_with", 1) => (Function::StartsWith, TEXT, DataType::Bool),
             ("split_part", 2) => (Function::SplitPart, TEXT_INT, DataType::Text),
             ("ascii", 0) => (Function::Ascii, &[], DataType::Int4),
+            ("md5", 0) => (Function::Md5, &[], DataType::Text),
+            ("quote_ident", 0) => (Function::QuoteIdentifier, &[], DataType::Text),
+            ("regexp_like", 1) => {
+                let [text, pattern] = bounds else {
+                    return Ok(None);
+                };
+                let (text, pattern) = (text.clone(), pattern.clone());
+                return self
+                    .matches(text, pattern, (false, false), syntax)
+                    .map(Some);
+            }
             _ => return Ok(None),
         };
         if !is_text(operand) {

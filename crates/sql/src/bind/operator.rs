@@ -12,6 +12,7 @@ use crate::{
     expression::{
         Domain, Expression, Function, Operator, Relation, function::Clock, regex::Pattern,
     },
+    source::Span,
 };
 
 /// The comparison that an operator is, if it is one.
@@ -115,7 +116,7 @@ impl Binder<'_> {
         symbol: &str,
         right: &Bound,
         syntax: &impl Spanned,
-    ) -> crate::diagnostic::Diagnostic {
+    ) -> Diagnostic {
         let (left, right) = (type_name(left), type_name(right));
         let message = format!("operator does not exist: {left} {symbol} {right}");
         self.error("42883", message, syntax)
@@ -124,6 +125,53 @@ impl Binder<'_> {
 
     /// `left operator right`.
     pub(crate) fn binary(
+        &mut self,
+        left: &ast::Expr,
+        operator: &BinaryOperator,
+        right: &ast::Expr,
+        syntax: &ast::Expr,
+    ) -> Bind<Bound> {
+        self.bound_binary(left, operator, right, syntax)
+            .map_err(|error| self.at_operator(error, left, operator, right, syntax))
+    }
+
+    /// Moves the error of an operator that does not exist to the operator, where PostgreSQL has it. The parser keeps no
+    /// place of operators: it follows from those of plain operands.
+    fn at_operator(
+        &self,
+        error: Diagnostic,
+        left: &ast::Expr,
+        operator: &BinaryOperator,
+        right: &ast::Expr,
+        syntax: &ast::Expr,
+    ) -> Diagnostic {
+        let is_plain = |operand: &ast::Expr| {
+            matches!(
+                operand,
+                ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_)
+            )
+        };
+        let is_own = error.code == "42883"
+            && error.message.starts_with("operator does not exist")
+            && error.span == Some(self.place_of(syntax));
+        if !is_own || !is_plain(left) || !is_plain(right) {
+            return error;
+        }
+        let (before, behind) = (self.place_of(left), self.place_of(right));
+        let gap = behind.start.saturating_sub(before.end);
+        let length = operator.to_string().len() as u32;
+        let start = before.end + u32::from(gap > length);
+        Diagnostic {
+            span: Some(Span {
+                start,
+                end: start + length,
+                ..before
+            }),
+            ..error
+        }
+    }
+
+    fn bound_binary(
         &mut self,
         left: &ast::Expr,
         operator: &BinaryOperator,
@@ -498,7 +546,7 @@ impl Binder<'_> {
     }
 
     /// `~`, `~*`, `!~` and `!~*`.
-    fn matches(
+    pub(crate) fn matches(
         &mut self,
         operand: Bound,
         pattern: Bound,

@@ -38,6 +38,7 @@ pub(crate) fn output_name(expression: &Expr) -> String {
             _ => "?column?".into(),
         },
         Expr::Array(_) => "array".into(),
+        Expr::AtTimeZone { .. } => "timezone".into(),
         Expr::Extract { .. } => "extract".into(),
         Expr::Ceil { .. } => "ceil".into(),
         Expr::Floor { .. } => "floor".into(),

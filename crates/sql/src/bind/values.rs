@@ -141,7 +141,7 @@ impl Binder<'_> {
             }
             if width > columns.len() {
                 let message = "INSERT has more expressions than target columns";
-                return Err(self.error("42601", message, values));
+                return Err(self.error("42601", message, &row.content[columns.len()]));
             }
             let mut expressions = Vec::new();
             for (value, column) in row.content.iter().zip(columns) {

@@ -464,6 +464,14 @@ impl Draft {
                 let message = format!("column \"{}\" appears twice in {what}", name.text);
                 return Err(Diagnostic::new("42701", message, name.span));
             }
+            if let DataType::Array(_) = self.schema.columns[column.index()].data_type {
+                let message = format!(
+                    "column \"{}\" of an array type in a key or index",
+                    name.text
+                );
+                return Err(Diagnostic::unsupported(&message, name.span)
+                    .help("store the elements as rows of a table"));
+            }
             columns.push(column);
         }
         if let Some(name) = names.get(KEY_COLUMNS_MAX) {

@@ -55,12 +55,19 @@ impl<'t> ClientVariables<'t> {
         (0..self.count)
             .map(|slot| match self.types.get(slot) {
                 Some(Some(named)) => Ok(unbounded(named)),
-                _ if !used.contains(&slot) => Err(Diagnostic {
-                    code: "42P18",
-                    message: format!("could not determine data type of parameter ${}", slot + 1),
-                    span: None,
-                    help: Some("use it with a cast, or number the parameters without gaps".into()),
-                }),
+                _ if !used.contains(&slot) || found.get(slot).is_none_or(Option::is_none) => {
+                    Err(Diagnostic {
+                        code: "42P18",
+                        message: format!(
+                            "could not determine data type of parameter ${}",
+                            slot + 1
+                        ),
+                        span: None,
+                        help: Some(
+                            "use it with a cast, or number the parameters without gaps".into(),
+                        ),
+                    })
+                }
                 _ => Ok(parameter_type(found.get(slot).and_then(Option::as_ref))),
             })
             .collect()

@@ -15,8 +15,9 @@ use super::{
     budget::within_value,
     cast::is_zoned,
     datetime::{self, Field, Interval},
-    failure,
+    failure, md5, quote,
     regex::Pattern,
+    to_char::{self, Digits, Moment},
 };
 use crate::system::{System, lookup::SystemFunction, names::quoted};
 
@@ -95,6 +96,21 @@ pub(crate) enum Function {
     AddInterval(Interval, /* negative */ bool, Clock),
     /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
     MakeDate,
+    /// A moment at the wall clock of a time zone, named by the second argument: `timestamptz AT TIME ZONE zone`.
+    LocalTime,
+    /// The moment at which a time zone's wall clock shows this: `timestamp AT TIME ZONE zone`.
+    MomentOfLocalTime,
+    /// A moment by a template.
+    ToCharMoment(Clock),
+    /// A number by a template.
+    ToCharNumber,
+    Md5,
+    /// A number from 0 to below 1, made of a number that no other call gets.
+    Random,
+    /// NULL is `NULL`.
+    QuoteNullable,
+    /// `format()`: NULL arguments count; the types are those of the arguments behind the template.
+    Format(Vec<DataType>),
     /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
 }
@@ -124,8 +140,11 @@ impl Function {
         match self {
             Function::Extract(_, clock)
             | Function::DateTrunc(_, clock)
-            | Function::AddInterval(_, _, clock) => *clock == Clock::Zoned,
-            Function::Concat(types) | Function::ConcatWith(types) => types.iter().any(is_zoned),
+            | Function::AddInterval(_, _, clock)
+            | Function::ToCharMoment(clock) => *clock == Clock::Zoned,
+            Function::Concat(types) | Function::ConcatWith(types) | Function::Format(types) => {
+                types.iter().any(is_zoned)
+            }
             _ => false,
         }
     }
@@ -149,6 +168,14 @@ pub(crate) fn call(
             };
             return concat(&arguments[1..], &types[1..], Some(separator), zone);
         }
+        Function::Format(types) => {
+            let Value::Text(template) = &arguments[0] else {
+                return Ok(Value::Null);
+            };
+            let text = quote::formatted(template, &arguments[1..], types, zone)?;
+            return Ok(Value::Text(text.into()));
+        }
+        Function::QuoteNullable if arguments[0].is_null() => return Ok(Value::text("NULL")),
         Function::Greatest | Function::Least => return Ok(extreme(function, arguments)),
         Function::ArrayAppend => {
             let mut list = match &arguments[0] {
@@ -192,6 +219,13 @@ pub(crate) fn call(
         return Ok(Value::Null);
     }
     match arguments {
+        [value, Value::Text(template)]
+            if matches!(function, Function::ToCharMoment(_) | Function::ToCharNumber) =>
+        {
+            by_template(function, value, template, zone)
+        }
+        [Value::Timestamp(micros), Value::Text(name)] => in_zone(function, *micros, name),
+        [Value::Uuid(bytes)] if *function == Function::Random => Ok(random(bytes)),
         [Value::Text(text), rest @ ..] => of_text(function, text, rest),
         [Value::Int(i), rest @ ..] => of_int(function, *i, rest),
         [Value::Numeric(d), rest @ ..] => of_numeric(function, *d, rest),
@@ -200,11 +234,62 @@ pub(crate) fn call(
         [Value::Date(d)] => of_timestamp(function, i64::from(*d) * MICROS_PER_DAY, zone),
         [Value::Array(list), rest @ ..] => of_array(function, list, rest),
         [Value::Bytes(bytes), ..] => match function {
+            Function::Md5 => Ok(Value::text(md5::hexadecimal(bytes))),
             Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
             _ => Err(undefined(function, arguments)),
         },
         _ => Err(undefined(function, arguments)),
     }
+}
+
+/// `to_char`. A template without anything gives NULL, as in PostgreSQL.
+fn by_template(
+    function: &Function,
+    value: &Value,
+    template: &str,
+    zone: &TimeZone,
+) -> Result<Value, Failure> {
+    let number = |digits| match template {
+        "" => Ok(String::new()),
+        template => to_char::of_number(digits, template),
+    };
+    let text = match (function, value) {
+        (Function::ToCharMoment(_), _) if template.is_empty() => return Ok(Value::Null),
+        (Function::ToCharMoment(clock), Value::Timestamp(micros)) => {
+            let moment = match clock {
+                Clock::AsGiven => Some(Moment::local(*micros)),
+                Clock::Zoned => Moment::zoned(*micros, zone),
+            };
+            to_char::of_moment(moment.ok_or_else(datetime::out_of_range)?, template)?
+        }
+        (_, Value::Int(int)) => number(Digits::Int(*int))?,
+        (_, Value::Numeric(decimal)) => number(Digits::Numeric(*decimal))?,
+        (_, Value::Float(float)) => number(Digits::Double(*float))?,
+        _ => return Err(undefined(function, std::slice::from_ref(value))),
+    };
+    within_value(text.len())?;
+    Ok(Value::Text(text.into()))
+}
+
+/// A moment at a time zone's wall clock, or the other way round.
+fn in_zone(function: &Function, micros: i64, name: &str) -> Result<Value, Failure> {
+    let zone = TimeZone::named(name.trim())
+        .map_err(|_| failure("22023", format!("time zone \"{name}\" not recognized")))?;
+    let found = match function {
+        Function::LocalTime => zone.to_local(micros),
+        Function::MomentOfLocalTime => zone.to_utc(micros),
+        _ => return Err(undefined(function, &[])),
+    };
+    found
+        .map(Value::Timestamp)
+        .ok_or_else(datetime::out_of_range)
+}
+
+/// A number from 0 to below 1 of the random bits of a UUID: its last seven bytes have nothing else.
+fn random(uuid: &[u8; 16]) -> Value {
+    let mut bits = [0; 8];
+    bits[1..].copy_from_slice(&uuid[9..]);
+    Value::Float((u64::from_be_bytes(bits) >> 3) as f64 / (1u64 << 53) as f64)
 }
 
 #[cold]
@@ -269,15 +354,6 @@ fn array_to_string(
     Ok(Value::Text(out.into()))
 }
 
-/// A text as a constant of SQL.
-fn quote_literal(text: &str) -> String {
-    let doubled = text.replace('\'', "''");
-    match doubled.contains('\\') {
-        true => format!("E'{}'", doubled.replace('\\', "\\\\")),
-        false => format!("'{doubled}'"),
-    }
-}
-
 /// A number of bytes for people, as `pg_size_pretty` rounds it.
 fn size_pretty(bytes: i64) -> String {
     /// Below ten of a unit, the smaller one says more.
@@ -315,6 +391,7 @@ fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure>
             .ok_or_else(|| failure("22003", "bigint out of range")),
         (Function::Sign, []) => Ok(Value::Int(i.signum())),
         (Function::SizePretty, []) => Ok(Value::text(size_pretty(i))),
+        (Function::Chr, []) if i == 0 => Err(failure("54000", "null character not permitted")),
         (Function::Chr, []) => {
             let character = u32::try_from(i)
                 .ok()
@@ -465,9 +542,9 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
             compiled.matches(text, pattern).map(Value::Bool)
         }
         (Function::QuoteIdentifier, []) => plain(&quoted(text)),
-        (Function::QuoteLiteral, []) => plain(&quote_literal(text)),
-        (Function::Upper, []) => Ok(Value::Text(text.to_uppercase())),
-        (Function::Lower, []) => Ok(Value::Text(text.to_lowercase())),
+        (Function::QuoteLiteral, []) => plain(&quote::literal(text)),
+        (Function::Upper, []) => plain(&text.chars().map(upper).collect::<String>()),
+        (Function::Lower, []) => plain(&text.chars().map(lower).collect::<String>()),
         (Function::Initcap, []) => plain(&initcap(text)),
         (Function::TrimBoth, _) => plain(text.trim_matches(characters(rest).as_slice())),
         (Function::TrimLeft, _) => plain(text.trim_start_matches(characters(rest).as_slice())),
@@ -505,6 +582,8 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         (Function::SplitPart, [Value::Text(separator), Value::Int(place)]) => {
             split_part(text, separator, *place)
         }
+        (Function::Md5, []) => Ok(Value::text(md5::hexadecimal(text.as_bytes()))),
+        (Function::QuoteNullable, []) => plain(&quote::literal(text)),
         (Function::Ascii, []) => Ok(Value::Int(text.chars().next().map_or(0, |c| c as i64))),
         _ => Err(undefined(function, rest)),
     }
@@ -546,14 +625,31 @@ fn characters(rest: &[Value]) -> Vec<char> {
     }
 }
 
+/// A character in upper case. As in PostgreSQL, one that would become several stays: `ß`.
+fn upper(c: char) -> char {
+    only(c, c.to_uppercase())
+}
+
+/// A character in lower case, as [`upper`].
+fn lower(c: char) -> char {
+    only(c, c.to_lowercase())
+}
+
+fn only(c: char, mut changed: impl Iterator<Item = char>) -> char {
+    match (changed.next(), changed.next()) {
+        (Some(changed), None) => changed,
+        _ => c,
+    }
+}
+
 fn initcap(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
     for c in text.chars() {
         if inside {
-            out.extend(c.to_lowercase());
+            out.push(lower(c));
         } else {
-            out.extend(c.to_uppercase());
+            out.push(upper(c));
         }
         inside = c.is_alphanumeric();
     }

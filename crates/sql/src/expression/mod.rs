@@ -14,10 +14,13 @@ pub(crate) mod evaluate;
 pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod integer;
+mod md5;
 pub(crate) mod pattern;
+mod quote;
 pub(crate) mod regex;
 pub(crate) mod registers;
 pub mod text;
+mod to_char;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -385,7 +388,7 @@ impl Expression {
         self.any(&mut |e| matches!(e, Expression::Unique | Expression::Next(_)))
     }
 
-    /// Whether it is the transaction's time, as `timestamptz` or as `timestamp` in the session's time zone.
+    /// Whether it is the transaction's time, as `timestamptz` or as `timestamp` in some time zone.
     pub(crate) fn is_now(&self) -> bool {
         match self {
             Expression::Now => true,
@@ -394,6 +397,10 @@ impl Expression {
                 to: DataType::Timestamp,
                 ..
             } => matches!(**operand, Expression::Now),
+            Expression::Call {
+                function: Function::LocalTime,
+                arguments,
+            } => matches!(&arguments[..], [Expression::Now, Expression::Constant(_)]),
             _ => false,
         }
     }

@@ -305,6 +305,12 @@ impl Lexer<'_> {
             other => u32::from(other),
         };
         match char::from_u32(code) {
+            Some('\0') => {
+                let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+                let mut error = self.error(start, self.position, message);
+                error.code = "22021";
+                Err(error)
+            }
             Some(decoded)
                 if decoded != '\0' && (code < 0x80 || !matches!(character, '0'..='7' | 'x')) =>
             {

@@ -176,14 +176,7 @@ pub(crate) fn added_column(
 
 /// A type that a column may have.
 pub(crate) fn column_type(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
-    let declared = data_type::declared(cursor)?;
-    if let anabranch_types::DataType::Array(_) = declared.data_type {
-        return Err(
-            Diagnostic::unsupported("a column of an array type", declared.span)
-                .help("arrays are for parameters; store the elements as rows of a table"),
-        );
-    }
-    Ok(declared)
+    data_type::declared(cursor)
 }
 
 fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {

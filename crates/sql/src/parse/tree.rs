@@ -64,8 +64,17 @@ impl Cursor<'_> {
     /// Refuses text that would make trees too deep to walk.
     fn check_size(&self) -> Parsed<()> {
         let (mut depth, mut operators) = (0_usize, 0_usize);
-        for token in self.tokens_left() {
+        let tokens = self.tokens_left();
+        for (place, token) in tokens.iter().enumerate() {
             match &token.kind {
+                Kind::Placeholder(_) => {}
+                // The cast of one token is no deeper than the token; a cast of a cast is.
+                Kind::DoubleColon
+                    if place > 0
+                        && matches!(
+                            tokens[place - 1].kind,
+                            Kind::Placeholder(_) | Kind::Number(..) | Kind::SingleQuotedString(_)
+                        ) => {}
                 Kind::LParen | Kind::LBracket => (depth, operators) = (depth + 1, operators + 1),
                 Kind::RParen | Kind::RBracket => depth = depth.saturating_sub(1),
                 Kind::Comma if depth == 0 => operators = 0,

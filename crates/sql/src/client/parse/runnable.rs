@@ -38,7 +38,7 @@ pub(super) fn runnable(cursor: &Cursor<'_>, start: usize) -> Parsed<Runnable> {
         let place = first.span;
         tokens.splice(0..1, select_all(place));
     }
-    check_strings(cursor)?;
+    check_words(cursor)?;
     forget_key_locks(&mut tokens);
     for token in &mut tokens {
         // PostgreSQL's older sign of a named argument, which the parser takes for an assignment.
@@ -76,15 +76,33 @@ fn select_all(place: Span) -> [Token; 3] {
     [word("select"), token(Kind::Mul), word("from")]
 }
 
-/// Refuses a string where PostgreSQL allows none; the parser takes it for an alias.
-fn check_strings(cursor: &Cursor<'_>) -> Parsed<()> {
+/// Refuses a string where PostgreSQL allows none, which the parser takes for an alias, and a clause in the place of a
+/// table, which the parser takes for the table's name.
+fn check_words(cursor: &Cursor<'_>) -> Parsed<()> {
+    const CLAUSES: [&str; 12] = [
+        "from",
+        "where",
+        "group",
+        "order",
+        "having",
+        "limit",
+        "offset",
+        "union",
+        "intersect",
+        "except",
+        "on",
+        "using",
+    ];
     let is_string = |token: &Token| matches!(token.kind, Kind::SingleQuotedString(_));
     for (place, pair) in cursor.tokens_left().windows(2).enumerate() {
         let before = matches!(
             pair[0].kind,
             Kind::SingleQuotedString(_) | Kind::Number(..) | Kind::Placeholder(_) | Kind::RBracket
         );
-        if is_string(&pair[1]) && (before || pair[0].is_word("as")) {
+        let is_clause = || CLAUSES.iter().any(|word| pair[1].is_word(word));
+        let is_wrong = is_string(&pair[1]) && (before || pair[0].is_word("as"))
+            || pair[0].is_word("from") && is_clause();
+        if is_wrong {
             let mut at = *cursor;
             at.take(place + 1);
             return Err(at.syntax_error());
