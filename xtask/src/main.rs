@@ -40,7 +40,6 @@ Commands:
   chaos --single --minutes N [--durability sync|batch|none]
                             Kills a server with SIGKILL again and again while clients write;
                             nothing acknowledged may be lost.
-  soak --minutes N [--fresh] [--plans]
   soak --minutes N [--fresh] [--plans | --wire]
                             Runs the simulator over every workload, protocol and level of faults,
                             and continues where the last soak of this commit ended; the summary is in

@@ -63,12 +63,35 @@ pub(crate) enum NodeRequest {
     Cancel(CallId),
 }
 
+/// A connection, as other threads name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionId {
+    /// The node whose thread has it.
+    pub(crate) node: NodeId,
+    /// Its number, unique in its thread.
+    pub(crate) connection: u64,
+    /// Its place among those of its thread.
+    pub(crate) place: usize,
+}
+
 /// Something for the connections of a thread that comes from another thread.
 pub(crate) enum Note {
     /// A new connection.
     Accepted(TcpStream),
     /// A client asks to cancel what the connection with this key runs.
-    Cancel(BackendKey),
+    Cancel {
+        /// The key.
+        key: BackendKey,
+        /// The connection that brought the request; it is open until the request is done.
+        by: ConnectionId,
+    },
+    /// A cancel request is done: what comes later is not met by it.
+    Cancelled {
+        /// The connection's number, unique in its thread.
+        connection: u64,
+        /// Its place among them.
+        place: usize,
+    },
     /// A helper thread has done a connection's work.
     Done {
         /// The connection's number, unique in its thread.

@@ -1,6 +1,12 @@
 //! The server through its socket: an unmodified client, and bytes by hand where a client would not misbehave.
 
+#[path = "service/bad_input.rs"]
+mod bad_input;
+#[path = "service/by_hand.rs"]
+mod by_hand;
 mod disk;
+#[path = "service/isolation.rs"]
+mod isolation;
 mod support;
 
 use std::io::{Read, Write};

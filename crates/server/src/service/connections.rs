@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anabranch_engine::Outcome;
 use anabranch_types::NodeId;
@@ -16,13 +16,17 @@ use rustc_hash::FxHashMap;
 
 use super::environment::Environment;
 use super::session::{Scope, Session};
-use crate::frontend::{Frontend, NodeRequest, Note, Post};
+use crate::frontend::{ConnectionId, Frontend, NodeRequest, Note, Post};
 use crate::thread::CLIENT_BITS;
 
 /// What a socket is read into.
 const READ_BYTES: usize = 64 << 10;
 /// The most bytes that are read of a connection in one turn, so that one client does not delay the others.
 const READ_BYTES_A_TURN: usize = 1 << 20;
+
+/// How long a statement runs on after its client has sent its last byte. The client may have closed its end of the
+/// connection alone and wait for answers; but most often it has gone, and the statement may hold locks.
+const GONE_AFTER: Duration = Duration::from_secs(1);
 
 /// The token of what wakes the poll.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -80,6 +84,8 @@ struct Open {
     writable: bool,
     /// Whether the client has sent its last byte.
     ended: bool,
+    /// When its statement is given up, if that runs and the client has sent its last byte.
+    gone_at: Option<Instant>,
     is_active: bool,
     deadline: Option<Instant>,
 }
@@ -137,6 +143,7 @@ impl Connections {
             readable: true,
             writable: true,
             ended: false,
+            gone_at: None,
             is_active: false,
             deadline: None,
         });
@@ -163,6 +170,7 @@ impl Connections {
             match open.socket.read(&mut self.buffer) {
                 Ok(0) => {
                     open.ended = true;
+                    open.gone_at = Some(Instant::now() + GONE_AFTER);
                     open.readable = false;
                 }
                 Ok(count) => {
@@ -210,7 +218,12 @@ impl Connections {
         let Some(Some(open)) = self.open.get_mut(place) else {
             return;
         };
-        let next = open.session.deadline();
+        let next = open
+            .session
+            .deadline()
+            .into_iter()
+            .chain(open.gone_at)
+            .min();
         if next != open.deadline {
             if let Some(before) = std::mem::replace(&mut open.deadline, next) {
                 self.deadlines.remove(&(before, place));
@@ -263,7 +276,19 @@ impl Connections {
     }
 
     /// Cancels what the connection with this key runs. A key that fits none does nothing, as in PostgreSQL.
-    fn cancel(&mut self, key: &BackendKey) {
+    fn cancel(&mut self, key: &BackendKey, by: ConnectionId) {
+        self.cancel_session(key);
+        if let Some(post) = &self.post {
+            let ConnectionId {
+                node,
+                connection,
+                place,
+            } = by;
+            post.post(node, Note::Cancelled { connection, place });
+        }
+    }
+
+    fn cancel_session(&mut self, key: &BackendKey) {
         let place = self.environment.place(key);
         let Some(Some(open)) = self.open.get_mut(place) else {
             return;
@@ -284,8 +309,18 @@ impl Connections {
                 continue;
             };
             open.deadline = None;
-            let number = open.number;
-            open.session.expire(&mut scope!(self, number, place));
+            if open.gone_at.is_some_and(|at| at <= now) {
+                if open.session.is_running() {
+                    self.close(place);
+                    continue;
+                }
+                // What has been computed is sent, however slowly it is read.
+                open.gone_at = Some(now + GONE_AFTER);
+            }
+            if open.session.deadline().is_some_and(|at| at <= now) {
+                let number = open.number;
+                open.session.expire(&mut scope!(self, number, place));
+            }
             self.activate(place);
             self.set_deadline(place);
         }
@@ -325,7 +360,15 @@ impl Frontend for Connections {
     fn note(&mut self, note: Note) {
         match note {
             Note::Accepted(socket) => self.accept(socket),
-            Note::Cancel(key) => self.cancel(&key),
+            Note::Cancel { key, by } => self.cancel(&key, by),
+            Note::Cancelled { connection, place } => {
+                if let Some(Some(open)) = self.open.get_mut(place)
+                    && open.number == connection
+                {
+                    open.session.cancel_done();
+                    self.activate(place);
+                }
+            }
             Note::Done {
                 connection,
                 place,

@@ -47,9 +47,12 @@ enum Kind {
     Only(&'static [&'static str]),
     TimeZone,
     DateStyle,
+    Encoding,
 }
 
-use Kind::{Bool, DateStyle, Enum, Fixed, Integer, Kilobytes, Milliseconds, Only, Real, Text};
+use Kind::{
+    Bool, DateStyle, Encoding, Enum, Fixed, Integer, Kilobytes, Milliseconds, Only, Real, Text,
+};
 
 const fn known(name: &'static str, kind: Kind, default: &'static str) -> Definition {
     Definition {
@@ -89,11 +92,7 @@ const DEFINITIONS: &[Definition] = &[
     known("block_size", Fixed, "8192"),
     known("bytea_output", Only(&["hex"]), "hex"),
     known("check_function_bodies", Bool, "on"),
-    reported(
-        "client_encoding",
-        Only(&["UTF8", "UTF-8", "unicode"]),
-        "UTF8",
-    ),
+    reported("client_encoding", Encoding, "UTF8"),
     known("client_min_messages", MESSAGES, "notice"),
     known("cursor_tuple_fraction", Real, "0.1"),
     reported("DateStyle", DateStyle, "ISO, MDY"),
@@ -513,6 +512,12 @@ impl Definition {
         fields
     }
 
+    fn unsupported(&self, value: &str, supported: &str) -> Box<ErrorFields> {
+        let mut fields = error("0A000", format!("{} = {value} is not supported", self.name));
+        fields.hint = Some(format!("Use {supported}."));
+        fields
+    }
+
     fn cannot_change(&self) -> Box<ErrorFields> {
         error(
             "55P02",
@@ -546,10 +551,7 @@ impl Definition {
                 if values.iter().any(is_right) || is_on_off {
                     return Ok(values[0].to_owned());
                 }
-                let message = format!("{} = {value} is not supported", self.name);
-                let mut fields = error("0A000", message);
-                fields.hint = Some(format!("Use {}.", values[0]));
-                Err(fields)
+                Err(self.unsupported(value, values[0]))
             }
             Integer(least, most) => {
                 let number: i64 = value.trim().parse().map_err(|_| invalid())?;
@@ -570,7 +572,7 @@ impl Definition {
                 let amount = milliseconds(value).ok_or_else(invalid)?;
                 if !(0..=i64::from(i32::MAX)).contains(&amount) {
                     let message = format!(
-                        "{amount} ms is outside the valid range for parameter \"{}\" (0 .. 2147483647 ms)",
+                        "{amount} ms is outside the valid range for parameter \"{}\" (0 .. 2147483647)",
                         self.name
                     );
                     return Err(error("22023", message));
@@ -601,6 +603,11 @@ impl Definition {
                 Err(_) => Err(invalid()),
             },
             DateStyle => date_style(value, self.name),
+            Encoding => match encoding(value) {
+                Some(name @ ("UTF8" | "SQL_ASCII")) => Ok(name.to_owned()),
+                Some(_) => Err(self.unsupported(value, "UTF8")),
+                None => Err(invalid()),
+            },
         }
     }
 }
@@ -623,6 +630,66 @@ fn date_style(value: &str, name: &str) -> Result<String, Box<ErrorFields>> {
         }
     }
     Ok("ISO, MDY".to_owned())
+}
+
+/// PostgreSQL's name of an encoding that a client may name, from any form of it. Under `SQL_ASCII` nothing is
+/// converted: a client without a locale asks for it, and gets and sends UTF-8.
+fn encoding(value: &str) -> Option<&'static str> {
+    const ENCODINGS: [&str; 44] = [
+        "SQL_ASCII",
+        "UTF8",
+        "BIG5",
+        "EUC_CN",
+        "EUC_JIS_2004",
+        "EUC_JP",
+        "EUC_KR",
+        "EUC_TW",
+        "GB18030",
+        "GBK",
+        "ISO_8859_5",
+        "ISO_8859_6",
+        "ISO_8859_7",
+        "ISO_8859_8",
+        "JOHAB",
+        "KOI8R",
+        "KOI8U",
+        "LATIN1",
+        "LATIN10",
+        "LATIN2",
+        "LATIN3",
+        "LATIN4",
+        "LATIN5",
+        "LATIN6",
+        "LATIN7",
+        "LATIN8",
+        "LATIN9",
+        "MULE_INTERNAL",
+        "SHIFT_JIS_2004",
+        "SJIS",
+        "UHC",
+        "WIN1250",
+        "WIN1251",
+        "WIN1252",
+        "WIN1253",
+        "WIN1254",
+        "WIN1255",
+        "WIN1256",
+        "WIN1257",
+        "WIN1258",
+        "WIN866",
+        "WIN874",
+        "ISO88591",
+        "WINDOWS1252",
+    ];
+    let plain = |name: &str| -> String {
+        let kept = name.chars().filter(char::is_ascii_alphanumeric);
+        kept.map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let given = plain(value);
+    if given == "unicode" {
+        return Some("UTF8");
+    }
+    ENCODINGS.into_iter().find(|name| plain(name) == given)
 }
 
 /// A truth value as SHOW writes it; PostgreSQL takes any unambiguous beginning of a word.

@@ -35,8 +35,7 @@ use super::errors::{error, error_with_hint};
 use super::options::{DATABASE, Guarantee};
 use super::prepared::Prepared;
 use super::settings::{Identity, Settings};
-use crate::frontend::{JobDone, JobResult};
-use crate::frontend::{NodeRequest, Post};
+use crate::frontend::{ConnectionId, JobDone, JobResult, NodeRequest, Note, Post};
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
 use block::{Block, Control};
@@ -63,6 +62,15 @@ pub(crate) struct Scope<'s> {
 }
 
 impl Scope<'_> {
+    /// The connection, as other threads name it.
+    fn id(&self) -> ConnectionId {
+        ConnectionId {
+            node: self.node,
+            connection: self.connection,
+            place: self.place,
+        }
+    }
+
     /// Makes a call at a node; the outcome comes to [`Session::complete`].
     fn call(&mut self, node: NodeId, make: impl FnOnce(CallId) -> Call) -> PendingCall {
         let id = CallId(self.next_id());
@@ -151,6 +159,9 @@ enum State {
     CopyingIn(Box<CopyIn>),
     /// Rows are being sent.
     Sending(Box<Sending>),
+    /// The cancel request that it has brought is under way. The client waits for the end of the connection, so that the
+    /// cancel does not meet its next statement.
+    Cancelling,
     /// It has ended.
     Ended,
 }
@@ -235,7 +246,16 @@ impl Session {
 
     /// Whether the connection is to be closed when its output is sent.
     pub(crate) fn is_closing(&self) -> bool {
-        matches!(self.state, State::Ended) || self.wire.is_closing()
+        match self.state {
+            State::Ended => true,
+            State::Cancelling => false,
+            _ => self.wire.is_closing(),
+        }
+    }
+
+    /// Whether a statement runs.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state, State::Calling { .. } | State::Working { .. })
     }
 
     /// Whether nothing is under way.
@@ -270,7 +290,10 @@ impl Session {
     fn run_on(&mut self, scope: &mut Scope<'_>) {
         loop {
             match &mut self.state {
-                State::Ended | State::Calling { .. } | State::Working { .. } => return,
+                State::Ended
+                | State::Cancelling
+                | State::Calling { .. }
+                | State::Working { .. } => return,
                 State::Sending(_) => {
                     if !self.send_rows() {
                         return;
@@ -316,10 +339,17 @@ impl Session {
         match request {
             Request::Start(startup) => self.start(startup),
             Request::Cancel(key) => {
-                if let (Some(owner), Some(post)) = (self.environment.owner(&key), scope.post) {
-                    post.post(owner, crate::frontend::Note::Cancel(key));
-                }
                 self.state = State::Ended;
+                if let (Some(owner), Some(post)) = (self.environment.owner(&key), scope.post) {
+                    post.post(
+                        owner,
+                        Note::Cancel {
+                            key,
+                            by: scope.id(),
+                        },
+                    );
+                    self.state = State::Cancelling;
+                }
             }
             Request::Terminate => self.state = State::Ended,
             Request::Query { text } => self.simple_query(&text),
@@ -388,6 +418,8 @@ impl Session {
     /// Tells the client of an error, which ends the rest of its text or pipeline.
     fn fail(&mut self, fields: &ErrorFields) {
         self.wire.error(fields);
+        // The Flush that its client may wait behind is skipped.
+        self.flushes = true;
         self.end_statement();
         self.fail_block(fields.code);
         if let Some(batch) = &mut self.batch {
@@ -443,6 +475,13 @@ impl Session {
                 }
             }
             other => self.state = other,
+        }
+    }
+
+    /// Ends the connection of a cancel request that is done.
+    pub(crate) fn cancel_done(&mut self) {
+        if matches!(self.state, State::Cancelling) {
+            self.state = State::Ended;
         }
     }
 

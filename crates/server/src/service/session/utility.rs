@@ -95,6 +95,17 @@ impl Session {
             ClientStatementKind::Execute { name, arguments } => {
                 let prepared = Arc::clone(self.statements.get(name)?);
                 let types = prepared.parameter_types();
+                if arguments.len() != types.len() {
+                    let message =
+                        format!("wrong number of parameters for prepared statement \"{name}\"");
+                    let mut fields = error("42601", message);
+                    fields.detail = Some(format!(
+                        "Expected {} parameters but got {}.",
+                        types.len(),
+                        arguments.len()
+                    ));
+                    return Err(fields);
+                }
                 let application = &self.environment.planned.application;
                 let text = Arc::clone(&run.prepared.text);
                 let (list, wanted) = application
