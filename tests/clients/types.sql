@@ -109,6 +109,24 @@ BEGIN ATOMIC
     INSERT INTO notes (id, body) VALUES (p_id, p_body);
 END;
 
+-- Each table is written by some procedure: a table that none writes is never changed, and is not for clients to write.
+CREATE PROCEDURE remove_type(p_id integer) LANGUAGE SQL
+BEGIN ATOMIC
+    DELETE FROM every_type WHERE id = p_id;
+END;
+CREATE PROCEDURE remove_array(p_id integer) LANGUAGE SQL
+BEGIN ATOMIC
+    DELETE FROM every_array WHERE id = p_id;
+END;
+CREATE PROCEDURE remove_customer(p_id integer) LANGUAGE SQL
+BEGIN ATOMIC
+    DELETE FROM customers WHERE id = p_id;
+END;
+CREATE PROCEDURE place_order(p_id integer, p_customer integer, p_amount numeric) LANGUAGE SQL
+BEGIN ATOMIC
+    INSERT INTO orders (id, customer_id, amount) VALUES (p_id, p_customer, p_amount);
+END;
+
 -- Raises an error of the application's own.
 CREATE FUNCTION refuse(p_reason text) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN

@@ -137,7 +137,8 @@ fn numbers_are_written_by_templates() {
         );
         let template = format!("{front}{digits}{fraction}{back}");
         let sign = pick(random, &["", "", "-"]);
-        let whole = random.below(10u64.pow(1 + random.below(6) as u32));
+        let length = 1 + random.below(6) as u32;
+        let whole = random.below(10u64.pow(length));
         let number = match random.below(4) {
             0 => format!("({sign}{whole})::integer"),
             1 => format!("({sign}{whole})::bigint"),

@@ -7,7 +7,7 @@ use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
 use crate::admission::Shortage;
-use crate::interactive::Step;
+use crate::step::Step;
 use crate::undeclared::StatementEntry;
 
 /// Identifies a call among those of its client. Where calls are to be cancelled, no two open calls at a node

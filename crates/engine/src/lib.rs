@@ -22,8 +22,9 @@ pub mod application;
 pub mod backoff;
 pub mod call;
 pub mod checkpoint;
+pub mod code;
 pub mod durable;
-pub mod interactive;
+mod interactive;
 pub mod limits;
 pub mod load;
 pub mod log_record;
@@ -36,6 +37,7 @@ pub mod replica;
 pub mod routing;
 pub mod sequence;
 mod state;
+pub mod step;
 pub mod transaction;
 pub mod undeclared;
 pub mod view;
@@ -44,14 +46,13 @@ pub use admission::{Admission, Shortage};
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
+pub use code::StatementCode;
 pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRule};
-pub use interactive::{
-    BlockId, BlockOptions, SavepointId, StatementCode, StatementWork, Step, StepAction,
-};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
 pub use replica::{
     Batch, GroupOptions, NodeFactory, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
+pub use step::{BlockId, BlockOptions, SavepointId, StatementWork, Step, StepAction};
 pub use undeclared::{Refusal, StatementEntry, UndeclaredTypes};

@@ -29,11 +29,12 @@ use crate::admission::Admission;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
-use crate::interactive::{Block, BlockId, TransactionSlot};
+use crate::interactive::{Block, TransactionSlot};
 use crate::limits::{TransactionLimits, is_larger};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
 use crate::sequence::{NodeSequences, SequenceStarts};
+use crate::step::BlockId;
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 
 /// Settings of a node.

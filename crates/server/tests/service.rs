@@ -18,13 +18,11 @@ use std::time::Duration;
 use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
-use anabranch_server::DataFolder;
 use anabranch_server::service::folder;
 use anabranch_server::service::{Guarantee, Served, Service, ServiceError, ServiceOptions};
 use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::StoreSettings;
-use anabranch_types::{PartitionId, Placement};
-use postgres::error::SqlState;
+use anabranch_types::PartitionId;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use support::*;
 

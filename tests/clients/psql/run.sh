@@ -2,8 +2,8 @@
 # psql against a server: run.sh HOST PORT [--transactions] [--write]
 #
 # Each script under `scripts` is a check: psql's output has to be the `.out` beside it, after what differs from run to
-# run is replaced (port, durations, places in PostgreSQL's sources). `--write` writes the `.out` files instead, from a
-# PostgreSQL with types.sql loaded. Scripts in `scripts/transactions` need interactive transactions.
+# run is replaced (port, durations) or left out (places in PostgreSQL's sources, and hints: each server has its own).
+# `--write` writes the `.out` files instead, from a PostgreSQL with types.sql loaded. Scripts in `scripts/transactions` need interactive transactions.
 set -u
 host=$1 port=$2
 shift 2
@@ -27,7 +27,7 @@ for script in $scripts; do
   esac
   # From standard input, so that messages do not begin with a file and a line.
   PGTZ=UTC PGCLIENTENCODING=UTF8 psql -X -a -h "$host" -p "$port" -U anabranch -d anabranch <"$script" 2>&1 |
-    sed -e "s/port \"$port\"/port \"PORT\"/" -e 's/^Time: .*/Time: SOME ms/' -e '/^LOCATION: /d' \
+    sed -e "s/port \"$port\"/port \"PORT\"/" -e 's/^Time: .*/Time: SOME ms/' -e '/^LOCATION: /d' -e '/^HINT: /d' \
       -e 's/^psql (.*, server .*)$/psql/' >"$scratch/out"
   if $write; then
     cp "$scratch/out" "${script%.sql}.out"

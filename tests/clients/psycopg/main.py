@@ -35,6 +35,9 @@ TYPES = {
     "uuid": (2950, 2951),
 }
 
+# The type of a row of columns.
+RECORD = 2249
+
 # Type, text form as PostgreSQL prints it, value in Python.
 VALUES = [
     ("bool", "t", True),
@@ -313,6 +316,11 @@ def calls(connection):
             lambda: connection.execute("SELECT * FROM divide(%s, %s)", [17, 5]).fetchall())
     attempt("calls: columns of OUT parameters", ["quotient", "remainder"],
             lambda: [column.name for column in connection.execute("SELECT * FROM divide(17, 5)").description])
+    for binary, expected in [(False, ("3", "2")), (True, (3, 2))]:
+        form = "binary" if binary else "text"
+        attempt(f"calls: several values as a record, {form}", [expected, RECORD, int(binary)],
+                lambda: (lambda cursor: [cursor.fetchone()[0], *described(cursor)])(
+                    connection.execute("SELECT divide(17, 5)", binary=binary)))
     attempt("calls: CALL", "CALL",
             lambda: connection.execute("CALL write_note(%s, %s)", [1, "first"]).statusmessage)
     attempt("calls: CALL without parameters", "CALL",

@@ -8,7 +8,7 @@ use anabranch_sql::application::ResultSet;
 use anabranch_types::{EffectError, TimeZone, Value};
 
 use super::sequences::Draw;
-use super::{SavepointId, StatementWork};
+use crate::step::{SavepointId, StatementWork};
 
 /// One step of a block that its client has been answered.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use anabranch_types::{EffectError, TimeZone, Value};
 
 use super::log::{BlockLog, Digest, LoggedStatement, LoggedStep};
 use super::sequences::{BlockSequences, Draw};
-use super::{
-    Block, OpenTransaction, SavepointId, StatementCode, StatementWork, StepAction, TransactionSlot,
-};
+use super::{Block, OpenTransaction, TransactionSlot};
 use crate::application::PlannedApplication;
 use crate::call::CallError;
+use crate::code::StatementCode;
 use crate::limits::is_larger;
+use crate::step::{SavepointId, StatementWork, StepAction};
 use crate::transaction::NodeTransaction;
 
 /// What the steps of one attempt share.

@@ -9,10 +9,9 @@ use anabranch_types::{EffectError, Ticks};
 
 use super::{Attempt, AttemptStage, Next, Node, NodeOutbox, OpenCall};
 use crate::call::{CallError, Cost, Work};
-use crate::interactive::{
-    self, Block, BlockAttempt, BlockContext, BlockId, Step, StepAction, TransactionSlot,
-};
+use crate::interactive::{self, Block, BlockAttempt, BlockContext, TransactionSlot};
 use crate::record::AttemptOutcome;
+use crate::step::{BlockId, Step, StepAction};
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 
 impl Attempt {

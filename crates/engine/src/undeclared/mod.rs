@@ -43,7 +43,7 @@ use anabranch_sql::{Application, CompiledStatement};
 use anabranch_types::{Placement, TableId};
 
 use crate::application::{Check, PlannedApplication, tables_losing_rows};
-use crate::interactive::StatementCode;
+use crate::code::StatementCode;
 
 /// The most undeclared types that are kept.
 pub const TYPES_MAX: usize = 1_000;

@@ -1,10 +1,10 @@
 //! A small shop as a server in the test's own process, and clients of it.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
 use anabranch_engine::PlannedApplication;
@@ -16,9 +16,9 @@ use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::StoreSettings;
 use anabranch_types::{PartitionId, Placement};
 use postgres::error::SqlState;
-use postgres::{Client, NoTls, SimpleQueryMessage};
+use postgres::{Client, NoTls};
 
-pub const SHOP: &str = "
+pub(crate) const SHOP: &str = "
 CREATE TABLE items (
     id integer PRIMARY KEY,
     name text NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE items (
 CREATE TABLE sales (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item integer NOT NULL REFERENCES items, quantity integer);
 ";
 
-pub const PROCEDURES: &str = "
+pub(crate) const PROCEDURES: &str = "
 CREATE PROCEDURE restock(p_item integer, p_quantity integer) LANGUAGE SQL BEGIN ATOMIC
     UPDATE items SET stock = stock + p_quantity WHERE id = p_item;
 END;
@@ -42,22 +42,22 @@ CREATE PROCEDURE add_item(p_id integer, p_name text, p_stock integer) LANGUAGE S
 END;
 ";
 
-pub const PARTITIONS: u16 = 2;
+pub(crate) const PARTITIONS: u16 = 2;
 
-pub fn options() -> ServiceOptions {
+pub(crate) fn options() -> ServiceOptions {
     ServiceOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-pub fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> Service {
+pub(crate) fn start_with(files: &[&str], guarantee: Guarantee, options: ServiceOptions) -> Service {
     let service = start_in(files, guarantee, options, None);
     service.expect("it starts")
 }
 
 /// A folder that is removed at the end.
-pub struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub fn new(name: &str) -> Scratch {
+    pub(crate) fn new(name: &str) -> Scratch {
         let name = format!("anabranch-service-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
@@ -71,7 +71,7 @@ impl Drop for Scratch {
     }
 }
 
-pub fn start_in(
+pub(crate) fn start_in(
     files: &[&str],
     guarantee: Guarantee,
     options: ServiceOptions,
@@ -126,20 +126,20 @@ pub fn start_in(
 }
 
 /// A shop without procedures: any statement, serializable.
-pub fn open() -> Service {
+pub(crate) fn open() -> Service {
     start_with(&[SHOP], Guarantee::Serializable, options())
 }
 
 /// A shop with procedures under its plan.
-pub fn planned() -> Service {
+pub(crate) fn planned() -> Service {
     start_with(&[SHOP, PROCEDURES], Guarantee::Invariants, options())
 }
 
-pub fn connect(service: &Service) -> Client {
+pub(crate) fn connect(service: &Service) -> Client {
     connect_to(service.address())
 }
 
-pub fn connect_to(address: SocketAddr) -> Client {
+pub(crate) fn connect_to(address: SocketAddr) -> Client {
     let text = format!(
         "host=127.0.0.1 port={} user=ann dbname=anabranch",
         address.port()
@@ -147,12 +147,12 @@ pub fn connect_to(address: SocketAddr) -> Client {
     Client::connect(&text, NoTls).expect("it connects")
 }
 
-pub fn message(error: &postgres::Error) -> &str {
+pub(crate) fn message(error: &postgres::Error) -> &str {
     error
         .as_db_error()
         .map_or("no message", |error| error.message())
 }
 
-pub fn code(error: &postgres::Error) -> &str {
+pub(crate) fn code(error: &postgres::Error) -> &str {
     error.code().map_or("no SQLSTATE", SqlState::code)
 }

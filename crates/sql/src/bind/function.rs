@@ -666,7 +666,7 @@ impl Binder<'_> {
                     _ => DataType::TimestampTz,
                 };
                 let function = Function::ToCharMoment(Clock::of(Some(&data_type)));
-                self.to_char(function, moment, &data_type, template, syntax)?
+                self.by_template(function, moment, &data_type, template, syntax)?
             }
             ("make_date", [_, _, _]) => {
                 let mut arguments = Vec::new();
@@ -710,7 +710,7 @@ impl Binder<'_> {
                 _ => return Ok(None),
             };
             let bound =
-                self.to_char(Function::ToCharNumber, number, &data_type, template, syntax)?;
+                self.by_template(Function::ToCharNumber, number, &data_type, template, syntax)?;
             return Ok(Some(bound));
         }
         let operand_type = match name {
@@ -762,7 +762,7 @@ impl Binder<'_> {
     }
 
     /// `to_char` of a value as one of this type.
-    fn to_char(
+    fn by_template(
         &mut self,
         function: Function,
         value: &Bound,

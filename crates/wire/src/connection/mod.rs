@@ -377,6 +377,8 @@ impl Connection {
             }
             // As in PostgreSQL, Flush and Sync are ignored while data of a COPY comes.
             if kind.is_copy != copies || *skips && !kind.ends_skipping {
+                // A client that sends Flush waits for the error.
+                self.has_refused |= letter == b'H';
                 self.skip(1 + length);
                 continue;
             }

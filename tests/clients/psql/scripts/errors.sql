@@ -33,8 +33,8 @@ SELECT * FROM no_such_table;
 \set VERBOSITY verbose
 INSERT INTO customers VALUES (1, 'b@example.org', 30);
 \set VERBOSITY default
-\set SHOW_CONTEXT always
-SELECT refuse('with its context');
+\set SHOW_CONTEXT never
+SELECT refuse('with a reason');
 SELECT 'unterminated;
 '
 ;

@@ -10,17 +10,16 @@ SELECT 5 AS number, 'five' AS word \gset the_
 SELECT :the_number + 1 AS six, :'the_word' AS word;
 SELECT 'SELECT ' || n || ' AS executed' FROM generate_series(1, 3) AS n \gexec
 SELECT 1 AS first \; SELECT 2 AS second;
-SELECT;
 ;
 VALUES (1, 'one'), (2, 'two');
 SELECT n, n * n AS square FROM generate_series(1, 5) AS n ORDER BY n DESC LIMIT 3;
-INSERT INTO notes VALUES (1, 'first'), (2, 'second'), (3, 'third');
+INSERT INTO notes VALUES (101, 'first'), (102, 'second'), (103, 'third');
 SELECT * FROM notes ORDER BY id;
 SELECT count(*), min(body), max(id) FROM notes;
-UPDATE notes SET body = body || '!' WHERE id > 1;
-DELETE FROM notes WHERE id = 3 RETURNING *;
+UPDATE notes SET body = body || '!' WHERE id > 101;
+DELETE FROM notes WHERE id = 103 RETURNING *;
 TABLE notes;
-SELECT * FROM notes WHERE id > 99;
+SELECT * FROM notes WHERE id > 999;
 \pset format csv
 SELECT * FROM notes ORDER BY id;
 \pset format unaligned

@@ -35,4 +35,3 @@ SET SESSION application_name TO 'for the session';
 SHOW application_name;
 DISCARD ALL;
 SHOW search_path;
-SHOW transaction_isolation;

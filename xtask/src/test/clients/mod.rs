@@ -100,11 +100,15 @@ fn missing(oracle: &BTreeSet<String>, here: &BTreeSet<String>) -> Vec<String> {
 
 /// Where the clients' packages are kept from run to run.
 fn cache(root: &Path) -> PathBuf {
-    let target = match std::env::var_os("CARGO_TARGET_DIR") {
+    target(root).join("clients")
+}
+
+/// The build folder.
+fn target(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root.join(folder),
         None => root.join("target"),
-    };
-    target.join("clients")
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The servers that the clients talk to: one of PostgreSQL's in a folder of its own, removed at its end.
+//! The servers that the clients talk to: PostgreSQL's and ours, each with a folder of its own that is removed at its end.
 //!
 //! PostgreSQL refuses to run as root; if this process is root's, the server runs as the user `postgres` or `nobody`.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::super::postgres::Postgres;
-use crate::Trouble;
+use super::target;
+use crate::{Trouble, cargo};
 
 /// How long a server may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -26,28 +27,63 @@ const NAME: &str = "anabranch";
 pub(super) enum Kind {
     /// PostgreSQL, the oracle.
     Postgres,
+    /// Ours, with this guarantee.
+    Anabranch(Guarantee),
+}
+
+/// What our server promises of transactions: the values of `--guarantee`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guarantee {
+    /// Two-phase locking.
+    Serializable,
+    /// The plan, by RAMP-Fast: what clients write is analysed.
+    Invariants,
+}
+
+impl Guarantee {
+    fn name(self) -> &'static str {
+        match self {
+            Guarantee::Serializable => "serializable",
+            Guarantee::Invariants => "invariants",
+        }
+    }
 }
 
 impl Kind {
     /// The servers that there are, the oracle first.
     ///
     /// # Errors
-    /// When one cannot be built.
-    pub(super) fn available(_root: &Path) -> Result<Vec<Kind>, Trouble> {
-        Ok(vec![Kind::Postgres])
+    /// When ours does not build.
+    pub(super) fn available(root: &Path) -> Result<Vec<Kind>, Trouble> {
+        let mut command = cargo();
+        command.current_dir(root);
+        command.args(["build", "--quiet", "-p", "anabranch", "--bin", "anabranch"]);
+        let status = command
+            .status()
+            .map_err(|error| Trouble::Tool(format!("building the server: {error}")))?;
+        if !status.success() {
+            return Err(Trouble::Tool("the server does not build".to_owned()));
+        }
+        Ok(vec![
+            Kind::Postgres,
+            Kind::Anabranch(Guarantee::Serializable),
+            Kind::Anabranch(Guarantee::Invariants),
+        ])
     }
 
     /// Its name in names of files.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Postgres => "postgres",
+            Kind::Anabranch(guarantee) => guarantee.name(),
         }
     }
 
     /// Its name for people.
-    pub(super) fn title(self) -> &'static str {
+    pub(super) fn title(self) -> String {
         match self {
-            Kind::Postgres => "PostgreSQL",
+            Kind::Postgres => "PostgreSQL".to_owned(),
+            Kind::Anabranch(guarantee) => format!("anabranch ({})", guarantee.name()),
         }
     }
 
@@ -55,6 +91,7 @@ impl Kind {
     pub(super) fn has_transactions(self) -> bool {
         match self {
             Kind::Postgres => true,
+            Kind::Anabranch(_) => false,
         }
     }
 }
@@ -91,6 +128,10 @@ impl Server {
                 let file = root.join(APPLICATION);
                 let loaded = server.psql(&postgres.folder, NAME, &["-f", &file.to_string_lossy()]);
                 loaded.map_err(|error| tool("loading the application", error))?;
+            }
+            Kind::Anabranch(guarantee) => {
+                let started = server.start_anabranch(root, *guarantee);
+                started.map_err(|error| tool("starting it", error))?;
             }
         }
         Ok(server)
@@ -160,6 +201,37 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        Ok(())
+    }
+
+    /// Starts our server, which loads the application itself.
+    fn start_anabranch(&mut self, root: &Path, guarantee: Guarantee) -> Result<(), String> {
+        let path = self.folder.join("log");
+        let log = std::fs::File::create(&path).map_err(|error| error.to_string())?;
+        let errors = log.try_clone().map_err(|error| error.to_string())?;
+        let mut command = Command::new(target(root).join("debug/anabranch"));
+        command
+            .arg("serve")
+            .arg(root.join(APPLICATION))
+            .args(["--listen", &format!("127.0.0.1:{}", self.port)])
+            .args(["--guarantee", guarantee.name(), "--partitions", "2"])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors);
+        let mut process = command.spawn().map_err(|error| error.to_string())?;
+        let end = Instant::now() + START_MAX;
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = process.try_wait().map_err(|error| error.to_string())?;
+            if ended.is_some() || Instant::now() > end {
+                // An error means that it has ended.
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(std::fs::read_to_string(path).unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.process = Some(process);
         Ok(())
     }
 

@@ -418,8 +418,6 @@ impl Session {
     /// Tells the client of an error, which ends the rest of its text or pipeline.
     fn fail(&mut self, fields: &ErrorFields) {
         self.wire.error(fields);
-        // The Flush that its client may wait behind is skipped.
-        self.flushes = true;
         self.end_statement();
         self.fail_block(fields.code);
         if let Some(batch) = &mut self.batch {

@@ -56,8 +56,6 @@ impl Session {
                 return;
             }
             self.batch = None;
-            // Its writes have been committed: they are no part of what follows.
-            self.group_wrote = false;
             if !self.ending {
                 self.ready();
             }
