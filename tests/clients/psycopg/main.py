@@ -1,8 +1,4 @@
-"""psycopg 3 against a server: python main.py HOST PORT [--transactions]
-
-Autocommit throughout: a statement is a transaction. `--transactions` adds what needs interactive
-transactions: BEGIN, savepoints, server-side cursors.
-"""
+"""psycopg 3 against a server: python main.py HOST PORT"""
 
 import sys
 import threading
@@ -569,7 +565,7 @@ def transactions(address, connection):
 
 
 def main():
-    host, port, *flags = sys.argv[1:]
+    host, port = sys.argv[1:]
     address = dict(host=host, port=port, user="anabranch", dbname="anabranch")
     connecting(address)
     with psycopg.connect(**address, autocommit=True) as connection:
@@ -579,10 +575,7 @@ def main():
         calls(connection)
         failures(connection)
         statements(address, connection)
-        # Interactive transactions are not part of every server: a server whose every statement is a
-        # transaction of its own refuses BEGIN, and the harness leaves the flag out.
-        if "--transactions" in flags:
-            transactions(address, connection)
+        transactions(address, connection)
     return finish()
 
 
