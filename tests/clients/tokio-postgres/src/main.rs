@@ -1,7 +1,4 @@
 //! tokio-postgres against a server: `anabranch-client-tokio-postgres HOST PORT`.
-//!
-//! Each statement is a transaction of its own. `--transactions` adds what needs interactive transactions: BEGIN,
-//! savepoints, portals in portions.
 
 mod checks;
 mod failures;
