@@ -608,6 +608,8 @@ impl Session {
     }
 
     fn control(&mut self, action: StepAction, control: Control, scope: &mut Scope<'_>) {
+        let limit = self.settings.statement_timeout();
+        self.deadline = limit.map(|after| scope.now + after);
         self.step(
             action,
             [].into(),
