@@ -377,7 +377,7 @@ fn each_kind_of_bad_input_has_one_error_at_its_place() {
         ),
         (
             "type-error",
-            18,
+            20,
             atomic("UPDATE t SET a = a + b WHERE a = x;"),
         ),
         ("wrong-argument-count", 8, atomic("SELECT abs(x, x);")),

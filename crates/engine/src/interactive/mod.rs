@@ -1,7 +1,7 @@
 //! Interactive transactions: a client's own BEGIN … COMMIT. `docs/protocols/interactive.md` has the algorithm and the
 //! invariants INT-I1 to INT-I8.
 //!
-//! A [`Block`] is one open transaction. Its client sends [`Step`]s, one call each. A block has a log of its steps and
+//! A [`Block`] is one open transaction. Its client sends [steps](crate::Step), one call each. A block has a log of its steps and
 //! an attempt. When the attempt is lost (a conflict, a wound, a cancel), the next step runs the log again in a new one
 //! and compares what the client was told; [`step`] has both.
 

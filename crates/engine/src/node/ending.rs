@@ -13,7 +13,7 @@ use crate::interactive;
 use crate::record::AttemptOutcome;
 
 impl<P: Protocol> Node<P> {
-    /// Handles [`NodeInput::Cancel`].
+    /// Handles [`Cancel`](super::NodeInput::Cancel).
     pub(super) fn cancel(&mut self, now: Ticks, call: CallId, out: &mut NodeOutbox<P::Message>) {
         // tidy: order-free because no two open calls have one id.
         let mut waiting = self.waiting.iter_mut();

@@ -168,7 +168,16 @@ impl Fields {
             .unwrap_or(trimmed.len());
         let (date, rest) = trimmed.split_at(end);
         // The hyphen of an offset straight after a date without hyphens is none of the date's.
-        let (year, month, day) = split_date(date).ok_or_else(invalid)?;
+        let Some((year, month, day)) = split_date(date) else {
+            // As PostgreSQL, which looks at a time of day before it misses the date.
+            let end = trimmed
+                .find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.'))
+                .unwrap_or(trimmed.len());
+            return Err(match time_of_day(&trimmed[..end]) {
+                Some(None) => field_out_of_range(),
+                _ => invalid(),
+            });
+        };
         let rest = match rest.as_bytes().first() {
             None => "",
             Some(b'T' | b't') if rest.len() > 1 => &rest[1..],
