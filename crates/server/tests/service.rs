@@ -110,7 +110,6 @@ fn errors_have_their_place_and_the_connection_goes_on() {
         ("SELECT * FROM nowhere", "42P01", Some(15)),
         ("SELEC 1", "42601", Some(1)),
         ("SELECT 1/0", "22012", None),
-        ("BEGIN", "0A000", None),
         ("LISTEN a", "0A000", None),
         ("SAVEPOINT a", "25P01", None),
         ("INSERT INTO items VALUES (1, NULL, 1)", "23502", None),
@@ -162,34 +161,6 @@ fn settings_are_kept_and_told() {
     assert_eq!(show(&mut client, "TimeZone"), "UTC");
     service.stop().expect("it stops");
 }
-
-#[test]
-fn a_text_of_several_statements_is_refused_if_it_would_have_to_be_one_transaction() {
-    let service = open();
-    let mut client = connect(&service);
-    client
-        .batch_execute("SELECT 1; SELECT 2; SHOW TimeZone; INSERT INTO items VALUES (1, 'a', 1)")
-        .expect("one write");
-    let refused = client
-        .batch_execute("INSERT INTO items VALUES (2, 'b', 1); INSERT INTO items VALUES (3, 'c', 1)")
-        .expect_err("two writes");
-    assert_eq!(code(&refused), "0A000");
-    let row = client
-        .query_one("SELECT count(*) FROM items", &[])
-        .expect("it reads");
-    assert_eq!(
-        row.get::<_, i64>(0),
-        1,
-        "nothing of the refused text has run"
-    );
-    service.stop().expect("it stops");
-}
-
-/// Runs until something stops it. The first reads a table, the second is evaluated by the session at first.
-const ENDLESS: [&str; 2] = [
-    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b, items",
-    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
-];
 
 #[test]
 fn a_running_statement_is_cancelled_by_its_client_and_by_its_timeout() {
