@@ -503,7 +503,7 @@ mod tests {
             (Digits::Int(-485), "999MI", "485-"),
             (Digits::Int(485), "999MI", "485 "),
             (Digits::Int(485), "FM999MI", "485"),
-            (Digits::Int(485), "PL999", "+485"),
+            (Digits::Int(485), "PL999", "+ 485"),
             (Digits::Int(485), "SG999", "+485"),
             (Digits::Int(-485), "9SG99", "4-85"),
             (Digits::Int(-485), "999PR", "<485>"),
