@@ -26,6 +26,10 @@ use crate::thread::{
     CLIENT_BITS, Clock, Driven, Ended, EndedAttempt, Envelope, NodeThread, Report, Shared,
 };
 
+/// The stack of threads that parse, analyse and run statements, which walk expressions as deep as the parser lets them
+/// be. The memory is taken when it is used.
+pub(crate) const STACK_BYTES: usize = 64 << 20;
+
 /// The inboxes of all nodes.
 type Inboxes<P> = Arc<[Inbox<Envelope<P>>]>;
 
@@ -246,6 +250,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             };
             let spawned = std::thread::Builder::new()
                 .name(format!("node {id}"))
+                .stack_size(STACK_BYTES)
                 .spawn(move || {
                     let watch = watch;
                     let made = factory(id, &shared.inboxes, &epochs);

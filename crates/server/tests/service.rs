@@ -162,6 +162,12 @@ fn settings_are_kept_and_told() {
     service.stop().expect("it stops");
 }
 
+/// Runs until something stops it. The first reads a table, the second is evaluated by the session at first.
+const ENDLESS: [&str; 2] = [
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b, items",
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
+];
+
 #[test]
 fn a_running_statement_is_cancelled_by_its_client_and_by_its_timeout() {
     for service in [open(), planned()] {

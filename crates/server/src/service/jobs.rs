@@ -2,6 +2,8 @@
 
 use std::sync::mpsc::{Sender, channel};
 
+use crate::cluster::STACK_BYTES;
+
 /// A thread that works for all connections, one job after the other.
 pub(crate) struct Jobs {
     queue: Sender<Job>,
@@ -19,6 +21,7 @@ impl Jobs {
         let (queue, jobs) = channel::<Job>();
         std::thread::Builder::new()
             .name("analysis".to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(move || jobs.into_iter().for_each(|job| job()))?;
         Ok(Jobs { queue })
     }
