@@ -1,17 +1,18 @@
 #!/bin/sh
-# psql against a server: run.sh HOST PORT [--write]
+# psql against a server: run.sh HOST PORT [--transactions] [--write]
 #
 # Each script under `scripts` is a check: psql's output has to be the `.out` beside it, after what differs from run to
 # run is replaced (port, durations) or left out (places in PostgreSQL's sources, and hints: each server has its own).
-# `--write` writes the `.out` files instead, from a PostgreSQL with types.sql loaded.
+# `--write` writes the `.out` files instead, from a PostgreSQL with types.sql loaded. Scripts in `scripts/transactions` need interactive transactions.
 set -u
 host=$1 port=$2
 shift 2
 folder=$(dirname "$0")/scripts
-scripts="$(echo "$folder"/*.sql) $(echo "$folder"/transactions/*.sql)"
+scripts=$(echo "$folder"/*.sql)
 write=false
 for flag in "$@"; do
   case $flag in
+    --transactions) scripts="$scripts $(echo "$folder"/transactions/*.sql)" ;;
     --write) write=true ;;
   esac
 done

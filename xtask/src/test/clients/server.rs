@@ -86,6 +86,14 @@ impl Kind {
             Kind::Anabranch(guarantee) => format!("anabranch ({})", guarantee.name()),
         }
     }
+
+    /// Whether it keeps a transaction from statement to statement.
+    pub(super) fn has_transactions(self) -> bool {
+        match self {
+            Kind::Postgres => true,
+            Kind::Anabranch(_) => false,
+        }
+    }
 }
 
 /// A running server with the application loaded. Dropped, it ends.

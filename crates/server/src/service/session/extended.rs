@@ -85,6 +85,10 @@ impl Session {
                 self.wire.parameter_description(&prepared.parameter_oids);
                 self.describe(self.columns_of(&prepared), &Formats::All(Format::Text))?;
             }
+            // A cursor of SQL is a portal, too.
+            Request::Describe(Target::Portal(name)) if self.cursor_columns(&name).is_some() => {
+                self.describe(self.cursor_columns(&name), &Formats::All(Format::Text))?;
+            }
             Request::Describe(Target::Portal(name)) => {
                 let portal = self.portals.get(&name)?;
                 let (prepared, formats) = (Arc::clone(&portal.prepared), portal.formats.clone());

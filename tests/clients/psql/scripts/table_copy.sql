@@ -1,3 +1,4 @@
+DELETE FROM notes;
 COPY notes FROM STDIN;
 1	one
 2	two\nlines
