@@ -1,7 +1,7 @@
 'use strict'
 // node-postgres against a server: node main.js HOST PORT [--transactions]
 //
-// Each statement is a transaction of its own. `--transactions` adds what needs interactive transactions.
+// `--transactions` adds transactions of several statements.
 
 const { isUtf8 } = require('node:buffer')
 const { Client, Pool, Query } = require('pg')
@@ -429,8 +429,8 @@ async function main() {
     await calls(client)
     await failures(client)
     await statements(client)
-    // Interactive transactions are not part of every server: a server whose every statement is a transaction of its
-    // own refuses BEGIN, and the harness leaves the flag out.
+    // They read on one connection what another has written and not committed: under locks, such a program waits for
+    // itself, and the harness leaves the flag out.
     if (flags.includes('--transactions')) await transactions(client)
   })
 }

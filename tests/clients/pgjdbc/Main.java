@@ -24,8 +24,7 @@ import org.postgresql.util.ServerErrorMessage;
 /**
  * pgjdbc against a server: {@code java Main HOST PORT [--transactions]}.
  *
- * <p>Each statement is a transaction of its own (autocommit). {@code --transactions} adds what needs interactive
- * transactions, or a pipeline of writes that is one: setAutoCommit(false), savepoints, setFetchSize, executeBatch.
+ * <p>{@code --transactions} adds transactions of several statements, or a pipeline of writes that is one: setAutoCommit(false), savepoints, setFetchSize, executeBatch.
  */
 final class Main {
   private static final String HEAVY = "SELECT count(*) FROM generate_series(1, 2000) AS a, "
@@ -475,8 +474,8 @@ final class Main {
       calls(connection);
       failures(connection);
       statements(connection);
-      // Interactive transactions are not part of every server: a server whose every statement is a transaction of its
-      // own refuses BEGIN, and the harness leaves the flag out.
+      // They read on one connection what another has written and not committed: under locks, such a program waits for
+      // itself, and the harness leaves the flag out.
       if (withTransactions) {
         transactions(connection);
       }

@@ -1,7 +1,6 @@
 """psycopg 3 against a server: python main.py HOST PORT [--transactions]
 
-Autocommit throughout: a statement is a transaction. `--transactions` adds what needs interactive
-transactions: BEGIN, savepoints, server-side cursors.
+`--transactions` adds transactions of several statements: BEGIN, savepoints, server-side cursors.
 """
 
 import sys
@@ -579,8 +578,8 @@ def main():
         calls(connection)
         failures(connection)
         statements(address, connection)
-        # Interactive transactions are not part of every server: a server whose every statement is a
-        # transaction of its own refuses BEGIN, and the harness leaves the flag out.
+        # They read on one connection what another has written and not committed: under locks, such a program waits for
+        # itself, and the harness leaves the flag out.
         if "--transactions" in flags:
             transactions(address, connection)
     return finish()

@@ -1,6 +1,6 @@
 //! tokio-postgres against a server: `anabranch-client-tokio-postgres HOST PORT [--transactions]`.
 //!
-//! Each statement is a transaction of its own. `--transactions` adds what needs interactive transactions: BEGIN,
+//! `--transactions` adds transactions of several statements: BEGIN,
 //! savepoints, portals in portions.
 
 mod checks;
@@ -107,8 +107,8 @@ async fn run(checks: &mut Checks, config: &Config, with_transactions: bool) -> R
     failures::failures(checks, &client).await;
     statements::prepared(checks, &client).await;
     statements::cancelled(checks, &client).await;
-    // Interactive transactions are not part of every server: a server whose every statement is a transaction of its
-    // own refuses BEGIN, and the harness leaves the flag out.
+    // They read on one connection what another has written and not committed: under locks, such a program waits for
+    // itself, and the harness leaves the flag out.
     if with_transactions {
         let (other, ()) = connect(config, |_| ()).await?;
         statements::transactions(checks, &mut client, &other).await?;

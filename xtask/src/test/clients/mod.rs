@@ -51,7 +51,10 @@ pub(super) fn run(root: &Path, postgres: &Postgres, counts: &mut Counts) -> Resu
             let mut report = against(root, postgres, client, &command, kind, &log)?;
             match &oracle {
                 None => oracle = Some(report.names.clone()),
-                Some(oracle) => report.require(&missing(oracle, &report.names)),
+                Some(oracle) => {
+                    let with_transactions = kind.reads_beside_writes();
+                    report.require(&missing(oracle, &report.names, with_transactions));
+                }
             }
             println!(
                 "{} on {}: {} passed, {} failed ({})",
@@ -83,17 +86,21 @@ fn against(
     let server = Server::start(root, postgres, kind)?;
     let mut words = command.to_vec();
     words.extend(["127.0.0.1".into(), server.port().to_string()]);
-    if kind.has_transactions() {
+    if kind.reads_beside_writes() {
         words.push("--transactions".into());
     }
     run::run(root, client.name, &words, log)
 }
 
-/// The checks that ran against PostgreSQL and not here; those of interactive transactions are not expected.
-fn missing(oracle: &BTreeSet<String>, here: &BTreeSet<String>) -> Vec<String> {
+/// The checks that ran against PostgreSQL and not here.
+fn missing(
+    oracle: &BTreeSet<String>,
+    here: &BTreeSet<String>,
+    with_transactions: bool,
+) -> Vec<String> {
     oracle
         .difference(here)
-        .filter(|name| !name.starts_with("transactions: "))
+        .filter(|name| with_transactions || !name.starts_with("transactions: "))
         .cloned()
         .collect()
 }
@@ -119,6 +126,8 @@ mod tests {
     fn a_check_that_ran_against_postgres_alone_is_missing() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let oracle = names(&["types: a", "types: b", "transactions: c"]);
-        assert_eq!(missing(&oracle, &names(&["types: a"])), ["types: b"]);
+        let here = names(&["types: a"]);
+        assert_eq!(missing(&oracle, &here, false), ["types: b"]);
+        assert_eq!(missing(&oracle, &here, true).len(), 2);
     }
 }

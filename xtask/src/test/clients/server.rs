@@ -87,12 +87,10 @@ impl Kind {
         }
     }
 
-    /// Whether it keeps a transaction from statement to statement.
-    pub(super) fn has_transactions(self) -> bool {
-        match self {
-            Kind::Postgres => true,
-            Kind::Anabranch(_) => false,
-        }
+    /// Whether a connection reads while another one's transaction has written the same rows. Under locks it waits, and a
+    /// program that has both connections waits for itself.
+    pub(super) fn reads_beside_writes(self) -> bool {
+        self != Kind::Anabranch(Guarantee::Serializable)
     }
 }
 
