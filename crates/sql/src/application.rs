@@ -15,7 +15,7 @@ use crate::{
     TransactionError,
     bind::{Binder, from::TOO_COMPLEX, modify::Shared},
     catalog::Catalog,
-    constraint::Constraints,
+    constraint::{Constraints, TableConstraints},
     diagnostic::Diagnostic,
     execute::Run,
     expression::{Budget, EvaluationContext, Frame, Source},
@@ -216,6 +216,11 @@ impl Application {
         let violated =
             checks.filter(|check| !matches!(check.evaluate(&frame), Ok(None | Some(true))));
         violated.map(|check| check.name.as_str()).collect()
+    }
+
+    /// The compiled constraints of a table.
+    pub(crate) fn constraints_of(&self, table: TableId) -> &TableConstraints {
+        self.constraints.of(table)
     }
 
     /// Its assertions, in order of declaration.

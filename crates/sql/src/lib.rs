@@ -9,9 +9,10 @@
 //!    it can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
 //! 7. [`client`]: statements as PostgreSQL clients send them, parsed and compiled.
-//! 8. `system`: `pg_catalog` and `information_schema`, as relations that statements read.
-//! 9. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may not
-//!    be analysed: for the analyser alone.
+//! 8. [`change`]: statements that change the schema while it is served.
+//! 9. `system`: `pg_catalog` and `information_schema`, as relations that statements read.
+//! 10. [`script`]: SQL files as applications keep them, with named queries and loose statements, parts of which may
+//!     not be analysed: for the analyser alone.
 //!
 //! This crate knows no protocol, no partition, and no plan of where transactions coordinate.
 
@@ -19,6 +20,7 @@ pub mod application;
 mod argument;
 mod bind;
 pub mod catalog;
+pub mod change;
 pub mod client;
 mod constraint;
 pub mod diagnostic;

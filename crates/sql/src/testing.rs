@@ -19,7 +19,10 @@ use anabranch_types::{
 };
 
 use crate::{
-    Transaction, TransactionError, application::Application, summary::StatementId,
+    Transaction, TransactionError,
+    application::Application,
+    change::{MappingContext, SchemaChange, TableRows},
+    summary::StatementId,
     transaction::Sequences,
 };
 
@@ -93,6 +96,71 @@ impl Store {
             transactions: 0,
             sequences: Rc::default(),
         }
+    }
+
+    /// This database after a change of its application: rows mapped and tested. This one stays as it is.
+    ///
+    /// # Errors
+    /// What the mapping of a row raises, and what existing rows violate.
+    pub fn changed(
+        &self,
+        application: &Application,
+        change: &mut SchemaChange,
+    ) -> Result<Store, EffectError> {
+        let after = change.application.as_ref().unwrap_or(application);
+        let mut store = Store::new(after);
+        store.transactions = self.transactions + 1;
+        let mut drawn = u128::from(store.transactions) << 64;
+        for (to, of) in change.tables.iter_mut().enumerate() {
+            let to = TableId(to as u16);
+            let Some(from) = of.from else {
+                continue;
+            };
+            for (new, old) in of.columns.iter().enumerate() {
+                let new = (to, ColumnIndex(new as u16));
+                let counter =
+                    old.and_then(|old| self.sequences.0.borrow().get(&(from, old)).copied());
+                if let (Some(counter), false) = (counter, change.restarts.contains(&new)) {
+                    store.sequences.0.borrow_mut().insert(new, counter);
+                }
+            }
+            let mut unique = || {
+                drawn += 1;
+                drawn
+            };
+            let mut context = MappingContext {
+                timestamp: 0,
+                zone: TimeZone::UTC,
+                sequences: store.sequences.clone(),
+                unique: &mut unique,
+            };
+            for (key, row) in &self.tables[from.index()].rows {
+                let (key, row) = match &of.rows {
+                    TableRows::Same => (key.clone(), row.clone()),
+                    TableRows::Mapped(mapping) => mapping.apply(key, row, &mut context)?,
+                    TableRows::Removed => break,
+                };
+                if let Some(verifier) = &mut of.verifier {
+                    verifier.check(&row)?;
+                }
+                store.put(to, &key, Some(row));
+            }
+        }
+        for verification in &change.verifications {
+            let statement = after.statement(&verification.query).map_err(|problems| {
+                let message = format!("{}: {}", verification.query, problems[0].message);
+                EffectError::new(problems[0].code, message)
+            })?;
+            let found = match ready(statement.execute(&mut store.begin(), &[])) {
+                Ok(found) => found,
+                Err(TransactionError::Failed(error)) => return Err(error),
+                Err(TransactionError::Retry(why)) => return Err(EffectError::new("40001", why)),
+            };
+            if let Some(row) = found.rows.first() {
+                return Err(verification.error(row));
+            }
+        }
+        Ok(store)
     }
 
     /// Begins a transaction.

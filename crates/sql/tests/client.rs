@@ -131,6 +131,9 @@ fn meaning(application: &Application, text: &str, types: &[Option<DataType>]) ->
             ClientStatementKind::Execute { name, arguments } => {
                 let _ = writeln!(out, "execute {name} with {} arguments", arguments.len());
             }
+            ClientStatementKind::Change(change) => {
+                let _ = writeln!(out, "change {}: {}", change.tag(), change.text());
+            }
             ClientStatementKind::Unsupported(problem) => {
                 out.push_str(&refusal(problem, &statement.text, "unsupported"));
             }

@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Assertion, Catalog, View, directive,
+    Assertion, Catalog, Sequence, View, directive,
     tables::{Relations, Tables},
 };
 use crate::{
@@ -204,6 +204,8 @@ impl Loader {
         let mut routines = Vec::new();
         let mut alterations = Vec::new();
         let mut indexes = Vec::new();
+        let mut sequences: Vec<Sequence> = Vec::new();
+        let mut owners = Vec::new();
         for (file, statement, declaration) in declared {
             match declaration {
                 Declaration::Table(table) => tables.declare(table, &mut self.errors),
@@ -220,7 +222,12 @@ impl Loader {
                         }
                     }
                 }
-                Declaration::Sequence(name) => tables.claim(&name, &mut self.errors),
+                Declaration::Sequence(name) => {
+                    tables.claim(&name, &mut self.errors);
+                    let (name, owner) = (name.text, None);
+                    sequences.push(Sequence { name, owner });
+                }
+                Declaration::SequenceOwner(names) => owners.push(names),
                 Declaration::Index(index) => indexes.push(index),
                 Declaration::View(view) => views.push(view),
                 Declaration::Assertion {
@@ -247,6 +254,13 @@ impl Loader {
         tables.resolve(indexes, &self.broken, &mut self.errors);
         let mut catalog = Catalog::default();
         let mut relations = tables.finish(&mut catalog);
+        for [name, table, column] in owners {
+            if let Some(sequence) = sequences.iter_mut().find(|of| of.name == name) {
+                sequence.owner = Some((table, column));
+            }
+        }
+        sequences.retain(|sequence| !catalog.implies(sequence));
+        catalog.sequences = sequences;
         self.views(views, &mut relations, &mut catalog);
         self.assertions(assertions, &mut catalog);
         self.routines(routines, &mut catalog);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
 
-use super::{Assertion, Catalog, Check, Procedure, Table, View};
+use super::{Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, View};
 
 impl Catalog {
     /// The table with this name (folded as the catalog keeps it: lower case unless quoted).
@@ -50,6 +50,19 @@ impl Catalog {
             .checks
             .iter()
             .find(|check| check.name == name)
+    }
+
+    /// Whether a sequence is the one that its owner, a serial column, implies.
+    pub(super) fn implies(&self, sequence: &Sequence) -> bool {
+        let Some((table, column)) = &sequence.owner else {
+            return false;
+        };
+        let Some(table) = self.table_by_name(table) else {
+            return false;
+        };
+        let column = self.column_by_name(table.id, column);
+        let default = column.map(|column| &table.defaults[column.index()]);
+        matches!(default, Some(ColumnDefault::Generated { .. }))
     }
 
     /// The column of a table with this name.

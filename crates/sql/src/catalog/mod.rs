@@ -8,7 +8,7 @@ pub(crate) mod builtin;
 mod directive;
 mod load;
 mod lookup;
-mod names;
+pub(crate) mod names;
 pub(crate) mod opaque;
 mod tables;
 
@@ -36,6 +36,8 @@ pub struct Catalog {
     pub schema: Schema,
     /// The properties of each table that only SQL has.
     pub tables: Vec<Table>,
+    /// Sequences that no serial or identity column implies.
+    pub sequences: Vec<Sequence>,
     /// Views.
     pub views: Vec<View>,
     /// `CREATE ASSERTION`s.
@@ -152,6 +154,15 @@ pub enum ReferentialAction {
     SetDefault,
 }
 
+/// A sequence of a `CREATE SEQUENCE` that no column takes its numbers from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// Its name.
+    pub name: String,
+    /// The table and the column that own it.
+    pub owner: Option<(String, String)>,
+}
+
 /// A view: a named query.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -193,6 +204,15 @@ pub struct Procedure {
     pub keeps: Vec<String>,
     /// The place of its declaration.
     pub span: Span,
+}
+
+impl Procedure {
+    /// The types of its input parameters.
+    pub(crate) fn input_types(&self) -> Vec<DataType> {
+        let inputs = self.parameters.iter();
+        let inputs = inputs.filter(|of| of.mode != ParameterMode::Out);
+        inputs.map(|of| of.data_type.clone()).collect()
+    }
 }
 
 /// How a procedure was created.

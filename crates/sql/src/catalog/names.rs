@@ -7,7 +7,7 @@ const NAME_BYTES_MAX: usize = 63;
 
 /// `first_second_label`, each of the first two cut so that the whole is no longer than a name may
 /// be (PostgreSQL's `makeObjectName`).
-pub(super) fn make_name(first: &str, second: &str, label: &str) -> String {
+pub(crate) fn make_name(first: &str, second: &str, label: &str) -> String {
     let separators = 1 + usize::from(!second.is_empty());
     let room = NAME_BYTES_MAX.saturating_sub(label.len() + separators);
     let (mut first, mut second) = (first, second);
@@ -33,7 +33,7 @@ fn cut_last(text: &str) -> &str {
 }
 
 /// The first of `first_second_label`, `first_second_label1`, … that is not taken.
-pub(super) fn choose_name(
+pub(crate) fn choose_name(
     first: &str,
     second: &str,
     label: &str,
@@ -49,7 +49,7 @@ pub(super) fn choose_name(
 }
 
 /// Column names as a part of a name: joined by `_`.
-pub(super) fn join_columns<'a>(columns: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn join_columns<'a>(columns: impl IntoIterator<Item = &'a str>) -> String {
     let mut joined = String::new();
     for column in columns {
         if !joined.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn join_columns<'a>(columns: impl IntoIterator<Item = &'a str>) -> St
 }
 
 /// The one column among `columns` that `words` name, if it is just one.
-pub(super) fn only_column<'a>(columns: &[&'a str], words: &[String]) -> Option<&'a str> {
+pub(crate) fn only_column<'a>(columns: &[&'a str], words: &[String]) -> Option<&'a str> {
     let words: BTreeSet<&str> = words.iter().map(String::as_str).collect();
     let mut named = columns.iter().filter(|column| words.contains(*column));
     match (named.next(), named.next()) {

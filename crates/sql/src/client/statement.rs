@@ -11,7 +11,7 @@ use super::{
     runnable::Runnable,
     transaction::{TransactionModes, TransactionStatement},
 };
-use crate::{argument::ArgumentSyntax, diagnostic::Diagnostic};
+use crate::{argument::ArgumentSyntax, change::ChangeStatement, diagnostic::Diagnostic};
 
 /// One statement of a message.
 #[derive(Clone, Debug)]
@@ -104,6 +104,8 @@ pub enum ClientStatementKind {
         /// The command tag.
         tag: &'static str,
     },
+    /// DDL or TRUNCATE: [`crate::Application::change`] applies it.
+    Change(Box<ChangeStatement>),
     /// A statement of PostgreSQL that is not supported: the error to answer with when its turn comes. The place is
     /// relative to its own text.
     Unsupported(Diagnostic),

@@ -22,6 +22,8 @@ pub(crate) enum Declaration {
     },
     /// `CREATE SEQUENCE`; only a column's default can take its numbers.
     Sequence(Name),
+    /// `ALTER SEQUENCE … OWNED BY`: the sequence, the table, the column.
+    SequenceOwner([String; 3]),
     Index(IndexDeclaration),
     View(ViewDeclaration),
     Assertion {
@@ -36,7 +38,7 @@ pub(crate) enum Declaration {
 }
 
 /// `CREATE TABLE`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TableDeclaration {
     pub(crate) name: Name,
     pub(crate) if_not_exists: bool,
@@ -47,7 +49,7 @@ pub(crate) struct TableDeclaration {
 }
 
 /// A column of a `CREATE TABLE`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ColumnDeclaration {
     pub(crate) name: Name,
     pub(crate) declared: Declared,
@@ -56,7 +58,7 @@ pub(crate) struct ColumnDeclaration {
 }
 
 /// A constraint of a table or of a column.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConstraintDeclaration {
     pub(crate) name: Option<Name>,
     pub(crate) kind: ConstraintKind,
@@ -65,7 +67,7 @@ pub(crate) struct ConstraintDeclaration {
 
 /// The kind of a constraint.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ConstraintKind {
     PrimaryKey(Vec<Name>),
     Unique(Vec<Name>),
@@ -124,7 +126,7 @@ pub(crate) struct ColumnAlteration {
 }
 
 /// `CREATE INDEX`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct IndexDeclaration {
     pub(crate) name: Option<Name>,
     pub(crate) if_not_exists: bool,

@@ -1,8 +1,11 @@
 //! Parses sequences: `CREATE SEQUENCE`, the options of an identity, and `nextval` in a default.
 
-use sqlparser::ast;
+use sqlparser::{ast, tokenizer::Token as Kind};
 
-use super::cursor::{Cursor, Name, Parsed};
+use super::{
+    cursor::{Cursor, Name, Parsed},
+    declaration::Declaration,
+};
 use crate::diagnostic::Diagnostic;
 
 /// `CREATE SEQUENCE`, from after these two words.
@@ -11,6 +14,31 @@ pub(crate) fn create_sequence(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let name = cursor.schema_name("a sequence name")?;
     sequence_options(*cursor)?;
     Ok(name)
+}
+
+/// `ALTER SEQUENCE name OWNED BY table.column`, if the statement is one.
+pub(crate) fn owner(cursor: &Cursor<'_>) -> Parsed<Option<Declaration>> {
+    let mut at = *cursor;
+    if !at.eat_words(&["alter", "sequence"]) {
+        return Ok(None);
+    }
+    let name = at.schema_name("a sequence name")?;
+    if !at.eat_words(&["owned", "by"]) {
+        return Ok(None);
+    }
+    let mut names = vec![at.name("a table name")?];
+    while at.eat(&Kind::Period) {
+        names.push(at.name("a column name")?);
+    }
+    let column = names.pop();
+    Ok(match (names.pop(), column) {
+        (Some(table), Some(column)) => Some(Declaration::SequenceOwner([
+            name.text,
+            table.text,
+            column.text,
+        ])),
+        _ => None,
+    })
 }
 
 /// The rest of a statement as options of a sequence, if they are the defaults. The database chooses the numbers of a

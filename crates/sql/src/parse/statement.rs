@@ -25,9 +25,16 @@ pub(crate) fn declaration(
     file: &SourceFile,
     statement: StatementTokens<'_>,
 ) -> Parsed<Declaration> {
-    let mut cursor = cursor_of(file, statement);
     if is_routine(statement.tokens) {
         return Ok(Declaration::Routine);
+    }
+    declaration_at(cursor_of(file, statement))
+}
+
+/// Parses a statement that creates no routine.
+pub(crate) fn declaration_at(mut cursor: Cursor<'_>) -> Parsed<Declaration> {
+    if let Some(owner) = sequence::owner(&cursor)? {
+        return Ok(owner);
     }
     if changes_nothing(&cursor) {
         return Ok(Declaration::Nothing);

@@ -330,7 +330,8 @@ pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     Ok(always)
 }
 
-fn collation(cursor: &mut Cursor<'_>) -> Parsed<()> {
+/// After COLLATE: one that text is ordered by.
+pub(crate) fn collation(cursor: &mut Cursor<'_>) -> Parsed<()> {
     let name = cursor.name("a collation")?;
     if ["C", "POSIX", "ucs_basic"].contains(&name.text.as_str()) {
         return Ok(());

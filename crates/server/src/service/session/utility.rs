@@ -151,6 +151,10 @@ impl Session {
                 }
                 tag
             }
+            ClientStatementKind::Change(statement) => {
+                let message = format!("{} is not supported", statement.tag());
+                return Err(error("0A000", message));
+            }
             ClientStatementKind::Unsupported(problem) => {
                 return Err(of_diagnostic(problem, 0, &run.prepared.text));
             }

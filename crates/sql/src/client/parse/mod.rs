@@ -17,6 +17,7 @@ use super::{
     statement::{ClientStatement, ClientStatementKind, DiscardKind},
 };
 use crate::{
+    change::parse,
     diagnostic::Diagnostic,
     parse::{
         cursor::{Cursor, Parsed},
@@ -129,8 +130,19 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
         }
         None => match maintenance(&cursor) {
             Some(tag) => Ok(ClientStatementKind::Maintenance { tag }),
-            None => refused::refuse(&cursor).map(ClientStatementKind::Unsupported),
+            None => change(&cursor),
         },
+    }
+}
+
+/// A statement that changes the schema, or one that is not supported.
+fn change(cursor: &Cursor<'_>) -> Parsed<ClientStatementKind> {
+    match parse::change(cursor) {
+        Ok(Some(statement)) => Ok(ClientStatementKind::Change(Box::new(statement))),
+        Ok(None) => refused::refuse(cursor).map(ClientStatementKind::Unsupported),
+        // The statements before it may run.
+        Err(problem) if problem.code != "42601" => Ok(ClientStatementKind::Unsupported(problem)),
+        Err(problem) => Err(problem),
     }
 }
 

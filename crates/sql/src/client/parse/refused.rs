@@ -7,23 +7,9 @@ use crate::{
 
 /// The refusals: the first words, and the advice.
 const REFUSED: &[(&[&str], &str)] = &[
-    (
-        &["create", "or", "replace"],
-        "declare it in the application's SQL files and start the server with them",
-    ),
-    (
-        &["create"],
-        "declare it in the application's SQL files and start the server with them",
-    ),
-    (
-        &["alter"],
-        "change the application's SQL files and start the server with them",
-    ),
-    (
-        &["drop"],
-        "change the application's SQL files and start the server with them",
-    ),
-    (&["truncate"], "use DELETE FROM"),
+    (&["create"], "leave it out: the server has nothing like it"),
+    (&["alter"], "leave it out: the server has nothing like it"),
+    (&["drop"], "leave it out: the server has nothing like it"),
     (&["do"], "declare a procedure and CALL it"),
     (
         &["listen"],
@@ -45,12 +31,6 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["set", "constraints"],
         "leave it out: constraints are checked as they are declared",
     ),
-    (
-        &["comment", "on"],
-        "write the comment in the application's SQL files",
-    ),
-    (&["grant"], "leave it out: there are no roles yet"),
-    (&["revoke"], "leave it out: there are no roles yet"),
     (&["reassign"], "leave it out: there are no roles yet"),
     (&["security"], "leave it out: there are no roles yet"),
     (&["load"], "leave it out: there are no shared libraries"),

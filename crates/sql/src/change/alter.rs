@@ -1,0 +1,657 @@
+//! ALTER TABLE, and RENAME of other relations.
+
+use super::{
+    apply::{ChangedColumn, Changer, ColumnChange, ObjectName},
+    declared::{ColumnValues, DeclaredDefault, DeclaredTable, Relation, Test},
+    dependents::Dropped,
+    dropping::object_words,
+    error::{Change, ChangeError, Notice},
+    rename::{self, names_column},
+    statement::{Action, ObjectKind},
+};
+use crate::{
+    catalog::ColumnDefault,
+    parse::{cursor::Name, data_type::Declared},
+    source::Span,
+};
+
+impl Changer {
+    pub(super) fn alter(
+        &mut self,
+        object: ObjectKind,
+        name: &Name,
+        if_exists: bool,
+        actions: &[Action],
+    ) -> Change<()> {
+        let Some(relation) = self.declared.relation(&name.text) else {
+            let message = format!("relation \"{}\" does not exist", name.text);
+            if if_exists {
+                self.skip("42P01", message);
+                return Ok(());
+            }
+            return Err(ChangeError::new("42P01", message));
+        };
+        if let [Action::RenameRelation(to)] = actions {
+            return self.rename_relation(object, relation, name, to);
+        }
+        let only_accepted = actions
+            .iter()
+            .all(|action| matches!(action, Action::Accepted { column: None }));
+        let table = match relation {
+            _ if only_accepted => return Ok(()),
+            Relation::Table(number) => number,
+            Relation::View(_) => {
+                return Err(ChangeError::unsupported("ALTER TABLE on a view")
+                    .hint("use CREATE OR REPLACE VIEW"));
+            }
+            _ => {
+                let message = format!("\"{}\" is not a table", name.text);
+                return Err(ChangeError::new("42809", message));
+            }
+        };
+        self.concerned.insert(ObjectName::Table(name.text.clone()));
+        // As PostgreSQL's passes: what goes, then types, then what comes, whatever the order of the actions is.
+        let mut sorted: Vec<&Action> = actions.iter().collect();
+        sorted.sort_by_key(|action| match action {
+            Action::DropColumn { .. } | Action::DropConstraint { .. } => 0,
+            Action::SetType { .. } => 1,
+            Action::AddColumn { .. } => 2,
+            Action::SetDefault { .. } | Action::SetNotNull { .. } => 3,
+            Action::AddConstraint { .. } | Action::AddUsingIndex { .. } => 4,
+            _ => 5,
+        });
+        for action in sorted {
+            self.act(table, action)?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, table: usize, action: &Action) -> Change<()> {
+        match action {
+            Action::AddConstraint {
+                constraint,
+                not_valid,
+            } => {
+                let test = if *not_valid {
+                    Test::NotValid
+                } else {
+                    Test::Due
+                };
+                self.constrain(table, constraint, test)
+            }
+            Action::AddUsingIndex {
+                name,
+                primary,
+                index,
+            } => self.add_using_index(table, name.as_ref(), *primary, index),
+            Action::AddColumn {
+                column,
+                constraints,
+                if_not_exists,
+            } => {
+                let own = &self.declared.tables[table];
+                if own.column(&column.name.text).is_some() {
+                    let message = format!(
+                        "column \"{}\" of relation \"{}\" already exists",
+                        column.name.text, own.name
+                    );
+                    if *if_not_exists {
+                        self.skip("42701", message);
+                        return Ok(());
+                    }
+                    return Err(ChangeError::new("42701", message));
+                }
+                self.push_column(table, column);
+                self.constrain_all(table, constraints, Test::Due)
+            }
+            Action::DropColumn {
+                column,
+                if_exists,
+                cascade,
+            } => self.drop_column(table, column, *if_exists, *cascade),
+            Action::DropConstraint {
+                name,
+                if_exists,
+                cascade,
+            } => self.drop_constraint(table, name, *if_exists, *cascade),
+            Action::ValidateConstraint(name) => self.validate(table, name),
+            Action::SetType {
+                column,
+                declared,
+                using,
+            } => {
+                let using = using.as_ref().map(|(_, span)| *span);
+                self.set_type(table, column, declared, using)
+            }
+            Action::SetDefault { column, default } => self.set_default(table, column, default),
+            Action::SetNotNull { column, not_null } => self.set_not_null(table, column, *not_null),
+            Action::AddIdentity { column, always } => self.add_identity(table, column, *always),
+            Action::SetGenerated { column, always } => {
+                let number = self.column(table, column)?;
+                self.identity(table, number)?;
+                let (always, serial) = (*always, false);
+                self.declared.tables[table].columns[number].default =
+                    DeclaredDefault::Generated { always, serial };
+                Ok(())
+            }
+            Action::DropIdentity { column, if_exists } => {
+                let number = self.column(table, column)?;
+                match self.identity(table, number) {
+                    Ok(()) => {
+                        let own = &mut self.declared.tables[table].columns[number];
+                        own.default = DeclaredDefault::Null;
+                        Ok(())
+                    }
+                    Err(error) if *if_exists => {
+                        self.skip("00000", error.error.message);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Action::RenameColumn { column, to } => self.rename_column(table, column, to),
+            Action::RenameConstraint { name, to } => self.rename_constraint(table, name, to),
+            Action::Accepted { column } => match column {
+                Some(column) => self.column(table, column).map(|_| ()),
+                None => Ok(()),
+            },
+            Action::RenameRelation(to) => Err(ChangeError::new(
+                "42601",
+                "RENAME cannot stand beside other actions",
+            )
+            .at(to.span)),
+        }
+    }
+
+    /// The column with this name.
+    fn column(&self, table: usize, name: &Name) -> Change<usize> {
+        let own = &self.declared.tables[table];
+        own.column(&name.text).ok_or_else(|| {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" does not exist",
+                name.text, own.name
+            );
+            ChangeError::new("42703", message)
+        })
+    }
+
+    fn add_using_index(
+        &mut self,
+        table: usize,
+        name: Option<&Name>,
+        primary: bool,
+        index: &Name,
+    ) -> Change<()> {
+        let own = &self.declared.tables[table];
+        let Some(number) = own.indexes.iter().position(|of| of.name == index.text) else {
+            return Err(match self.declared.relation(&index.text) {
+                Some(Relation::Index(..) | Relation::PrimaryKey(_)) => {
+                    let message = format!(
+                        "index \"{}\" does not belong to table \"{}\"",
+                        index.text, own.name
+                    );
+                    ChangeError::new("55000", message)
+                }
+                _ => ChangeError::new("42704", format!("index \"{}\" does not exist", index.text)),
+            });
+        };
+        let found = &own.indexes[number];
+        if found.is_constraint {
+            let message = format!(
+                "index \"{}\" is already associated with a constraint",
+                index.text
+            );
+            return Err(ChangeError::new("55000", message));
+        }
+        if !found.unique {
+            let message = format!("\"{}\" is not a unique index", index.text);
+            return Err(ChangeError::new("42809", message)
+                .detail("Cannot create a primary key or unique constraint using such an index."));
+        }
+        if primary && own.primary_key.is_some() {
+            let message = format!(
+                "multiple primary keys for table \"{}\" are not allowed",
+                own.name
+            );
+            return Err(ChangeError::new("42P16", message));
+        }
+        if let Some(name) = name
+            && name.text != index.text
+        {
+            self.constraint_name(table, Some(name), "", "", true)?;
+            let message = format!(
+                "ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index \"{}\" to \"{}\"",
+                index.text, name.text
+            );
+            self.notices.push(Notice::new("00000", message));
+        }
+        let name = name.map_or(&index.text, |name| &name.text).clone();
+        let own = &mut self.declared.tables[table];
+        if primary {
+            let columns = own.indexes.remove(number).columns;
+            for column in &mut own.columns {
+                column.not_null |= columns.contains(&column.name);
+            }
+            own.primary_key = Some(super::declared::DeclaredKey { name, columns });
+        } else {
+            let index = &mut own.indexes[number];
+            (index.name, index.is_constraint) = (name, true);
+        }
+        Ok(())
+    }
+
+    fn drop_column(
+        &mut self,
+        table: usize,
+        column: &Name,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Change<()> {
+        let number = match self.column(table, column) {
+            Ok(number) => number,
+            Err(error) if if_exists => {
+                self.skip("00000", error.error.message);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let own = self.declared.tables[table].name.clone();
+        let described = format!("column {} of table {own}", column.text);
+        self.drops.cascade |= cascade;
+        let names = vec![column.text.clone()];
+        self.drops.targets.push(Dropped { described, names });
+        let name = &column.text;
+        let is_self = |key: &super::declared::DeclaredForeignKey| key.columns.contains(name);
+        self.declared.tables[table]
+            .foreign_keys
+            .retain(|key| !is_self(key));
+        self.drop_column_references(&own, name);
+        let table = &mut self.declared.tables[table];
+        table.columns.remove(number);
+        if let Some(key) = &table.primary_key
+            && key.columns.contains(name)
+        {
+            table.primary_key = None;
+        }
+        table.indexes.retain(|index| !index.columns.contains(name));
+        table
+            .checks
+            .retain(|check| !names_column(&check.condition, name));
+        let is_owner = |of: &(String, String)| of.0 == own && of.1 == *name;
+        let sequences = &mut self.declared.sequences;
+        sequences.retain(|of| !of.owner.as_ref().is_some_and(is_owner));
+        Ok(())
+    }
+
+    fn drop_constraint(
+        &mut self,
+        table: usize,
+        name: &Name,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Change<()> {
+        let own = &self.declared.tables[table];
+        let table_name = own.name.clone();
+        if !own.has_constraint(&name.text) {
+            let message = no_constraint(own, name);
+            if if_exists {
+                self.skip("00000", message);
+                return Ok(());
+            }
+            return Err(ChangeError::new("42704", message));
+        }
+        self.drops.cascade |= cascade;
+        let described = format!("constraint {} on table {table_name}", name.text);
+        let dropped = Dropped::new(described, &name.text);
+        self.drops.targets.push(dropped);
+        self.drop_key_references(&table_name, &name.text);
+        let own = &mut self.declared.tables[table];
+        if own
+            .primary_key
+            .as_ref()
+            .is_some_and(|key| key.name == name.text)
+        {
+            own.primary_key = None;
+        } else {
+            own.indexes
+                .retain(|index| !index.is_constraint || index.name != name.text);
+            own.checks.retain(|check| check.name != name.text);
+            own.foreign_keys.retain(|key| key.name != name.text);
+        }
+        Ok(())
+    }
+
+    fn validate(&mut self, table: usize, name: &Name) -> Change<()> {
+        let own = &mut self.declared.tables[table];
+        if let Some(check) = own.checks.iter_mut().find(|of| of.name == name.text) {
+            check.test = Test::Due;
+            return Ok(());
+        }
+        if let Some(key) = own.foreign_keys.iter_mut().find(|of| of.name == name.text) {
+            key.test = Test::Due;
+            return Ok(());
+        }
+        if own.has_constraint(&name.text) {
+            let message = format!(
+                "constraint \"{}\" of relation \"{}\" is not a foreign key or check constraint",
+                name.text, own.name
+            );
+            return Err(ChangeError::new("42809", message));
+        }
+        Err(ChangeError::new("42704", no_constraint(own, name)))
+    }
+
+    fn set_type(
+        &mut self,
+        table: usize,
+        name: &Name,
+        declared: &Declared,
+        using: Option<Span>,
+    ) -> Change<()> {
+        let number = self.column(table, name)?;
+        let own = &mut self.declared.tables[table];
+        let column = &mut own.columns[number];
+        if declared.serial {
+            let word = self.file.slice(declared.span).to_lowercase();
+            let message = format!("type \"{word}\" does not exist");
+            return Err(ChangeError::new("42704", message).at(declared.span));
+        }
+        let ColumnValues::Old(old) = column.values.clone() else {
+            let message = format!("cannot alter type of column \"{}\" twice", name.text);
+            return Err(ChangeError::new("42P16", message));
+        };
+        if column.data_type == declared.data_type && using.is_none() {
+            return Ok(());
+        }
+        column.data_type = declared.data_type.clone();
+        let using = using.map(|span| self.file.slice(span).to_owned());
+        if let Some(using) = using {
+            column.values = ColumnValues::Using(old, using);
+        }
+        for check in &mut own.checks {
+            if names_column(&check.condition, &name.text) {
+                check.test = Test::Due;
+            }
+        }
+        for index in &mut own.indexes {
+            if index.columns.contains(&name.text) {
+                index.test = Test::Due;
+            }
+        }
+        let own_name = own.name.clone();
+        for table in &mut self.declared.tables {
+            let is_own = table.name == own_name;
+            for key in &mut table.foreign_keys {
+                if is_own && key.columns.contains(&name.text)
+                    || key.parent == own_name && key.parent_columns.contains(&name.text)
+                {
+                    key.test = Test::Due;
+                }
+            }
+        }
+        self.columns.push(ChangedColumn {
+            table: own_name,
+            column: name.text.clone(),
+            change: ColumnChange::Type,
+        });
+        Ok(())
+    }
+
+    fn set_default(&mut self, table: usize, name: &Name, default: &ColumnDefault) -> Change<()> {
+        let number = self.column(table, name)?;
+        let own = &self.declared.tables[table];
+        let column = &own.columns[number];
+        if let DeclaredDefault::Generated { serial: false, .. } = column.default {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" is an identity column",
+                name.text, own.name
+            );
+            let error = ChangeError::new("42601", message);
+            return Err(match default {
+                ColumnDefault::Null => {
+                    error.hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+                }
+                _ => error,
+            });
+        }
+        let default = DeclaredDefault::of(default, |_| &self.file);
+        if let DeclaredDefault::Generated { .. } = default {
+            let (table, column) = (own.name.clone(), name.text.clone());
+            self.take_sequence(table, column)?;
+        }
+        self.declared.tables[table].columns[number].default = default;
+        Ok(())
+    }
+
+    /// A column takes its numbers from now on; the sequence that it owned goes.
+    fn take_sequence(&mut self, table: String, column: String) -> Change<()> {
+        let owner = Some((table, column));
+        self.declared.sequences.retain(|of| of.owner != owner);
+        Ok(())
+    }
+
+    fn set_not_null(&mut self, table: usize, name: &Name, not_null: bool) -> Change<()> {
+        let number = self.column(table, name)?;
+        let own = &mut self.declared.tables[table];
+        if !not_null {
+            if let DeclaredDefault::Generated { serial: false, .. } = own.columns[number].default {
+                let message = format!(
+                    "column \"{}\" of relation \"{}\" is an identity column",
+                    name.text, own.name
+                );
+                return Err(ChangeError::new("42601", message));
+            }
+            let key = own.primary_key.as_ref();
+            if key.is_some_and(|key| key.columns.contains(&name.text)) {
+                let message = format!("column \"{}\" is in a primary key", name.text);
+                return Err(ChangeError::new("42P16", message));
+            }
+        }
+        own.columns[number].not_null = not_null;
+        Ok(())
+    }
+
+    fn add_identity(&mut self, table: usize, name: &Name, always: bool) -> Change<()> {
+        let number = self.column(table, name)?;
+        let own = &mut self.declared.tables[table];
+        let (column, table) = (&mut own.columns[number], &own.name);
+        let refuse = |what: &str| {
+            let message = format!("column \"{}\" of relation \"{table}\" {what}", name.text);
+            Err(ChangeError::new("55000", message))
+        };
+        if !column.not_null {
+            return refuse("must be declared NOT NULL before identity can be added");
+        }
+        match column.default {
+            DeclaredDefault::Null => {}
+            DeclaredDefault::Generated { serial: false, .. } => {
+                return refuse("is already an identity column");
+            }
+            _ => return refuse("already has a default value"),
+        }
+        let serial = false;
+        column.default = DeclaredDefault::Generated { always, serial };
+        Ok(())
+    }
+
+    /// Whether a column is an identity column; the error if it is not.
+    fn identity(&self, table: usize, column: usize) -> Change<()> {
+        let own = &self.declared.tables[table];
+        let column = &own.columns[column];
+        if let DeclaredDefault::Generated { serial: false, .. } = column.default {
+            return Ok(());
+        }
+        let message = format!(
+            "column \"{}\" of relation \"{}\" is not an identity column",
+            column.name, own.name
+        );
+        Err(ChangeError::new("55000", message))
+    }
+
+    fn rename_relation(
+        &mut self,
+        object: ObjectKind,
+        relation: Relation,
+        name: &Name,
+        to: &Name,
+    ) -> Change<()> {
+        let fits = match object {
+            // As in PostgreSQL, ALTER TABLE renames any relation.
+            ObjectKind::Table => true,
+            ObjectKind::View => matches!(relation, Relation::View(_)),
+            ObjectKind::Index => matches!(relation, Relation::Index(..) | Relation::PrimaryKey(_)),
+            _ => matches!(
+                relation,
+                Relation::Sequence(_) | Relation::SerialSequence(..)
+            ),
+        };
+        if !fits {
+            let (_, wanted) = object_words(object);
+            let message = format!("\"{}\" is not {wanted}", name.text);
+            return Err(ChangeError::new("42809", message));
+        }
+        self.is_free(to, false)?;
+        match relation {
+            Relation::Table(number) => {
+                self.declared.tables[number].name.clone_from(&to.text);
+                for check in &mut self.declared.tables[number].checks {
+                    check.condition = rename::qualifiers(&check.condition, &name.text, &to.text);
+                }
+                for table in &mut self.declared.tables {
+                    for key in &mut table.foreign_keys {
+                        if key.parent == name.text {
+                            key.parent.clone_from(&to.text);
+                        }
+                    }
+                }
+                for sequence in &mut self.declared.sequences {
+                    if let Some((table, _)) = &mut sequence.owner
+                        && *table == name.text
+                    {
+                        table.clone_from(&to.text);
+                    }
+                }
+                self.concerned.insert(ObjectName::Table(to.text.clone()));
+            }
+            Relation::View(number) => {
+                let view = &mut self.declared.views[number];
+                view.text = rename::created(&view.text, &to.text);
+                view.name.clone_from(&to.text);
+                self.concerned.insert(ObjectName::View(to.text.clone()));
+            }
+            Relation::Sequence(number) => {
+                self.declared.sequences[number].name.clone_from(&to.text);
+            }
+            Relation::SerialSequence(..) => {
+                return Err(
+                    ChangeError::unsupported("RENAME of the sequence of a column")
+                        .hint("the sequence has the name of its table and column"),
+                );
+            }
+            Relation::PrimaryKey(number) => {
+                if let Some(key) = &mut self.declared.tables[number].primary_key {
+                    key.name.clone_from(&to.text);
+                }
+            }
+            Relation::Index(number, index) => {
+                let index = &mut self.declared.tables[number].indexes[index];
+                index.name.clone_from(&to.text);
+            }
+        }
+        self.renamed = Some(format!("{} \"{}\"", rename::kind(relation), name.text));
+        Ok(())
+    }
+
+    fn rename_column(&mut self, table: usize, name: &Name, to: &Name) -> Change<()> {
+        let own = &mut self.declared.tables[table];
+        let own_name = own.name.clone();
+        let Some(number) = own.column(&name.text) else {
+            let message = format!("column \"{}\" does not exist", name.text);
+            return Err(ChangeError::new("42703", message));
+        };
+        if own.column(&to.text).is_some() {
+            let message = format!(
+                "column \"{}\" of relation \"{own_name}\" already exists",
+                to.text
+            );
+            return Err(ChangeError::new("42701", message));
+        }
+        own.columns[number].name.clone_from(&to.text);
+        let follow = |names: &mut Vec<String>| {
+            for of in names.iter_mut().filter(|of| **of == name.text) {
+                of.clone_from(&to.text);
+            }
+        };
+        if let Some(key) = &mut own.primary_key {
+            follow(&mut key.columns);
+        }
+        own.indexes
+            .iter_mut()
+            .for_each(|index| follow(&mut index.columns));
+        for check in &mut own.checks {
+            check.condition = rename::columns(&check.condition, &name.text, &to.text);
+        }
+        for table in &mut self.declared.tables {
+            let is_own = table.name == own_name;
+            for key in &mut table.foreign_keys {
+                if is_own {
+                    follow(&mut key.columns);
+                }
+                if key.parent == own_name {
+                    follow(&mut key.parent_columns);
+                }
+            }
+        }
+        for sequence in &mut self.declared.sequences {
+            if let Some((table, column)) = &mut sequence.owner
+                && (&*table, &*column) == (&own_name, &name.text)
+            {
+                column.clone_from(&to.text);
+            }
+        }
+        self.columns.push(ChangedColumn {
+            table: own_name.clone(),
+            column: name.text.clone(),
+            change: ColumnChange::Name,
+        });
+        self.renamed = Some(format!("column \"{}\" of table \"{own_name}\"", name.text));
+        Ok(())
+    }
+
+    fn rename_constraint(&mut self, table: usize, name: &Name, to: &Name) -> Change<()> {
+        let own = &self.declared.tables[table];
+        if !own.has_constraint(&name.text) {
+            let message = format!(
+                "constraint \"{}\" for table \"{}\" does not exist",
+                name.text, own.name
+            );
+            return Err(ChangeError::new("42704", message));
+        }
+        let is_index = matches!(
+            self.declared.relation(&name.text),
+            Some(Relation::PrimaryKey(number) | Relation::Index(number, _)) if number == table
+        );
+        self.constraint_name(table, Some(to), "", "", is_index)?;
+        let own = &mut self.declared.tables[table];
+        if let Some(key) = &mut own.primary_key
+            && key.name == name.text
+        {
+            key.name.clone_from(&to.text);
+        }
+        let indexes = own.indexes.iter_mut().map(|index| &mut index.name);
+        let checks = own.checks.iter_mut().map(|check| &mut check.name);
+        let keys = own.foreign_keys.iter_mut().map(|key| &mut key.name);
+        let mut all = indexes.chain(checks).chain(keys);
+        if let Some(found) = all.find(|of| **of == name.text) {
+            found.clone_from(&to.text);
+        }
+        Ok(())
+    }
+}
+
+fn no_constraint(table: &DeclaredTable, name: &Name) -> String {
+    format!(
+        "constraint \"{}\" of relation \"{}\" does not exist",
+        name.text, table.name
+    )
+}

@@ -1,0 +1,266 @@
+//! Applies a statement to the declarations.
+//!
+//! Here is tested what PostgreSQL tests by names: what must exist, what must not, what others depend on. Whether the
+//! declarations are right beyond that is tested when the new text is loaded and compiled (see [`super`]).
+
+use std::collections::BTreeSet;
+
+use super::{
+    declared::{Declared, DeclaredText, Relation},
+    dependents::Drops,
+    error::{Change, ChangeError, Notice},
+    statement::{ChangeKind, ChangeStatement},
+};
+use crate::{catalog::Sequence, parse::cursor::Name, source::SourceFile};
+
+/// A change under way.
+#[derive(Debug)]
+pub(super) struct Changer {
+    /// The statement's text.
+    pub(super) file: SourceFile,
+    /// The declarations, which the statement changes.
+    pub(super) declared: Declared,
+    pub(super) notices: Vec<Notice>,
+    /// What the statement drops, and what depends on it.
+    pub(super) drops: Drops,
+    /// What the statement creates or alters: problems of these are the statement's own.
+    pub(super) concerned: BTreeSet<ObjectName>,
+    /// Tables that lose their rows.
+    pub(super) truncated: BTreeSet<String>,
+    /// Whether the sequences of truncated tables begin again.
+    pub(super) restarts: bool,
+    /// A column whose type, name or existence changes, by the table and the column: views that name it are tested.
+    pub(super) columns: Vec<ChangedColumn>,
+    /// What the statement renames, in messages' words.
+    pub(super) renamed: Option<String>,
+}
+
+/// An object that a statement creates or alters, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ObjectName {
+    Table(String),
+    Sequence(String),
+    View(String),
+    Assertion(String),
+    Routine(String),
+}
+
+/// A column that changes in a way that queries notice.
+#[derive(Clone, Debug)]
+pub(super) struct ChangedColumn {
+    pub(super) table: String,
+    pub(super) column: String,
+    pub(super) change: ColumnChange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColumnChange {
+    Type,
+    Name,
+}
+
+impl Changer {
+    pub(super) fn new(statement: &ChangeStatement, declared: Declared) -> Changer {
+        Changer {
+            file: SourceFile::new("statement", statement.text.clone()),
+            declared,
+            notices: Vec::new(),
+            drops: Drops::default(),
+            concerned: BTreeSet::new(),
+            truncated: BTreeSet::new(),
+            restarts: false,
+            columns: Vec::new(),
+            renamed: None,
+        }
+    }
+
+    /// Applies the statement.
+    pub(super) fn apply(&mut self, kind: &ChangeKind) -> Change<()> {
+        match kind {
+            ChangeKind::CreateTable(table) => self.create_table(table),
+            ChangeKind::CreateIndex(index) => self.create_index(index),
+            ChangeKind::CreateSequence {
+                name,
+                if_not_exists,
+                owner,
+            } => self.create_sequence(name, *if_not_exists, owner.as_ref()),
+            ChangeKind::OwnSequence {
+                name,
+                if_exists,
+                owner,
+            } => self.own_sequence(name, *if_exists, owner.as_ref()),
+            ChangeKind::CreateView { name, or_replace } => self.create_view(name, *or_replace),
+            ChangeKind::CreateAssertion(name) => self.create_assertion(name),
+            ChangeKind::CreateRoutine {
+                name,
+                kind,
+                or_replace,
+            } => self.create_routine(name, *kind, *or_replace),
+            ChangeKind::Drop {
+                object,
+                names,
+                if_exists,
+                cascade,
+            } => self.drop(*object, names, *if_exists, *cascade),
+            ChangeKind::DropRoutine {
+                object,
+                routines,
+                if_exists,
+                cascade,
+            } => self.drop_routines(*object, routines, *if_exists, *cascade),
+            ChangeKind::AlterTable {
+                object,
+                name,
+                if_exists,
+                actions,
+            } => self.alter(*object, name, *if_exists, actions),
+            ChangeKind::Truncate {
+                names,
+                restart,
+                cascade,
+            } => self.truncate(names, *restart, *cascade),
+            ChangeKind::Accepted { relations } => {
+                for name in relations {
+                    if self.declared.relation(&name.text).is_none() {
+                        return Err(no_relation(name));
+                    }
+                }
+                Ok(())
+            }
+            ChangeKind::Existing {
+                if_not_exists,
+                what,
+                code,
+            } => {
+                let message = format!("{what} already exists");
+                if !if_not_exists {
+                    return Err(ChangeError::new(code, message));
+                }
+                self.skip(code, message);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells the client that there was nothing to do.
+    pub(super) fn skip(&mut self, code: &'static str, message: impl AsRef<str>) {
+        let message = format!("{}, skipping", message.as_ref());
+        self.notices.push(Notice::new(code, message));
+    }
+
+    /// Whether a name is free for a new relation; a notice says so if it is not and the statement permits that.
+    pub(super) fn is_free(&mut self, name: &Name, if_not_exists: bool) -> Change<bool> {
+        if self.declared.relation(&name.text).is_none() {
+            return Ok(true);
+        }
+        let message = format!("relation \"{}\" already exists", name.text);
+        if if_not_exists {
+            self.skip("42P07", message);
+            return Ok(false);
+        }
+        Err(ChangeError::new("42P07", message))
+    }
+
+    fn create_sequence(
+        &mut self,
+        name: &Name,
+        if_not_exists: bool,
+        owner: Option<&(Name, Name)>,
+    ) -> Change<()> {
+        if !self.is_free(name, if_not_exists)? {
+            return Ok(());
+        }
+        let owner = self.sequence_owner(owner)?;
+        let name = name.text.clone();
+        self.concerned.insert(ObjectName::Sequence(name.clone()));
+        self.declared.sequences.push(Sequence { name, owner });
+        Ok(())
+    }
+
+    fn sequence_owner(&self, owner: Option<&(Name, Name)>) -> Change<Option<(String, String)>> {
+        let Some((table, column)) = owner else {
+            return Ok(None);
+        };
+        let Some(number) = self.declared.table(&table.text) else {
+            return Err(no_relation(table));
+        };
+        if self.declared.tables[number].column(&column.text).is_none() {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" does not exist",
+                column.text, table.text
+            );
+            return Err(ChangeError::new("42703", message));
+        }
+        Ok(Some((table.text.clone(), column.text.clone())))
+    }
+
+    fn own_sequence(
+        &mut self,
+        name: &Name,
+        if_exists: bool,
+        owner: Option<&(Name, Name)>,
+    ) -> Change<()> {
+        match self.declared.relation(&name.text) {
+            Some(Relation::Sequence(number)) => {
+                let owner = self.sequence_owner(owner)?;
+                self.declared.sequences[number].owner = owner;
+                Ok(())
+            }
+            Some(Relation::SerialSequence(..)) => self.sequence_owner(owner).map(|_| ()),
+            Some(_) => {
+                let message = format!("\"{}\" is not a sequence", name.text);
+                Err(ChangeError::new("42809", message))
+            }
+            None if if_exists => {
+                self.skip(
+                    "42P01",
+                    format!("relation \"{}\" does not exist", name.text),
+                );
+                Ok(())
+            }
+            None => Err(no_relation(name)),
+        }
+    }
+
+    fn create_view(&mut self, name: &Name, or_replace: bool) -> Change<()> {
+        let view = DeclaredText {
+            name: name.text.clone(),
+            text: self.file.text.to_string(),
+        };
+        self.concerned.insert(ObjectName::View(name.text.clone()));
+        match self.declared.relation(&name.text) {
+            None => self.declared.views.push(view),
+            Some(Relation::View(number)) if or_replace => self.declared.views[number] = view,
+            Some(_) if or_replace => {
+                let message = format!("\"{}\" is not a view", name.text);
+                return Err(ChangeError::new("42809", message));
+            }
+            Some(_) => {
+                let message = format!("relation \"{}\" already exists", name.text);
+                return Err(ChangeError::new("42P07", message));
+            }
+        }
+        Ok(())
+    }
+
+    fn create_assertion(&mut self, name: &Name) -> Change<()> {
+        let mut there = self.declared.assertions.iter();
+        if there.any(|assertion| assertion.name == name.text) {
+            let message = format!("assertion \"{}\" already exists", name.text);
+            return Err(ChangeError::new("42710", message));
+        }
+        self.concerned
+            .insert(ObjectName::Assertion(name.text.clone()));
+        self.declared.assertions.push(DeclaredText {
+            name: name.text.clone(),
+            text: self.file.text.to_string(),
+        });
+        Ok(())
+    }
+}
+
+/// The error for a relation that does not exist.
+pub(super) fn no_relation(name: &Name) -> ChangeError {
+    let message = format!("relation \"{}\" does not exist", name.text);
+    ChangeError::new("42P01", message)
+}

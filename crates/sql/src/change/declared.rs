@@ -1,0 +1,364 @@
+//! The application as a list of declarations, which a change alters, and which is printed as SQL (see [`super::print`]).
+//!
+//! Tables, keys, constraints and indexes are kept by their parts. Expressions, views, assertions and routines are kept
+//! as their texts.
+
+use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
+
+use crate::{
+    catalog::{Catalog, ColumnDefault, ReferentialAction, RoutineKind, Sequence, names::make_name},
+    parse::{Lexeme, lexemes},
+    source::{SourceFile, Span},
+};
+
+/// Everything that an application declares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Declared {
+    pub(super) tables: Vec<DeclaredTable>,
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) views: Vec<DeclaredText>,
+    pub(super) assertions: Vec<DeclaredText>,
+    pub(super) routines: Vec<DeclaredRoutine>,
+}
+
+/// A view or an assertion.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredText {
+    pub(super) name: String,
+    /// The whole CREATE statement, without its semicolon.
+    pub(super) text: String,
+}
+
+/// A procedure or a function.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredRoutine {
+    pub(super) name: String,
+    pub(super) kind: RoutineKind,
+    /// The types of its input parameters, for messages and DROP.
+    pub(super) arguments: Vec<DataType>,
+    /// The whole CREATE statement, without its semicolon.
+    pub(super) text: String,
+    /// The assertions that its directive declares as kept.
+    pub(super) keeps: Vec<String>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredTable {
+    /// Its number before the change; `None` if the change creates it.
+    pub(super) from: Option<TableId>,
+    pub(super) name: String,
+    pub(super) columns: Vec<DeclaredColumn>,
+    pub(super) primary_key: Option<DeclaredKey>,
+    pub(super) checks: Vec<DeclaredCheck>,
+    pub(super) foreign_keys: Vec<DeclaredForeignKey>,
+    /// UNIQUE constraints and indexes.
+    pub(super) indexes: Vec<DeclaredIndex>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredColumn {
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+    pub(super) not_null: bool,
+    pub(super) default: DeclaredDefault,
+    /// Where the values of the rows that exist come from.
+    pub(super) values: ColumnValues,
+}
+
+/// Where a column's values in existing rows come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ColumnValues {
+    /// A column before the change, with a cast of assignment if its type changes.
+    Old(ColumnIndex),
+    /// An expression over the columns before the change: ALTER TYPE … USING.
+    Using(ColumnIndex, String),
+    /// What an INSERT would put there: the column is new.
+    New(DeclaredDefault),
+}
+
+/// The DEFAULT of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum DeclaredDefault {
+    Null,
+    Expression(String),
+    /// As [`ColumnDefault::Generated`].
+    Generated {
+        always: bool,
+        serial: bool,
+    },
+}
+
+/// A primary key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredKey {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+}
+
+/// A CHECK.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredCheck {
+    pub(super) name: String,
+    /// The condition, without the parentheses around it.
+    pub(super) condition: String,
+    pub(super) test: Test,
+}
+
+/// A foreign key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredForeignKey {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) parent: String,
+    pub(super) parent_columns: Vec<String>,
+    pub(super) on_delete: ReferentialAction,
+    pub(super) on_update: ReferentialAction,
+    pub(super) test: Test,
+}
+
+/// An index, or a UNIQUE constraint.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredIndex {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) unique: bool,
+    pub(super) is_constraint: bool,
+    pub(super) test: Test,
+}
+
+/// Whether existing rows have to be tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Test {
+    /// They pass: the constraint stood before the change.
+    Passed,
+    /// They have to be tested.
+    Due,
+    /// They are not tested: NOT VALID.
+    NotValid,
+}
+
+impl Declared {
+    /// What a catalog declares.
+    pub(super) fn of(catalog: &Catalog) -> Declared {
+        let text = |span: Span| catalog.files[usize::from(span.file)].slice(span).to_owned();
+        let views = catalog.views.iter().map(|view| DeclaredText {
+            name: view.name.clone(),
+            text: text(view.span),
+        });
+        let assertions = catalog.assertions.iter().map(|assertion| DeclaredText {
+            name: assertion.name.clone(),
+            text: text(assertion.span),
+        });
+        let routines = catalog.procedures.iter().map(|routine| DeclaredRoutine {
+            name: routine.name.clone(),
+            kind: routine.kind,
+            arguments: routine.input_types(),
+            text: text(routine.span),
+            keeps: routine.keeps.clone(),
+        });
+        Declared {
+            tables: (0..catalog.tables.len())
+                .map(|number| DeclaredTable::of(catalog, number))
+                .collect(),
+            sequences: catalog.sequences.clone(),
+            views: views.collect(),
+            assertions: assertions.collect(),
+            routines: routines.collect(),
+        }
+    }
+
+    /// The table with this name.
+    pub(super) fn table(&self, name: &str) -> Option<usize> {
+        self.tables.iter().position(|table| table.name == name)
+    }
+
+    /// The kind of the relation with this name, as messages have it.
+    pub(super) fn relation(&self, name: &str) -> Option<Relation> {
+        if let Some(table) = self.table(name) {
+            return Some(Relation::Table(table));
+        }
+        if let Some(view) = self.views.iter().position(|view| view.name == name) {
+            return Some(Relation::View(view));
+        }
+        let named = |of: &Sequence| of.name == name;
+        if let Some(sequence) = self.sequences.iter().position(named) {
+            return Some(Relation::Sequence(sequence));
+        }
+        self.tables.iter().enumerate().find_map(|(number, table)| {
+            let key = table.primary_key.as_ref();
+            if key.is_some_and(|key| key.name == name) {
+                return Some(Relation::PrimaryKey(number));
+            }
+            if let Some(found) = table.indexes.iter().position(|index| index.name == name) {
+                return Some(Relation::Index(number, found));
+            }
+            let column = table.columns.iter().position(|column| {
+                let is_generated = matches!(column.default, DeclaredDefault::Generated { .. });
+                is_generated && make_name(&table.name, &column.name, "seq") == name
+            })?;
+            Some(Relation::SerialSequence(number, column))
+        })
+    }
+}
+
+/// What a relation's name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relation {
+    Table(usize),
+    View(usize),
+    Sequence(usize),
+    /// The sequence that a serial or identity column implies.
+    SerialSequence(usize, usize),
+    /// The index of a table's primary key.
+    PrimaryKey(usize),
+    /// An index of a table.
+    Index(usize, usize),
+}
+
+impl DeclaredTable {
+    fn of(catalog: &Catalog, number: usize) -> DeclaredTable {
+        let (schema, table) = (&catalog.schema.tables[number], &catalog.tables[number]);
+        let file = |span: Span| &catalog.files[usize::from(span.file)];
+        let columns = schema.columns.iter().zip(&table.defaults).enumerate();
+        let columns = columns.map(|(place, (column, default))| DeclaredColumn {
+            name: column.name.clone(),
+            data_type: column.data_type.clone(),
+            not_null: !column.nullable,
+            default: DeclaredDefault::of(default, |span| file(span)),
+            values: ColumnValues::Old(ColumnIndex(place as u16)),
+        });
+        let checks = table.checks.iter().map(|check| DeclaredCheck {
+            name: check.name.clone(),
+            condition: check_condition(file(check.span), check.span),
+            test: Test::Passed,
+        });
+        let foreign_keys = table.foreign_keys.iter().map(|key| {
+            let parent = catalog.schema.table(key.parent);
+            DeclaredForeignKey {
+                name: key.name.clone(),
+                columns: names(schema, &key.columns),
+                parent: parent.name.clone(),
+                parent_columns: names(parent, &key.parent_columns),
+                on_delete: key.on_delete,
+                on_update: key.on_update,
+                test: Test::Passed,
+            }
+        });
+        let indexes = schema.indexes.iter().map(|index| DeclaredIndex {
+            name: index.name.clone(),
+            columns: names(schema, &index.columns),
+            unique: index.unique,
+            is_constraint: table.unique_constraints.contains(&index.id),
+            test: Test::Passed,
+        });
+        DeclaredTable {
+            from: Some(schema.id),
+            name: schema.name.clone(),
+            columns: columns.collect(),
+            primary_key: table.primary_key_name.as_ref().map(|name| DeclaredKey {
+                name: name.clone(),
+                columns: names(schema, &schema.primary_key),
+            }),
+            checks: checks.collect(),
+            foreign_keys: foreign_keys.collect(),
+            indexes: indexes.collect(),
+        }
+    }
+
+    /// The column with this name.
+    pub(super) fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The name of the key that a foreign key to these columns refers to.
+    pub(super) fn key_of(&self, columns: &[String]) -> Option<&str> {
+        let is_same = |key: &[String]| {
+            key.len() == columns.len() && key.iter().all(|column| columns.contains(column))
+        };
+        if let Some(key) = &self.primary_key
+            && is_same(&key.columns)
+        {
+            return Some(&key.name);
+        }
+        let mut unique = self.indexes.iter().filter(|index| index.unique);
+        let found = unique.find(|index| is_same(&index.columns))?;
+        Some(&found.name)
+    }
+
+    /// Whether the name is that of one of its constraints.
+    pub(super) fn has_constraint(&self, name: &str) -> bool {
+        let key = self.primary_key.as_ref();
+        let mut indexes = self.indexes.iter();
+        key.is_some_and(|key| key.name == name)
+            || indexes.any(|index| index.is_constraint && index.name == name)
+            || self.checks.iter().any(|check| check.name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
+    }
+}
+
+fn names(schema: &TableSchema, columns: &[ColumnIndex]) -> Vec<String> {
+    let name = |column: &ColumnIndex| schema.columns[column.index()].name.clone();
+    columns.iter().map(name).collect()
+}
+
+impl DeclaredDefault {
+    /// The DEFAULT of a column; `file` has its text.
+    pub(super) fn of<'a>(
+        default: &ColumnDefault,
+        file: impl Fn(Span) -> &'a SourceFile,
+    ) -> DeclaredDefault {
+        match default {
+            ColumnDefault::Null => DeclaredDefault::Null,
+            ColumnDefault::Expression(_, span) => {
+                DeclaredDefault::Expression(one_line(file(*span).slice(*span)))
+            }
+            ColumnDefault::Generated { always, serial } => DeclaredDefault::Generated {
+                always: *always,
+                serial: *serial,
+            },
+        }
+    }
+}
+
+/// The condition of the CHECK that stands at `span`, which may begin with its name.
+pub(super) fn check_condition(file: &SourceFile, span: Span) -> String {
+    let lexemes = lexemes(file, span);
+    let start = lexemes.iter().position(|lexeme| lexeme.is_word("check"));
+    let mut inside = lexemes.iter().skip(start.map_or(0, |start| start + 2));
+    let mut depth = 0_usize;
+    let (mut from, mut to) = (None, 0);
+    let step = |lexeme: &Lexeme, depth: &mut usize| {
+        if lexeme.is_sign("(") || lexeme.is_sign("[") {
+            *depth += 1;
+        } else if lexeme.is_sign(")") || lexeme.is_sign("]") {
+            match depth.checked_sub(1) {
+                Some(less) => *depth = less,
+                None => return false,
+            }
+        }
+        true
+    };
+    for lexeme in inside.by_ref() {
+        if !step(lexeme, &mut depth) {
+            break;
+        }
+        from.get_or_insert(lexeme.span.start);
+        to = lexeme.span.end;
+    }
+    let inner = Span {
+        start: from.unwrap_or(to),
+        end: to,
+        ..span
+    };
+    one_line(file.slice(inner))
+}
+
+/// An expression's text; comments that end with their line must not swallow what is printed behind it.
+fn one_line(text: &str) -> String {
+    match text.contains("--") {
+        true => format!("{text}\n"),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,588 @@
+//! A schema that changes: DDL and TRUNCATE of clients.
+//!
+//! 1. `parse` makes a [`ChangeStatement`] of a client's text.
+//! 2. [`Application::change`] applies it to the declarations of the application (`declared`): what must exist, what
+//!    must not, what depends on what, in PostgreSQL's words.
+//! 3. The declarations are printed as SQL (`print`), loaded and compiled like an application's files. So the text of
+//!    the new application is all that a restart needs, and no statement makes a schema that files cannot declare. A
+//!    view, routine or assertion that does not compile any more depends on what the statement has dropped.
+//! 4. The result says how the rows of each table change ([`RowMapping`]), which rows have to be tested
+//!    ([`RowVerifier`], [`Verification`]), and what the client is told.
+//!
+//! Nothing is changed in place: the old application stays as it is, so that a rollback has nothing to undo.
+
+mod alter;
+mod apply;
+mod declared;
+mod dependents;
+mod dropping;
+mod error;
+mod mapping;
+pub(crate) mod parse;
+mod print;
+mod rename;
+mod statement;
+mod table;
+mod verification;
+
+use std::collections::BTreeSet;
+
+use anabranch_types::{ColumnIndex, TableId};
+use rustc_hash::FxHashSet;
+
+use crate::{
+    application::Application,
+    bind::{Binder, ViewVariables},
+    catalog::{Catalog, ColumnDefault, Table, load},
+    diagnostic::Diagnostic,
+    source::SourceFile,
+    system::names::quoted,
+};
+use apply::{Changer, ColumnChange, ObjectName};
+use declared::{ColumnValues, Declared, DeclaredTable, Test};
+use dependents::Dropped;
+use error::Change;
+use print::{Printed, PrintedObject, print};
+use verification::{Broken, UniqueKey};
+
+pub use error::{ChangeError, Notice};
+pub use mapping::{MappingContext, RowMapping};
+pub use statement::ChangeStatement;
+pub use verification::{RowVerifier, Verification};
+
+/// The name of the file that a changed application consists of.
+pub const SCHEMA_FILE: &str = "schema.sql";
+
+/// The result of a statement that changes the schema: what has to be done to existing rows, and the application
+/// afterwards.
+#[derive(Debug)]
+pub struct SchemaChange {
+    /// The application after the change. Its catalog's only file, [`SCHEMA_FILE`], loads to the same catalog. `None`
+    /// if the declarations stay as they are: TRUNCATE, `IF EXISTS` without an object, what has no effect here.
+    pub application: Option<Application>,
+    /// What happens to the rows of each table of the new schema, by its [`TableId`]. Tables of the old schema that no
+    /// entry names are dropped.
+    pub tables: Vec<TableChange>,
+    /// What existing rows must pass besides: no query may return a row, over the new schema and the new rows.
+    pub verifications: Vec<Verification>,
+    /// What the client is told beside success.
+    pub notices: Vec<Notice>,
+    /// The command tag.
+    pub tag: &'static str,
+    /// The columns of the new schema with sequences that begin again at 1: whose numbers are new, or TRUNCATE … RESTART
+    /// IDENTITY.
+    pub restarts: Vec<(TableId, ColumnIndex)>,
+}
+
+/// What happens to one table.
+#[derive(Debug)]
+pub struct TableChange {
+    /// The table before the change; `None` if it is new.
+    pub from: Option<TableId>,
+    /// For each column, the column before the change, whose sequence goes on; `None` if it is new.
+    pub columns: Vec<Option<ColumnIndex>>,
+    /// What happens to its rows.
+    pub rows: TableRows,
+    /// A test of each row that is there after the change, if one is due.
+    pub verifier: Option<RowVerifier>,
+    /// Whether it has other secondary indexes than before, so that their entries have to be made anew.
+    pub reindexed: bool,
+}
+
+/// What happens to a table's rows.
+#[derive(Debug)]
+pub enum TableRows {
+    /// They stay, keys and bytes.
+    Same,
+    /// Each becomes another row.
+    Mapped(RowMapping),
+    /// They are removed: TRUNCATE.
+    Removed,
+}
+
+impl SchemaChange {
+    /// Whether nothing has to be done: the statement may be answered without stopping others.
+    pub fn is_nothing(&self) -> bool {
+        self.application.is_none()
+            && self.verifications.is_empty()
+            && self.restarts.is_empty()
+            && self.tables.iter().all(TableChange::is_nothing)
+    }
+}
+
+impl TableChange {
+    /// Whether the table stays as it is.
+    fn is_nothing(&self) -> bool {
+        matches!(self.rows, TableRows::Same)
+            && self.from.is_some()
+            && self.verifier.is_none()
+            && !self.reindexed
+    }
+}
+
+impl Application {
+    /// What a statement changes in this application. Its own tables and rows stay as they are.
+    ///
+    /// # Errors
+    /// Why PostgreSQL refuses the statement, or that it is not supported (`0A000`).
+    pub fn change(&self, statement: &ChangeStatement) -> Result<SchemaChange, ChangeError> {
+        let before = Declared::of(self.catalog());
+        let mut changer = Changer::new(statement, before.clone());
+        changer.apply(&statement.kind)?;
+        if changer.declared == before {
+            return Ok(self.unchanged(changer, statement.tag));
+        }
+        let application = self.compiled(&mut changer)?;
+        changer.drops.finish(&mut changer.notices)?;
+        self.check_views(&application, &changer)?;
+        let mut change = SchemaChange {
+            application: None,
+            tables: Vec::new(),
+            verifications: Vec::new(),
+            notices: changer.notices,
+            tag: statement.tag,
+            restarts: Vec::new(),
+        };
+        let (old, new) = (self.catalog(), application.catalog());
+        let mut rewritten = BTreeSet::new();
+        for (number, declared) in changer.declared.tables.iter().enumerate() {
+            let to = TableId(number as u16);
+            let mut of = TableChange {
+                from: declared.from,
+                columns: vec![None; declared.columns.len()],
+                rows: TableRows::Same,
+                verifier: None,
+                reindexed: false,
+            };
+            if let Some(from) = declared.from {
+                let generated = new_sequences(old.table(from), new.table(to), declared);
+                let restarts = generated.map(|column| (to, column));
+                change.restarts.extend(restarts);
+                let columns = declared.columns.iter().map(|column| match &column.values {
+                    ColumnValues::Old(old) | ColumnValues::Using(old, _) => Some(*old),
+                    ColumnValues::New(_) => None,
+                });
+                of.columns = columns.collect();
+                if let Some(mapping) = RowMapping::new(old, new, declared, (from, to))? {
+                    of.rows = TableRows::Mapped(mapping);
+                    rewritten.insert(to);
+                }
+                of.verifier = verifier(&application, &changer.declared, number, old);
+                of.reindexed = indexes(old, from) != indexes(new, to);
+                change
+                    .verifications
+                    .extend(foreign_keys(new, &changer.declared, number));
+            }
+            change.tables.push(of);
+        }
+        let is_new = |name: &str| {
+            changer
+                .concerned
+                .contains(&ObjectName::Assertion(name.to_owned()))
+        };
+        for (compiled, declared) in application.assertions().iter().zip(&new.assertions) {
+            let tables = compiled.tables();
+            if is_new(compiled.name()) || tables.iter().any(|table| rewritten.contains(table)) {
+                change.verifications.push(assertion(new, declared));
+            }
+        }
+        change.application = Some(application);
+        Ok(change)
+    }
+
+    /// The application as SQL, in an order in which PostgreSQL loads it too, assertions apart.
+    pub fn declarations(&self) -> String {
+        print(&Declared::of(self.catalog())).text
+    }
+
+    /// A change of rows alone, or of nothing.
+    fn unchanged(&self, changer: Changer, tag: &'static str) -> SchemaChange {
+        let catalog = self.catalog();
+        let mut change = SchemaChange {
+            application: None,
+            tables: Vec::new(),
+            verifications: Vec::new(),
+            notices: changer.notices,
+            tag,
+            restarts: Vec::new(),
+        };
+        let mut removed = BTreeSet::new();
+        for table in &catalog.tables {
+            let columns = 0..table.defaults.len();
+            let columns: Vec<_> = columns.map(|at| ColumnIndex(at as u16)).collect();
+            let is_truncated = changer.truncated.contains(&table.name);
+            if is_truncated {
+                removed.insert(table.id);
+            }
+            if is_truncated && changer.restarts {
+                let generated = columns.iter().filter(|column| {
+                    let default = &table.defaults[column.index()];
+                    matches!(default, ColumnDefault::Generated { .. })
+                });
+                let restarts = generated.map(|column| (table.id, *column));
+                change.restarts.extend(restarts);
+            }
+            change.tables.push(TableChange {
+                from: Some(table.id),
+                columns: columns.into_iter().map(Some).collect(),
+                rows: match is_truncated {
+                    true => TableRows::Removed,
+                    false => TableRows::Same,
+                },
+                verifier: None,
+                reindexed: false,
+            });
+        }
+        for (compiled, declared) in self.assertions().iter().zip(&catalog.assertions) {
+            if compiled
+                .tables()
+                .iter()
+                .any(|table| removed.contains(table))
+            {
+                change.verifications.push(assertion(catalog, declared));
+            }
+        }
+        change
+    }
+
+    /// Compiles the changed declarations. Objects that do not compile without what was dropped go with it.
+    fn compiled(&self, changer: &mut Changer) -> Change<Application> {
+        loop {
+            let printed = print(&changer.declared);
+            let files = vec![SourceFile::new(SCHEMA_FILE, printed.text.as_str())];
+            let compiled = load(files).and_then(|mut catalog| {
+                catalog.limits = self.catalog().limits;
+                Application::compile(catalog)
+            });
+            match compiled {
+                Ok(application) => return Ok(application),
+                Err(problems) => self.give_up(changer, &printed, &problems)?,
+            }
+        }
+    }
+
+    /// Removes the objects that have these problems from the declarations, if the statement drops something that they
+    /// depend on.
+    fn give_up(
+        &self,
+        changer: &mut Changer,
+        printed: &Printed,
+        problems: &[Diagnostic],
+    ) -> Change<()> {
+        let mut broken = BTreeSet::new();
+        for problem in problems {
+            let place = problem.span.map(|span| span.start as usize);
+            let object = place.and_then(|place| printed.at(place));
+            let own = object.is_none_or(|object| changer.concerns(object));
+            match object {
+                Some(object) if !own => broken.insert(object),
+                _ => return Err(ChangeError::of_text(problem)),
+            };
+        }
+        if broken.is_empty() {
+            return Err(ChangeError::new(
+                "XX000",
+                "the changed schema cannot be read",
+            ));
+        }
+        if changer.drops.targets.is_empty() {
+            let shown: Vec<String> = broken.iter().map(|of| changer.describe(*of)).collect();
+            let message = match &changer.renamed {
+                Some(renamed) => format!("cannot rename {renamed} because other objects name it"),
+                None => {
+                    "cannot make this change because other objects do not compile with it".into()
+                }
+            };
+            let reasons: Vec<String> = shown
+                .iter()
+                .zip(problems)
+                .map(|(object, problem)| format!("{object}: {}", problem.message))
+                .collect();
+            return Err(ChangeError::new("0A000", message)
+                .detail(reasons.join("\n"))
+                .hint("drop these objects, make the change, and create them again"));
+        }
+        for object in &broken {
+            changer.note_dependent(*object);
+        }
+        // From the last, so that the places of the others stay.
+        for object in broken.into_iter().rev() {
+            changer.remove(object);
+        }
+        Ok(())
+    }
+
+    /// Refuses a change of what views return, or of the type of a column that they name.
+    fn check_views(&self, after: &Application, changer: &Changer) -> Change<()> {
+        for view in &self.catalog().views {
+            if changer
+                .concerned
+                .contains(&ObjectName::View(view.name.clone()))
+            {
+                continue;
+            }
+            let Some(new) = after.catalog().view_by_name(&view.name) else {
+                continue;
+            };
+            let text = after.catalog().files[usize::from(new.span.file)].slice(new.span);
+            for changed in &changer.columns {
+                if !(mentions(text, &changed.table) && mentions(text, &changed.column)) {
+                    continue;
+                }
+                let (message, detail) = match changed.change {
+                    ColumnChange::Type => (
+                        "cannot alter type of a column used by a view or rule".to_owned(),
+                        format!(
+                            "rule _RETURN on view {} depends on column \"{}\"",
+                            view.name, changed.column
+                        ),
+                    ),
+                    ColumnChange::Name => (
+                        format!(
+                            "cannot rename column \"{}\" of table \"{}\" because other objects name it",
+                            changed.column, changed.table
+                        ),
+                        format!("view {}", view.name),
+                    ),
+                };
+                return Err(ChangeError::new("0A000", message).detail(detail));
+            }
+            let columns = |catalog: &Catalog| {
+                let view = catalog.view_by_name(&view.name)?;
+                let mut binder = Binder::new(catalog, &ViewVariables, view.span);
+                let bound = binder.closed_query(&view.query).ok()?;
+                Some(bound.columns)
+            };
+            if columns(self.catalog()) != columns(after.catalog()) {
+                let message = format!(
+                    "cannot make this change because view \"{}\" would have other columns",
+                    view.name
+                );
+                return Err(ChangeError::new("0A000", message).hint(
+                    "name the columns of the view instead of *, or drop it and create it again",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Changer {
+    /// Whether the statement itself creates or alters an object.
+    fn concerns(&self, object: PrintedObject) -> bool {
+        let declared = &self.declared;
+        self.concerned.contains(&match object {
+            PrintedObject::Table(at) => ObjectName::Table(declared.tables[at].name.clone()),
+            PrintedObject::Sequence(at) => {
+                ObjectName::Sequence(declared.sequences[at].name.clone())
+            }
+            PrintedObject::View(at) => ObjectName::View(declared.views[at].name.clone()),
+            PrintedObject::Assertion(at) => {
+                ObjectName::Assertion(declared.assertions[at].name.clone())
+            }
+            PrintedObject::Routine(at) => ObjectName::Routine(declared.routines[at].name.clone()),
+        })
+    }
+
+    /// An object in messages' words.
+    fn describe(&self, object: PrintedObject) -> String {
+        let declared = &self.declared;
+        match object {
+            PrintedObject::Table(at) => format!("table {}", declared.tables[at].name),
+            PrintedObject::Sequence(at) => format!("sequence {}", declared.sequences[at].name),
+            PrintedObject::View(at) => format!("view {}", declared.views[at].name),
+            PrintedObject::Assertion(at) => format!("assertion {}", declared.assertions[at].name),
+            PrintedObject::Routine(at) => declared.routines[at].described(),
+        }
+    }
+
+    /// Notes that an object depends on what the statement drops.
+    fn note_dependent(&mut self, object: PrintedObject) {
+        let described = self.describe(object);
+        let declared = &self.declared;
+        let (name, text) = match object {
+            // A table depends on another by its foreign keys alone, and those are dropped before.
+            PrintedObject::Table(at) => (&declared.tables[at].name, ""),
+            PrintedObject::Sequence(at) => (&declared.sequences[at].name, ""),
+            PrintedObject::View(at) => (&declared.views[at].name, &*declared.views[at].text),
+            PrintedObject::Assertion(at) => {
+                let assertion = &declared.assertions[at];
+                (&assertion.name, &*assertion.text)
+            }
+            PrintedObject::Routine(at) => {
+                let routine = &declared.routines[at];
+                (&routine.name, &*routine.text)
+            }
+        };
+        let dependents = self.drops.dependents.iter().map(|(of, _)| of);
+        let mut causes = dependents.chain(&self.drops.targets);
+        let is_named = |of: &&Dropped| of.names.iter().any(|name| mentions(text, name));
+        let cause = causes.find(is_named).or(self.drops.targets.first());
+        let on = cause.map_or(String::new(), |of| of.described.clone());
+        let dropped = Dropped::new(described, name);
+        self.drops.dependents.push((dropped, on));
+    }
+
+    /// Removes an object.
+    fn remove(&mut self, object: PrintedObject) {
+        let declared = &mut self.declared;
+        match object {
+            PrintedObject::Table(at) => drop(declared.tables.remove(at)),
+            PrintedObject::Sequence(at) => drop(declared.sequences.remove(at)),
+            PrintedObject::View(at) => drop(declared.views.remove(at)),
+            PrintedObject::Assertion(at) => drop(declared.assertions.remove(at)),
+            PrintedObject::Routine(at) => drop(declared.routines.remove(at)),
+        }
+    }
+}
+
+/// Whether a text has this name as a word, in any position: more than what depends on it.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let is_plain = name.chars().all(is_word);
+    match is_plain {
+        true => text
+            .split(|c| !is_word(c))
+            .any(|word| word.eq_ignore_ascii_case(name)),
+        false => text.contains(name),
+    }
+}
+
+/// The columns that take numbers from now on, and did not before.
+fn new_sequences(
+    before: &Table,
+    after: &Table,
+    declared: &DeclaredTable,
+) -> impl Iterator<Item = ColumnIndex> {
+    let is_generated = |of: &ColumnDefault| matches!(of, ColumnDefault::Generated { .. });
+    let columns = declared.columns.iter().zip(&after.defaults).enumerate();
+    columns.filter_map(move |(place, (column, default))| {
+        let (ColumnValues::Old(old) | ColumnValues::Using(old, _)) = &column.values else {
+            return None;
+        };
+        let was = is_generated(&before.defaults[old.index()]);
+        (is_generated(default) && !was).then_some(ColumnIndex(place as u16))
+    })
+}
+
+/// The names, columns and uniqueness of a table's secondary indexes, in order.
+fn indexes(catalog: &Catalog, table: TableId) -> Vec<(Vec<ColumnIndex>, bool)> {
+    let indexes = catalog.schema.table(table).indexes.iter();
+    let indexes = indexes.map(|index| (index.columns.clone(), index.unique));
+    indexes.collect()
+}
+
+/// The tests that each row of a table has to pass anew.
+fn verifier(
+    application: &Application,
+    declared: &Declared,
+    number: usize,
+    old: &Catalog,
+) -> Option<RowVerifier> {
+    let table = &declared.tables[number];
+    let schema = application.schema().tables[number].clone();
+    let compiled = &application.constraints_of(schema.id).checks;
+    let due = |name: &str| {
+        let mut checks = table.checks.iter();
+        checks.any(|check| check.name == name && check.test == Test::Due)
+    };
+    let checks = compiled.iter().filter(|check| due(&check.name)).cloned();
+    let mut keys = Vec::new();
+    let mut key = |name: &str, columns: &[ColumnIndex]| {
+        keys.push(UniqueKey {
+            name: name.to_owned(),
+            columns: columns.to_vec(),
+            seen: FxHashSet::default(),
+        });
+    };
+    for index in &table.indexes {
+        if index.unique
+            && index.test == Test::Due
+            && let Some(made) = schema.indexes.iter().find(|of| of.name == index.name)
+        {
+            key(&index.name, &made.columns);
+        }
+    }
+    if let (Some(own), Some(from)) = (&table.primary_key, table.from) {
+        // A key over the same columns with the same types holds already.
+        let was = old.schema.table(from);
+        let columns = schema.primary_key.iter();
+        let is_same = |column: &ColumnIndex| match &table.columns[column.index()].values {
+            ColumnValues::Old(old) => {
+                let types = &schema.columns[column.index()].data_type;
+                was.primary_key.contains(old) && was.columns[old.index()].data_type == *types
+            }
+            _ => false,
+        };
+        let holds = !was.primary_key.is_empty()
+            && was.primary_key.len() == schema.primary_key.len()
+            && columns.clone().all(is_same);
+        if !holds {
+            key(&own.name, &schema.primary_key);
+        }
+    }
+    let verifier = RowVerifier {
+        schema,
+        checks: checks.collect(),
+        keys,
+    };
+    (!verifier.is_empty()).then_some(verifier)
+}
+
+/// Queries for the rows of a table that break a foreign key which has to be tested.
+fn foreign_keys(catalog: &Catalog, declared: &Declared, number: usize) -> Vec<Verification> {
+    let table = &declared.tables[number];
+    let due = table
+        .foreign_keys
+        .iter()
+        .filter(|key| key.test == Test::Due);
+    let verification = |key: &declared::DeclaredForeignKey| {
+        let compiled = catalog.tables[number]
+            .foreign_keys
+            .iter()
+            .find(|of| of.name == key.name)?;
+        let child = catalog.schema.tables[number].clone();
+        let parent = catalog.schema.table(compiled.parent);
+        let column = |column: &ColumnIndex| quoted(&child.columns[column.index()].name);
+        let own: Vec<String> = compiled.columns.iter().map(column).collect();
+        let pairs = own.iter().zip(&compiled.parent_columns);
+        let joined = pairs.map(|(own, of)| {
+            let of = quoted(&parent.columns[of.index()].name);
+            format!("parent.{of} = child.{own}")
+        });
+        let joined: Vec<String> = joined.collect();
+        let selected: Vec<String> = own.iter().map(|own| format!("child.{own}")).collect();
+        let given: Vec<String> = own
+            .iter()
+            .map(|own| format!("child.{own} IS NOT NULL"))
+            .collect();
+        let query = format!(
+            "SELECT {} FROM {} AS child WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS parent WHERE {}) LIMIT 1",
+            selected.join(", "),
+            quoted(&table.name),
+            given.join(" AND "),
+            quoted(&key.parent),
+            joined.join(" AND "),
+        );
+        Some(Verification {
+            query,
+            broken: Broken::ForeignKey {
+                name: key.name.clone(),
+                columns: compiled.columns.clone(),
+                parent: key.parent.clone(),
+                child,
+            },
+        })
+    };
+    due.filter_map(verification).collect()
+}
+
+/// A query that returns a row if an assertion does not hold.
+fn assertion(catalog: &Catalog, assertion: &crate::catalog::Assertion) -> Verification {
+    let file = &catalog.files[usize::from(assertion.span.file)];
+    let condition = declared::check_condition(file, assertion.span);
+    Verification {
+        query: format!("SELECT 1 WHERE NOT ({condition})"),
+        broken: Broken::Assertion(assertion.name.clone()),
+    }
+}

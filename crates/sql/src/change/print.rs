@@ -1,0 +1,209 @@
+//! Prints declarations as SQL, with the names of all constraints and indexes. [`crate::load`] reads the text back to
+//! the same declarations, and PostgreSQL loads it, assertions apart.
+
+use std::ops::Range;
+
+use anabranch_types::DataType;
+
+use super::declared::{
+    Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable,
+};
+use crate::{catalog::ReferentialAction, system::names::quoted};
+
+/// The text of all declarations, and where each object stands in it.
+#[derive(Debug, Default)]
+pub(super) struct Printed {
+    pub(super) text: String,
+    pub(super) objects: Vec<(Range<usize>, PrintedObject)>,
+}
+
+/// An object of a printed text, by its place in the declarations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PrintedObject {
+    Table(usize),
+    Sequence(usize),
+    View(usize),
+    Assertion(usize),
+    Routine(usize),
+}
+
+impl Printed {
+    fn object(&mut self, object: PrintedObject, print: impl FnOnce(&mut String)) {
+        let start = self.text.len();
+        print(&mut self.text);
+        self.text.push_str(";\n");
+        self.objects.push((start..self.text.len(), object));
+    }
+
+    /// The object at a place of the text.
+    pub(super) fn at(&self, place: usize) -> Option<PrintedObject> {
+        let found = self
+            .objects
+            .iter()
+            .find(|(range, _)| range.contains(&place));
+        found.map(|(_, object)| *object)
+    }
+}
+
+/// Prints declarations in an order in which PostgreSQL loads them: tables, their indexes, foreign keys, views,
+/// assertions, routines.
+pub(super) fn print(declared: &Declared) -> Printed {
+    let mut printed = Printed::default();
+    for (number, sequence) in declared.sequences.iter().enumerate() {
+        printed.object(PrintedObject::Sequence(number), |text| {
+            text.push_str("CREATE SEQUENCE ");
+            text.push_str(&quoted(&sequence.name));
+        });
+    }
+    for (number, table) in declared.tables.iter().enumerate() {
+        printed.object(PrintedObject::Table(number), |text| {
+            create_table(table, text);
+        });
+    }
+    for (number, table) in declared.tables.iter().enumerate() {
+        for column in table
+            .columns
+            .iter()
+            .filter(|column| is_nullable_serial(column))
+        {
+            let (on, name) = (quoted(&table.name), quoted(&column.name));
+            printed.object(PrintedObject::Table(number), |text| {
+                text.push_str(&format!(
+                    "ALTER TABLE {on} ALTER COLUMN {name} DROP NOT NULL"
+                ));
+            });
+        }
+    }
+    for (number, table) in declared.tables.iter().enumerate() {
+        for index in table.indexes.iter().filter(|index| !index.is_constraint) {
+            let unique = if index.unique { "UNIQUE " } else { "" };
+            let (name, on) = (quoted(&index.name), quoted(&table.name));
+            let columns = list(&index.columns);
+            printed.object(PrintedObject::Table(number), |text| {
+                text.push_str(&format!("CREATE {unique}INDEX {name} ON {on} {columns}"));
+            });
+        }
+    }
+    for (number, table) in declared.tables.iter().enumerate() {
+        for key in &table.foreign_keys {
+            let on = quoted(&table.name);
+            printed.object(PrintedObject::Table(number), |text| {
+                text.push_str(&format!("ALTER TABLE {on} ADD {}", foreign_key(key)));
+            });
+        }
+    }
+    for (number, sequence) in declared.sequences.iter().enumerate() {
+        if let Some((table, column)) = &sequence.owner {
+            let (name, table, column) = (quoted(&sequence.name), quoted(table), quoted(column));
+            printed.object(PrintedObject::Sequence(number), |text| {
+                text.push_str(&format!("ALTER SEQUENCE {name} OWNED BY {table}.{column}"));
+            });
+        }
+    }
+    for (number, view) in declared.views.iter().enumerate() {
+        printed.object(PrintedObject::View(number), |text| {
+            text.push_str(&view.text)
+        });
+    }
+    for (number, assertion) in declared.assertions.iter().enumerate() {
+        printed.object(PrintedObject::Assertion(number), |text| {
+            text.push_str(&assertion.text);
+        });
+    }
+    for (number, routine) in declared.routines.iter().enumerate() {
+        printed.object(PrintedObject::Routine(number), |text| {
+            if !routine.keeps.is_empty() {
+                text.push_str(&format!(
+                    "-- anabranch: keeps {}\n",
+                    routine.keeps.join(", ")
+                ));
+            }
+            text.push_str(&routine.text);
+        });
+    }
+    printed
+}
+
+/// CREATE TABLE, with its keys and checks.
+fn create_table(table: &DeclaredTable, text: &mut String) {
+    let mut parts: Vec<String> = table.columns.iter().map(column).collect();
+    if let Some(key) = &table.primary_key {
+        let (name, columns) = (quoted(&key.name), list(&key.columns));
+        parts.push(format!("CONSTRAINT {name} PRIMARY KEY {columns}"));
+    }
+    for index in table.indexes.iter().filter(|index| index.is_constraint) {
+        let (name, columns) = (quoted(&index.name), list(&index.columns));
+        parts.push(format!("CONSTRAINT {name} UNIQUE {columns}"));
+    }
+    for check in &table.checks {
+        let (name, condition) = (quoted(&check.name), &check.condition);
+        parts.push(format!("CONSTRAINT {name} CHECK ({condition})"));
+    }
+    text.push_str(&format!("CREATE TABLE {} (", quoted(&table.name)));
+    for (number, part) in parts.iter().enumerate() {
+        text.push_str(if number > 0 { ",\n    " } else { "\n    " });
+        text.push_str(part);
+    }
+    text.push_str(if parts.is_empty() { ")" } else { "\n)" });
+}
+
+/// Whether it is a serial column that NOT NULL was dropped of: `serial` implies it.
+fn is_nullable_serial(column: &DeclaredColumn) -> bool {
+    !column.not_null
+        && matches!(
+            column.default,
+            DeclaredDefault::Generated { serial: true, .. }
+        )
+}
+
+fn column(column: &DeclaredColumn) -> String {
+    let mut text = quoted(&column.name) + " ";
+    let not_null = if column.not_null { " NOT NULL" } else { "" };
+    let data_type = &column.data_type;
+    match &column.default {
+        DeclaredDefault::Generated { serial: true, .. } => {
+            text.push_str(match data_type {
+                DataType::Int2 => "smallserial",
+                DataType::Int4 => "serial",
+                _ => "bigserial",
+            });
+            text.push_str(not_null);
+        }
+        DeclaredDefault::Null => text.push_str(&format!("{data_type}{not_null}")),
+        DeclaredDefault::Expression(expression) => {
+            text.push_str(&format!("{data_type} DEFAULT {expression}{not_null}"));
+        }
+        DeclaredDefault::Generated { always, .. } => {
+            let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
+            text.push_str(&format!(
+                "{data_type} GENERATED {when} AS IDENTITY{not_null}"
+            ));
+        }
+    }
+    text
+}
+
+fn foreign_key(key: &DeclaredForeignKey) -> String {
+    let action = |event: &str, action: ReferentialAction| match action {
+        ReferentialAction::NoAction => String::new(),
+        ReferentialAction::Restrict => format!(" ON {event} RESTRICT"),
+        ReferentialAction::Cascade => format!(" ON {event} CASCADE"),
+        ReferentialAction::SetNull => format!(" ON {event} SET NULL"),
+        ReferentialAction::SetDefault => format!(" ON {event} SET DEFAULT"),
+    };
+    format!(
+        "CONSTRAINT {} FOREIGN KEY {} REFERENCES {} {}{}{}",
+        quoted(&key.name),
+        list(&key.columns),
+        quoted(&key.parent),
+        list(&key.parent_columns),
+        action("UPDATE", key.on_update),
+        action("DELETE", key.on_delete),
+    )
+}
+
+/// Names in parentheses.
+pub(super) fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    format!("({})", names.join(", "))
+}

@@ -1,0 +1,92 @@
+//! Names in the texts of expressions and views: whether they are there, and renames.
+
+use super::declared::Relation;
+use crate::{
+    parse::{Lexeme, LexemeKind, lexemes},
+    source::{SourceFile, Span},
+    system::names::quoted,
+};
+
+/// An expression over one table, with a column renamed.
+pub(super) fn columns(expression: &str, from: &str, to: &str) -> String {
+    let file = SourceFile::new("expression", expression);
+    let words = lexemes(&file, whole(expression));
+    let places = (0..words.len()).filter(|at| is_column(&words, *at, from));
+    replaced(expression, places.map(|at| words[at].span), to)
+}
+
+/// An expression over one table, with the table renamed where it qualifies a column.
+pub(super) fn qualifiers(expression: &str, from: &str, to: &str) -> String {
+    let file = SourceFile::new("expression", expression);
+    let words = lexemes(&file, whole(expression));
+    let is_qualifier = |at: &usize| {
+        let next = words.get(at + 1);
+        words[*at].name() == Some(from) && next.is_some_and(|next| next.is_sign("."))
+    };
+    let places = (0..words.len()).filter(is_qualifier);
+    replaced(expression, places.map(|at| words[at].span), to)
+}
+
+/// A CREATE VIEW, with another name for the view.
+pub(super) fn created(text: &str, to: &str) -> String {
+    let file = SourceFile::new("view", text);
+    let words = lexemes(&file, whole(text));
+    let view = words.iter().position(|word| word.is_word("view"));
+    let mut at = view.map_or(0, |at| at + 1);
+    if words.get(at + 1).is_some_and(|word| word.is_sign(".")) {
+        at += 2;
+    }
+    replaced(text, words.get(at).map(|word| word.span).into_iter(), to)
+}
+
+fn replaced(text: &str, places: impl Iterator<Item = Span>, to: &str) -> String {
+    let mut changed = String::new();
+    let mut done = 0;
+    for place in places {
+        changed.push_str(&text[done..place.start as usize]);
+        changed.push_str(&quoted(to));
+        done = place.end as usize;
+    }
+    changed.push_str(&text[done..]);
+    changed
+}
+
+/// A relation's kind in messages.
+pub(super) fn kind(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Table(_) => "table",
+        Relation::View(_) => "view",
+        Relation::Sequence(_) | Relation::SerialSequence(..) => "sequence",
+        Relation::PrimaryKey(_) | Relation::Index(..) => "index",
+    }
+}
+
+/// Whether an expression over one table names a column.
+pub(super) fn names_column(expression: &str, column: &str) -> bool {
+    let file = SourceFile::new("expression", expression);
+    let words = lexemes(&file, whole(expression));
+    (0..words.len()).any(|at| is_column(&words, at, column))
+}
+
+/// The place of a whole text.
+fn whole(text: &str) -> Span {
+    Span {
+        file: 0,
+        start: 0,
+        end: u32::try_from(text.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Whether a word of an expression over one table is the name of this column: no function, no type before a literal.
+fn is_column(words: &[Lexeme], at: usize, column: &str) -> bool {
+    if words[at].name() != Some(column) {
+        return false;
+    }
+    let next = words.get(at + 1);
+    let is_quoted = matches!(words[at].kind, LexemeKind::Quoted(_));
+    let is_function = next.is_some_and(|next| next.is_sign("("));
+    let is_qualifier = next.is_some_and(|next| next.is_sign("."));
+    let is_literal = next.is_some_and(|next| next.kind == LexemeKind::Text) && !is_quoted;
+    let is_type = at > 0 && words[at - 1].is_sign("::");
+    !(is_function || is_qualifier || is_literal || is_type)
+}

@@ -1,0 +1,371 @@
+//! CREATE TABLE, CREATE INDEX and TRUNCATE.
+
+use super::{
+    apply::{Changer, ObjectName, no_relation},
+    declared::{
+        ColumnValues, DeclaredCheck, DeclaredColumn, DeclaredDefault, DeclaredForeignKey,
+        DeclaredIndex, DeclaredKey, DeclaredTable, Relation, Test, check_condition,
+    },
+    error::{Change, ChangeError, Notice},
+};
+use crate::{
+    catalog::names::{choose_name, join_columns, only_column},
+    parse::{
+        cursor::Name,
+        declaration::{
+            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+            TableDeclaration,
+        },
+    },
+};
+
+impl Changer {
+    pub(super) fn create_table(&mut self, declaration: &TableDeclaration) -> Change<()> {
+        let name = &declaration.name;
+        if !self.is_free(name, declaration.if_not_exists)? {
+            return Ok(());
+        }
+        self.concerned.insert(ObjectName::Table(name.text.clone()));
+        let table = self.declared.tables.len();
+        self.declared.tables.push(DeclaredTable {
+            from: None,
+            name: name.text.clone(),
+            columns: Vec::new(),
+            primary_key: None,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            indexes: Vec::new(),
+        });
+        for column in &declaration.columns {
+            if self.declared.tables[table]
+                .column(&column.name.text)
+                .is_some()
+            {
+                let message = format!("column \"{}\" specified more than once", column.name.text);
+                return Err(ChangeError::new("42701", message));
+            }
+            self.push_column(table, column);
+        }
+        self.constrain_all(table, &declaration.constraints, Test::Passed)
+    }
+
+    /// Adds a column behind the others.
+    pub(super) fn push_column(&mut self, table: usize, column: &ColumnDeclaration) {
+        let default = DeclaredDefault::of(&column.default, |_| &self.file);
+        let table = &mut self.declared.tables[table];
+        table.columns.push(DeclaredColumn {
+            name: column.name.text.clone(),
+            data_type: column.declared.data_type.clone(),
+            not_null: column.not_null,
+            default: default.clone(),
+            values: ColumnValues::New(default),
+        });
+    }
+
+    /// Adds constraints in the order in which PostgreSQL makes them: keys, then checks, then foreign keys.
+    pub(super) fn constrain_all(
+        &mut self,
+        table: usize,
+        constraints: &[ConstraintDeclaration],
+        test: Test,
+    ) -> Change<()> {
+        let rank = |constraint: &&ConstraintDeclaration| match constraint.kind {
+            ConstraintKind::PrimaryKey(_) => 0,
+            ConstraintKind::Unique(_) => 1,
+            ConstraintKind::Check { .. } => 2,
+            ConstraintKind::ForeignKey { .. } => 3,
+        };
+        let mut sorted: Vec<&ConstraintDeclaration> = constraints.iter().collect();
+        sorted.sort_by_key(rank);
+        for constraint in sorted {
+            self.constrain(table, constraint, test)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a constraint. Existing rows are tested as `test` says.
+    pub(super) fn constrain(
+        &mut self,
+        table: usize,
+        constraint: &ConstraintDeclaration,
+        test: Test,
+    ) -> Change<()> {
+        let given = constraint.name.as_ref();
+        match &constraint.kind {
+            ConstraintKind::PrimaryKey(columns) => {
+                if self.declared.tables[table].primary_key.is_some() {
+                    let name = &self.declared.tables[table].name;
+                    let message =
+                        format!("multiple primary keys for table \"{name}\" are not allowed");
+                    return Err(ChangeError::new("42P16", message));
+                }
+                let columns = self.key_columns(table, columns)?;
+                let name = self.constraint_name(table, given, "", "pkey", true)?;
+                let table = &mut self.declared.tables[table];
+                for column in &mut table.columns {
+                    column.not_null |= columns.contains(&column.name);
+                }
+                table.primary_key = Some(DeclaredKey { name, columns });
+            }
+            ConstraintKind::Unique(columns) => {
+                let columns = self.key_columns(table, columns)?;
+                let joined = join_columns(columns.iter().map(String::as_str));
+                let own = &self.declared.tables[table];
+                let is_key = own
+                    .primary_key
+                    .as_ref()
+                    .is_some_and(|key| key.columns == columns);
+                let is_new = own.from.is_none();
+                let mut indexes = own.indexes.iter();
+                if given.is_none()
+                    && is_new
+                    && (is_key || indexes.any(|index| index.unique && index.columns == columns))
+                {
+                    // As in PostgreSQL, a key that CREATE TABLE declares twice is one.
+                    return Ok(());
+                }
+                let name = self.constraint_name(table, given, &joined, "key", true)?;
+                self.declared.tables[table].indexes.push(DeclaredIndex {
+                    name,
+                    columns,
+                    unique: true,
+                    is_constraint: true,
+                    test,
+                });
+            }
+            ConstraintKind::Check { words, .. } => {
+                let own = &self.declared.tables[table];
+                let columns: Vec<&str> = own.columns.iter().map(|c| c.name.as_str()).collect();
+                let column = only_column(&columns, words).unwrap_or("").to_owned();
+                let name = self.constraint_name(table, given, &column, "check", false)?;
+                let condition = check_condition(&self.file, constraint.span);
+                self.declared.tables[table].checks.push(DeclaredCheck {
+                    name,
+                    condition,
+                    test,
+                });
+            }
+            ConstraintKind::ForeignKey {
+                columns,
+                parent,
+                parent_columns,
+                on_delete,
+                on_update,
+            } => {
+                let columns = self.foreign_columns(table, columns)?;
+                let (parent, parent_columns) =
+                    self.referenced(parent, parent_columns, columns.len())?;
+                let joined = join_columns(columns.iter().map(String::as_str));
+                let name = self.constraint_name(table, given, &joined, "fkey", false)?;
+                let foreign_key = DeclaredForeignKey {
+                    name,
+                    columns,
+                    parent,
+                    parent_columns,
+                    on_delete: *on_delete,
+                    on_update: *on_update,
+                    test,
+                };
+                self.declared.tables[table].foreign_keys.push(foreign_key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of a key.
+    fn key_columns(&self, table: usize, names: &[Name]) -> Change<Vec<String>> {
+        let own = &self.declared.tables[table];
+        for name in names {
+            if own.column(&name.text).is_none() {
+                let message = format!("column \"{}\" named in key does not exist", name.text);
+                return Err(ChangeError::new("42703", message));
+            }
+        }
+        Ok(names.iter().map(|name| name.text.clone()).collect())
+    }
+
+    /// The referencing columns of a foreign key.
+    fn foreign_columns(&self, table: usize, names: &[Name]) -> Change<Vec<String>> {
+        let own = &self.declared.tables[table];
+        for name in names {
+            if own.column(&name.text).is_none() {
+                return Err(no_foreign_column(name));
+            }
+        }
+        Ok(names.iter().map(|name| name.text.clone()).collect())
+    }
+
+    /// The referenced table of a foreign key, and its columns: those named, or the primary key.
+    fn referenced(
+        &self,
+        parent: &Name,
+        names: &[Name],
+        count: usize,
+    ) -> Change<(String, Vec<String>)> {
+        let table = match self.declared.relation(&parent.text) {
+            Some(Relation::Table(number)) => &self.declared.tables[number],
+            Some(_) => {
+                let message = format!("referenced relation \"{}\" is not a table", parent.text);
+                return Err(ChangeError::new("42809", message));
+            }
+            None => return Err(no_relation(parent)),
+        };
+        let columns = if names.is_empty() {
+            match &table.primary_key {
+                Some(key) => key.columns.clone(),
+                None => {
+                    let message = format!(
+                        "there is no primary key for referenced table \"{}\"",
+                        parent.text
+                    );
+                    return Err(ChangeError::new("42704", message));
+                }
+            }
+        } else {
+            if let Some(name) = names.iter().find(|name| table.column(&name.text).is_none()) {
+                return Err(no_foreign_column(name));
+            }
+            names.iter().map(|name| name.text.clone()).collect()
+        };
+        if columns.len() != count {
+            let message = "number of referencing and referenced columns for foreign key disagree";
+            return Err(ChangeError::new("42830", message));
+        }
+        if table.key_of(&columns).is_none() {
+            let message = format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                parent.text
+            );
+            return Err(ChangeError::new("42830", message));
+        }
+        Ok((parent.text.clone(), columns))
+    }
+
+    /// The given name of a constraint, or PostgreSQL's default one. A key's is also its index's.
+    pub(super) fn constraint_name(
+        &self,
+        table: usize,
+        given: Option<&Name>,
+        columns: &str,
+        label: &str,
+        is_index: bool,
+    ) -> Change<String> {
+        let own = &self.declared.tables[table];
+        let is_relation = |name: &str| is_index && self.declared.relation(name).is_some();
+        match given {
+            Some(name) if is_relation(&name.text) => {
+                let message = format!("relation \"{}\" already exists", name.text);
+                Err(ChangeError::new("42P07", message))
+            }
+            Some(name) if own.has_constraint(&name.text) => {
+                let message = format!(
+                    "constraint \"{}\" for relation \"{}\" already exists",
+                    name.text, own.name
+                );
+                Err(ChangeError::new("42710", message))
+            }
+            Some(name) => Ok(name.text.clone()),
+            None => Ok(choose_name(&own.name, columns, label, |name| {
+                own.has_constraint(name) || is_relation(name)
+            })),
+        }
+    }
+
+    pub(super) fn create_index(&mut self, declaration: &IndexDeclaration) -> Change<()> {
+        let on = &declaration.table;
+        let table = match self.declared.relation(&on.text) {
+            Some(Relation::Table(number)) => number,
+            Some(Relation::View(_)) => {
+                let message = format!("cannot create index on relation \"{}\"", on.text);
+                return Err(ChangeError::new("42809", message)
+                    .detail("This operation is not supported for views."));
+            }
+            Some(_) => {
+                let message = format!("cannot create index on relation \"{}\"", on.text);
+                return Err(ChangeError::new("42809", message));
+            }
+            None => return Err(no_relation(on)),
+        };
+        if let Some(name) = &declaration.name
+            && !self.is_free(name, declaration.if_not_exists)?
+        {
+            return Ok(());
+        }
+        let own = &self.declared.tables[table];
+        for column in &declaration.columns {
+            if own.column(&column.text).is_none() {
+                let message = format!("column \"{}\" does not exist", column.text);
+                return Err(ChangeError::new("42703", message));
+            }
+        }
+        let columns: Vec<String> = declaration.columns.iter().map(|c| c.text.clone()).collect();
+        let name = match &declaration.name {
+            Some(name) => name.text.clone(),
+            None => {
+                let joined = join_columns(columns.iter().map(String::as_str));
+                choose_name(&own.name, &joined, "idx", |name| {
+                    self.declared.relation(name).is_some()
+                })
+            }
+        };
+        let table = &mut self.declared.tables[table];
+        self.concerned.insert(ObjectName::Table(table.name.clone()));
+        table.indexes.push(DeclaredIndex {
+            name,
+            columns,
+            unique: declaration.unique,
+            is_constraint: false,
+            test: Test::Due,
+        });
+        Ok(())
+    }
+
+    pub(super) fn truncate(&mut self, names: &[Name], restart: bool, cascade: bool) -> Change<()> {
+        for name in names {
+            match self.declared.relation(&name.text) {
+                Some(Relation::Table(_)) => self.truncated.insert(name.text.clone()),
+                Some(_) => {
+                    let message = format!("\"{}\" is not a table", name.text);
+                    return Err(ChangeError::new("42809", message));
+                }
+                None => return Err(no_relation(name)),
+            };
+        }
+        loop {
+            let mut more = None;
+            for table in &self.declared.tables {
+                let mut keys = table.foreign_keys.iter();
+                let reference = keys.find(|key| self.truncated.contains(&key.parent));
+                if let (Some(key), false) = (reference, self.truncated.contains(&table.name)) {
+                    more = Some((table.name.clone(), key.parent.clone()));
+                    break;
+                }
+            }
+            let Some((child, parent)) = more else {
+                break;
+            };
+            if !cascade {
+                let message = "cannot truncate a table referenced in a foreign key constraint";
+                return Err(ChangeError::new("0A000", message)
+                    .detail(format!("Table \"{child}\" references \"{parent}\"."))
+                    .hint(format!(
+                        "Truncate table \"{child}\" at the same time, or use TRUNCATE ... CASCADE."
+                    )));
+            }
+            let message = format!("truncate cascades to table \"{child}\"");
+            self.notices.push(Notice::new("00000", message));
+            self.truncated.insert(child);
+        }
+        self.restarts = restart;
+        Ok(())
+    }
+}
+
+/// The error for a column of a foreign key.
+fn no_foreign_column(name: &Name) -> ChangeError {
+    let message = format!(
+        "column \"{}\" referenced in foreign key constraint does not exist",
+        name.text
+    );
+    ChangeError::new("42703", message)
+}

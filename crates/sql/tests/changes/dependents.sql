@@ -1,0 +1,98 @@
+CREATE TABLE p (id int PRIMARY KEY, a int UNIQUE, b int);
+CREATE TABLE
+
+CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p, a int REFERENCES p (a));
+CREATE TABLE
+
+CREATE VIEW v AS SELECT id, b FROM p WHERE a > 0;
+CREATE VIEW
+
+CREATE VIEW w AS SELECT v.b FROM v JOIN c ON c.p = v.id;
+CREATE VIEW
+
+CREATE OR REPLACE VIEW v AS SELECT id, b FROM p WHERE a > 1;
+CREATE VIEW
+
+CREATE FUNCTION f(x int) RETURNS int LANGUAGE sql AS $$ SELECT b FROM p WHERE id = x $$;
+CREATE FUNCTION
+
+CREATE ASSERTION few CHECK ((SELECT count(*) FROM c) < 3);
+CREATE ASSERTION
+
+INSERT INTO p VALUES (1, 1, 1);
+#1
+
+INSERT INTO c VALUES (1, 1, 1);
+#1
+
+DROP TABLE p;
+2BP01 cannot drop table p because other objects depend on it (constraint c_p_fkey on table c depends on table p; constraint c_a_fkey on table c depends on table p; view v depends on table p; function f(integer) depends on table p; view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+ALTER TABLE p DROP CONSTRAINT p_pkey;
+2BP01 cannot drop constraint p_pkey on table p because other objects depend on it (constraint c_p_fkey on table c depends on index p_pkey) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+ALTER TABLE p DROP COLUMN a;
+2BP01 cannot drop column a of table p because other objects depend on it (constraint c_a_fkey on table c depends on column a of table p; view v depends on column a of table p; view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+ALTER TABLE p ALTER b TYPE bigint;
+0A000 cannot alter type of a column used by a view or rule (rule _RETURN on view v depends on column "b")
+
+ALTER TABLE p RENAME b TO d;
+0A000 cannot rename column "b" of table "p" because other objects name it (view v: column "b" does not exist; function f(integer): column "b" does not exist) (drop these objects, make the change, and create them again)
+
+ALTER TABLE p RENAME TO q;
+0A000 cannot rename table "p" because other objects name it (view v: relation "p" does not exist; function f(integer): relation "p" does not exist) (drop these objects, make the change, and create them again)
+
+DROP VIEW v;
+2BP01 cannot drop view v because other objects depend on it (view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+DROP FUNCTION f(text);
+42883 function f(text) does not exist
+
+DROP FUNCTION g;
+42883 could not find a function named "g"
+
+DROP FUNCTION f(int);
+DROP FUNCTION
+
+DROP VIEW v CASCADE;
+NOTICE drop cascades to view w
+DROP VIEW
+
+ALTER TABLE p DROP COLUMN a;
+2BP01 cannot drop column a of table p because other objects depend on it (constraint c_a_fkey on table c depends on column a of table p) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+ALTER TABLE p DROP COLUMN a CASCADE;
+NOTICE drop cascades to constraint c_a_fkey on table c
+ALTER TABLE
+
+ALTER TABLE p RENAME TO q;
+ALTER TABLE
+
+SELECT * FROM q;
+1|1
+
+CREATE VIEW v AS SELECT * FROM q;
+CREATE VIEW
+
+ALTER TABLE q ADD COLUMN z int;
+0A000 cannot make this change because view "v" would have other columns (name the columns of the view instead of *, or drop it and create it again)
+
+DROP TABLE c;
+2BP01 cannot drop table c because other objects depend on it (assertion few depends on table c) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+DROP TABLE c CASCADE;
+NOTICE drop cascades to assertion few
+DROP TABLE
+
+CREATE ASSERTION few CHECK ((SELECT count(*) FROM q) > 0);
+CREATE ASSERTION
+
+TRUNCATE q;
+23514 existing rows violate assertion "few"
+
+DROP ASSERTION few;
+DROP ASSERTION
+
+TRUNCATE q;
+TRUNCATE TABLE
