@@ -127,6 +127,9 @@ pub struct Outcome {
     pub session: Session,
     /// What it took.
     pub cost: Cost,
+    /// Whether it answers a step of a block that is not committed by it: what it says holds once COMMIT is answered.
+    /// So it leaves without waiting for the log.
+    pub provisional: bool,
 }
 
 impl Outcome {
@@ -138,6 +141,7 @@ impl Outcome {
             retries: Retries::default(),
             session: Session::default(),
             cost: Cost::default(),
+            provisional: false,
         }
     }
 }

@@ -341,10 +341,11 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             self.admit();
         }
         if self.holds_until_durable() && self.forced > self.log.durable() {
-            self.held.push(self.forced, &mut self.out);
-            return Ok(());
+            let waits = P::waits_for_log;
+            self.held.push_waiting(self.forced, &mut self.out, waits);
+        } else {
+            self.release(out);
         }
-        self.release(out);
         out.messages.append(&mut self.out.messages);
         out.outcomes.append(&mut self.out.outcomes);
         out.attempts.append(&mut self.out.attempts);

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use anabranch_types::NodeId;
 
 use crate::node::NodeOutbox;
+use crate::record::{AttemptOutcome, AttemptRecord};
 
 /// Held outboxes in order, each with the condition `C` that releases it.
 #[derive(Debug)]
@@ -40,6 +41,36 @@ impl<C, M> HeldOutput<C, M> {
             };
             self.queue.push_back((condition, held));
         }
+    }
+
+    /// As [`HeldOutput::push`], but leaves in `output` what need not wait: provisional outcomes, attempts without a
+    /// commit, and the messages of which `waits` says so.
+    pub(crate) fn push_waiting(
+        &mut self,
+        condition: C,
+        output: &mut NodeOutbox<M>,
+        waits: impl Fn(&M) -> bool,
+    ) {
+        let messages = std::mem::take(&mut output.messages);
+        let (held, free) = messages
+            .into_iter()
+            .partition(|(_, message)| waits(message));
+        let outcomes = std::mem::take(&mut output.outcomes);
+        let (provisional, outcomes) = outcomes.into_iter().partition(|it| it.provisional);
+        let is_commit =
+            |attempt: &AttemptRecord| matches!(attempt.outcome, AttemptOutcome::Committed(_));
+        let attempts = std::mem::take(&mut output.attempts);
+        let (attempts, ended) = attempts.into_iter().partition(is_commit);
+        let mut waiting = NodeOutbox {
+            records: Vec::new(),
+            messages: held,
+            outcomes,
+            attempts,
+        };
+        self.push(condition, &mut waiting);
+        output.messages = free;
+        output.outcomes = provisional;
+        output.attempts = ended;
     }
 
     /// Moves output to `out`, in order, up to the first entry whose condition is not met.

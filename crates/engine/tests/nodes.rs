@@ -10,6 +10,7 @@ mod limits;
 mod mixed;
 mod numbers;
 mod pauses;
+mod provisional;
 mod replicas;
 mod room;
 mod support;

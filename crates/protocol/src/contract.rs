@@ -61,6 +61,13 @@ pub trait Durable: Protocol {
     /// incarnation, and precedes all its other output.
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Self::Message>);
 
+    /// Whether a message leaves only when the records before it are durable, which every message may. One that does not
+    /// wait overtakes others that do. What it leads to at its receiver must not outlast a crash of this node, unless
+    /// the receiver has had it confirmed by a message that waits.
+    fn waits_for_log(_: &Self::Message) -> bool {
+        true
+    }
+
     /// The store of its partition, whose items a checkpoint exports.
     fn items(&self) -> &Store;
 
@@ -294,8 +301,9 @@ impl AbortReason {
 /// All output of one or more steps. The driver empties it after each batch.
 ///
 /// **Output commit**: nothing else of an outbox leaves the node before its [forced records](Record::is_forced), and
-/// all those of earlier outboxes, are durable. So whatever another node or a client has received can be found again
-/// after a crash. A node that keeps no records makes none, and everything may leave at once.
+/// all those of earlier outboxes, are durable, but for [messages that may](Durable::waits_for_log). So whatever another
+/// node or a client relies on can be found again after a crash. A node that keeps no records makes none, and everything
+/// may leave at once.
 #[derive(Clone, Debug)]
 pub struct Outbox<M> {
     /// To be appended to the node's log, in order.

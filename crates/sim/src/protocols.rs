@@ -514,6 +514,8 @@ impl Simulated for LockingNode {
             locking::Message::Refused { .. } => "Refused",
             locking::Message::Prepare { .. } => "Prepare",
             locking::Message::Prepared { .. } => "Prepared",
+            locking::Message::Confirm { .. } => "Confirm",
+            locking::Message::Confirmed { .. } => "Confirmed",
             locking::Message::Commit { .. } => "Commit",
             locking::Message::Decide { .. } => "Decide",
             locking::Message::Committed { .. } => "Committed",

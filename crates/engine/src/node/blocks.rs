@@ -8,7 +8,7 @@ use anabranch_sql::application::ResultSet;
 use anabranch_types::{EffectError, Ticks};
 
 use super::{Attempt, AttemptStage, Next, Node, NodeOutbox, OpenCall};
-use crate::call::{CallError, Cost, Work};
+use crate::call::{CallError, Cost, Outcome, Work};
 use crate::interactive::{self, Block, BlockAttempt, BlockContext, TransactionSlot};
 use crate::record::AttemptOutcome;
 use crate::step::{BlockId, Step, StepAction};
@@ -163,8 +163,10 @@ impl<P: Protocol> Node<P> {
         result: Result<ResultSet, CallError>,
         out: &mut NodeOutbox<P::Message>,
     ) {
-        out.outcomes
-            .push(attempt.open.outcome(now, result, attempt.cost));
+        out.outcomes.push(Outcome {
+            provisional: true,
+            ..attempt.open.outcome(now, result, attempt.cost)
+        });
         let Some((id, slot)) = attempt.block else {
             return;
         };
@@ -216,7 +218,10 @@ impl<P: Protocol> Node<P> {
             }
         }
         let done = Ok(ResultSet::default());
-        out.outcomes.push(open.outcome(now, done, Cost::default()));
+        out.outcomes.push(Outcome {
+            provisional: true,
+            ..open.outcome(now, done, Cost::default())
+        });
     }
 
     /// The step that begins an attempt of a call which was aborted often: it waits by age from now on.

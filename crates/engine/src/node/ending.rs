@@ -153,6 +153,7 @@ impl OpenCall {
                 backoff: self.backoff.min(elapsed),
                 ..last
             },
+            provisional: false,
         }
     }
 }

@@ -39,6 +39,8 @@ struct Undeclared {
     age: Age,
     /// Whether a transaction that waits in the lock order waits for it: then it must not wait itself.
     yields: bool,
+    /// The partitions whose rows may not be durable there: they confirm them before the decision.
+    unconfirmed: SmallVec<[PartitionId; 2]>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,11 +61,11 @@ pub(super) enum TransactionStage {
     Locking(Locking),
     /// The last agent decides. The effects on the own partition are staged.
     Deciding(PendingCommit),
-    /// The remote writers vote.
+    /// The remote writers vote, and others confirm what they have sent.
     Voting {
         /// The effects staged here.
         pending: PendingCommit,
-        /// The writers that have not voted.
+        /// The writers that have not voted, and the partitions that have not confirmed.
         awaited: SmallVec<[PartitionId; 2]>,
     },
     /// It is committed, and its client has been answered. Only at nodes with a log.
@@ -254,8 +256,11 @@ impl LockingNode {
                 self.transactions.insert(id, transaction);
             }
             Request::WaitByAge(age) => {
-                let yields = false;
-                let undeclared = Some(Box::new(Undeclared { age, yields }));
+                let undeclared = Some(Box::new(Undeclared {
+                    age,
+                    yields: false,
+                    unconfirmed: SmallVec::new(),
+                }));
                 let transaction = Transaction {
                     undeclared,
                     ..transaction
@@ -543,6 +548,16 @@ impl LockingNode {
         Ok(())
     }
 
+    /// Notes that a partition has sent rows that may not be durable there.
+    pub(super) fn note_provisional(&mut self, id: TransactionId, partition: PartitionId) {
+        let transaction = self.transactions.get_mut(&id);
+        if let Some(undeclared) = transaction.and_then(|known| known.undeclared.as_mut())
+            && !undeclared.unconfirmed.contains(&partition)
+        {
+            undeclared.unconfirmed.push(partition);
+        }
+    }
+
     /// Handles the rows of a partition (perhaps the own one) that has granted a request.
     pub(super) fn handle_granted(
         &mut self,
@@ -675,17 +690,25 @@ impl LockingNode {
                 remote.push(part);
             }
         }
+        let writers: SmallVec<[PartitionId; 2]> =
+            remote.iter().map(|part| part.partition).collect();
+        let mut unconfirmed = match &mut transaction.undeclared {
+            Some(undeclared) => std::mem::take(&mut undeclared.unconfirmed),
+            None => SmallVec::new(),
+        };
+        // A writer's vote confirms what it has sent.
+        unconfirmed.retain(|partition| !writers.contains(partition));
+        let is_alone = remote.is_empty() && unconfirmed.is_empty();
         let mut slots = Vec::new();
         if !own.is_empty() {
             let owner = self.local_owner(&mut transaction);
-            match self.participant.stage(owner, own, !remote.is_empty()) {
+            match self.participant.stage(owner, own, !is_alone) {
                 Ok(drawn) => slots = drawn,
                 Err(reason) => return self.abort(transaction, Some(reason), out),
             }
         }
-        let writers = remote.iter().map(|part| part.partition).collect();
         let pending = PendingCommit { writers, slots };
-        if remote.is_empty() {
+        if is_alone {
             let timestamp = self.participant.tick(now);
             return self.finish(now, transaction, pending, timestamp, out);
         }
@@ -694,7 +717,11 @@ impl LockingNode {
         // a decision that it alone knew.
         let last_agent = remote.len() == 1 && !self.keeps_records();
         let above = last_agent.then(|| self.participant.tick(now));
-        let awaited = SmallVec::clone(&pending.writers);
+        let mut awaited = SmallVec::clone(&pending.writers);
+        for partition in unconfirmed {
+            self.send(partition, Message::Confirm { transaction: id }, out);
+            awaited.push(partition);
+        }
         for PartitionEffects {
             partition, effects, ..
         } in remote
@@ -720,7 +747,7 @@ impl LockingNode {
         self.transactions.insert(id, transaction);
     }
 
-    /// Handles [`Message::Prepared`]: a remote writer's yes vote.
+    /// Handles [`Message::Prepared`], a remote writer's yes vote, and [`Message::Confirmed`].
     pub(super) fn handle_prepared(
         &mut self,
         now: Ticks,

@@ -67,6 +67,25 @@ impl Durable for LockingNode {
         self.close_step(out);
     }
 
+    /// What leads to a decision may leave at once: the decision itself waits, and so does all that a decision rests on
+    /// (DUR-I13).
+    fn waits_for_log(message: &Message) -> bool {
+        match message {
+            Message::Lock { .. }
+            | Message::Wound { .. }
+            | Message::Yield { .. }
+            | Message::Prepare { .. }
+            | Message::Confirm { .. }
+            | Message::Release {
+                committed: None, ..
+            } => false,
+            // A client may be told the reason of a failure.
+            Message::Refused { reason, .. } => !reason.is_retryable(),
+            Message::Granted { provisional, .. } => !provisional,
+            _ => true,
+        }
+    }
+
     fn items(&self) -> &Store {
         &self.participant.store
     }

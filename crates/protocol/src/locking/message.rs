@@ -57,6 +57,9 @@ pub enum Message {
         rows: Vec<Fetched>,
         /// A timestamp above those of all transactions that these rows may include.
         clock: Timestamp,
+        /// Whether the rows may be lost in a crash of the participant: the message has not waited for its log. Then the
+        /// coordinator has them confirmed before it decides.
+        provisional: bool,
     },
     /// A refusal of any request. The participant has released all locks of the transaction and forgotten
     /// it.
@@ -81,6 +84,16 @@ pub enum Message {
         slots: Vec<(SlotId, Value)>,
         /// A timestamp above those of all transactions that have written the same rows.
         clock: Timestamp,
+    },
+    /// Coordinator to a participant without effects that has sent provisional rows: answer when they are durable.
+    Confirm {
+        /// The transaction.
+        transaction: TransactionId,
+    },
+    /// The answer to a [`Message::Confirm`]: all rows that the transaction was sent are durable.
+    Confirmed {
+        /// The transaction.
+        transaction: TransactionId,
     },
     /// Coordinator to a prepared writer: the transaction commits.
     Commit {

@@ -37,7 +37,7 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 
 use crate::contract::{
-    AbortReason, Age, Counters, Input, Outbox, Protocol, Topology, TransactionId,
+    AbortReason, Age, Counters, Input, Outbox, Protocol, Slots, Topology, TransactionId,
 };
 use crate::record::Journal;
 use coordinator::Transaction;
@@ -204,8 +204,15 @@ impl LockingNode {
                 transaction,
                 rows,
                 clock,
+                provisional,
+            } => {
+                self.participant.clock.observe(clock);
+                if provisional {
+                    self.note_provisional(transaction, partition);
+                }
+                self.handle_granted(now, transaction, partition, rows, out);
             }
-            | Message::Got {
+            Message::Got {
                 transaction,
                 rows,
                 clock,
@@ -232,6 +239,12 @@ impl LockingNode {
             } => {
                 self.participant.clock.observe(clock);
                 self.handle_prepared(now, transaction, partition, slots, out);
+            }
+            Message::Confirm { transaction } => {
+                self.send_to_node(from, Message::Confirmed { transaction }, out);
+            }
+            Message::Confirmed { transaction } => {
+                self.handle_prepared(now, transaction, partition, Slots::new(), out);
             }
             Message::Commit {
                 transaction,
@@ -424,6 +437,10 @@ impl LockingNode {
         match progress {
             Progress::Granted(rows) => {
                 self.forget_if_lockless(transaction);
+                let owner = self.remote_transactions.get(&transaction);
+                let provisional = self.keeps_records()
+                    && self.read_locks == ReadLocks::Long
+                    && owner.is_some_and(|owner| self.participant.waits_by_age(*owner));
                 let clock = self.participant.tick(now);
                 self.send_to_node(
                     transaction.node,
@@ -431,6 +448,7 @@ impl LockingNode {
                         transaction,
                         rows,
                         clock,
+                        provisional,
                     },
                     out,
                 );

@@ -173,6 +173,11 @@ impl Participant {
         self.free.push(owner);
     }
 
+    /// Whether the transaction waits by age.
+    pub(super) fn waits_by_age(&self, owner: LockOwner) -> bool {
+        self.table.has_age(owner)
+    }
+
     /// Whether the transaction holds no lock here.
     pub(super) fn holds_nothing(&self, owner: LockOwner) -> bool {
         self.table.is_free(owner)

@@ -295,6 +295,12 @@ impl LockTable {
         }
     }
 
+    /// Whether the owner waits by age.
+    pub(super) fn has_age(&self, owner: LockOwner) -> bool {
+        let held = self.owners.get(owner as usize);
+        held.is_some_and(|held| held.age().is_some())
+    }
+
     /// Makes the owner wait by age, until it is released. To be called before its first request.
     pub(super) fn set_age(&mut self, owner: LockOwner, age: Age) {
         self.ensure_owner(owner);
