@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,10 +38,61 @@ impl FileHandle {
 pub struct FileDisk {
     folder: PathBuf,
     /// Files that were appended to.
-    open: BTreeMap<String, Arc<File>>,
+    open: BTreeMap<String, OpenFile>,
     /// Whether names have changed since the folder was synced.
     names_changed: bool,
     _lock: File,
+}
+
+/// An open file that is appended to.
+#[derive(Debug)]
+struct OpenFile {
+    file: Arc<File>,
+    /// Where the next bytes go.
+    end: u64,
+    /// Up to where the file has room: zeros behind its end.
+    room: u64,
+    /// How much room is made at a time.
+    step: u64,
+}
+
+impl OpenFile {
+    /// Appends bytes, and makes room ahead of them if there is none left.
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let end = self.end + bytes.len() as u64;
+        if self.step > 0 && end > self.room {
+            // Written rather than allocated: then syncs of what comes there change nothing but the bytes.
+            let zeros = vec![0; usize::try_from(end - self.end + self.step).unwrap_or(0)];
+            match self.file.write_all_at(&zeros, self.end) {
+                Ok(()) => self.room = self.end + zeros.len() as u64,
+                // Room ahead is for speed alone: on a full disk the bytes may still fit.
+                Err(_) => {
+                    self.file.set_len(self.end)?;
+                    self.room = self.end;
+                }
+            }
+        }
+        self.file.write_all_at(bytes, self.end)?;
+        self.end = end;
+        self.room = self.room.max(end);
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        self.file.set_len(length)?;
+        self.end = length;
+        self.room = length;
+        Ok(())
+    }
+}
+
+impl Drop for OpenFile {
+    /// Gives up the room. What is left after a crash, the next start cuts off.
+    fn drop(&mut self) {
+        if self.room > self.end {
+            let _ = self.file.set_len(self.end);
+        }
+    }
 }
 
 impl FileDisk {
@@ -90,7 +142,7 @@ impl FileDisk {
     pub(crate) fn handle(&mut self, file: &str) -> Result<FileHandle, MediaError> {
         Ok(FileHandle {
             name: file.to_owned(),
-            file: Arc::clone(self.writable(file)?),
+            file: Arc::clone(&self.writable(file)?.file),
         })
     }
 
@@ -116,13 +168,21 @@ impl FileDisk {
     }
 
     /// The open file of this name.
-    fn writable(&mut self, file: &str) -> Result<&Arc<File>, MediaError> {
+    fn writable(&mut self, file: &str) -> Result<&mut OpenFile, MediaError> {
         if !self.open.contains_key(file) {
-            let opened = OpenOptions::new().append(true).open(self.path(file));
-            let opened = opened.map_err(|error| failed("open", file, &error))?;
-            self.open.insert(file.to_owned(), Arc::new(opened));
+            let failed = |error: std::io::Error| failed("open", file, &error);
+            let opened = OpenOptions::new().write(true).open(self.path(file));
+            let opened = opened.map_err(failed)?;
+            let end = opened.metadata().map_err(failed)?.len();
+            let opened = OpenFile {
+                file: Arc::new(opened),
+                end,
+                room: end,
+                step: 0,
+            };
+            self.open.insert(file.to_owned(), opened);
         }
-        self.open.get(file).ok_or_else(|| MediaError::Missing {
+        self.open.get_mut(file).ok_or_else(|| MediaError::Missing {
             file: file.to_owned(),
         })
     }
@@ -151,27 +211,31 @@ impl Media for FileDisk {
     }
 
     fn create(&mut self, file: &str) -> Result<(), MediaError> {
-        let path = self.path(file);
-        let created = File::create(path).map_err(|error| failed("create", file, &error))?;
-        drop(created);
         self.open.remove(file);
+        let created = File::create(self.path(file));
+        drop(created.map_err(|error| failed("create", file, &error))?);
         self.names_changed = true;
         self.writable(file).map(|_| ())
     }
 
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError> {
-        let written = self.writable(file)?.as_ref().write_all(bytes);
+        let written = self.writable(file)?.append(bytes);
         written.map_err(|error| failed("write to", file, &error))
     }
 
+    fn make_room_ahead(&mut self, file: &str, bytes: u64) -> Result<(), MediaError> {
+        self.writable(file)?.step = bytes;
+        Ok(())
+    }
+
     fn sync(&mut self, file: &str) -> Result<(), MediaError> {
-        let synced = self.writable(file)?.sync_data();
+        let synced = self.writable(file)?.file.sync_data();
         synced.map_err(|error| failed("sync", file, &error))?;
         self.sync_names()
     }
 
     fn cut(&mut self, file: &str, length: u64) -> Result<(), MediaError> {
-        let cut = self.writable(file)?.set_len(length);
+        let cut = self.writable(file)?.cut(length);
         cut.map_err(|error| failed("shorten", file, &error))
     }
 

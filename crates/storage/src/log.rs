@@ -10,6 +10,8 @@
 //!   separate, so that a simulated sync takes simulated time.
 //! * **Torn tails.** After a crash, unsynced frames may be complete, incomplete, with holes, or missing.
 //!   Recovery cuts the log at the first incomplete frame: no output that depends on it has left.
+//! * **Room ahead.** The last segment may have zeros behind its end ([`Media::make_room_ahead`]), so that a sync need not
+//!   record a new length. They are cut off before the next segment begins, and when the log is opened.
 //! * **Damage.** An incomplete frame among synced ones is not a torn tail. Each frame records up to where
 //!   the log was durable when it was written. If a complete frame after the hole shows that the hole was
 //!   durable, recovery ends with [`LogError::Damaged`]. (In the frames of the last batch synced before a
@@ -60,14 +62,17 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// The size in bytes of a file that is given up when the disk is full, so that what has begun can end. 0: none.
     pub reserve_bytes: u64,
+    /// The room in bytes that is made ahead of the log's end ([`Media::make_room_ahead`]). 0: none.
+    pub ahead_bytes: u64,
 }
 
 impl Default for LogOptions {
-    /// Segments of 64 MiB, no reserve.
+    /// Segments of 64 MiB, no reserve, no room ahead.
     fn default() -> Self {
         LogOptions {
             segment_bytes: 64 << 20,
             reserve_bytes: 0,
+            ahead_bytes: 0,
         }
     }
 }
@@ -205,12 +210,14 @@ impl<D: Media> Log<D> {
         })?;
         log.epoch = epoch;
         opened.logged = read.records;
-        if let Some(torn) = &read.torn {
-            opened.cut = torn.bytes;
-            log.media.cut(&torn.file, torn.offset)?;
+        opened.cut = read.torn.as_ref().map_or(0, |torn| torn.bytes);
+        if read.has_tail {
+            log.media.cut(&read.last.0, read.end - read.last.1)?;
         }
         // Complete frames that were found need not have been synced before.
         log.media.sync(&read.last.0)?;
+        log.media
+            .make_room_ahead(&read.last.0, options.ahead_bytes)?;
         log.segment = Some(read.last);
         log.end = LogPosition(read.end);
         log.durable = log.end;
@@ -336,8 +343,16 @@ impl<D: Media> Log<D> {
     /// # Errors
     /// When the disk fails; the log then stops.
     pub fn rotate(&mut self) -> Result<(), LogError> {
+        self.running()?;
         let until = self.begin_sync();
-        self.end_sync(until)?;
+        if let Some((segment, start)) = self.segment.clone() {
+            // Only the last segment may have zeros behind its end.
+            let mut synced = self.media.cut(&segment, until.0 - start);
+            if synced.is_ok() {
+                synced = self.media.sync(&segment);
+            }
+            self.note_synced(until, synced)?;
+        }
         match self.begin_segment() {
             Err(error) if error.is_full() => Ok(()),
             begun => begun,
@@ -414,6 +429,8 @@ impl<D: Media> Log<D> {
         self.stop_on(created)?;
         let synced = self.media.sync(&name);
         self.stop_on(synced)?;
+        let ahead = self.media.make_room_ahead(&name, self.options.ahead_bytes);
+        self.stop_on(ahead)?;
         self.segment = Some((name, self.end.0));
         Ok(())
     }

@@ -69,13 +69,21 @@ pub trait Media {
     /// When the disk fails or is full, or the file does not exist; a part of the bytes may be appended.
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError>;
 
+    /// From now on, makes room for so many bytes ahead of what is appended to the file, so that its syncs need not record
+    /// that it has grown. After a crash the room is there as zeros behind what was appended; [`Media::cut`] gives it up. A
+    /// disk may do nothing.
+    ///
+    /// # Errors
+    /// When the disk fails, or the file does not exist.
+    fn make_room_ahead(&mut self, file: &str, bytes: u64) -> Result<(), MediaError>;
+
     /// Makes a file durable, including its name.
     ///
     /// # Errors
     /// When the disk fails, or the file does not exist; what is durable is then unknown.
     fn sync(&mut self, file: &str) -> Result<(), MediaError>;
 
-    /// Truncates a file; durable when it is synced.
+    /// Truncates a file, and gives up the room behind it; durable when it is synced.
     ///
     /// # Errors
     /// When the disk fails, or the file does not exist.

@@ -8,6 +8,7 @@ use anabranch_types::SplitMix64;
 const OPTIONS: LogOptions = LogOptions {
     segment_bytes: 700,
     reserve_bytes: 0,
+    ahead_bytes: 300,
 };
 
 /// A record: a number, and some padding.
@@ -257,6 +258,34 @@ fn an_error_of_the_disk_stops_the_log_for_good() {
     ));
 }
 
+/// A crash leaves the room as zeros: they are no torn tail, and nothing is appended behind them.
+#[test]
+fn room_ahead_of_the_end_is_cut_off_and_is_no_torn_tail() {
+    let mut log = fresh();
+    for start in [0, 3, 6] {
+        append(&mut log, start..start + 3).expect("no faults");
+        sync(&mut log).expect("no faults");
+        let used = log.media().used();
+        let mut disk = log.into_media();
+        disk.crash(&mut |_| 0);
+        assert!(disk.used() > used, "the room stays");
+        let verified = verify(&mut disk, &mut |_: Record| Ok(())).expect("no damage");
+        assert_eq!(verified.torn, None);
+        let (reopened, numbers, opened) = open(disk).expect("it is whole");
+        assert_eq!(numbers, (0..start + 3).collect::<Vec<u64>>());
+        assert_eq!((opened.cut, reopened.media().used()), (0, used));
+        log = reopened;
+    }
+    append(&mut log, 9..10).expect("no faults");
+    log.rotate().expect("no faults");
+    append(&mut log, 10..12).expect("no faults");
+    sync(&mut log).expect("no faults");
+    let mut disk = log.into_media();
+    disk.crash(&mut |_| 0);
+    let (_, numbers, _) = open(disk).expect("only the last segment has room");
+    assert_eq!(numbers, (0..12).collect::<Vec<u64>>());
+}
+
 fn with_capacity(capacity: u64) -> DiskFaults {
     DiskFaults {
         capacity: Some(capacity),
@@ -395,6 +424,10 @@ impl Mortal {
 }
 
 impl Media for Mortal {
+    fn make_room_ahead(&mut self, file: &str, bytes: u64) -> Result<(), MediaError> {
+        self.disk.make_room_ahead(file, bytes)
+    }
+
     fn files(&mut self) -> Result<Vec<String>, MediaError> {
         self.disk.files()
     }

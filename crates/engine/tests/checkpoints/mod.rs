@@ -31,6 +31,7 @@ pub(crate) const OPTIONS: DurableOptions = DurableOptions {
     log: LogOptions {
         segment_bytes: 2 << 10,
         reserve_bytes: 1 << 10,
+        ahead_bytes: 300,
     },
     checkpoint_bytes: 4 << 10,
     checkpoint_unsynced_max: 1 << 10,

@@ -87,6 +87,7 @@ impl<P: Durable> World<P> {
                 log: LogOptions {
                     segment_bytes: 2 << 10,
                     reserve_bytes: 0,
+                    ahead_bytes: 300,
                 },
                 checkpoint_bytes: 3 << 10,
                 checkpoint_unsynced_max: 1 << 10,

@@ -62,6 +62,9 @@ pub use options::{DATABASE, Guarantee, ServiceOptions};
 /// The room that each node keeps on its disk for what has begun when the disk is full, in bytes.
 const RESERVE_BYTES: u64 = 8 << 20;
 
+/// The room that each node makes ahead of its log's end, in bytes: some thousand transactions.
+const AHEAD_BYTES: u64 = 1 << 20;
+
 /// What a server serves.
 pub struct Served {
     /// The application, planned for as many partitions as there are stores.
@@ -381,6 +384,7 @@ where
             let options = DurableOptions {
                 log: LogOptions {
                     reserve_bytes: RESERVE_BYTES,
+                    ahead_bytes: AHEAD_BYTES,
                     ..LogOptions::default()
                 },
                 output,

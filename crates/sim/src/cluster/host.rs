@@ -47,6 +47,7 @@ pub(crate) const LOGS: DurableOptions = DurableOptions {
     log: LogOptions {
         segment_bytes: 1 << 10,
         reserve_bytes: 2 << 10,
+        ahead_bytes: 300,
     },
     checkpoint_bytes: 2 << 10,
     checkpoint_unsynced_max: 1 << 10,

@@ -26,6 +26,8 @@ pub(super) struct Segments {
     /// The number of records from the checkpoint on.
     pub(super) records: u64,
     pub(super) torn: Option<TornTail>,
+    /// Whether the last segment has more bytes than the log: a torn tail, or room that was made ahead.
+    pub(super) has_tail: bool,
 }
 
 /// The newest checkpoint and its position; `None` if the log is new.
@@ -124,6 +126,7 @@ pub(super) fn segments(
         last: segments[first].clone(),
         records: 0,
         torn: None,
+        has_tail: false,
     };
     for (number, (file, start)) in segments.into_iter().enumerate().skip(first) {
         if start != read.end {
@@ -155,11 +158,17 @@ pub(super) fn segments(
                     if !is_torn {
                         return Err(damaged(&file, offset as u64, what));
                     }
-                    read.torn = Some(TornTail {
-                        file: file.clone(),
-                        offset: offset as u64,
-                        bytes: (bytes.len() - offset) as u64,
-                    });
+                    read.has_tail = true;
+                    // Zeros are room that was made ahead.
+                    let rest = &bytes[offset..];
+                    read.torn = rest
+                        .iter()
+                        .rposition(|byte| *byte != 0)
+                        .map(|last| TornTail {
+                            file: file.clone(),
+                            offset: offset as u64,
+                            bytes: last as u64 + 1,
+                        });
                     break;
                 }
             }

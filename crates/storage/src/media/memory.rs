@@ -56,6 +56,9 @@ struct File {
     cut: Vec<u8>,
     /// Whether the file certainly survives a crash.
     is_durable: bool,
+    /// How much room is made ahead at a time, and up to where there is room: a crash leaves it as zeros.
+    step: usize,
+    room: usize,
 }
 
 impl MemoryDisk {
@@ -146,6 +149,10 @@ impl File {
             }
         }
         self.cut.clear();
+        if self.bytes.len() < self.room {
+            self.bytes.resize(self.room, 0);
+        }
+        self.step = 0;
         self.durable = self.bytes.len();
         self.is_durable = true;
     }
@@ -177,13 +184,22 @@ impl Media for MemoryDisk {
             .capacity
             .map(|all| all.saturating_sub(self.used()));
         let fits = room.map_or(bytes.len(), |room| bytes.len().min(room as usize));
-        self.file(file)?.bytes.extend_from_slice(&bytes[..fits]);
+        let found = self.file(file)?;
+        found.bytes.extend_from_slice(&bytes[..fits]);
+        if found.step > 0 && found.bytes.len() > found.room {
+            found.room = found.bytes.len() + found.step;
+        }
         self.counters.appends += 1;
         self.counters.bytes += fits as u64;
         if fits < bytes.len() {
             let file = file.to_string();
             return Err(MediaError::Full { file });
         }
+        Ok(())
+    }
+
+    fn make_room_ahead(&mut self, file: &str, bytes: u64) -> Result<(), MediaError> {
+        self.file(file)?.step = bytes as usize;
         Ok(())
     }
 
@@ -212,6 +228,7 @@ impl Media for MemoryDisk {
             file.durable = length;
         }
         file.bytes.truncate(length);
+        file.room = length;
         Ok(())
     }
 
