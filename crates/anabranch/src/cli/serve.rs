@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -52,7 +52,7 @@ pub(crate) struct ServeArguments {
     /// What is promised of transactions [default: invariants if the application declares procedures, else serializable]
     #[arg(long, value_enum)]
     guarantee: Option<GuaranteeArgument>,
-    /// Partitions, each with a thread of its own [default: the number of processors]
+    /// Partitions, each with a thread of its own [default: half the number of processors]
     #[arg(long, value_name = "N")]
     partitions: Option<NonZeroU16>,
     #[command(flatten)]
@@ -352,12 +352,14 @@ impl ServeArguments {
         Ok((held.guarantee, held.partitions))
     }
 
+    /// The other half of the processors is for the system's share of each statement (sockets, syncs), and for clients on
+    /// this machine. More partitions also make more transactions distributed.
     fn partitions(&self) -> u16 {
-        let processors = || {
-            let found = std::thread::available_parallelism();
-            found.map_or(1, |found| u16::try_from(found.get()).unwrap_or(u16::MAX))
+        let half = || {
+            let found = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+            u16::try_from((found / 2).max(1)).unwrap_or(u16::MAX)
         };
-        self.partitions.map_or_else(processors, NonZeroU16::get)
+        self.partitions.map_or_else(half, NonZeroU16::get)
     }
 
     fn durability(&self) -> Durability {

@@ -138,3 +138,59 @@ fn bench_records_a_history_that_check_judges() {
         ran.out
     );
 }
+
+#[test]
+fn bench_pgbench_measures_both_servers_and_writes_what_its_schema_says() {
+    let folder = scratch("bench-pgbench");
+    let file = folder.join("runs.json");
+    let script = folder.join("script.sql");
+    let own = "\\set aid random(1, 100000 * :scale)\nBEGIN;\nUPDATE pgbench_accounts SET abalance = 1 WHERE aid = :aid;\nEND;\n";
+    std::fs::write(&script, own).expect("it can be written");
+    for script in ["tpcb", "select", text(&script)] {
+        let ran = anabranch(&[
+            "bench",
+            "pgbench",
+            "--script",
+            script,
+            "--versus",
+            "postgres",
+            "--scale",
+            "1",
+            "--clients",
+            "2",
+            "--seconds",
+            "1",
+            "--repeat",
+            "1",
+            "--json",
+            text(&file),
+        ]);
+        assert_eq!(ran.code, 0, "{script}: {}{}", ran.out, ran.err);
+        let written = std::fs::read_to_string(&file).expect("the file is written");
+        let outcome: Value = serde_json::from_str(&written).expect("it is JSON");
+        let schema: Value =
+            serde_json::from_str(include_str!("../../../../docs/schemas/pgbench.schema.json"))
+                .expect("the schema is JSON");
+        conforms(&outcome, &schema, &schema, "outcome");
+        let servers = outcome["servers"].as_array().expect("servers");
+        assert_eq!(servers.len(), 2, "{servers:?}");
+        for server in servers {
+            assert!(
+                server["transactions_per_s"].as_f64() > Some(0.0),
+                "{server}"
+            );
+        }
+        assert!(servers[0]["ratio"].as_f64() > Some(0.0), "{}", servers[0]);
+    }
+}
+
+#[test]
+fn bench_pgbench_refuses_what_it_cannot_run() {
+    for (option, value) in [
+        ("--script", "nothing"),
+        ("--clients", "0"),
+        ("--scale", "0"),
+    ] {
+        refused_in_one_line(&["bench", "pgbench", option, value], &[option]);
+    }
+}

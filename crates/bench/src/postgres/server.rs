@@ -4,9 +4,9 @@
 //! [`Server`] is dropped, server and folder are removed: at the end, on an error, and on a panic. PostgreSQL
 //! refuses to run as root; if this process is root's, the server runs as the user `postgres`, or `nobody`.
 //!
-//! Settings are PostgreSQL's defaults except for these: `synchronous_commit = off` (our store is in memory, so
-//! neither of the two waits for a disk), `shared_buffers` as the caller sizes it, the "C" collation, UTF-8 and
-//! the time zone UTC.
+//! Settings are PostgreSQL's defaults except for these: `synchronous_commit` as the caller says (off where our store is in
+//! memory, so that neither of the two waits for a disk), `shared_buffers` as the caller sizes it, the "C" collation,
+//! UTF-8 and the time zone UTC.
 
 use std::fs::File;
 use std::io;
@@ -48,16 +48,19 @@ pub struct Settings {
     pub preloaded: &'static str,
     /// Whether it listens on a port of 127.0.0.1 besides its socket.
     pub has_port: bool,
+    /// `synchronous_commit`: whether a commit waits for the disk.
+    pub synchronous_commit: bool,
 }
 
 impl Default for Settings {
-    /// PostgreSQL's own defaults.
+    /// PostgreSQL's own defaults, but commits wait for no disk.
     fn default() -> Settings {
         Settings {
             shared_buffers_mib: 128,
             connections_max: 100,
             preloaded: "",
             has_port: false,
+            synchronous_commit: false,
         }
     }
 }
@@ -248,6 +251,11 @@ impl Server {
         format!("postgresql://{SUPERUSER}@{folder}{port}/{database}")
     }
 
+    /// The name of its superuser.
+    pub fn superuser(&self) -> &'static str {
+        SUPERUSER
+    }
+
     /// The port of 127.0.0.1 that it listens on, if its settings ask for one.
     pub fn port(&self) -> u16 {
         self.port
@@ -349,7 +357,10 @@ impl Server {
                 false => "listen_addresses=".to_owned(),
             },
             format!("port={}", self.port),
-            "synchronous_commit=off".to_owned(),
+            match settings.synchronous_commit {
+                true => "synchronous_commit=on".to_owned(),
+                false => "synchronous_commit=off".to_owned(),
+            },
             "timezone=UTC".to_owned(),
             format!("shared_buffers={}MB", settings.shared_buffers_mib),
             format!("max_connections={}", settings.connections_max),

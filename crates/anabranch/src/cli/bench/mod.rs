@@ -2,6 +2,7 @@
 
 mod analyze;
 mod check;
+mod pgbench;
 mod summary;
 pub(crate) mod tpcc;
 mod ycsb;
@@ -47,6 +48,9 @@ enum Workload {
     /// YCSB on the embedded cluster: transactions over several items, or a published workload
     #[command(allow_negative_numbers = true)]
     Ycsb(ycsb::YcsbArguments),
+    /// A server of ours, and one of PostgreSQL, measured over the wire in turns by PostgreSQL's pgbench
+    #[command(allow_negative_numbers = true)]
+    Pgbench(pgbench::PgbenchArguments),
     /// The time that the checkers take for a generated history
     #[command(allow_negative_numbers = true)]
     Check(check::CheckArguments),
@@ -270,6 +274,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     match &arguments.workload {
         Workload::Tpcc(arguments) => tpcc::run(arguments),
         Workload::Ycsb(arguments) => ycsb::run(arguments),
+        Workload::Pgbench(arguments) => pgbench::run(arguments),
         Workload::Check(arguments) => check::run(arguments),
         Workload::Analyze(arguments) => analyze::run(arguments),
     }

@@ -1,4 +1,6 @@
-//! The initial database of PostgreSQL's `pgbench`, for a server that it is run against.
+//! PostgreSQL's `pgbench`: its initial database, for a server that it is run against, and the [program] itself.
+
+pub mod program;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,6 +10,12 @@ use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::Value;
 
 use crate::fill::{FillError, each_partition};
+
+/// The file with the schema: its name and text.
+pub const SCHEMA: (&str, &str) = (
+    "schema.sql",
+    include_str!("../../../../examples/pgbench/schema.sql"),
+);
 
 /// The rows of a scale of 1, as pgbench's documentation has them.
 const TELLERS: u32 = 10;
