@@ -47,6 +47,8 @@ pub struct DurableOptions {
     pub checkpoint_unsynced_max: u64,
     /// When output may leave.
     pub output: OutputRule,
+    /// The incarnation of a node whose log is new: not the first if the node continues one with another log.
+    pub incarnation: Incarnation,
 }
 
 /// When a node's output may leave.
@@ -70,6 +72,7 @@ impl Default for DurableOptions {
             checkpoint_bytes: 256 << 20,
             checkpoint_unsynced_max: 8 << 20,
             output: OutputRule::Durable,
+            incarnation: Incarnation::FIRST,
         }
     }
 }
@@ -201,7 +204,10 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             mut numbers,
             incarnation,
         } = recovered;
-        let incarnation = Incarnation(incarnation).next();
+        let incarnation = match opened.is_new {
+            true => options.incarnation,
+            false => Incarnation(incarnation).next(),
+        };
         let node = node(made, incarnation).with_sequence_starts(&numbers);
         if opened.is_new {
             for (table, column, bound) in node.passed_bounds() {

@@ -35,6 +35,7 @@ mod range_cache;
 pub mod record;
 pub mod replica;
 pub mod routing;
+pub mod schema_change;
 pub mod sequence;
 mod state;
 pub mod step;
@@ -48,8 +49,9 @@ pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
 pub use code::StatementCode;
 pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRule};
+pub use interactive::DetachedBlock;
 pub use limits::TransactionLimits;
-pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
+pub use node::{HandedOver, Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
 pub use replica::{
     Batch, GroupOptions, NodeFactory, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,

@@ -52,6 +52,8 @@ pub struct NodeOptions {
     pub epoch_micros: i64,
     /// The node's incarnation, which is the high part of its transactions' names.
     pub incarnation: Incarnation,
+    /// The number of the last transaction of a predecessor in the same incarnation ([`Node::hand_over`]); 0 without one.
+    pub last_transaction: u64,
     /// Whether a statement that writes needs a plan entry, because the protocol alone does not keep the guarantee.
     /// One without is refused with SQLSTATE `55000`.
     pub needs_entries: bool,
@@ -68,6 +70,7 @@ impl Default for NodeOptions {
             limits: TransactionLimits::default(),
             epoch_micros: 0,
             incarnation: Incarnation::FIRST,
+            last_transaction: 0,
             needs_entries: false,
             records: false,
         }
@@ -90,6 +93,9 @@ pub enum NodeInput<M> {
         /// The message.
         message: M,
     },
+    /// The block loses its attempt, and with it all locks and write intents, if no step of it is under way. The next step
+    /// runs its log again.
+    Suspend(BlockId),
     /// Time has passed: timers that are due run.
     Tick,
     /// Another node has restarted without its volatile state. Comes before the first message of its new
@@ -157,6 +163,18 @@ pub struct Node<P: Protocol> {
     /// The number of steps that its protocol has taken.
     steps: u64,
     admission: Admission,
+}
+
+/// What a node leaves to its successor: see [`Node::hand_over`].
+pub struct HandedOver<P> {
+    /// The protocol, with the store.
+    pub protocol: P,
+    /// The last number that each sequence has drawn here.
+    pub numbers: SequenceStarts,
+    /// The node's incarnation.
+    pub incarnation: Incarnation,
+    /// See [`NodeOptions::last_transaction`].
+    pub last_transaction: u64,
 }
 
 /// A call that has no outcome yet: what its attempts share.
@@ -340,7 +358,8 @@ impl<P: Protocol> Node<P> {
             resume_at: Ticks(0),
             alarms: BinaryHeap::new(),
             // Each incarnation's transactions have distinct names.
-            next_sequence: options.incarnation.0.saturating_sub(1) << INCARNATION_SHIFT,
+            next_sequence: (options.incarnation.0.saturating_sub(1) << INCARNATION_SHIFT)
+                .max(options.last_transaction),
             next_alarm: 0,
             probe: ActivityProbe::default(),
             steps: 0,
@@ -391,6 +410,17 @@ impl<P: Protocol> Node<P> {
     /// The protocol with its store, without the node.
     pub fn into_protocol(self) -> P {
         self.protocol
+    }
+
+    /// Gives up the node for what its successor needs. No call may be under way; open blocks are lost, unless they were
+    /// [taken out](Node::take_block) before.
+    pub fn hand_over(self) -> HandedOver<P> {
+        HandedOver {
+            numbers: self.sequences.drawn(),
+            incarnation: self.options.incarnation,
+            last_transaction: self.next_sequence,
+            protocol: self.protocol,
+        }
     }
 
     /// The number of calls that run, pause or wait for a retry.
@@ -448,6 +478,7 @@ impl<P: Protocol> Node<P> {
                 self.start(now, open, out);
             }
             NodeInput::Cancel(call) => self.cancel(now, call, out),
+            NodeInput::Suspend(block) => self.suspend(now, block, out),
             NodeInput::Message { from, message } => {
                 self.step_protocol(now, Input::Message { from, message });
             }

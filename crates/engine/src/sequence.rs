@@ -40,6 +40,29 @@ impl SequenceStarts {
         *held = number.max(*held);
     }
 
+    /// Raises each column's number to at least that of `other`.
+    pub fn include_all(&mut self, other: &SequenceStarts) {
+        for (table, column, number) in other.all() {
+            self.include(table, column, number);
+        }
+    }
+
+    /// The same numbers after a change of the schema. `place` gives the new place of a column; one without a place is
+    /// forgotten.
+    #[must_use]
+    pub fn moved(
+        &self,
+        place: impl Fn(TableId, ColumnIndex) -> Option<(TableId, ColumnIndex)>,
+    ) -> SequenceStarts {
+        let mut moved = SequenceStarts::default();
+        for (table, column, number) in self.all() {
+            if let Some((table, column)) = place(table, column) {
+                moved.include(table, column, number);
+            }
+        }
+        moved
+    }
+
     /// The highest numbers in the newest rows of these stores. Reads only tables that have such a column.
     pub fn of<'s>(
         planned: &PlannedApplication,
@@ -123,6 +146,18 @@ impl NodeSequences {
         passed
     }
 
+    /// The last number of each sequence that has been used or started.
+    pub(crate) fn drawn(&self) -> SequenceStarts {
+        let next = self.next.borrow();
+        let last = next.iter().map(|(column, due)| {
+            let last = due.map_or(i64::MAX, |due| due.saturating_sub(self.stride));
+            (*column, last)
+        });
+        SequenceStarts {
+            highest: last.collect(),
+        }
+    }
+
     /// Moves each sequence above these numbers.
     pub(crate) fn start_after(&self, starts: &SequenceStarts) {
         let mut next = self.next.borrow_mut();
@@ -137,6 +172,31 @@ impl NodeSequences {
         let behind = least.saturating_sub(due).max(0);
         let steps = behind / self.stride + i64::from(behind % self.stride > 0);
         due.checked_add(steps.checked_mul(self.stride)?)
+    }
+}
+
+/// Sequences for a change of the schema, which runs alone: each continues after the last number of all nodes.
+#[derive(Debug)]
+pub struct ChangeSequences(RefCell<SequenceStarts>);
+
+impl ChangeSequences {
+    /// Sequences after these numbers.
+    pub fn new(last: SequenceStarts) -> ChangeSequences {
+        ChangeSequences(RefCell::new(last))
+    }
+
+    /// The last numbers.
+    pub fn numbers(&self) -> SequenceStarts {
+        self.0.borrow().clone()
+    }
+}
+
+impl Sequences for ChangeSequences {
+    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64> {
+        let mut last = self.0.borrow_mut();
+        let held = last.highest.entry((table, column)).or_insert(0);
+        *held = held.checked_add(1)?;
+        Some(*held)
     }
 }
 

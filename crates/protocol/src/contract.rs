@@ -86,6 +86,19 @@ pub trait Durable: Protocol {
     }
 }
 
+/// A node that can hand its partition over to a successor, between two transactions: the schema has changed, and a node
+/// for the new one takes its place.
+pub trait Handover: Durable {
+    /// Gives up the node for its partition's items. No transaction may be under way.
+    fn into_items(self) -> Store;
+
+    /// The highest logical time that the node has issued or seen, in microseconds.
+    fn last_time(&self) -> u64;
+
+    /// Continues a predecessor's time: issues only timestamps above this one. To be called first.
+    fn continue_after(&mut self, time: u64);
+}
+
 /// Names one attempt of one transaction in the cluster; chosen by the engine of the node that
 /// coordinates it, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ pub mod record;
 pub mod replication;
 
 pub use contract::{
-    AbortReason, Age, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,
-    Reply, Request, Session, SessionToken, Slots, TimerId, Topology, TransactionId,
+    AbortReason, Age, Counters, Durable, Handover, Input, Outbox, PartitionEffects, PartitionRead,
+    Protocol, Reply, Request, Session, SessionToken, Slots, TimerId, Topology, TransactionId,
 };
 pub use record::{NoRecords, RECORD_FORMAT, Record, ReplayError};

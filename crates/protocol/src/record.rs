@@ -98,6 +98,14 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// The journal of a node with this clock. The records that make the node hold the bound.
+    pub(crate) fn new(clock: &HybridClock) -> Journal {
+        Journal {
+            bound: clock.last(),
+            ..Journal::default()
+        }
+    }
+
     /// Adds a record.
     pub(crate) fn write(&mut self, record: Record) {
         self.records.push(record);

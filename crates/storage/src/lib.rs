@@ -17,6 +17,7 @@
 //! * [`collection`]: garbage collection, and the floors below which no snapshot can be read.
 //! * [`recording`]: for recorded histories: the versions that reads return, and installed commits.
 //! * [`checkpoint`]: the serialized form of changes and items, for the log and checkpoints.
+//! * [`rebuild`]: tables taken out and put into another store, when the schema changes.
 //! * [`log`]: the log: appending, checkpoints, recovery.
 //! * [`media`]: the log's disk: simulated, or (in `server`) files.
 //! * `index`, `tree`: secondary index entries, and the ordered map of tables and indexes.
@@ -32,6 +33,7 @@ mod installed;
 mod invariants;
 pub mod log;
 pub mod media;
+pub mod rebuild;
 pub mod recording;
 pub mod store;
 mod tree;
@@ -44,5 +46,6 @@ pub use index::index_prefix;
 pub use installed::{Installed, InstalledChange, InstalledKind};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened, Room, TornTail, Verified, verify};
 pub use media::{Media, MediaError};
+pub use rebuild::DetachedTable;
 pub use store::{BelowFloor, BelowTime, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Version};

@@ -1,7 +1,6 @@
 //! What a block has run, so that it can be run again: see `docs/protocols/interactive.md`.
 
 use std::hash::{DefaultHasher, Hasher};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_sql::application::ResultSet;
@@ -33,7 +32,7 @@ pub(super) struct LoggedStatement {
 /// The steps of one block, in order. Undone and failed statements are among them: their client has seen their results.
 #[derive(Debug)]
 pub(super) struct BlockLog {
-    steps: Vec<Rc<LoggedStep>>,
+    steps: Vec<Arc<LoggedStep>>,
     /// The number of the transaction's effects after the last step (INT-I2).
     effects: usize,
     bytes: u64,
@@ -50,12 +49,34 @@ impl BlockLog {
         }
     }
 
+    /// A log of these steps, which are within the limit.
+    pub(super) fn of_steps(steps: Vec<Arc<LoggedStep>>, bytes_max: u64) -> BlockLog {
+        BlockLog {
+            bytes: steps.iter().map(|step| step.bytes()).sum(),
+            steps,
+            effects: 0,
+            bytes_max,
+        }
+    }
+
+    /// A log whose steps were too many to be kept.
+    pub(super) fn lost(bytes_max: u64) -> BlockLog {
+        BlockLog {
+            bytes: bytes_max.saturating_add(1),
+            ..BlockLog::new(bytes_max)
+        }
+    }
+
+    pub(super) fn steps(&self) -> &[Arc<LoggedStep>] {
+        &self.steps
+    }
+
     /// Adds a step, after which the transaction has this number of effects. A log beyond its limit keeps no steps.
     pub(super) fn push(&mut self, step: LoggedStep, effects: usize) {
         self.effects = effects;
         self.bytes = self.bytes.saturating_add(step.bytes());
         if self.is_complete() {
-            self.steps.push(Rc::new(step));
+            self.steps.push(Arc::new(step));
         } else {
             self.steps = Vec::new();
         }
@@ -75,7 +96,7 @@ impl BlockLog {
         self.steps.len()
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<Rc<LoggedStep>> {
+    pub(super) fn get(&self, place: usize) -> Option<Arc<LoggedStep>> {
         self.steps.get(place).cloned()
     }
 

@@ -11,15 +11,16 @@ mod step;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anabranch_protocol::{Age, TransactionId};
 
 use crate::call::CallId;
 use crate::record::AttemptRecord;
 use crate::sequence::NodeSequences;
-use crate::step::{BlockOptions, SavepointId};
+use crate::step::{BlockId, BlockOptions, SavepointId};
 use crate::transaction::{Mailbox, NodeTransaction};
-use log::BlockLog;
+use log::{BlockLog, LoggedStep};
 use sequences::BlockSequences;
 pub(crate) use step::{BlockContext, log_too_large, run};
 
@@ -62,6 +63,53 @@ impl TransactionSlot {
         let is_filled = held.is_some();
         self.0.set(held);
         is_filled
+    }
+}
+
+/// A block without an attempt, between two nodes. See [`crate::Node::take_block`].
+pub struct DetachedBlock {
+    id: BlockId,
+    age: Age,
+    timestamp: i64,
+    bytes_max: u64,
+    /// The steps, unless the log was too large to be kept.
+    steps: Option<Vec<Arc<LoggedStep>>>,
+}
+
+impl std::fmt::Debug for DetachedBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DetachedBlock")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DetachedBlock {
+    pub(crate) fn of(id: BlockId, block: &Block) -> DetachedBlock {
+        let log = block.log.borrow();
+        DetachedBlock {
+            id,
+            age: block.age,
+            timestamp: block.timestamp,
+            bytes_max: log.bytes_max(),
+            steps: log.is_complete().then(|| log.steps().to_vec()),
+        }
+    }
+
+    pub(crate) fn attach(self, sequences: Rc<NodeSequences>) -> (BlockId, Block) {
+        let log = match self.steps {
+            Some(steps) => BlockLog::of_steps(steps, self.bytes_max),
+            None => BlockLog::lost(self.bytes_max),
+        };
+        let block = Block {
+            age: self.age,
+            timestamp: self.timestamp,
+            sequences: Rc::new(BlockSequences::new(sequences)),
+            log: Rc::new(RefCell::new(log)),
+            attempt: None,
+            step: None,
+        };
+        (self.id, block)
     }
 }
 

@@ -9,7 +9,7 @@ use anabranch_types::{EffectError, Ticks};
 
 use super::{Attempt, AttemptStage, Next, Node, NodeOutbox, OpenCall};
 use crate::call::{CallError, Cost, Outcome, Work};
-use crate::interactive::{self, Block, BlockAttempt, BlockContext, TransactionSlot};
+use crate::interactive::{self, Block, BlockAttempt, BlockContext, DetachedBlock, TransactionSlot};
 use crate::record::AttemptOutcome;
 use crate::step::{BlockId, Step, StepAction};
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
@@ -36,6 +36,42 @@ impl<P: Protocol> Node<P> {
     pub fn check_blocks(&self) -> Result<(), String> {
         // tidy: order-free because at most one finding is of interest
         self.blocks.values().try_for_each(Block::check_invariants)
+    }
+
+    /// Takes a block out of the node, with its log, if it is [suspended](crate::NodeInput::Suspend). Its next step at
+    /// another node, or at this one, runs the log again.
+    pub fn take_block(&mut self, id: BlockId) -> Option<DetachedBlock> {
+        let block = self.blocks.get(&id)?;
+        if block.step.is_some() || block.attempt.is_some() {
+            return None;
+        }
+        let block = self.blocks.remove(&id)?;
+        Some(DetachedBlock::of(id, &block))
+    }
+
+    /// Ends the attempt of a block at rest.
+    pub(super) fn suspend(&mut self, now: Ticks, id: BlockId, out: &mut NodeOutbox<P::Message>) {
+        let at_rest = self
+            .blocks
+            .get_mut(&id)
+            .filter(|block| block.step.is_none());
+        let Some(attempt) = at_rest.and_then(|block| block.attempt.take()) else {
+            return;
+        };
+        self.abort(now, attempt.transaction);
+        if let Some(mut record) = attempt.record {
+            let reason = EffectError::new("40001", "suspended");
+            record.ended = Some(now);
+            record.outcome =
+                AttemptOutcome::Aborted(anabranch_protocol::AbortReason::Failed(reason));
+            out.attempts.push(*record);
+        }
+    }
+
+    /// Takes in a block that was taken out of a node.
+    pub fn put_block(&mut self, detached: DetachedBlock) {
+        let (id, block) = detached.attach(Rc::clone(&self.sequences));
+        self.blocks.insert(id, block);
     }
 
     /// Starts a step, in the block's attempt or in a new one.

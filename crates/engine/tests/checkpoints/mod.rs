@@ -36,6 +36,7 @@ pub(crate) const OPTIONS: DurableOptions = DurableOptions {
     checkpoint_bytes: 4 << 10,
     checkpoint_unsynced_max: 1 << 10,
     output: OutputRule::Durable,
+    incarnation: anabranch_protocol::link::Incarnation::FIRST,
 };
 
 /// Makes a protocol's node.

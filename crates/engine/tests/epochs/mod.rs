@@ -92,6 +92,7 @@ impl<P: Durable> World<P> {
                 checkpoint_bytes: 3 << 10,
                 checkpoint_unsynced_max: 1 << 10,
                 output: OutputRule::Epochs { first: 1 },
+                incarnation: anabranch_protocol::link::Incarnation::FIRST,
             };
             let protocol = |start| {
                 let store = match start {

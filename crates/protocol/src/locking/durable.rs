@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::coordinator::{Transaction, TransactionStage};
 use super::record::{DecidedRecord, LockingRecord};
 use super::{LockingNode, Message};
-use crate::contract::{AbortReason, Durable, Input, Outbox, TransactionId};
+use crate::contract::{AbortReason, Durable, Handover, Input, Outbox, TransactionId};
 use crate::record::{Journal, NoRecords, Record, ReplayError};
 
 /// Blocks lock requests at a recovered node until every other node has acknowledged the recovery:
@@ -22,9 +22,26 @@ pub(super) struct RecoveryBarrier {
     deferred: VecDeque<Input<Message>>,
 }
 
+impl Handover for LockingNode {
+    fn into_items(self) -> Store {
+        self.into_store()
+    }
+
+    fn last_time(&self) -> u64 {
+        self.participant.clock.last()
+    }
+
+    fn continue_after(&mut self, time: u64) {
+        let clock = &mut self.participant.clock;
+        clock.observe(Timestamp::new(time, NodeId(0)));
+    }
+}
+
 impl Durable for LockingNode {
     fn keep_records(&mut self) -> Result<(), NoRecords> {
-        self.journal.get_or_insert_default();
+        let clock = &self.participant.clock;
+        self.journal
+            .get_or_insert_with(|| Box::new(Journal::new(clock)));
         Ok(())
     }
 

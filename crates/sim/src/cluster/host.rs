@@ -52,6 +52,7 @@ pub(crate) const LOGS: DurableOptions = DurableOptions {
     checkpoint_bytes: 2 << 10,
     checkpoint_unsynced_max: 1 << 10,
     output: OutputRule::Durable,
+    incarnation: Incarnation::FIRST,
 };
 
 /// What runs on a host.

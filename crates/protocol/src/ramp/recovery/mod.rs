@@ -14,7 +14,7 @@ use crate::ramp::core::trace::Trace;
 use crate::ramp::node::RampNode;
 use crate::ramp::recovery::record::{DecidedRecord, RampRecord, StabilityRecord};
 use crate::record::{Journal, NoRecords};
-use crate::{AbortReason, Durable, Outbox, Record, ReplayError, TransactionId};
+use crate::{AbortReason, Durable, Handover, Outbox, Record, ReplayError, TransactionId};
 
 impl Context {
     /// Ends a step of a node that keeps records.
@@ -86,9 +86,25 @@ impl RampNode {
     }
 }
 
+impl Handover for RampNode {
+    fn into_items(self) -> Store {
+        self.into_store()
+    }
+
+    fn last_time(&self) -> u64 {
+        self.context.clock.last()
+    }
+
+    fn continue_after(&mut self, time: u64) {
+        let clock = &mut self.context.clock;
+        clock.observe(Timestamp::new(time, NodeId(0)));
+    }
+}
+
 impl Durable for RampNode {
     fn keep_records(&mut self) -> Result<(), NoRecords> {
-        self.context.journal.get_or_insert_default();
+        let Context { journal, clock, .. } = &mut self.context;
+        journal.get_or_insert_with(|| Box::new(Journal::new(clock)));
         Ok(())
     }
 
