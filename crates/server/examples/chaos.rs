@@ -1,11 +1,13 @@
 //! Kills a server again and again under load, and looks for what it had acknowledged.
 //!
 //! `chaos BINARY SECONDS sync|batch|none`. Clients transfer money, half of them by one call, half by statements of a
-//! transaction of their own. After each kill the server starts on the same folder, and:
+//! transaction of their own, while another client changes the schema, one version after the other. After each kill the
+//! server starts on the same folder, and:
 //!
 //! * every transfer is there as a whole or not at all: each balance is what the transfers make of it;
 //! * under `sync` every acknowledged transfer is there;
-//! * otherwise what is lost is the end: a transfer is there if a later one of its client is.
+//! * otherwise what is lost is the end: a transfer is there if a later one of its client is;
+//! * the schema is that of one version, with that version's rows, and no older one than was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -57,8 +59,12 @@ impl Server {
     fn start(binary: &str, folder: &Path, durability: &str) -> Result<Server, Wrong> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut command = Command::new(binary);
-        command.arg("serve").arg(folder.join("application"));
-        command.arg("--data").arg(folder.join("data"));
+        command.arg("serve");
+        let data = folder.join("data");
+        if !data.join("cluster").exists() {
+            command.arg(folder.join("application"));
+        }
+        command.arg("--data").arg(data);
         command.args(["--guarantee", "serializable", "--durability", durability]);
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         command.stdout(Stdio::null());
@@ -150,6 +156,66 @@ fn by_hand(
     transaction.commit()
 }
 
+/// Changes the schema from version to version until the server is killed. Returns the last that was acknowledged.
+fn migrate(mut client: Client, from: i32, ends: &AtomicBool) -> Result<i32, Wrong> {
+    let mut version = from;
+    loop {
+        let next = version + 1;
+        let statements = format!(
+            "BEGIN;
+             CREATE TABLE version_{next} (id integer PRIMARY KEY);
+             INSERT INTO version_{next} VALUES ({next});
+             ALTER TABLE accounts ADD COLUMN is_{next} integer NOT NULL DEFAULT {next};
+             DROP TABLE IF EXISTS version_{version};
+             ALTER TABLE accounts DROP COLUMN IF EXISTS is_{version};
+             UPDATE accounts SET is_{next} = is_{next} + 1;
+             COMMIT"
+        );
+        match client.batch_execute(&statements) {
+            Ok(()) => version = next,
+            Err(_) if ends.load(Ordering::Relaxed) => return Ok(version),
+            Err(error) => return Err(format!("version {next}: {error}").into()),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The version of the schema, if all of it is there.
+fn version(client: &mut Client) -> Result<i32, Wrong> {
+    let of =
+        |rows: Vec<postgres::Row>| -> Vec<String> { rows.iter().map(|row| row.get(0)).collect() };
+    let tables = of(client.query(
+        "SELECT table_name::text FROM information_schema.tables WHERE table_name LIKE 'version%'",
+        &[],
+    )?);
+    let columns = of(client.query(
+        "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'accounts' AND column_name LIKE 'is%'",
+        &[],
+    )?);
+    let number = |name: &str| {
+        name.rsplit('_')
+            .next()
+            .and_then(|it| it.parse::<i32>().ok())
+    };
+    let (version, column) = match (tables.as_slice(), columns.as_slice()) {
+        ([], []) => return Ok(0),
+        ([table], [column]) => (number(table), number(column)),
+        _ => return Err(format!("the schema is none: {tables:?}, {columns:?}").into()),
+    };
+    let (Some(version), true) = (version, version == column) else {
+        return Err(format!("the schema is of two versions: {tables:?}, {columns:?}").into());
+    };
+    let held = client.query(&format!("SELECT id FROM version_{version}"), &[])?;
+    let updated = client.query(
+        &format!("SELECT id FROM accounts WHERE is_{version} = {version} + 1"),
+        &[],
+    )?;
+    if held.len() != 1 || updated.len() != ACCOUNTS as usize {
+        return Err(format!("version {version} lacks rows").into());
+    }
+    Ok(version)
+}
+
 /// The transfers that are there, by client, if they and the balances agree.
 fn look(client: &mut Client) -> Result<BTreeMap<i32, BTreeSet<i32>>, Wrong> {
     let mut expected: BTreeMap<i32, i64> = (0..ACCOUNTS).map(|id| (id, BALANCE)).collect();
@@ -201,7 +267,7 @@ fn run(binary: &str, seconds: u64, durability: &str, folder: &Path) -> Result<St
     let mut random = SplitMix64::stream(seed, "chaos", 0);
     let until = Instant::now() + Duration::from_secs(seconds);
     let mut acknowledged: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    let (mut kills, mut first) = (0_u64, 0);
+    let (mut kills, mut first, mut schema) = (0_u64, 0, 0);
     let mut server = Server::start(binary, folder, durability)?;
     let mut client = server.connect()?;
     for id in 0..ACCOUNTS {
@@ -219,6 +285,8 @@ fn run(binary: &str, seconds: u64, durability: &str, folder: &Path) -> Result<St
             let work = move || transfer(client, number, first, seed ^ first as u64, &ends);
             threads.push((number, std::thread::spawn(work)));
         }
+        let (client, told) = (server.connect()?, Arc::clone(&ends));
+        let migrating = std::thread::spawn(move || migrate(client, schema, &told));
         std::thread::sleep(Duration::from_millis(200 + random.below(800)));
         ends.store(true, Ordering::Relaxed);
         drop(server);
@@ -227,7 +295,16 @@ fn run(binary: &str, seconds: u64, durability: &str, folder: &Path) -> Result<St
             let done = thread.join().map_err(|_| "a client panicked")??;
             acknowledged.entry(number).or_default().extend(done);
         }
+        let acknowledged_schema = migrating.join().map_err(|_| "a client panicked")??;
         server = Server::start(binary, folder, durability)?;
+        schema =
+            version(&mut server.connect()?).map_err(|wrong| format!("kill {kills}: {wrong}"))?;
+        if schema < acknowledged_schema {
+            return Err(format!(
+                "kill {kills}: version {acknowledged_schema} of the schema was acknowledged, and is lost: it is {schema}"
+            )
+            .into());
+        }
         let found = look(&mut server.connect()?)?;
         check(&found, &acknowledged, durability)
             .map_err(|wrong| format!("kill {kills}: {wrong}"))?;
@@ -244,7 +321,8 @@ fn run(binary: &str, seconds: u64, durability: &str, folder: &Path) -> Result<St
     }
     let transfers: usize = acknowledged.values().map(Vec::len).sum();
     Ok(format!(
-        "{kills} kills under durability {durability}: {transfers} transfers, none lost and none in part"
+        "{kills} kills under durability {durability}: {transfers} transfers and {schema} versions of the \
+         schema, none lost and none in part"
     ))
 }
 

@@ -20,7 +20,8 @@ use std::time::Duration;
 use anabranch_protocol::Protocol;
 
 use crate::backup_step::{BackupFile, BackupStep};
-use crate::data::{CLUSTER, DURABILITY};
+use crate::data::{APPLICATION, CLUSTER, DURABILITY};
+use crate::description;
 use crate::epochs::Epochs;
 use crate::inbox::Inbox;
 use crate::thread::Envelope;
@@ -161,8 +162,8 @@ pub fn make_new(folder: &Path) -> Result<(), String> {
 }
 
 /// Copies what a data folder has beside its logs, the file that makes it one last.
-fn copy_description(from: &Path, to: &Path) -> std::io::Result<()> {
-    const APPLICATION: &str = "application";
+fn copy_description(folder: &Path, to: &Path) -> std::io::Result<()> {
+    let (from, description) = description::flattened(folder)?;
     std::fs::create_dir(to.join(APPLICATION))?;
     for entry in std::fs::read_dir(from.join(APPLICATION))? {
         let name = entry?.file_name();
@@ -175,7 +176,13 @@ fn copy_description(from: &Path, to: &Path) -> std::io::Result<()> {
     // Its logs go on behind the common point: the first start cuts them there.
     copy(&b"batch\n"[..], &to.join(DURABILITY), 6)?;
     sync(to)?;
-    copy_file(&from.join(CLUSTER), &to.join(CLUSTER))?;
+    write_description(&description, to)
+}
+
+/// Writes the file that makes a folder a database.
+fn write_description(description: &str, to: &Path) -> std::io::Result<()> {
+    let text = format!("{description}\n");
+    copy(text.as_bytes(), &to.join(CLUSTER), text.len() as u64)?;
     sync(to)
 }
 
@@ -184,10 +191,12 @@ fn copy_description(from: &Path, to: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When the operating system refuses.
 pub fn restore(from: &Path, to: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
+    let (from, description) = description::flattened(from)?;
+    for entry in std::fs::read_dir(&from)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !entry.file_type()?.is_dir() {
+        let is_part = name == APPLICATION || name.to_string_lossy().starts_with("node-");
+        if !is_part || !entry.file_type()?.is_dir() {
             continue;
         }
         std::fs::create_dir(to.join(&name))?;
@@ -202,8 +211,7 @@ pub fn restore(from: &Path, to: &Path) -> std::io::Result<()> {
     }
     copy_file(&from.join(DURABILITY), &to.join(DURABILITY))?;
     sync(to)?;
-    copy_file(&from.join(CLUSTER), &to.join(CLUSTER))?;
-    sync(to)
+    write_description(&description, to)
 }
 
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {

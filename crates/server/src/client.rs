@@ -112,12 +112,18 @@ impl<P: Protocol> Client<P> {
                 calls_max: self.calls_max,
             });
         }
+        Ok(self.begin(node, |id| {
+            Call::new(id, Work::Procedure(procedure), arguments).with_session(session)
+        }))
+    }
+
+    /// Queues a call of any work.
+    pub(crate) fn begin(&mut self, node: NodeId, make: impl FnOnce(CallId) -> Call) -> CallId {
         self.in_flight += 1;
         self.next += 1;
         let id = CallId(u64::from(self.number) << (64 - CLIENT_BITS) | self.next);
-        let call = Call::new(id, Work::Procedure(procedure), arguments).with_session(session);
-        self.outgoing[node.index()].push(call);
-        Ok(id)
+        self.outgoing[node.index()].push(make(id));
+        id
     }
 
     /// Queues a call for the node to which its plan entry's routing parameter or array leads. Calls that

@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::{DurableError, DurableNode, Node};
+use anabranch_engine::{BlockId, DetachedBlock, DurableError, DurableNode, HandedOver, Node};
 use anabranch_protocol::{Durable, Protocol};
 use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
@@ -44,6 +44,8 @@ pub struct Cluster<P: Protocol> {
     health: Arc<Health>,
     room: Arc<RoomGauge>,
     epochs: Arc<Epochs>,
+    /// What wakes the polls of the threads' connections.
+    wakers: Vec<Arc<mio::Waker>>,
     _ticker: Option<EpochTicker>,
 }
 
@@ -96,20 +98,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         F: FnOnce() -> Node<P> + Send + 'static,
         P::Message: 'static,
     {
-        Cluster::start_driven(factories, options, Vec::new())
-    }
-
-    /// As [`Cluster::start`], with connections for each node's thread to own.
-    pub(crate) fn start_with<F>(
-        factories: Vec<F>,
-        options: ClusterOptions,
-        frontends: Frontends,
-    ) -> Result<Cluster<P>, ClusterError>
-    where
-        F: FnOnce() -> Node<P> + Send + 'static,
-        P::Message: 'static,
-    {
-        Cluster::start_driven(factories, options, frontends)
+        Cluster::start_driven(factories, options)
     }
 
     /// Starts a cluster of nodes with logs; each factory is given the current time. Returns when every
@@ -121,20 +110,6 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     pub fn start_durable<F>(
         factories: Vec<F>,
         options: ClusterOptions,
-    ) -> Result<Cluster<P>, ClusterError>
-    where
-        P: Durable,
-        F: FnOnce(Ticks) -> Result<DurableNode<P, FileDisk>, DurableError> + Send + 'static,
-        P::Message: 'static,
-    {
-        Cluster::start_durable_with(factories, options, Vec::new())
-    }
-
-    /// As [`Cluster::start_durable`], with connections for each node's thread to own.
-    pub(crate) fn start_durable_with<F>(
-        factories: Vec<F>,
-        options: ClusterOptions,
-        frontends: Frontends,
     ) -> Result<Cluster<P>, ClusterError>
     where
         P: Durable,
@@ -155,7 +130,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 made.transpose().map_err(|error| error.to_string())
             }
         });
-        let cluster = Cluster::start_optional(factories.collect(), options, frontends)?;
+        let cluster = Cluster::start_optional(factories.collect(), options)?;
         drop(results);
         for _ in 0..count {
             match opened.recv() {
@@ -176,7 +151,6 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     fn start_driven<N, F>(
         factories: Vec<F>,
         options: ClusterOptions,
-        frontends: Frontends,
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
@@ -186,13 +160,12 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         let factories = factories
             .into_iter()
             .map(|factory| move |_: NodeId, _: &Inboxes<P>, _: &Arc<Epochs>| Ok(Some(factory())));
-        Cluster::start_optional(factories.collect(), options, frontends)
+        Cluster::start_optional(factories.collect(), options)
     }
 
     fn start_optional<N, F>(
         factories: Vec<F>,
         options: ClusterOptions,
-        frontends: Frontends,
     ) -> Result<Cluster<P>, ClusterError>
     where
         N: Driven<P>,
@@ -214,14 +187,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         let probes: Vec<ActivityProbe> =
             factories.iter().map(|_| probe(options.profiled)).collect();
         // The connections of each node's thread are a client of every node.
-        let clients = AtomicU32::new(frontends.len() as u32);
-        for (inbox, frontend) in inboxes.iter().zip(&frontends) {
-            let waker = Arc::clone(&frontend.waker);
-            inbox.wake_by(move || {
-                // A poll that cannot be woken has been closed.
-                let _ = waker.wake();
-            });
-        }
+        let clients = AtomicU32::new(factories.len() as u32);
         let ticker = options.durability.epoch().map(|every| {
             let inboxes = Arc::clone(&inboxes);
             EpochTicker::start(Arc::clone(&epochs), every, move || {
@@ -229,13 +195,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             })
         });
         let ticker = ticker.transpose().map_err(ClusterError::Thread)?;
-        let mut frontends = frontends.into_iter();
         for (number, factory) in factories.into_iter().enumerate() {
-            let frontend = frontends.next().map(|of| {
-                let mut frontend = of.frontend;
-                frontend.attach(Arc::new(Mailboxes(Arc::clone(&inboxes))));
-                frontend
-            });
             let id = NodeId(number as u16);
             let shared = Shared {
                 inboxes: Arc::clone(&inboxes),
@@ -255,7 +215,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                     let watch = watch;
                     let made = factory(id, &shared.inboxes, &epochs);
                     let node = made.map_err(|reason| watch.fail(&reason)).ok()??;
-                    let thread = NodeThread::new(id, node, shared, &options, probe, frontend);
+                    let thread = NodeThread::new(id, node, shared, &options, probe);
                     let ended = thread.run();
                     ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
@@ -279,8 +239,28 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             health,
             room,
             epochs,
+            wakers: Vec::new(),
             _ticker: ticker,
         })
+    }
+
+    /// Gives connections to the nodes' threads, one set each. Once.
+    pub(crate) fn own(&mut self, frontends: Frontends) {
+        for (inbox, owned) in self.inboxes.iter().zip(frontends) {
+            let FrontendOfNode {
+                mut frontend,
+                waker,
+            } = owned;
+            frontend.begin();
+            self.wakers.push(Arc::clone(&waker));
+            inbox.put(Envelope::Own(frontend));
+            inbox.wake_by(move || {
+                // A poll that cannot be woken has been closed.
+                let _ = waker.wake();
+            });
+            // It may have fallen asleep in between.
+            inbox.put(Envelope::Wake);
+        }
     }
 
     /// The way to send notes to the connections of the nodes' threads.
@@ -380,21 +360,46 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         &self,
         request: impl Fn(std::sync::mpsc::SyncSender<T>) -> Envelope<P>,
     ) -> Result<Vec<T>, ClusterError> {
-        self.inboxes
-            .iter()
-            .map(|inbox| {
-                let (sender, receiver) = sync_channel(1);
-                inbox.put(request(sender));
-                loop {
-                    if let Ok(reply) = receiver.recv_timeout(Duration::from_millis(100)) {
-                        return Ok(reply);
-                    }
-                    if let Some(reason) = self.health.failure() {
-                        return Err(ClusterError::Failed(reason.to_owned()));
-                    }
-                }
-            })
-            .collect()
+        let nodes = (0..self.inboxes.len() as u16).map(NodeId);
+        nodes.map(|node| self.ask(node, &request)).collect()
+    }
+
+    /// Sends a request to a node and waits for the reply.
+    fn ask<T: Send + 'static>(
+        &self,
+        node: NodeId,
+        request: impl FnOnce(std::sync::mpsc::SyncSender<T>) -> Envelope<P>,
+    ) -> Result<T, ClusterError> {
+        let (sender, receiver) = sync_channel(1);
+        self.inboxes[node.index()].put(request(sender));
+        loop {
+            if let Ok(reply) = receiver.recv_timeout(Duration::from_millis(100)) {
+                return Ok(reply);
+            }
+            if let Some(reason) = self.health.failure() {
+                return Err(ClusterError::Failed(reason.to_owned()));
+            }
+        }
+    }
+
+    /// Takes a block out of its node, if no step of it is under way.
+    pub(crate) fn take_block(
+        &self,
+        node: NodeId,
+        block: BlockId,
+    ) -> Result<Option<DetachedBlock>, ClusterError> {
+        self.ask(node, |taken| Envelope::TakeBlock { block, taken })
+    }
+
+    /// Puts a block into a node.
+    pub(crate) fn put_block(&self, node: NodeId, block: DetachedBlock) -> Result<(), ClusterError> {
+        self.ask(node, |reply| {
+            Envelope::Inspect(Box::new(move |node: &mut Node<P>| {
+                node.put_block(block);
+                // The receiver is gone if another node has failed.
+                let _ = reply.send(());
+            }))
+        })
     }
 
     /// Waits until no call and no message is in flight, then ends the threads. A client that goes on
@@ -403,6 +408,20 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     /// # Errors
     /// When a node's thread has panicked.
     pub fn stop(self) -> Result<Stopped<P>, ClusterError> {
+        let (nodes, _) = self.hand_over()?;
+        let mut stopped = Stopped {
+            protocols: Vec::with_capacity(nodes.len()),
+            attempts: Vec::with_capacity(nodes.len()),
+        };
+        for (node, attempts) in nodes {
+            stopped.protocols.push(node.protocol);
+            stopped.attempts.push(attempts);
+        }
+        Ok(stopped)
+    }
+
+    /// As [`Cluster::stop`]: what the nodes leave, and the connections of their threads.
+    pub(crate) fn hand_over(self) -> Result<(Vec<LeftNode<P>>, Frontends), ClusterError> {
         let mut before = None;
         loop {
             let reports: Vec<Report> = self.request(Envelope::Report)?;
@@ -421,22 +440,26 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         for inbox in self.inboxes.iter() {
             inbox.put(Envelope::Halt);
         }
-        let mut left = Stopped {
-            protocols: Vec::with_capacity(self.threads.len()),
-            attempts: Vec::with_capacity(self.threads.len()),
-        };
+        let mut nodes = Vec::with_capacity(self.threads.len());
+        let mut frontends = Vec::with_capacity(self.wakers.len());
+        let mut wakers = self.wakers.into_iter();
         for thread in self.threads {
             let ended = thread
                 .join()
                 .map_err(|_| ClusterError::Failed("a node's thread has panicked".to_owned()))?;
             let stopped = "a node has stopped".to_owned();
             let ended = ended.ok_or(ClusterError::Failed(stopped))?;
-            left.protocols.push(ended.protocol);
-            left.attempts.push(ended.attempts);
+            nodes.push((ended.node, ended.attempts));
+            if let (Some(frontend), Some(waker)) = (ended.frontend, wakers.next()) {
+                frontends.push(FrontendOfNode { frontend, waker });
+            }
         }
-        Ok(left)
+        Ok((nodes, frontends))
     }
 }
+
+/// What a node leaves, and the attempts that it has recorded.
+type LeftNode<P> = (HandedOver<P>, Vec<EndedAttempt>);
 
 /// Connections of clients for each node's thread, with what wakes their poll.
 pub(crate) type Frontends = Vec<FrontendOfNode>;

@@ -1,5 +1,9 @@
 //! A data folder: a folder for each node, a file that names the cluster it belongs to, and one that says how the logs
 //! were written.
+//!
+//! When the schema has changed, all but the first file is written anew beside what is there, as the next *generation*, in
+//! a folder of its own; then the file that names the cluster is replaced by one that names the generation. So a crash
+//! leaves the one or the other as a whole.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,6 +21,9 @@ pub(crate) const CLUSTER: &str = "cluster";
 /// The same file until every node has its first checkpoint; until then the rest of the folder may be
 /// removed.
 const PARTIAL: &str = "cluster.partial";
+
+/// The folder of the application's SQL files.
+pub(crate) const APPLICATION: &str = "application";
 
 /// The file with the durability under which the nodes' logs were written last.
 pub(crate) const DURABILITY: &str = "durability";
@@ -60,7 +67,20 @@ impl Durability {
 pub struct DataFolder {
     path: PathBuf,
     is_new: bool,
+    /// The generation: 0 lies in the folder itself.
+    generation: u64,
 }
+
+/// The folder of a generation, within the data folder.
+pub(crate) fn generation_folder(path: &Path, generation: u64) -> PathBuf {
+    match generation {
+        0 => path.to_owned(),
+        number => path.join(format!("{GENERATION}{number}")),
+    }
+}
+
+/// How the names of generations' folders begin.
+const GENERATION: &str = "generation-";
 
 /// Why a data folder cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +166,7 @@ impl DataFolder {
         let folder = DataFolder {
             path: path.to_owned(),
             is_new,
+            generation: 0,
         };
         if is_new {
             folder.begin(description)?;
@@ -185,6 +206,108 @@ impl DataFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The same folder, in which this generation is the one that counts. What a crash has left of others is removed.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn at_generation(mut self, generation: u64) -> Result<DataFolder, DataError> {
+        self.generation = generation;
+        if !self.is_new {
+            self.remove_others()?;
+        }
+        Ok(self)
+    }
+
+    /// The generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Where the nodes' folders are.
+    pub(crate) fn folder(&self) -> PathBuf {
+        generation_folder(&self.path, self.generation)
+    }
+
+    /// The same folder, once it is [claimed](DataFolder::claim).
+    pub(crate) fn claimed(mut self) -> DataFolder {
+        self.is_new = false;
+        self
+    }
+
+    /// Begins the next generation, which does not count yet.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub(crate) fn next_generation(&self) -> Result<DataFolder, DataError> {
+        let next = DataFolder {
+            path: self.path.clone(),
+            is_new: true,
+            generation: self.generation + 1,
+        };
+        let folder = next.folder();
+        let make = || {
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            std::fs::create_dir(&folder)
+        };
+        make().map_err(|error| self.refused(error))?;
+        Ok(next)
+    }
+
+    /// Lets this generation count, with this description, and removes the one before. Everything in it is durable.
+    ///
+    /// # Errors
+    /// When the operating system refuses: then the one before counts.
+    pub(crate) fn adopt(mut self, description: &str) -> Result<DataFolder, DataError> {
+        let replace = || {
+            std::fs::File::open(self.folder())?.sync_all()?;
+            std::fs::File::open(&self.path)?.sync_all()?;
+            let partial = self.path.join(PARTIAL);
+            let mut file = std::fs::File::create(&partial)?;
+            file.write_all(format!("{description}\n").as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&partial, self.path.join(CLUSTER))?;
+            std::fs::File::open(&self.path)?.sync_all()
+        };
+        replace().map_err(|error| self.refused(error))?;
+        self.is_new = false;
+        // What is left of the one before does no harm, and the next start removes it.
+        let _ = self.remove_others();
+        Ok(self)
+    }
+
+    /// Gives up a generation that does not count.
+    pub(crate) fn discard(self) {
+        // It does no harm, and the next start removes it.
+        let _ = std::fs::remove_dir_all(self.folder());
+    }
+
+    /// Removes every generation but this one.
+    fn remove_others(&self) -> Result<(), DataError> {
+        let refused = |error| self.refused(error);
+        let own = self.folder();
+        for entry in std::fs::read_dir(&self.path).map_err(refused)? {
+            let path = entry.map_err(refused)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_of_first = name == APPLICATION
+                || name
+                    .strip_prefix("node-")
+                    .is_some_and(|number| number.parse::<u16>().is_ok());
+            let is_other = match name.strip_prefix(GENERATION) {
+                Some(number) => number.parse::<u64>().is_ok() && path != own,
+                None => is_of_first && self.generation > 0,
+            };
+            if is_other && path.is_dir() {
+                std::fs::remove_dir_all(&path).map_err(refused)?;
+            } else if name == DURABILITY && self.generation > 0 {
+                std::fs::remove_file(&path).map_err(refused)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the folder does not hold a complete cluster yet.
@@ -271,19 +394,20 @@ impl DataFolder {
 
     /// The name of the durability under which the logs were written last.
     fn durability(&self) -> Result<String, DataError> {
-        let text = std::fs::read_to_string(self.path.join(DURABILITY));
+        let text = std::fs::read_to_string(self.folder().join(DURABILITY));
         let text = text.map_err(|error| self.refused(error))?;
         Ok(text.trim_end().to_owned())
     }
 
     fn write_durability(&self, durability: Durability) -> Result<(), DataError> {
         let write = || {
-            let partial = self.path.join(format!("{DURABILITY}.partial"));
+            let folder = self.folder();
+            let partial = folder.join(format!("{DURABILITY}.partial"));
             let mut file = std::fs::File::create(&partial)?;
             file.write_all(format!("{}\n", durability.name()).as_bytes())?;
             file.sync_all()?;
-            std::fs::rename(&partial, self.path.join(DURABILITY))?;
-            std::fs::File::open(&self.path)?.sync_all()
+            std::fs::rename(&partial, folder.join(DURABILITY))?;
+            std::fs::File::open(&folder)?.sync_all()
         };
         write().map_err(|error| self.refused(error))
     }
@@ -295,7 +419,7 @@ impl DataFolder {
     /// a node's data is missing.
     pub fn disk(&self, node: NodeId) -> Result<FileDisk, MediaError> {
         use anabranch_storage::media::Media;
-        let path = self.path.join(format!("node-{}", node.0));
+        let path = self.folder().join(format!("node-{}", node.0));
         if !self.is_new && !path.is_dir() {
             return Err(MediaError::Failed {
                 operation: "find",

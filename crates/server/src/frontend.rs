@@ -12,11 +12,12 @@ use anabranch_wire::{BackendKey, ErrorFields};
 use mio::net::TcpStream;
 
 use anabranch_engine::undeclared::StatementEntry;
+use anabranch_sql::change::Notice;
 
 /// Connections of clients, owned by one node's thread.
 pub(crate) trait Frontend: Send {
-    /// Gives it the way to send notes to every thread's connections, before anything else.
-    fn attach(&mut self, post: Arc<dyn Post>);
+    /// Begins to work for a node's thread: before anything else, and again when another thread takes over.
+    fn begin(&mut self);
 
     /// Waits for sockets until `until`; for none if that has passed, and without end if there is no such time.
     fn poll(&mut self, until: Option<Instant>);
@@ -52,6 +53,31 @@ pub(crate) enum JobDone {
     Analysed(Arc<StatementEntry>),
     /// It has done the whole statement: its command tag.
     Completed(&'static str),
+    /// The schema has changed, or a transaction that has changed it has ended.
+    Changed(Box<Changed>),
+}
+
+/// What the changer has done for a session.
+pub(crate) struct Changed {
+    /// Why it has not done what it was asked for, if it has not.
+    pub(crate) refused: Option<Box<ErrorFields>>,
+    pub(crate) notices: Vec<Notice>,
+    /// Whether the session is alone now.
+    pub(crate) is_exclusive: bool,
+    /// Whether what the transaction had run is at its node still.
+    pub(crate) keeps_part: bool,
+}
+
+impl Changed {
+    /// Nothing was done yet.
+    pub(crate) fn nothing() -> Changed {
+        Changed {
+            refused: None,
+            notices: Vec::new(),
+            is_exclusive: false,
+            keeps_part: true,
+        }
+    }
 }
 
 /// A request of connections to a node.
@@ -101,6 +127,8 @@ pub(crate) enum Note {
         /// What the session waits for.
         result: JobResult,
     },
+    /// Transactions may begin again.
+    Opened,
     /// The server ends: connections are told and closed.
     ShutDown,
 }

@@ -16,6 +16,7 @@ mod backup_step;
 pub mod client;
 pub mod cluster;
 pub mod data;
+mod description;
 mod epochs;
 pub mod files;
 mod frontend;

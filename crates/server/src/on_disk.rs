@@ -7,7 +7,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use anabranch_engine::{Admission, CheckpointProgress, DurableNode, Node, NodeInput, NodeOutbox};
+use anabranch_engine::{
+    Admission, CheckpointProgress, DurableNode, HandedOver, Node, NodeInput, NodeOutbox,
+};
 use anabranch_protocol::Durable;
 use anabranch_storage::LogError;
 use anabranch_types::{NodeId, Ticks};
@@ -210,7 +212,7 @@ impl<P: Durable> Driven<P> for OnDisk<P> {
         self.node.holds_output()
     }
 
-    fn into_protocol(self) -> P {
-        self.node.into_node().into_protocol()
+    fn hand_over(self) -> HandedOver<P> {
+        self.node.into_node().hand_over()
     }
 }

@@ -14,7 +14,8 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anabranch_engine::{
-    Admission, AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOutbox, Outcome,
+    Admission, AttemptRecord, BlockId, Call, CallError, CallId, DetachedBlock, HandedOver, Node,
+    NodeInput, NodeOutbox, Outcome,
 };
 use anabranch_protocol::Protocol;
 use anabranch_storage::LogError;
@@ -49,10 +50,17 @@ pub(crate) enum Envelope<P: Protocol> {
     Cancel(CallId),
     /// Outcomes of calls that this thread's connections have made at another node.
     Outcomes(Vec<Outcome>),
+    /// Connections, for this thread to own.
+    Own(Box<dyn Frontend>),
     /// Something for this thread's connections.
     Note(Note),
     /// Something to do with the node, between two steps.
     Inspect(Look<P>),
+    /// Take a block out of the node.
+    TakeBlock {
+        block: BlockId,
+        taken: SyncSender<Option<DetachedBlock>>,
+    },
     /// A request to report how busy the node is.
     Report(SyncSender<Report>),
     /// A sync of this node's disk has ended.
@@ -86,9 +94,11 @@ pub struct EndedAttempt {
 
 /// What a node's thread returns.
 pub(crate) struct Ended<P> {
-    pub protocol: P,
+    pub node: HandedOver<P>,
     /// In the order in which they ended.
     pub attempts: Vec<EndedAttempt>,
+    /// The connections that the thread owned.
+    pub frontend: Option<Box<dyn Frontend>>,
 }
 
 /// The clock that all threads of a cluster share.
@@ -186,8 +196,8 @@ pub(crate) trait Driven<P: Protocol> {
         false
     }
 
-    /// Turns the node into its protocol.
-    fn into_protocol(self) -> P;
+    /// Gives up the node.
+    fn hand_over(self) -> HandedOver<P>;
 }
 
 impl<P: Protocol> Driven<P> for Node<P> {
@@ -210,8 +220,8 @@ impl<P: Protocol> Driven<P> for Node<P> {
         self.admit(admission);
     }
 
-    fn into_protocol(self) -> P {
-        Node::into_protocol(self)
+    fn hand_over(self) -> HandedOver<P> {
+        Node::hand_over(self)
     }
 }
 
@@ -286,7 +296,6 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         shared: Shared<P>,
         options: &ClusterOptions,
         probe: ActivityProbe,
-        frontend: Option<Box<dyn Frontend>>,
     ) -> NodeThread<P, N> {
         let Shared {
             inboxes,
@@ -294,8 +303,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             room,
         } = shared;
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
-        let nodes = if frontend.is_some() { inboxes.len() } else { 0 };
-        let connections = (0..nodes as u16).map(|node| {
+        let connections = (0..inboxes.len() as u16).map(|node| {
             Some(ClientEnd {
                 inbox: OutcomeInbox::Connections(NodeId(node)),
                 outcomes: Vec::new(),
@@ -310,7 +318,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             calls_a_turn_max: options.calls_a_turn_max.or(N::CALLS_A_TURN_MAX),
             outcomes_at_once: options.outcomes_at_once,
             clients: connections.collect(),
-            frontend,
+            frontend: None,
             requests: Vec::new(),
             outcomes: 0,
             calls: VecDeque::new(),
@@ -344,8 +352,9 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             for envelope in batch.drain(..) {
                 if self.open(envelope) {
                     return Ok(Ended {
-                        protocol: self.node.into_protocol(),
+                        node: self.node.hand_over(),
                         attempts: self.attempts,
+                        frontend: self.frontend,
                     });
                 }
             }
@@ -489,12 +498,20 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                         .for_each(|outcome| frontend.complete(outcome));
                 }
             }
+            Envelope::Own(frontend) => self.frontend = Some(frontend),
             Envelope::Note(note) => {
                 if let Some(frontend) = &mut self.frontend {
                     frontend.note(note);
                 }
             }
             Envelope::Inspect(look) => look(self.node.node()),
+            Envelope::TakeBlock { block, taken } => {
+                let now = self.clock.now();
+                self.node
+                    .step(now, NodeInput::Suspend(block), &mut self.out);
+                // The receiver is gone if it has waited for too long.
+                let _ = taken.send(self.node.node().take_block(block));
+            }
             Envelope::Report(report) => {
                 // The receiver is gone if another node has failed.
                 let _ = report.send(Report {
@@ -672,7 +689,7 @@ mod tests {
 
         fn limit_admission(&mut self, _: Admission) {}
 
-        fn into_protocol(self) -> RampNode {
+        fn hand_over(self) -> HandedOver<RampNode> {
             unreachable!("no test stops it")
         }
     }
@@ -693,8 +710,8 @@ mod tests {
             clock,
             room: Arc::new(RoomGauge::new(1)),
         };
-        let mut thread = NodeThread::new(NodeId(0), node, shared, options, probe, None);
-        let (client, outcomes) = (0, Arc::new(Inbox::default()));
+        let mut thread = NodeThread::new(NodeId(0), node, shared, options, probe);
+        let (client, outcomes) = (1, Arc::new(Inbox::default()));
         let arrival = Envelope::Client {
             client,
             outcomes: Arc::clone(&outcomes),

@@ -14,6 +14,7 @@ use anabranch_bench::fill::each_partition;
 use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
 use anabranch_server::service::folder::{self, HeldDatabase};
+use anabranch_server::service::plan_application;
 use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions, memory};
 use anabranch_server::{DataFolder, Durability};
 use anabranch_sql::application::Application;
@@ -29,8 +30,9 @@ use super::{Verdict, progress};
 /// Serves an application to PostgreSQL's clients. Without --data, what is written is lost when the server ends.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The application: SQL files, or folders of them. A folder of --data that is not new holds them itself
-    #[arg(required_unless_present = "data", value_name = "FILES")]
+    /// The application: SQL files, or folders of them. Without any, an empty database, whose clients declare what is in
+    /// it. A folder of --data that is not new holds the application itself
+    #[arg(value_name = "FILES")]
     paths: Vec<PathBuf>,
     /// Keep the data in this folder: what is acknowledged is on disk. A new or empty one takes the application; later
     /// starts need nothing but the folder
@@ -160,12 +162,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         None => None,
     };
     let is_held = held.is_some();
+    let generation = held.as_ref().map_or(0, |held| held.generation);
     let files = arguments.files(held.as_ref())?;
     let compiled = application::compile(files.clone())?;
     let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
-    let planned = plan(compiled, partitions);
+    let planned = plan_application(compiled, partitions);
     let data = match &arguments.data {
-        Some(path) => Some(open(path, &planned, guarantee, &files)?),
+        Some(path) => Some(open(path, &planned, guarantee, &files, generation)?),
         None => None,
     };
     let stores = arguments.stores(&planned, is_held)?;
@@ -236,30 +239,22 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
     }
 }
 
-/// Plans an application. Without declared procedures, nothing tells which tables are never written: then each table
-/// is partitioned by its primary key, as far as its unique indexes allow it.
-fn plan(compiled: Application, partitions: u16) -> Arc<PlannedApplication> {
-    let mut plan = application::analyze(&compiled, anabranch_analysis::Guarantee::Invariants);
-    if compiled.procedures.is_empty() {
-        plan.placements = anabranch_analysis::open_placements(compiled.schema());
-    }
-    PlannedApplication::new(compiled, plan, partitions)
-}
-
 /// Opens a data folder for this database; a new one takes the application.
 fn open(
     path: &Path,
     planned: &PlannedApplication,
     guarantee: Guarantee,
     files: &[SourceFile],
+    generation: u64,
 ) -> Result<DataFolder, Box<dyn Error>> {
-    let description = folder::description(planned, guarantee, files);
+    let description = folder::description(planned, guarantee, files, generation);
     let failed = |error: &dyn std::fmt::Display| format!("error: --data: {error}");
     let data = DataFolder::open(path, &description).map_err(|error| failed(&error))?;
     if data.is_new() {
         folder::write_application(path, files).map_err(|error| failed(&error))?;
     }
-    Ok(data)
+    let data = data.at_generation(generation);
+    data.map_err(|error| failed(&error).into())
 }
 
 fn describe(
@@ -305,11 +300,8 @@ impl ServeArguments {
                 Ok(given)
             }
             (Some(held), _) => Ok(held.files.clone()),
-            (None, Some(path)) if self.paths.is_empty() => Err(format!(
-                "error: --data: {} holds no database yet: name the SQL files of the application that it is to hold",
-                path.display()
-            )
-            .into()),
+            // An empty database: its clients declare what is in it.
+            (None, _) if self.paths.is_empty() => Ok(Vec::new()),
             (None, _) => Ok(application::read_sources(&self.paths)?),
         }
     }

@@ -76,11 +76,14 @@ fn accept(mut poll: Poll, listener: &TcpListener, environment: &Environment, pos
                     // Answers are small and each is waited for. Without the option they are slower, not wrong.
                     let _ = socket.set_nodelay(true);
                     // Some above the limit are let in to be told so.
-                    let open = environment.connections.load(Ordering::Relaxed);
+                    let open = environment.shared.connections.load(Ordering::Relaxed);
                     if open >= environment.options.connections_max + ABOVE_LIMIT {
                         continue;
                     }
-                    environment.connections.fetch_add(1, Ordering::Relaxed);
+                    environment
+                        .shared
+                        .connections
+                        .fetch_add(1, Ordering::Relaxed);
                     let node = NodeId((next % environment.nodes()) as u16);
                     next = next.wrapping_add(1);
                     post.post(node, Note::Accepted(socket));

@@ -113,6 +113,17 @@ impl Connections {
         }
     }
 
+    /// Goes on under the environment of all.
+    fn adopt_common(&mut self) {
+        let Some(common) = self.environment.shared.common() else {
+            return;
+        };
+        for open in self.open.iter_mut().flatten() {
+            open.session.adopt(&common);
+        }
+        self.environment = common;
+    }
+
     fn accept(&mut self, mut socket: TcpStream) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
@@ -128,7 +139,10 @@ impl Connections {
         let (Ok(()), Ok(key)) = (registered, key) else {
             // Without a place in the poll or a secret the client cannot be served: it sees the connection close.
             self.free.push(place);
-            self.environment.connections.fetch_sub(1, Ordering::Relaxed);
+            self.environment
+                .shared
+                .connections
+                .fetch_sub(1, Ordering::Relaxed);
             return;
         };
         let peer = socket.peer_addr().ok();
@@ -272,7 +286,10 @@ impl Connections {
         let _ = self.poll.registry().deregister(&mut open.socket);
         let _ = open.socket.shutdown(Shutdown::Both);
         self.free.push(place);
-        self.environment.connections.fetch_sub(1, Ordering::Relaxed);
+        self.environment
+            .shared
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Cancels what the connection with this key runs. A key that fits none does nothing, as in PostgreSQL.
@@ -328,8 +345,20 @@ impl Connections {
 }
 
 impl Frontend for Connections {
-    fn attach(&mut self, post: Arc<dyn Post>) {
-        self.post = Some(post);
+    fn begin(&mut self) {
+        let shared = Arc::clone(&self.environment.shared);
+        self.post = Some(Arc::clone(&shared.post) as Arc<dyn Post>);
+        let Some(common) = shared.common() else {
+            return;
+        };
+        let exclusive = shared.exclusive();
+        for open in self.open.iter_mut().flatten() {
+            let own = exclusive
+                .as_ref()
+                .filter(|(client, _)| client.node == self.node && client.connection == open.number);
+            open.session.adopt(own.map_or(&common, |(_, own)| own));
+        }
+        self.environment = common;
     }
 
     fn poll(&mut self, until: Option<Instant>) {
@@ -381,6 +410,16 @@ impl Frontend for Connections {
                     open.session
                         .job_done(result, &mut scope!(self, connection, place));
                     self.activate(place);
+                }
+            }
+            Note::Opened => {
+                self.adopt_common();
+                for place in 0..self.open.len() {
+                    if let Some(Some(open)) = self.open.get_mut(place) {
+                        let number = open.number;
+                        open.session.gate_opened(&mut scope!(self, number, place));
+                        self.activate(place);
+                    }
                 }
             }
             Note::ShutDown => {

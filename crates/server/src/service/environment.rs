@@ -1,7 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_engine::PlannedApplication;
@@ -10,30 +10,114 @@ use anabranch_types::NodeId;
 use anabranch_wire::BackendKey;
 use rustc_hash::FxHashMap;
 
+use super::changes::ChangeQueue;
+use super::gate::Gate;
 use super::jobs::Jobs;
 use super::options::{Guarantee, ServiceOptions};
 use super::prepared::Prepared;
+use super::relay::Relay;
 use crate::backup::Backups;
+use crate::frontend::ConnectionId;
 
-/// What all connections of a server share.
+/// What all connections of a server share, under one version of the schema.
 pub(crate) struct Environment {
     pub(crate) options: ServiceOptions,
     pub(crate) guarantee: Guarantee,
+    /// The version, from 1.
+    pub(crate) version: u64,
     pub(crate) planned: Arc<PlannedApplication>,
     /// The transaction types that clients have brought, under [`Guarantee::Invariants`].
     pub(crate) undeclared: Option<UndeclaredTypes>,
     pub(crate) statements: StatementCache,
     /// The plan entries of clients' own transactions.
     pub(crate) block_entries: BlockEntries,
+    /// What stays when the schema changes.
+    pub(crate) shared: Arc<SharedState>,
+}
+
+/// What all connections of a server share, whatever the schema is.
+pub(crate) struct SharedState {
     pub(crate) jobs: Jobs,
     /// The number of open connections.
     pub(crate) connections: AtomicUsize,
     /// Chooses among nodes for calls that any may run.
     pub(crate) turn: AtomicUsize,
     /// Makes backups; not set before the nodes run, and where data is in memory.
-    pub(crate) backups: OnceLock<Arc<dyn Backups>>,
+    pub(crate) backups: Mutex<Option<Arc<dyn Backups>>>,
     /// When the server was started, in microseconds since 2000-01-01 UTC.
     pub(crate) started_micros: i64,
+    /// The way to the connections of the nodes' threads.
+    pub(crate) post: Arc<Relay>,
+    /// What every transaction passes.
+    pub(crate) gate: Arc<Gate>,
+    /// The thread that changes the schema.
+    pub(crate) changes: ChangeQueue,
+    current: Mutex<Current>,
+}
+
+/// The environments under which connections go on.
+#[derive(Default)]
+struct Current {
+    /// That of all; `None` when the server has ended.
+    common: Option<Arc<Environment>>,
+    /// That of the connection that changes the schema.
+    exclusive: Option<(ConnectionId, Arc<Environment>)>,
+}
+
+impl SharedState {
+    /// Nothing is open yet.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub(crate) fn new(nodes: usize, changes: ChangeQueue) -> std::io::Result<SharedState> {
+        Ok(SharedState {
+            jobs: Jobs::start()?,
+            connections: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            backups: Mutex::new(None),
+            started_micros: now_micros(),
+            post: Arc::new(Relay::default()),
+            gate: Arc::new(Gate::new(nodes)),
+            changes,
+            current: Mutex::default(),
+        })
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        // Each change of the state is complete before anything can panic.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The environment under which all connections go on but that which changes the schema.
+    pub(crate) fn common(&self) -> Option<Arc<Environment>> {
+        self.current().common.clone()
+    }
+
+    /// The environment of the connection that changes the schema, if one does.
+    pub(crate) fn exclusive(&self) -> Option<(ConnectionId, Arc<Environment>)> {
+        self.current().exclusive.clone()
+    }
+
+    /// Lets all connections go on under this one, when the nodes' threads begin.
+    pub(crate) fn set_current(&self, environment: Option<Arc<Environment>>) {
+        self.current().common = environment;
+    }
+
+    /// Lets one connection go on under another.
+    pub(crate) fn set_exclusive(&self, exclusive: Option<(ConnectionId, Arc<Environment>)>) {
+        self.current().exclusive = exclusive;
+    }
+
+    /// Makes backups, if the data is on disk.
+    pub(crate) fn backups(&self) -> Option<Arc<dyn Backups>> {
+        let backups = self.backups.lock().unwrap_or_else(PoisonError::into_inner);
+        backups.clone()
+    }
+
+    /// Sets what makes backups.
+    pub(crate) fn set_backups(&self, backups: Option<Arc<dyn Backups>>) {
+        *self.backups.lock().unwrap_or_else(PoisonError::into_inner) = backups;
+    }
 }
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
@@ -83,7 +167,7 @@ impl Environment {
 
     /// A number that is another one each time.
     pub(crate) fn next_turn(&self) -> u64 {
-        self.turn.fetch_add(1, Ordering::Relaxed) as u64
+        self.shared.turn.fetch_add(1, Ordering::Relaxed) as u64
     }
 }
 

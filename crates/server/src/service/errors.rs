@@ -1,6 +1,7 @@
 //! Errors as clients see them: with SQLSTATE, and the fields that PostgreSQL sends.
 
 use anabranch_engine::CallError;
+use anabranch_sql::change::ChangeError;
 use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_types::{EffectError, EffectErrorFields};
 use anabranch_wire::ErrorFields;
@@ -31,6 +32,17 @@ pub(crate) fn of_diagnostic(
     let mut fields = error(diagnostic.code, diagnostic.message.clone());
     fields.hint.clone_from(&diagnostic.help);
     fields.position = diagnostic.span.and_then(|span| {
+        let before = whole.get(..start + span.start as usize)?;
+        u32::try_from(before.chars().count() + 1).ok()
+    });
+    fields
+}
+
+/// The error of a change of the schema that is refused. `start`: where the statement begins in the client's message
+/// `whole`.
+pub(crate) fn of_change(refusal: &ChangeError, whole: &str, start: usize) -> Box<ErrorFields> {
+    let mut fields = of_effect(&refusal.error);
+    fields.position = refusal.span.and_then(|span| {
         let before = whole.get(..start + span.start as usize)?;
         u32::try_from(before.chars().count() + 1).ok()
     });

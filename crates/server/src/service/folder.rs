@@ -8,6 +8,8 @@
 //! | `durability` | `sync`, `batch` or `none`: how the logs were written last, and so whether they are to be cut ([`crate::data`]) |
 //! | `node-0`, … | each node's log and checkpoint |
 //!
+//! After a change of the schema, `cluster` names a generation, and the others lie in the folder `generation-N` of it.
+//!
 //! The plan is made anew from the application at each start. Its choice of placement decides where rows are, so a
 //! version that would choose otherwise is refused.
 //!
@@ -28,17 +30,12 @@ use serde_json::{Value, json};
 
 pub use self::verify::{VerifiedFolder, VerifyError, verify};
 use super::options::Guarantee;
-use crate::data::CLUSTER;
+use crate::data::{APPLICATION, CLUSTER, generation_folder};
+use crate::description::{
+    FORMAT, GENERATION, checksum, described, generation_of, number_of_partitions, with_checksum,
+};
 
-/// The version of this layout.
-const FORMAT: u64 = 2;
-
-/// The subfolder of the application's files.
-const APPLICATION: &str = "application";
 const FILES: &str = "files.json";
-
-/// The key of the description's own checksum, which covers the rest of it.
-const CHECKSUM: &str = "checksum";
 
 /// The database that a folder holds.
 #[derive(Clone, Debug)]
@@ -49,6 +46,8 @@ pub struct HeldDatabase {
     pub guarantee: Guarantee,
     /// The number of partitions.
     pub partitions: u16,
+    /// The generation that counts ([`crate::DataFolder::at_generation`]).
+    pub generation: u64,
 }
 
 /// Why a folder cannot be served.
@@ -153,37 +152,14 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
         _ => return Err(damaged("its guarantee is missing")),
     };
     let partitions = number_of_partitions(&described);
+    let generation = generation_of(&described);
+    let inner = generation_folder(folder, generation);
     Ok(Some(HeldDatabase {
-        files: read_application(&folder.join(APPLICATION))?,
+        files: read_application(&inner.join(APPLICATION))?,
+        generation,
         guarantee,
         partitions: partitions.ok_or_else(|| damaged("its number of partitions is missing"))?,
     }))
-}
-
-/// The description in the text of the file `cluster`, or what is wrong with it. One of an older layout has no checksum.
-fn described(text: &str) -> Result<Value, &'static str> {
-    let mut described: Value = serde_json::from_str(text)
-        .map_err(|_| "it does not describe a database that a server keeps")?;
-    if described["format"].as_u64() == Some(FORMAT) || described.get(CHECKSUM).is_some() {
-        let found = described
-            .as_object_mut()
-            .and_then(|all| all.remove(CHECKSUM));
-        let expected = checksum(described.to_string().as_bytes());
-        if found.as_ref().and_then(Value::as_str) != Some(&*expected) {
-            return Err("its checksum is wrong");
-        }
-    }
-    Ok(described)
-}
-
-fn number_of_partitions(described: &Value) -> Option<u16> {
-    let count = described["partitions"].as_u64()?;
-    u16::try_from(count).ok().filter(|count| *count > 0)
-}
-
-/// A CRC-32 in hexadecimal: it tells every change of one byte.
-fn checksum(bytes: &[u8]) -> String {
-    format!("{:08x}", crc32fast::hash(bytes))
 }
 
 fn read_application(folder: &Path) -> Result<Vec<SourceFile>, FolderError> {
@@ -231,11 +207,13 @@ pub fn write_application(folder: &Path, files: &[SourceFile]) -> Result<(), Fold
         .map_err(refused(&folder))
 }
 
-/// Describes a database in one line: what must be the same when its folder is opened again.
+/// Describes a database in one line: what must be the same when its folder is opened again. `generation` is that of the
+/// folder, 0 before the first change of the schema.
 pub fn description(
     planned: &PlannedApplication,
     guarantee: Guarantee,
     files: &[SourceFile],
+    generation: u64,
 ) -> String {
     let checksums: Vec<String> = files
         .iter()
@@ -264,8 +242,10 @@ pub fn description(
         "files": checksums,
         "placements": placements.collect::<serde_json::Map<_, _>>(),
     });
-    description[CHECKSUM] = Value::from(checksum(description.to_string().as_bytes()));
-    description.to_string()
+    if generation > 0 {
+        description[GENERATION] = Value::from(generation);
+    }
+    with_checksum(description)
 }
 
 /// Refuses files that are not those of the folder, with the first difference.

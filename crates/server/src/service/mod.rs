@@ -13,50 +13,46 @@
 //! `options` has all settings.
 
 mod acceptor;
+mod changes;
 mod connections;
 mod copy_form;
 mod environment;
 mod errors;
+mod exclusive;
 pub mod folder;
+mod gate;
 mod jobs;
 pub mod memory;
+mod nodes;
 pub mod options;
 mod prepared;
+mod relay;
 mod session;
 mod settings;
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::sequence::SequenceStarts;
+use anabranch_engine::PlannedApplication;
 use anabranch_engine::undeclared::UndeclaredTypes;
-use anabranch_engine::{
-    DurableNode, DurableOptions, Node, NodeOptions, NodeStart, OutputRule, PlannedApplication,
-    TransactionLimits,
-};
-use anabranch_protocol::link::Incarnation;
-use anabranch_protocol::locking::{LockingNode, LockingOptions};
-use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Durable, Protocol, Topology};
-use anabranch_storage::{LogError, LogOptions, Store};
-use anabranch_types::{NodeId, PartitionId, Placement, TableId};
-use mio::{Poll, Waker};
+use anabranch_storage::Store;
+use anabranch_types::NodeId;
 
-use crate::backup::Backups;
-use crate::cluster::{Cluster, ClusterError, FrontendOfNode};
-use crate::data::{DataError, DataFolder, Durability};
+use crate::cluster::{ClusterError, STACK_BYTES};
+use crate::data::{DataError, DataFolder};
 use crate::frontend::{Note, Post};
-use crate::options::ClusterOptions;
-use crate::room::RoomGauge;
 use acceptor::Acceptor;
-use connections::{Connections, WAKER};
-use environment::{BlockEntries, Environment, StatementCache, now_micros};
-use jobs::Jobs;
+use changes::{ChangeQueue, ChangeRequest};
+use environment::{BlockEntries, Environment, SharedState, StatementCache};
+use exclusive::{Changer, NodesSlot};
 use memory::MemoryWatch;
+use nodes::Keeping;
 
+pub use exclusive::plan_application;
 pub use options::{DATABASE, Guarantee, ServiceOptions};
 
 /// The room that each node keeps on its disk for what has begun when the disk is full, in bytes.
@@ -129,46 +125,10 @@ impl std::error::Error for ServiceError {}
 
 /// A running server.
 pub struct Service {
-    cluster: Box<dyn Running + Send>,
+    slot: Arc<NodesSlot>,
     environment: Arc<Environment>,
     acceptor: Option<Acceptor>,
     address: SocketAddr,
-    _memory: Option<MemoryWatch>,
-}
-
-/// A cluster of whatever protocol.
-trait Running {
-    fn room(&self) -> Arc<RoomGauge>;
-    fn backups(&self, data: &Path) -> Arc<dyn Backups>;
-    fn post(&self) -> Arc<dyn Post>;
-    fn failure(&self) -> Option<&str>;
-    fn stop(self: Box<Self>) -> Result<(), ClusterError>;
-}
-
-impl<P> Running for Cluster<P>
-where
-    P: Protocol + Send + 'static,
-    P::Message: 'static,
-{
-    fn room(&self) -> Arc<RoomGauge> {
-        Cluster::room(self)
-    }
-
-    fn backups(&self, data: &Path) -> Arc<dyn Backups> {
-        Cluster::backups(self, data)
-    }
-
-    fn post(&self) -> Arc<dyn Post> {
-        Cluster::post(self)
-    }
-
-    fn failure(&self) -> Option<&str> {
-        Cluster::failure(self)
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), ClusterError> {
-        Cluster::stop(*self).map(drop)
-    }
 }
 
 impl Service {
@@ -195,40 +155,70 @@ impl Service {
         let address = listener.local_addr().map_err(refused)?;
         let undeclared = match guarantee {
             Guarantee::Serializable => None,
-            Guarantee::Invariants => Some(UndeclaredTypes::new(Arc::clone(&planned), analysis)),
+            Guarantee::Invariants => {
+                let undeclared = UndeclaredTypes::new(Arc::clone(&planned), analysis.clone());
+                Some(undeclared)
+            }
         };
+        let (changes, requests) = ChangeQueue::new();
+        let count = stores.len();
+        let shared = SharedState::new(count, changes).map_err(ServiceError::System)?;
+        let shared = Arc::new(shared);
         let environment = Arc::new(Environment {
             options: ServiceOptions {
                 listen: address,
                 ..options
             },
             guarantee,
+            version: 1,
             undeclared,
             statements: StatementCache::default(),
             block_entries: BlockEntries::default(),
-            jobs: Jobs::start().map_err(ServiceError::System)?,
-            connections: AtomicUsize::new(0),
-            turn: AtomicUsize::new(0),
-            backups: OnceLock::new(),
-            started_micros: now_micros(),
+            shared: Arc::clone(&shared),
             planned,
         });
-        let cluster = start_cluster(&environment, stores, data.as_ref())?;
+        shared.set_current(Some(Arc::clone(&environment)));
+        let keeping = match &data {
+            Some(data) => Keeping::Folder(data),
+            None => Keeping::Memory,
+        };
+        let mut nodes = nodes::start(&environment, stores, &keeping, None)?;
         if let Some(data) = &data {
-            // Nothing was set before.
-            let _ = environment.backups.set(cluster.backups(data.path()));
+            data.claim().map_err(ServiceError::Data)?;
+            shared.set_backups(Some(nodes.backups(data)));
         }
-        let watch = |max| MemoryWatch::start(max, cluster.room());
+        nodes.own(nodes::new_frontends(&environment, count as u16)?);
+        let watch = |max| MemoryWatch::start(max, nodes.room());
         let memory = options.memory_max.map(watch).transpose();
         let memory = memory.map_err(ServiceError::System)?;
-        let acceptor = Acceptor::start(listener, Arc::clone(&environment), cluster.post())
+        shared.post.connect(nodes.post());
+        let slot = Arc::new(NodesSlot::default());
+        slot.put(nodes);
+        let changer = Changer {
+            shared: Arc::clone(&shared),
+            slot: Arc::clone(&slot),
+            requests,
+            waiting: VecDeque::new(),
+            data: data.map(DataFolder::claimed),
+            analysis,
+            environment: Arc::clone(&environment),
+            last_version: 1,
+            memory,
+            exclusive: None,
+        };
+        std::thread::Builder::new()
+            .name("schema".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || changer.run())
+            .map_err(ServiceError::System)?;
+        let post: Arc<dyn Post> = Arc::clone(&shared.post) as Arc<dyn Post>;
+        let acceptor = Acceptor::start(listener, Arc::clone(&environment), post)
             .map_err(ServiceError::System)?;
         Ok(Service {
-            cluster,
+            slot,
             environment,
             acceptor: Some(acceptor),
             address,
-            _memory: memory,
         })
     }
 
@@ -238,8 +228,8 @@ impl Service {
     }
 
     /// Why it has failed, if it has.
-    pub fn failure(&self) -> Option<&str> {
-        self.cluster.failure()
+    pub fn failure(&self) -> Option<String> {
+        self.slot.failure()
     }
 
     /// Takes no more connections, cancels what runs, tells all clients, and ends.
@@ -250,151 +240,32 @@ impl Service {
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.stop();
         }
-        let post = self.cluster.post();
+        let shared = &self.environment.shared;
         for node in 0..self.environment.nodes() as u16 {
-            post.post(NodeId(node), Note::ShutDown);
+            shared.post.post(NodeId(node), Note::ShutDown);
         }
         let until = Instant::now() + self.environment.options.shut_down_timeout;
-        while self.environment.connections.load(Ordering::Relaxed) > 0
+        while shared.connections.load(Ordering::Relaxed) > 0
             && Instant::now() < until
-            && self.cluster.failure().is_none()
+            && self.slot.failure().is_none()
         {
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.cluster.stop().map_err(ServiceError::Cluster)
-    }
-}
-
-/// Starts the nodes, each with its connections.
-fn start_cluster(
-    environment: &Arc<Environment>,
-    stores: Vec<Store>,
-    data: Option<&DataFolder>,
-) -> Result<Box<dyn Running + Send>, ServiceError> {
-    let planned = &environment.planned;
-    let topology = Arc::new(Topology::one_each(stores.len() as u16));
-    let programs = planned.application.programs();
-    match environment.guarantee {
-        Guarantee::Invariants => {
-            let make = move |id, store| {
-                let (topology, programs) = (Arc::clone(&topology), Arc::clone(&programs));
-                RampNode::new(id, topology, store, programs, RampOptions::default())
-            };
-            start_nodes(environment, stores, data, make)
+        // A transaction that changes the schema is rolled back before.
+        let (sender, ended) = sync_channel(1);
+        if shared
+            .changes
+            .push(&shared.gate, ChangeRequest::End(sender))
+        {
+            // The thread has ended if it does not answer.
+            let _ = ended.recv();
         }
-        Guarantee::Serializable => {
-            let router = &planned.execution.router;
-            let tables = (0..planned.schema().tables.len() as u16).map(TableId);
-            let is_replicated =
-                |table: &TableId| *router.placement(*table) == Placement::Replicated;
-            let options = LockingOptions {
-                unlocked_tables: tables.filter(is_replicated).collect(),
-                ..LockingOptions::default()
-            };
-            let schema = Arc::new(planned.schema().clone());
-            let make = move |id, store| {
-                let (topology, programs) = (Arc::clone(&topology), Arc::clone(&programs));
-                let schema = Arc::clone(&schema);
-                LockingNode::new(id, topology, schema, store, programs, options.clone())
-            };
-            start_nodes(environment, stores, data, make)
-        }
-    }
-}
-
-fn start_nodes<P>(
-    environment: &Arc<Environment>,
-    stores: Vec<Store>,
-    data: Option<&DataFolder>,
-    make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
-) -> Result<Box<dyn Running + Send>, ServiceError>
-where
-    P: Durable + Send + 'static,
-    P::Message: 'static,
-{
-    let planned = &environment.planned;
-    let numbers = SequenceStarts::of(planned, &stores);
-    let node = |id: NodeId| {
-        let (planned, numbers) = (Arc::clone(planned), numbers.clone());
-        let options = NodeOptions {
-            declares: environment.guarantee == Guarantee::Serializable,
-            needs_entries: environment.guarantee == Guarantee::Invariants,
-            epoch_micros: now_micros(),
-            limits: TransactionLimits {
-                result_bytes_max: environment.options.result_bytes_max as u64,
-                statement_bytes_max: environment.options.statement_bytes_max as u64,
-                ..TransactionLimits::default()
-            },
-            ..NodeOptions::default()
+        shared.set_current(None);
+        let Some(nodes) = self.slot.take() else {
+            let reason = self.slot.failure();
+            let reason = reason.unwrap_or_else(|| "no nodes run".to_owned());
+            return Err(ServiceError::Cluster(ClusterError::Failed(reason)));
         };
-        move |protocol: P, incarnation| {
-            let options = NodeOptions {
-                incarnation,
-                ..options
-            };
-            Node::new(id, PartitionId(id.0), planned, protocol, options)
-                .with_sequence_starts(&numbers)
-        }
-    };
-    let ids = (0..stores.len() as u16).map(NodeId);
-    let mut frontends = Vec::with_capacity(stores.len());
-    for id in ids.clone() {
-        let poll = Poll::new().map_err(ServiceError::System)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(ServiceError::System)?;
-        frontends.push(FrontendOfNode {
-            frontend: Box::new(Connections::new(id, Arc::clone(environment), poll)),
-            waker: Arc::new(waker),
-        });
+        nodes.stop().map(drop).map_err(ServiceError::Cluster)
     }
-    let durability = environment.options.durability;
-    let options = ClusterOptions {
-        durability: match data {
-            Some(_) => durability,
-            None => Durability::Sync,
-        },
-        ..ClusterOptions::default()
-    };
-    let Some(data) = data else {
-        let factories = ids.zip(stores).map(|(id, store)| {
-            let (make, node) = (make.clone(), node(id));
-            move || node(make(id, store), Incarnation::FIRST)
-        });
-        let cluster = Cluster::start_with(factories.collect(), options, frontends);
-        return Ok(Box::new(cluster.map_err(ServiceError::Cluster)?));
-    };
-    let first = data.prepare_epochs(stores.len() as u16, durability);
-    let first = first.map_err(ServiceError::Data)?;
-    let output = match durability {
-        Durability::Sync => OutputRule::Durable,
-        Durability::Batch(_) | Durability::Never => OutputRule::Epochs { first },
-    };
-    let factories = ids.zip(stores).map(|(id, store)| {
-        let (make, node, data) = (make.clone(), node(id), data.clone());
-        move |now| {
-            let disk = data.disk(id).map_err(LogError::Media)?;
-            let mut loaded = Some(store);
-            let empty = loaded.as_ref().map(Store::emptied);
-            let protocol = |start| {
-                let store = match start {
-                    NodeStart::New => loaded.take(),
-                    NodeStart::Recovered => empty.clone(),
-                };
-                make(id, store.expect("a store is taken once"))
-            };
-            let options = DurableOptions {
-                log: LogOptions {
-                    reserve_bytes: RESERVE_BYTES,
-                    ahead_bytes: AHEAD_BYTES,
-                    ..LogOptions::default()
-                },
-                output,
-                ..DurableOptions::default()
-            };
-            DurableNode::open(disk, options, now, protocol, node)
-        }
-    });
-    let cluster = Cluster::start_durable_with(factories.collect(), options, frontends);
-    let cluster = cluster.map_err(ServiceError::Cluster)?;
-    data.claim().map_err(ServiceError::Data)?;
-    Ok(Box::new(cluster))
 }

@@ -51,6 +51,8 @@ impl Tag {
 pub(crate) struct Prepared {
     /// Distinguishes it from every other one of this process.
     pub(crate) id: u64,
+    /// The version of the schema for which it is compiled.
+    pub(crate) version: u64,
     /// Its text.
     pub(crate) text: Arc<str>,
     /// What it is.
@@ -93,7 +95,11 @@ pub(crate) struct CopyRun {
 }
 
 impl CopyRun {
-    fn new(copy: &CopyStatement, compiled: CopyPlan) -> Result<CopyRun, Box<ErrorFields>> {
+    fn new(
+        copy: &CopyStatement,
+        compiled: CopyPlan,
+        version: u64,
+    ) -> Result<CopyRun, Box<ErrorFields>> {
         let CopyPlan {
             plan,
             text,
@@ -102,6 +108,7 @@ impl CopyRun {
         } = compiled;
         let statement = Prepared {
             id: next_id(),
+            version,
             text,
             parameter_oids: Vec::new(),
             parameter_types: plan.parameters.clone(),
@@ -161,6 +168,22 @@ impl Prepared {
         }
     }
 
+    /// The tag of a statement that changes the schema.
+    pub(crate) fn change_tag(&self) -> Option<&'static str> {
+        match &self.kind {
+            PreparedKind::Utility(statement) => match &**statement {
+                ClientStatementKind::Change(statement) => Some(statement.tag()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether running it makes calls of nodes.
+    pub(crate) fn is_executed(&self) -> bool {
+        self.executed().is_some()
+    }
+
     /// Whether running it reads or writes rows.
     pub(crate) fn touches_tables(&self) -> bool {
         self.executed().is_some_and(RunPlan::touches_tables)
@@ -186,11 +209,12 @@ impl Prepared {
         statement: Option<ClientStatement>,
         whole: &str,
         types: &[u32],
-        application: &Application,
+        (version, application): (u64, &Application),
     ) -> Result<Prepared, Box<ErrorFields>> {
         let Some(ClientStatement { kind, text, start }) = statement else {
             return Ok(Prepared {
                 id: next_id(),
+                version,
                 text: whole.into(),
                 kind: PreparedKind::Empty,
                 parameter_oids: types.to_vec(),
@@ -221,7 +245,7 @@ impl Prepared {
                 let compiled = application
                     .copy(&copy)
                     .map_err(|problems| of_diagnostics(&problems, start, whole))?;
-                let run = CopyRun::new(&copy, compiled)?;
+                let run = CopyRun::new(&copy, compiled, version)?;
                 (PreparedKind::Copy(Box::new(run)), None)
             }
             ClientStatementKind::Explain { options, statement } => {
@@ -242,6 +266,7 @@ impl Prepared {
         };
         Ok(Prepared {
             id: next_id(),
+            version,
             text,
             kind,
             // What the client has named is told as it was named: `varchar` stays `varchar`.

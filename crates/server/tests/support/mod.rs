@@ -108,7 +108,7 @@ pub(crate) fn start_in(
     };
     let stores = (0..PARTITIONS).map(store).collect();
     let data = path.map(|path| {
-        let description = folder::description(&planned, guarantee, &sources);
+        let description = folder::description(&planned, guarantee, &sources, 0);
         let data = DataFolder::open(path, &description).expect("the folder is this database's");
         if data.is_new() {
             folder::write_application(path, &sources).expect("it writes");

@@ -8,8 +8,9 @@ use anabranch_storage::media::MediaError;
 use anabranch_storage::{LogError, Verified};
 use anabranch_types::NodeId;
 
-use super::{APPLICATION, FILES, FolderError, checksum, described, held, number_of_partitions};
-use crate::data::{CLUSTER, DURABILITY};
+use super::{FILES, FolderError, held};
+use crate::data::{APPLICATION, CLUSTER, DURABILITY, generation_folder};
+use crate::description::{checksum, described, generation_of, number_of_partitions};
 use crate::files::FileDisk;
 
 /// A folder without damage.
@@ -68,12 +69,13 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
     let text = std::str::from_utf8(&text)
         .map_err(|error| damaged(&path, error.valid_up_to(), "it is not UTF-8"))?;
     let described = described(text).map_err(|what| damaged(&path, 0, what))?;
+    let inner = generation_folder(folder, generation_of(&described));
     let checksums: Vec<Option<&str>> = match described["files"].as_array() {
         Some(files) => files.iter().map(|file| file.as_str()).collect(),
         None => Vec::new(),
     };
     for (number, expected) in checksums.iter().enumerate() {
-        let path = folder.join(APPLICATION).join(format!("{number}.sql"));
+        let path = inner.join(APPLICATION).join(format!("{number}.sql"));
         let text = read(&path)?;
         verified.bytes += text.len() as u64;
         if Some(&*checksum(&text)) != *expected {
@@ -81,7 +83,7 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
             return Err(damaged(&path, 0, &what));
         }
     }
-    let path = folder.join(APPLICATION).join(FILES);
+    let path = inner.join(APPLICATION).join(FILES);
     let names = read(&path)?;
     verified.bytes += names.len() as u64;
     let names: Vec<String> =
@@ -90,7 +92,7 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
         let what = format!("it names {} files of {}", names.len(), checksums.len());
         return Err(damaged(&path, 0, &what));
     }
-    let path = folder.join(DURABILITY);
+    let path = inner.join(DURABILITY);
     let text = read(&path)?;
     verified.bytes += text.len() as u64;
     if !["sync\n", "batch\n", "none\n"]
@@ -112,7 +114,7 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
         )
     })?;
     for node in (0..partitions).map(NodeId) {
-        let found = verify_node(folder, node)?;
+        let found = verify_node(&inner, node)?;
         verified.bytes += found.bytes;
         verified.nodes.push(found);
     }

@@ -19,7 +19,8 @@ use anabranch_wire::{ErrorFields, TransactionStatus};
 
 use super::run::{Destination, Run};
 use super::{Awaited, Scope, Session, State};
-use crate::frontend::NodeRequest;
+use crate::frontend::{Changed, NodeRequest};
+use crate::service::changes::OpenPart;
 use crate::service::environment::now_micros;
 use crate::service::errors::{error, of_call};
 use crate::service::options::Guarantee;
@@ -53,7 +54,21 @@ pub(super) struct Block {
     wrote: bool,
     /// The plan entry of these statements, if one of them writes.
     entry: Option<Arc<StatementEntry>>,
+    /// Whether it has changed the schema, and runs alone.
+    is_exclusive: bool,
+    /// The tables whose rows can be put back as they were after its last change of the schema.
+    kept: Vec<String>,
 }
+
+impl Block {
+    /// Whether its node has something of it.
+    pub(super) fn is_at_node(&self) -> bool {
+        self.node.is_some()
+    }
+}
+
+/// How long the client of a transaction that has changed the schema may be idle in it.
+const EXCLUSIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// A place in a block to go back to.
 struct Savepoint {
@@ -63,6 +78,8 @@ struct Savepoint {
     locals: BTreeMap<String, String>,
     /// The number of the last cursor before it.
     cursor: u64,
+    /// Whether the schema has changed since.
+    is_before_change: bool,
 }
 
 /// A call that ends a block, or sets or goes back to a savepoint.
@@ -80,6 +97,8 @@ enum ControlKind {
     Savepoint(Box<Savepoint>),
     /// To the savepoint at this place.
     RollbackTo(usize),
+    /// A part of a COPY is to last as long as the transaction's changes.
+    CopyPart,
 }
 
 impl Session {
@@ -160,6 +179,8 @@ impl Session {
             statements: Vec::new(),
             wrote: false,
             entry: None,
+            is_exclusive: false,
+            kept: Vec::new(),
         }));
         self.show_modes();
     }
@@ -310,6 +331,7 @@ impl Session {
             settings,
             locals: block.locals.clone(),
             cursor: self.next_cursor,
+            is_before_change: false,
         };
         if !is_begun {
             // Nothing has run: it is the begin of the block at whichever node it comes to.
@@ -341,6 +363,12 @@ impl Session {
                 "40001",
                 "the transaction conflicts with another one and cannot go back to a savepoint: roll it back and run \
                  it again",
+            ));
+        }
+        if block.savepoints[place].is_before_change {
+            return Err(error(
+                "0A000",
+                "ROLLBACK TO a savepoint from before a change of the schema is not supported: roll the transaction back",
             ));
         }
         let id = block.savepoints[place].id;
@@ -396,7 +424,18 @@ impl Session {
         }
     }
 
+    /// Notes that the block is committed at its node. One that has changed the schema has to be made durable.
     fn committed(&mut self, control: Control, scope: &mut Scope<'_>) {
+        match &mut self.block {
+            Some(block) if block.is_exclusive => {
+                block.node = None;
+                self.finish_change(true, Some(Box::new(control)));
+            }
+            _ => self.end_committed(control, scope),
+        }
+    }
+
+    fn end_committed(&mut self, control: Control, scope: &mut Scope<'_>) {
         if let Some(block) = self.block.take() {
             self.settings.set_transaction(None);
             // What was set in the block stays; what was set for it alone goes.
@@ -421,6 +460,9 @@ impl Session {
     fn roll_back(&mut self, chain: bool, scope: &mut Scope<'_>) {
         if let Some(mut block) = self.block.take() {
             self.forget_at_node(&mut block);
+            if block.is_exclusive {
+                self.finish_change(false, None);
+            }
             let modes = block.modes;
             self.settings.set_transaction(None);
             self.restore(block.settings);
@@ -451,6 +493,103 @@ impl Session {
         }
     }
 
+    /// Whether the block has changed the schema, so that the session runs alone.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| block.is_exclusive)
+    }
+
+    /// What the block has run at its node.
+    pub(super) fn open_part(&self) -> Option<OpenPart> {
+        let block = self.block.as_ref()?;
+        Some(OpenPart {
+            node: block.node?,
+            block: block.id,
+            wrote: block.wrote,
+        })
+    }
+
+    /// Notes that the schema was changed, or was to be: what the block had run is committed at its node, or lost.
+    pub(super) fn note_change(&mut self, changed: &Changed, scope: &mut Scope<'_>) {
+        let Some(block) = &mut self.block else {
+            return;
+        };
+        block.is_exclusive = changed.is_exclusive;
+        if changed.keeps_part {
+            return;
+        }
+        // What it had run is lost.
+        block.is_over |= !changed.is_exclusive && changed.refused.is_some();
+        block.kept.clear();
+        self.begin_part(scope);
+    }
+
+    /// Goes on with a new block at a node: what it has run so far is committed there.
+    fn begin_part(&mut self, scope: &mut Scope<'_>) {
+        let Some(block) = &mut self.block else {
+            return;
+        };
+        block.node = None;
+        block.id = BlockId(scope.next_id());
+        block.statements.clear();
+        block.entry = None;
+        block.wrote = false;
+        block.next_savepoint = SavepointId::START.0;
+        for savepoint in &mut block.savepoints {
+            savepoint.is_before_change = true;
+        }
+    }
+
+    /// Whether the block has something at its node that is written.
+    pub(super) fn has_written(&self) -> bool {
+        self.block
+            .as_ref()
+            .is_some_and(|block| block.wrote && block.node.is_some())
+    }
+
+    /// Whether the rows of a table can be put back as they were after the last change of the schema.
+    pub(super) fn keeps_rows_of(&self, table: &str) -> bool {
+        let block = self.block.as_ref();
+        block.is_some_and(|block| block.kept.iter().any(|kept| kept == table))
+    }
+
+    /// Notes that they can.
+    pub(super) fn note_kept(&mut self, table: &str) {
+        if let Some(block) = &mut self.block {
+            block.kept.push(table.to_owned());
+        }
+    }
+
+    /// Commits what a part of a COPY has written, among the transaction's own.
+    pub(super) fn commit_copied(&mut self, scope: &mut Scope<'_>) {
+        let control = Control {
+            kind: ControlKind::CopyPart,
+            destination: None,
+            tag: "COPY",
+            chain: false,
+        };
+        self.control(StepAction::Commit, control, scope);
+    }
+
+    /// Takes the end of a transaction that has changed the schema.
+    pub(super) fn finished_change(
+        &mut self,
+        control: Option<Box<Control>>,
+        refused: Option<Box<ErrorFields>>,
+        scope: &mut Scope<'_>,
+    ) {
+        if let Some(block) = &mut self.block {
+            block.is_exclusive = false;
+        }
+        match (control, refused) {
+            (Some(control), None) => self.end_committed(*control, scope),
+            (_, Some(fields)) => {
+                self.roll_back(false, scope);
+                self.fail(&fields);
+            }
+            (None, None) => {}
+        }
+    }
+
     /// Lets the block fail with a statement: an implicit one ends.
     pub(super) fn fail_block(&mut self, code: &str) {
         let Some(block) = &mut self.block else {
@@ -468,6 +607,9 @@ impl Session {
             }
         } else if let Some(mut block) = self.block.take() {
             self.forget_at_node(&mut block);
+            if block.is_exclusive {
+                self.finish_change(false, None);
+            }
             self.settings.set_transaction(None);
             self.restore(block.settings);
             self.close_all();
@@ -541,7 +683,11 @@ impl Session {
     /// When a client that leaves its block open is told to go.
     pub(super) fn idle_deadline(&self, now: Instant) -> Option<Instant> {
         let limit = self.settings.idle_in_transaction_timeout();
-        let limit: Option<Duration> = limit.filter(|_| self.in_explicit_block());
+        let limit: Option<Duration> = match self.is_exclusive() {
+            // No other session can do anything.
+            true => Some(limit.map_or(EXCLUSIVE_IDLE, |limit| limit.min(EXCLUSIVE_IDLE))),
+            false => limit.filter(|_| self.in_explicit_block()),
+        };
         limit.map(|after| now + after)
     }
 
@@ -677,6 +823,10 @@ impl Session {
             ControlKind::RollbackTo(place) => {
                 self.rolled_back_to(place);
                 self.answer_control(control.destination.as_ref(), control.tag);
+            }
+            ControlKind::CopyPart => {
+                self.begin_part(scope);
+                self.go_on_copying();
             }
         }
         Ok(())

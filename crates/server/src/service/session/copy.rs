@@ -2,6 +2,9 @@
 //!
 //! What comes in is collected, and written by one statement when the client has sent everything: a COPY is one
 //! transaction. So it holds no more than a statement may hold.
+//!
+//! In a transaction that has changed the schema, no other session sees anything, and the changer can put rows back. There the
+//! rows are written and committed in parts, so that a COPY of any size fits.
 
 use std::sync::Arc;
 
@@ -14,6 +17,9 @@ use super::{Scope, Session, State};
 use crate::service::copy_form::format_of;
 use crate::service::errors::{error, error_with_hint, of_effect};
 use crate::service::prepared::{CopyRun, Prepared, PreparedKind};
+
+/// How many bytes of rows are written together where they are written in parts.
+const PART_BYTES: usize = 4 << 20;
 
 /// A COPY whose data is coming in.
 pub(crate) struct CopyIn {
@@ -37,7 +43,7 @@ impl Session {
     ) -> Result<(), Box<ErrorFields>> {
         let portal = match &run.destination {
             Destination::Portal { name, .. } => Some(name.clone()),
-            Destination::Simple | Destination::Copy { .. } | Destination::Cursor { .. } => None,
+            _ => None,
         };
         if !copy.is_from {
             let out = Run {
@@ -86,10 +92,55 @@ impl Session {
                 Err(error("08P01", message))
             }
         };
+        let done = done.and_then(|()| self.copy_part(scope));
         if let Err(fields) = done {
             self.fail(&fields);
         }
         true
+    }
+
+    /// Writes what has come so far, if it is much and may be written in parts.
+    fn copy_part(&mut self, scope: &mut Scope<'_>) -> Result<(), Box<ErrorFields>> {
+        let is_alone = self.is_exclusive();
+        let State::CopyingIn(copying) = &mut self.state else {
+            return Ok(());
+        };
+        if !is_alone || copying.bytes < PART_BYTES {
+            return Ok(());
+        }
+        let prepared = Arc::clone(&copying.prepared);
+        let Some(copy) = prepared.copy() else {
+            return Err(error("XX000", "data came for what is no COPY"));
+        };
+        let columns = copying.columns.iter_mut();
+        let arrays = columns.map(|column| Value::Array(std::mem::take(column).into()));
+        let run = Run {
+            prepared: Arc::clone(&copy.statement),
+            parameters: arrays.collect(),
+            destination: Destination::CopyPart,
+            explain: None,
+        };
+        copying.bytes = 0;
+        if let State::CopyingIn(copying) = std::mem::replace(&mut self.state, State::Idle) {
+            self.copying = Some(copying);
+        }
+        match self.keeps_rows_of(&copy.table) {
+            true => self.run(run, scope),
+            false => self.keep_rows_of(&copy.table, run, scope),
+        }
+    }
+
+    /// Notes that a part is written. It is committed next.
+    pub(super) fn part_copied(&mut self, count: u64) {
+        self.copied += count;
+        self.state = State::Idle;
+    }
+
+    /// Goes on with the data when a part is committed.
+    pub(super) fn go_on_copying(&mut self) {
+        if let Some(copying) = self.copying.take() {
+            self.state = State::CopyingIn(copying);
+        }
     }
 
     /// Takes a piece of the data, or its end.

@@ -62,7 +62,7 @@ impl Session {
                 parameters,
                 result_formats,
             } => {
-                let prepared = Arc::clone(self.statements.get(&statement)?);
+                let prepared = self.named(&statement)?;
                 if !prepared.ends_transaction() {
                     self.check_not_failed()?;
                 }
@@ -81,7 +81,7 @@ impl Session {
                 self.wire.bind_complete();
             }
             Request::Describe(Target::Statement(name)) => {
-                let prepared = Arc::clone(self.statements.get(&name)?);
+                let prepared = self.named(&name)?;
                 self.wire.parameter_description(&prepared.parameter_oids);
                 self.describe(self.columns_of(&prepared), &Formats::All(Format::Text))?;
             }
@@ -111,6 +111,17 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The prepared statement with this name, compiled for the schema as it is now.
+    pub(super) fn named(&mut self, name: &str) -> Result<Arc<Prepared>, Box<ErrorFields>> {
+        let held = Arc::clone(self.statements.get(name)?);
+        let current = self.current(&held)?;
+        if !Arc::ptr_eq(&held, &current) {
+            self.statements.remove(name);
+            self.statements.insert(name, Arc::clone(&current))?;
+        }
+        Ok(current)
     }
 
     fn describe(

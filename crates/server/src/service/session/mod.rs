@@ -8,6 +8,7 @@
 
 mod answer;
 mod block;
+mod change;
 mod copy;
 mod cursor;
 mod explain;
@@ -21,7 +22,7 @@ mod values;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anabranch_engine::{BlockId, Call, CallId, Outcome};
@@ -32,6 +33,7 @@ use rustc_hash::FxHashMap;
 
 use super::environment::Environment;
 use super::errors::{error, error_with_hint};
+use super::gate::Permit;
 use super::options::{DATABASE, Guarantee};
 use super::prepared::Prepared;
 use super::settings::{Identity, Settings};
@@ -39,6 +41,7 @@ use crate::frontend::{ConnectionId, JobDone, JobResult, NodeRequest, Note, Post}
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
 use block::{Block, Control};
+use change::{Finishing, Waiting};
 use copy::CopyIn;
 use cursor::SqlCursor;
 use extended::Portal;
@@ -129,6 +132,16 @@ pub(crate) struct Session {
     cancelled: Option<Box<ErrorFields>>,
     /// Whether the server shuts down.
     ending: bool,
+    /// The right to have a transaction at a node.
+    permit: Option<Permit>,
+    /// Set to cancel the change of the schema that is under way.
+    change: Option<Arc<AtomicBool>>,
+    /// A COPY of which a part is being written.
+    copying: Option<Box<CopyIn>>,
+    /// The rows of its parts so far.
+    copied: u64,
+    /// The end, under way, of a transaction that has changed the schema.
+    finishing: Option<Finishing>,
 }
 
 /// The statements of a simple query.
@@ -155,6 +168,8 @@ enum State {
     Calling { call: PendingCall, awaited: Awaited },
     /// A helper thread works for it.
     Working { run: Box<Run> },
+    /// Another transaction changes the schema. This goes on when it has ended.
+    Waiting(Box<Waiting>),
     /// The data of a COPY is coming in.
     CopyingIn(Box<CopyIn>),
     /// Rows are being sent.
@@ -205,6 +220,11 @@ impl Session {
             deadline: None,
             cancelled: None,
             ending: false,
+            permit: None,
+            change: None,
+            copying: None,
+            copied: 0,
+            finishing: None,
             environment,
         }
     }
@@ -255,7 +275,10 @@ impl Session {
 
     /// Whether a statement runs.
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.state, State::Calling { .. } | State::Working { .. })
+        matches!(
+            self.state,
+            State::Calling { .. } | State::Working { .. } | State::Waiting(_)
+        )
     }
 
     /// Whether nothing is under way.
@@ -265,6 +288,7 @@ impl Session {
             State::Idle | State::Starting { .. } | State::Ended
         ) && self.batch.is_none()
             && !self.syncs
+            && self.finishing.is_none()
     }
 
     /// Whether it stopped because too much was waiting to be sent, and can go on.
@@ -284,15 +308,21 @@ impl Session {
     /// Handles what has been received, as far as it does not wait.
     pub(crate) fn advance(&mut self, scope: &mut Scope<'_>) {
         self.run_on(scope);
+        self.leave_gate();
         self.send_rollbacks(scope);
+        self.send_finish(scope);
     }
 
     fn run_on(&mut self, scope: &mut Scope<'_>) {
         loop {
+            if self.finishing.is_some() {
+                return;
+            }
             match &mut self.state {
                 State::Ended
                 | State::Cancelling
                 | State::Calling { .. }
+                | State::Waiting(_)
                 | State::Working { .. } => return,
                 State::Sending(_) => {
                     if !self.send_rows() {
@@ -336,6 +366,9 @@ impl Session {
     }
 
     fn handle(&mut self, request: Request, scope: &mut Scope<'_>) {
+        let Some(request) = self.admit_request(request, scope) else {
+            return;
+        };
         match request {
             Request::Start(startup) => self.start(startup),
             Request::Cancel(key) => {
@@ -371,7 +404,7 @@ impl Session {
     /// Lets a client in, or refuses it.
     fn start(&mut self, startup: Startup) {
         let options = &self.environment.options;
-        let open = self.environment.connections.load(Ordering::Relaxed);
+        let open = self.environment.shared.connections.load(Ordering::Relaxed);
         if open > options.connections_max {
             return self.terminate(error("53300", "sorry, too many clients already"));
         }
@@ -418,6 +451,8 @@ impl Session {
     /// Tells the client of an error, which ends the rest of its text or pipeline.
     fn fail(&mut self, fields: &ErrorFields) {
         self.wire.error(fields);
+        self.copying = None;
+        self.copied = 0;
         self.end_statement();
         self.fail_block(fields.code);
         if let Some(batch) = &mut self.batch {
@@ -445,7 +480,13 @@ impl Session {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Calling { call, awaited } if call.id == outcome.id => {
                 let taken = match awaited {
-                    Awaited::Statement(run) => self.called(*run, outcome),
+                    Awaited::Statement(run) => {
+                        let called = self.called(*run, outcome);
+                        if called.is_ok() && self.copying.is_some() {
+                            self.commit_copied(scope);
+                        }
+                        called
+                    }
                     Awaited::Control(control) => self.controlled(*control, outcome, scope),
                 };
                 if let Err(fields) = taken {
@@ -458,7 +499,29 @@ impl Session {
 
     /// Takes the result of a helper thread's work.
     pub(crate) fn job_done(&mut self, result: JobResult, scope: &mut Scope<'_>) {
+        if let Some(Finishing { control, .. }) = self.finishing.take() {
+            let refused = match result {
+                Ok(JobDone::Changed(changed)) => changed.refused,
+                Ok(_) => None,
+                Err(fields) => Some(fields),
+            };
+            self.finished_change(control, refused, scope);
+            return;
+        }
         match std::mem::replace(&mut self.state, State::Idle) {
+            State::Working { run } if self.change.is_some() => {
+                let done = match result {
+                    Ok(JobDone::Changed(changed)) if self.copying.is_some() => {
+                        self.rows_kept(*run, *changed, scope)
+                    }
+                    Ok(JobDone::Changed(changed)) => self.changed(&run, *changed, scope),
+                    Ok(_) => Ok(()),
+                    Err(fields) => Err(fields),
+                };
+                if let Err(fields) = done {
+                    self.fail(&fields);
+                }
+            }
             State::Working { run } => {
                 let done = match (self.cancelled.take(), result) {
                     (Some(fields), _) | (None, Err(fields)) => Err(fields),
@@ -467,6 +530,7 @@ impl Session {
                         self.complete_without_rows(&run.destination, tag);
                         Ok(())
                     }
+                    (None, Ok(JobDone::Changed(_))) => Ok(()),
                 };
                 if let Err(fields) = done {
                     self.fail(&fields);
@@ -498,7 +562,14 @@ impl Session {
                     .push((call.node, NodeRequest::Cancel(call.id)));
                 self.cancelled = Some(fields);
             }
-            State::Working { .. } => self.cancelled = Some(fields),
+            State::Working { .. } => {
+                self.cancelled = Some(fields);
+                if let Some(is_cancelled) = &self.change {
+                    is_cancelled.store(true, Ordering::SeqCst);
+                    self.environment.shared.gate.notify();
+                }
+            }
+            State::Waiting(_) => self.stop_waiting(&fields),
             State::CopyingIn(_) => self.fail(&fields),
             // Rows that are being sent belong to a transaction that has ended.
             _ => {}
@@ -534,8 +605,12 @@ impl Session {
     /// Releases what the session holds when its connection has gone.
     pub(crate) fn abandon(&mut self, scope: &mut Scope<'_>) {
         self.cancel(scope);
+        if self.change.is_some() || self.is_exclusive() || self.finishing.is_some() {
+            self.give_up_change(scope.id());
+        }
         self.abandon_block();
         self.send_rollbacks(scope);
+        self.permit = None;
         self.state = State::Ended;
     }
 }

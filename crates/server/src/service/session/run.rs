@@ -42,6 +42,8 @@ pub(crate) enum Destination {
         prepared: Arc<Prepared>,
         portal: Option<String>,
     },
+    /// Nowhere: it writes a part of a COPY's rows ([`super::copy`]).
+    CopyPart,
     /// To a cursor that is being declared.
     Cursor {
         name: String,
@@ -58,9 +60,16 @@ impl Session {
         mut run: Run,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
+        run.prepared = self.current(&run.prepared)?;
         let prepared = Arc::clone(&run.prepared);
         if !prepared.ends_transaction() {
             self.check_not_failed()?;
+        }
+        if prepared.is_executed() {
+            match self.admit(run, scope) {
+                Some(admitted) => run = admitted,
+                None => return Ok(()),
+            }
         }
         match &prepared.kind {
             PreparedKind::Empty => {
@@ -178,11 +187,11 @@ impl Session {
 
     /// Whether the statement that runs now is a transaction of its own, so far as is known. One that is not may turn out
     /// to be.
-    fn is_alone(&self, destination: &Destination) -> bool {
+    pub(super) fn is_alone(&self, destination: &Destination) -> bool {
         match destination {
             Destination::Simple | Destination::Copy { portal: None, .. } => !self.more_to_come(),
             Destination::Portal { .. } | Destination::Copy { .. } => self.wire.is_sync_next(),
-            Destination::Cursor { .. } => false,
+            Destination::Cursor { .. } | Destination::CopyPart => false,
         }
     }
 
@@ -280,7 +289,7 @@ impl Session {
             };
             post.post(node, note);
         });
-        if !self.environment.jobs.push(job) {
+        if !self.environment.shared.jobs.push(job) {
             return Err(error(
                 "58000",
                 "the thread that analyses statements has ended",
@@ -375,7 +384,11 @@ impl Session {
         result: ResultSet,
     ) -> Result<(), Box<ErrorFields>> {
         let plan = &planned.plan;
-        let tag = planned.tag(result.count);
+        if let Destination::CopyPart = run.destination {
+            self.part_copied(result.count);
+            return Ok(());
+        }
+        let tag = planned.tag(result.count + std::mem::take(&mut self.copied));
         let Some(columns) = &plan.columns else {
             self.wire.command_complete(&tag.text(0));
             self.end_run(&run.destination);
@@ -418,6 +431,7 @@ impl Session {
                 }
                 (Vec::new(), None, portal.clone())
             }
+            Destination::CopyPart => (Vec::new(), None, None),
             Destination::Cursor {
                 name,
                 scroll,
@@ -450,7 +464,7 @@ impl Session {
     fn end_run(&mut self, destination: &Destination) {
         self.end_statement();
         let portal = match destination {
-            Destination::Simple | Destination::Cursor { .. } => None,
+            Destination::Simple | Destination::Cursor { .. } | Destination::CopyPart => None,
             Destination::Portal { name, .. } => Some(name),
             Destination::Copy { portal, .. } => portal.as_ref(),
         };

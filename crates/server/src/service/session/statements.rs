@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_sql::Application;
 use anabranch_sql::client::{self, ClientStatement, ClientStatementKind, Runnable};
 use anabranch_types::DataType;
 use anabranch_wire::ErrorFields;
@@ -12,6 +13,33 @@ use crate::service::errors::{error, of_diagnostic};
 use crate::service::prepared::Prepared;
 
 impl Session {
+    /// The application, with its version.
+    fn versioned(&self) -> (u64, &Application) {
+        let environment = &self.environment;
+        (environment.version, &environment.planned.application)
+    }
+
+    /// A statement, compiled for the schema as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be run under that, or its parameters or columns are others now.
+    pub(super) fn current(
+        &self,
+        prepared: &Arc<Prepared>,
+    ) -> Result<Arc<Prepared>, Box<ErrorFields>> {
+        let has_plan = prepared.run_plan().is_some();
+        if prepared.version == self.environment.version || !has_plan {
+            return Ok(Arc::clone(prepared));
+        }
+        let again = self.prepare(&prepared.text, &prepared.parameter_oids)?;
+        if again.parameter_types() != prepared.parameter_types()
+            || again.columns() != prepared.columns()
+        {
+            return Err(error("0A000", "cached plan must not change result type"));
+        }
+        Ok(again)
+    }
+
     /// The statement of a Parse message; compiled statements are shared by all connections.
     pub(super) fn prepare(
         &self,
@@ -27,12 +55,7 @@ impl Session {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(error("42601", message));
         }
-        let prepared = Prepared::new(
-            statements.pop(),
-            text,
-            types,
-            &self.environment.planned.application,
-        )?;
+        let prepared = Prepared::new(statements.pop(), text, types, self.versioned())?;
         let prepared = Arc::new(prepared);
         self.environment.statements.insert(text, types, &prepared);
         Ok(prepared)
@@ -56,12 +79,7 @@ impl Session {
             kind: ClientStatementKind::Run(statement.clone()),
         };
         let text = Arc::clone(&statement.text);
-        let prepared = Prepared::new(
-            Some(statement),
-            whole,
-            &types,
-            &self.environment.planned.application,
-        )?;
+        let prepared = Prepared::new(Some(statement), whole, &types, self.versioned())?;
         let prepared = Arc::new(prepared);
         self.environment.statements.insert(&text, &types, &prepared);
         Ok(prepared)
@@ -81,7 +99,7 @@ impl Session {
             Some(statement),
             whole,
             &[],
-            &self.environment.planned.application,
+            self.versioned(),
         )?);
         self.environment.statements.insert(&text, &[], &prepared);
         Ok(prepared)

@@ -93,7 +93,7 @@ impl Session {
                 "PREPARE"
             }
             ClientStatementKind::Execute { name, arguments } => {
-                let prepared = Arc::clone(self.statements.get(name)?);
+                let prepared = self.named(name)?;
                 let types = prepared.parameter_types();
                 if arguments.len() != types.len() {
                     let message =
@@ -130,6 +130,9 @@ impl Session {
                 self.statements.clear();
                 "DEALLOCATE ALL"
             }
+            ClientStatementKind::Change(statement) => {
+                return self.change_schema(Arc::new((**statement).clone()), run, scope);
+            }
             ClientStatementKind::Transaction(statement) => {
                 return self.transaction(statement, destination, scope);
             }
@@ -150,10 +153,6 @@ impl Session {
                     self.check_outside_block(tag)?;
                 }
                 tag
-            }
-            ClientStatementKind::Change(statement) => {
-                let message = format!("{} is not supported", statement.tag());
-                return Err(error("0A000", message));
             }
             ClientStatementKind::Unsupported(problem) => {
                 return Err(of_diagnostic(problem, 0, &run.prepared.text));
@@ -177,12 +176,17 @@ impl Session {
         let Some(post) = scope.post.map(Arc::clone) else {
             return Err(error("57P03", "the server is starting up"));
         };
-        let Some(backups) = self.environment.backups.get().map(Arc::clone) else {
+        let Some(backups) = self.environment.shared.backups() else {
             return Err(error_with_hint(
                 "55000",
                 "data in memory cannot be backed up",
                 "Start the server with --data.",
             ));
+        };
+        // The nodes go on until it is done.
+        let Some(permit) = self.environment.shared.gate.enter(scope.node, false) else {
+            let message = "the schema is being changed: run BACKUP again when that is done";
+            return Err(error("55006", message));
         };
         let folder = PathBuf::from(folder);
         let (node, connection, place) = (scope.node, scope.connection, scope.place);
@@ -192,7 +196,9 @@ impl Session {
                 BackupError::Folder(_) => "22023",
                 BackupError::Failed(_) => "58030",
             };
-            let result = match backups.back_up(&folder) {
+            let done = backups.back_up(&folder);
+            drop(permit);
+            let result = match done {
                 Ok(()) => Ok(JobDone::Completed("BACKUP")),
                 Err(failure) => Err(error(code(&failure), failure.to_string())),
             };

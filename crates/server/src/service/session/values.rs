@@ -67,7 +67,7 @@ impl Session {
             SessionValue::ClientPort => self
                 .peer
                 .map_or(Value::Null, |peer| Value::Int(peer.port().into())),
-            SessionValue::StartTime => Value::Timestamp(self.environment.started_micros),
+            SessionValue::StartTime => Value::Timestamp(self.environment.shared.started_micros),
             SessionValue::CurrentQuery => Value::text(text),
             other => {
                 let message = format!("{other:?} is not known to the session");

@@ -1,0 +1,101 @@
+//! Requests of sessions to the thread that changes the schema ([`super::exclusive`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
+
+use anabranch_engine::BlockId;
+use anabranch_sql::change::ChangeStatement;
+use anabranch_types::NodeId;
+use anabranch_wire::ErrorFields;
+
+use super::errors::error;
+use super::gate::Gate;
+use crate::frontend::ConnectionId;
+
+/// Requests to the changer.
+#[derive(Clone)]
+pub(crate) struct ChangeQueue {
+    requests: std::sync::mpsc::Sender<ChangeRequest>,
+}
+
+impl ChangeQueue {
+    /// A queue, and its end for the changer.
+    pub(crate) fn new() -> (ChangeQueue, Receiver<ChangeRequest>) {
+        let (requests, received) = std::sync::mpsc::channel();
+        (ChangeQueue { requests }, received)
+    }
+
+    /// Queues a request; returns whether the changer runs.
+    pub(crate) fn push(&self, gate: &Gate, request: ChangeRequest) -> bool {
+        let is_taken = self.requests.send(request).is_ok();
+        // It may wait for the gate.
+        gate.notify();
+        is_taken
+    }
+}
+
+/// What a session asks of the changer.
+pub(crate) enum ChangeRequest {
+    /// To change the schema. The answer is a [`crate::frontend::Note::Done`].
+    Change(Box<ChangeWork>),
+    /// To keep rows as they are now, so that a rollback can put them back; of one table, or of all.
+    Keep {
+        /// Its connection.
+        client: ConnectionId,
+        table: Option<String>,
+    },
+    /// To end the transaction that changes the schema.
+    Finish {
+        /// Its connection.
+        client: ConnectionId,
+        /// Whether it commits.
+        commits: bool,
+        /// Whether the connection waits for an answer.
+        is_awaited: bool,
+    },
+    /// To end, after which the nodes may be stopped.
+    End(SyncSender<()>),
+}
+
+/// A statement that changes the schema.
+pub(crate) struct ChangeWork {
+    /// Its connection.
+    pub(crate) client: ConnectionId,
+    pub(crate) statement: Arc<ChangeStatement>,
+    /// The text that it is a part of, and where it begins in it.
+    pub(crate) whole: Arc<str>,
+    pub(crate) start: usize,
+    /// What its transaction has run since the schema was changed last.
+    pub(crate) part: Option<OpenPart>,
+    /// Whether it is a transaction of its own.
+    pub(crate) is_alone: bool,
+    /// Whether its connection has a permit.
+    pub(crate) has_permit: bool,
+    /// Set when its client does not want it any more.
+    pub(crate) is_cancelled: Arc<AtomicBool>,
+    /// Until when it waits for others.
+    pub(crate) until: Option<Instant>,
+}
+
+impl ChangeWork {
+    /// Why it is not to wait any longer, if so.
+    pub(crate) fn given_up(&self) -> Option<Box<ErrorFields>> {
+        if self.is_cancelled.load(Ordering::SeqCst) {
+            let message = "canceling statement due to user request";
+            return Some(error("57014", message));
+        }
+        let is_late = self.until.is_some_and(|until| until <= Instant::now());
+        is_late.then(|| error("55P03", "canceling statement due to lock timeout"))
+    }
+}
+
+/// A block whose effects belong to a transaction that changes the schema.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenPart {
+    pub(crate) node: NodeId,
+    pub(crate) block: BlockId,
+    /// Whether it has written.
+    pub(crate) wrote: bool,
+}

@@ -1,0 +1,177 @@
+//! Ends a transaction that has changed the schema.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use anabranch_engine::sequence::SequenceStarts;
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::NodeId;
+
+use super::{Changer, Refused};
+use crate::cluster::Frontends;
+use crate::data::DataFolder;
+use crate::frontend::{Note, Post};
+use crate::service::environment::Environment;
+use crate::service::errors::error_with_hint;
+use crate::service::folder;
+use crate::service::memory::MemoryWatch;
+use crate::service::nodes::{self, Keeping, Nodes, NodesLeft, Past};
+
+impl Changer {
+    /// Commits or rolls back, and lets all others go on. After an error the transaction is rolled back.
+    pub(super) fn finish(&mut self, commits: bool) -> Result<(), Refused> {
+        let done = match commits {
+            true => self.commit(),
+            false => self.roll_back(),
+        };
+        self.exclusive = None;
+        self.shared.set_exclusive(None);
+        self.open_gate();
+        done
+    }
+
+    /// Lets all others go on.
+    pub(super) fn open_gate(&self) {
+        self.shared.gate.open();
+        for node in 0..self.environment.nodes() as u16 {
+            self.shared.post.post(NodeId(node), Note::Opened);
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Refused> {
+        let exclusive = self.exclusive()?;
+        exclusive.undo.clear();
+        let environment = Arc::clone(&exclusive.environment);
+        let Some(data) = self.data.clone() else {
+            // The nodes that run are those that stay.
+            self.shared.set_current(Some(Arc::clone(&environment)));
+            self.environment = environment;
+            return Ok(());
+        };
+        let NodesLeft {
+            stores,
+            past,
+            frontends,
+        } = self.stop_nodes()?;
+        match write_generation(&data, &environment, stores, past.clone()) {
+            Ok((nodes, data)) => {
+                self.data = Some(data);
+                self.shared.set_current(Some(Arc::clone(&environment)));
+                self.environment = environment;
+                self.run_lasting(nodes, frontends)
+            }
+            Err(failure) => {
+                self.reopen(&data, past, frontends)?;
+                let message = format!("could not write the changed database: {failure}");
+                let hint = "The schema and all rows are as before.";
+                Err(error_with_hint("58030", message, hint).into())
+            }
+        }
+    }
+
+    fn roll_back(&mut self) -> Result<(), Refused> {
+        let exclusive = self.exclusive()?;
+        if !exclusive.has_nodes {
+            return Ok(());
+        }
+        let steps = std::mem::take(&mut exclusive.undo);
+        let NodesLeft {
+            mut stores,
+            mut past,
+            frontends,
+        } = self.stop_nodes()?;
+        if let Some(data) = self.data.clone() {
+            // Nothing of the transaction is there.
+            drop((steps, stores));
+            return self.reopen(&data, past, frontends);
+        }
+        for step in steps.into_iter().rev() {
+            (_, stores, past) = self.undone(step, stores, past)?;
+        }
+        let environment = Arc::clone(&self.environment);
+        let started = nodes::start(&environment, stores, &Keeping::Memory, Some(past));
+        let started = started.map_err(|failure| Refused::fatal(&failure))?;
+        self.run_lasting(started, frontends)
+    }
+
+    /// Starts nodes with what the data folder has.
+    fn reopen(
+        &mut self,
+        data: &DataFolder,
+        past: Past,
+        frontends: Frontends,
+    ) -> Result<(), Refused> {
+        let environment = Arc::clone(&self.environment);
+        let schema = environment.planned.schema();
+        let empty = || Store::new(schema, StoreSettings::default());
+        let stores = (0..environment.nodes()).map(|_| empty()).collect();
+        // Those of the log count.
+        let numbers = SequenceStarts::default();
+        let past = Some(Past { numbers, ..past });
+        let started = nodes::start(&environment, stores, &Keeping::Folder(data), past);
+        let started = started.map_err(|failure| Refused::fatal(&failure))?;
+        self.run_lasting(started, frontends)
+    }
+
+    /// Lets all connections go on with these nodes.
+    fn run_lasting(&mut self, nodes: Box<dyn Nodes>, frontends: Frontends) -> Result<(), Refused> {
+        self.shared.set_exclusive(None);
+        if let Some(data) = &self.data {
+            self.shared.set_backups(Some(nodes.backups(data)));
+        }
+        self.run_nodes(nodes, frontends)
+    }
+
+    /// Gives connections to these nodes.
+    pub(super) fn run_nodes(
+        &mut self,
+        mut nodes: Box<dyn Nodes>,
+        frontends: Frontends,
+    ) -> Result<(), Refused> {
+        let watch = |max| MemoryWatch::start(max, nodes.room());
+        let memory = self.environment.options.memory_max.map(watch).transpose();
+        self.memory = memory.map_err(|failure| Refused::fatal(&failure))?;
+        nodes.own(frontends);
+        self.shared.post.connect(nodes.post());
+        self.slot.put(nodes);
+        Ok(())
+    }
+}
+
+/// Writes rows and application into a data folder, and lets them count.
+///
+/// # Errors
+/// Then what was there before counts.
+fn write_generation(
+    data: &DataFolder,
+    environment: &Arc<Environment>,
+    stores: Vec<Store>,
+    past: Past,
+) -> Result<(Box<dyn Nodes>, DataFolder), String> {
+    let text = |failure: &dyn Display| failure.to_string();
+    let next = data.next_generation().map_err(|it| text(&it))?;
+    let files = &environment.planned.application.catalog().files;
+    let started = folder::write_application(&next.folder(), files)
+        .map_err(|it| text(&it))
+        .and_then(|()| {
+            let started = nodes::start(environment, stores, &Keeping::Folder(&next), Some(past));
+            started.map_err(|it| text(&it))
+        });
+    let nodes = match started {
+        Ok(nodes) => nodes,
+        Err(failure) => {
+            next.discard();
+            return Err(failure);
+        }
+    };
+    let (guarantee, generation) = (environment.guarantee, next.generation());
+    let description = folder::description(&environment.planned, guarantee, files, generation);
+    match next.clone().adopt(&description) {
+        Ok(adopted) => Ok((nodes, adopted)),
+        Err(failure) => {
+            let stopped = nodes.stop().err().map(|it| format!("; {it}"));
+            next.discard();
+            Err(format!("{failure}{}", stopped.unwrap_or_default()))
+        }
+    }
+}

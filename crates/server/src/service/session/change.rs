@@ -1,0 +1,274 @@
+//! Statements that change the schema, and what every transaction waits for while another changes it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anabranch_sql::change::{ChangeStatement, Notice};
+use anabranch_wire::{ErrorFields, Request, Severity};
+
+use super::block::Control;
+use super::run::Run;
+use super::{Batch, Scope, Session, State};
+use crate::frontend::{Changed, ConnectionId};
+use crate::service::changes::{ChangeRequest, ChangeWork};
+use crate::service::environment::Environment;
+use crate::service::errors::error;
+
+/// What waits while another transaction changes the schema.
+pub(super) enum Waiting {
+    Statement(Run),
+    Request(Request),
+}
+
+/// The end of a transaction that has changed the schema.
+pub(super) struct Finishing {
+    /// What is answered then, if anything is.
+    pub(super) control: Option<Box<Control>>,
+    /// Whether to commit, if the request has not been sent.
+    unsent: Option<bool>,
+}
+
+impl Session {
+    /// Has the schema changed.
+    pub(super) fn change_schema(
+        &mut self,
+        statement: Arc<ChangeStatement>,
+        run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let tag = statement.tag();
+        if self.is_read_only() {
+            let message = format!("cannot execute {tag} in a read-only transaction");
+            return Err(error("25006", message));
+        }
+        if self.block.is_none() && !self.is_alone(&run.destination) {
+            self.begin_implicit(scope);
+        }
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let work = ChangeWork {
+            client: scope.id(),
+            statement,
+            whole: Arc::clone(&run.prepared.text),
+            start: 0,
+            part: self.open_part(),
+            is_alone: self.block.is_none(),
+            has_permit: self.permit.is_some(),
+            is_cancelled: Arc::clone(&is_cancelled),
+            until: self.lock_timeout().map(|after| scope.now + after),
+        };
+        self.request_change(ChangeRequest::Change(Box::new(work)))?;
+        self.change = Some(is_cancelled);
+        let limit = self.settings.statement_timeout();
+        self.deadline = limit.map(|after| scope.now + after);
+        self.state = State::Working { run: Box::new(run) };
+        Ok(())
+    }
+
+    fn lock_timeout(&self) -> Option<Duration> {
+        let limit = self.settings.lock_timeout();
+        limit.map(|ticks| Duration::from_nanos(ticks.0))
+    }
+
+    fn request_change(&self, request: ChangeRequest) -> Result<(), Box<ErrorFields>> {
+        let shared = &self.environment.shared;
+        match shared.changes.push(&shared.gate, request) {
+            true => Ok(()),
+            false => Err(error("57P03", "the server is shutting down")),
+        }
+    }
+
+    /// Takes what the changer has done with a statement.
+    pub(super) fn changed(
+        &mut self,
+        run: &Run,
+        changed: Changed,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        self.change = None;
+        for notice in &changed.notices {
+            self.tell(notice);
+        }
+        self.note_change(&changed, scope);
+        match changed.refused {
+            None => {
+                self.complete_without_rows(&run.destination, tag_of(run));
+                Ok(())
+            }
+            // It was cancelled for a reason of its own.
+            Some(fields) if fields.code == "57014" => Err(self.cancelled.take().unwrap_or(fields)),
+            Some(fields) => Err(fields),
+        }
+    }
+
+    /// Has the changer keep the rows of a table as they are, so that they can be put back; then the statement goes on.
+    pub(super) fn keep_rows_of(
+        &mut self,
+        table: &str,
+        run: Run,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        self.request_change(ChangeRequest::Keep {
+            client: scope.id(),
+            // What the block has written elsewhere is committed together with the first rows.
+            table: (!self.has_written()).then(|| table.to_owned()),
+        })?;
+        self.note_kept(table);
+        self.change = Some(Arc::default());
+        self.state = State::Working { run: Box::new(run) };
+        Ok(())
+    }
+
+    /// Goes on with a statement for which rows were to be kept.
+    pub(super) fn rows_kept(
+        &mut self,
+        run: Run,
+        changed: Changed,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        self.change = None;
+        match changed.refused {
+            None => self.run(run, scope),
+            Some(fields) => Err(fields),
+        }
+    }
+
+    /// Has the transaction end that has changed the schema. What comes next waits for the answer.
+    pub(super) fn finish_change(&mut self, commits: bool, control: Option<Box<Control>>) {
+        self.finishing = Some(Finishing {
+            control,
+            unsent: Some(commits),
+        });
+    }
+
+    /// Sends the request for it.
+    pub(super) fn send_finish(&mut self, scope: &Scope<'_>) {
+        let unsent = self.finishing.as_mut().and_then(|it| it.unsent.take());
+        let Some(commits) = unsent else {
+            return;
+        };
+        let request = ChangeRequest::Finish {
+            client: scope.id(),
+            commits,
+            is_awaited: true,
+        };
+        if let Err(fields) = self.request_change(request) {
+            self.terminate(fields);
+        }
+    }
+
+    /// As [`Session::finish_change`], for a connection that ends.
+    pub(super) fn give_up_change(&mut self, client: ConnectionId) {
+        if let Some(is_cancelled) = self.change.take() {
+            is_cancelled.store(true, Ordering::SeqCst);
+        }
+        // Without a changer the server ends, and with it everything.
+        let _ = self.request_change(ChangeRequest::Finish {
+            client,
+            commits: false,
+            is_awaited: false,
+        });
+    }
+
+    /// Lets the statement pass the gate, or keeps it until that is open.
+    pub(super) fn admit(&mut self, run: Run, scope: &Scope<'_>) -> Option<Run> {
+        if self.permit.is_some() {
+            return Some(run);
+        }
+        let gate = &self.environment.shared.gate;
+        self.permit = gate.enter(scope.node, self.is_exclusive());
+        if self.permit.is_some() {
+            return Some(run);
+        }
+        self.wait(Waiting::Statement(run), scope);
+        None
+    }
+
+    /// As [`Session::admit`], for a request whose meaning depends on the schema.
+    pub(super) fn admit_request(&mut self, request: Request, scope: &Scope<'_>) -> Option<Request> {
+        let depends = matches!(
+            request,
+            Request::Query { .. }
+                | Request::Parse { .. }
+                | Request::Bind { .. }
+                | Request::Describe(_)
+        );
+        let is_admitted = self.permit.is_some() || self.is_exclusive();
+        if !depends || is_admitted || !self.environment.shared.gate.is_closed() {
+            return Some(request);
+        }
+        self.wait(Waiting::Request(request), scope);
+        None
+    }
+
+    fn wait(&mut self, what: Waiting, scope: &Scope<'_>) {
+        let limits = [self.settings.statement_timeout(), self.lock_timeout()];
+        let limit = limits.into_iter().flatten().min();
+        self.deadline = limit.map(|after| scope.now + after);
+        self.state = State::Waiting(Box::new(what));
+    }
+
+    /// The gate is open: goes on with what has waited for it.
+    pub(crate) fn gate_opened(&mut self, scope: &mut Scope<'_>) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Waiting(waiting) => {
+                self.deadline = None;
+                match *waiting {
+                    Waiting::Statement(run) => {
+                        if let Err(fields) = self.run(run, scope) {
+                            self.fail(&fields);
+                        }
+                    }
+                    Waiting::Request(request) => self.handle(request, scope),
+                }
+            }
+            other => self.state = other,
+        }
+    }
+
+    /// Gives up what waits.
+    pub(super) fn stop_waiting(&mut self, fields: &ErrorFields) {
+        if let State::Waiting(waiting) = &self.state
+            && matches!(**waiting, Waiting::Request(Request::Query { .. }))
+        {
+            // The end of the text is told, too.
+            self.batch = Some(Batch {
+                text: "".into(),
+                items: VecDeque::new(),
+            });
+        }
+        self.fail(fields);
+    }
+
+    /// Leaves the gate if nothing of the session is at a node.
+    pub(super) fn leave_gate(&mut self) {
+        let is_at_node = self.block.as_ref().is_some_and(|block| block.is_at_node());
+        let is_busy = matches!(
+            self.state,
+            State::Calling { .. } | State::Working { .. } | State::CopyingIn(_)
+        );
+        if !is_at_node && !is_busy {
+            self.permit = None;
+        }
+    }
+
+    /// Goes on under another environment.
+    pub(crate) fn adopt(&mut self, environment: &Arc<Environment>) {
+        self.environment = Arc::clone(environment);
+    }
+
+    fn tell(&mut self, notice: &Notice) {
+        let mut fields = error(notice.code, notice.message.clone());
+        fields.severity = Severity::Notice;
+        fields.detail.clone_from(&notice.detail);
+        let least = self.settings.get("client_min_messages");
+        if !least.is_ok_and(|least| least == "error" || least == "warning") {
+            self.wire.notice(&fields);
+        }
+    }
+}
+
+fn tag_of(run: &Run) -> &'static str {
+    run.prepared.change_tag().unwrap_or("CREATE")
+}

@@ -1,0 +1,466 @@
+//! A schema that changes while clients are connected: exclusive mode, through unmodified clients.
+
+mod support;
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anabranch_server::service::{Guarantee, Service};
+use postgres::error::SqlState;
+use postgres::{Client, NoTls, Row};
+use support::*;
+
+fn empty() -> Service {
+    start_with(&[], Guarantee::Serializable, options())
+}
+
+fn run(client: &mut Client, text: &str) {
+    let done = client.batch_execute(text);
+    done.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+}
+
+/// The SQLSTATE and the message of a text that is refused.
+fn refused(client: &mut Client, text: &str) -> (String, String) {
+    let error = client.batch_execute(text).expect_err(text);
+    let error = error.as_db_error().expect("the server answers");
+    (error.code().code().to_owned(), error.message().to_owned())
+}
+
+fn rows(client: &mut Client, text: &str) -> Vec<Row> {
+    client
+        .query(text, &[])
+        .unwrap_or_else(|error| panic!("{text}: {error:?}"))
+}
+
+fn count(client: &mut Client, table: &str) -> i64 {
+    rows(client, &format!("SELECT count(*) FROM {table}"))[0].get(0)
+}
+
+/// Whether a table is there, as another client sees it.
+fn is_there(client: &mut Client, table: &str) -> bool {
+    match client.query(&format!("SELECT 1 FROM {table}"), &[]) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
+            false
+        }
+    }
+}
+
+const TABLE: &str = "CREATE TABLE t (id integer PRIMARY KEY, name text)";
+
+#[test]
+fn tables_come_and_go_under_open_connections() {
+    let service = empty();
+    let (mut ann, mut ben) = (connect(&service), connect(&service));
+    run(&mut ann, TABLE);
+    run(&mut ben, "INSERT INTO t VALUES (1, 'one'), (2, 'two')");
+    run(
+        &mut ann,
+        "CREATE TABLE u (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, t integer REFERENCES t)",
+    );
+    run(&mut ben, "INSERT INTO u (t) VALUES (1), (2), (2)");
+    assert_eq!(count(&mut ann, "t"), 2, "other tables keep their rows");
+    let (code, _) = refused(&mut ann, "DROP TABLE t");
+    assert_eq!(code, "2BP01");
+    run(&mut ann, "DROP TABLE t CASCADE");
+    assert!(!is_there(&mut ben, "t"));
+    assert_eq!(count(&mut ben, "u"), 3);
+    run(&mut ben, "INSERT INTO u (t) VALUES (99)");
+    let last = rows(&mut ben, "SELECT max(id) FROM u")[0].get::<_, i64>(0);
+    assert!(last > 3, "identity numbers go on");
+    run(&mut ben, TABLE);
+    assert_eq!(count(&mut ann, "t"), 0, "a new table has no old rows");
+    service.stop().expect("it stops");
+}
+
+/// Rows of a table without a primary key have keys that are made of their transactions' names.
+#[test]
+fn transactions_after_a_change_have_names_of_their_own() {
+    let service = empty();
+    let mut ann = connect(&service);
+    run(&mut ann, "CREATE TABLE log (n integer)");
+    for round in 1..=4_i64 {
+        for n in 0..20 {
+            run(&mut ann, &format!("INSERT INTO log VALUES ({n})"));
+        }
+        run(
+            &mut ann,
+            &format!("CREATE TABLE t{round} (id integer PRIMARY KEY)"),
+        );
+        assert_eq!(count(&mut ann, "log"), 20 * round);
+    }
+    run(&mut ann, "ALTER TABLE log ADD COLUMN id serial PRIMARY KEY");
+    run(&mut ann, "ALTER TABLE log DROP CONSTRAINT log_pkey");
+    for n in 0..20 {
+        run(&mut ann, &format!("INSERT INTO log VALUES ({n})"));
+    }
+    let found = rows(&mut ann, "SELECT count(*), count(DISTINCT id) FROM log");
+    assert_eq!(
+        (found[0].get::<_, i64>(0), found[0].get::<_, i64>(1)),
+        (100, 100)
+    );
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn rows_are_mapped_to_changed_columns() {
+    let service = empty();
+    let mut ann = connect(&service);
+    run(&mut ann, TABLE);
+    for id in 0..500 {
+        run(&mut ann, &format!("INSERT INTO t VALUES ({id}, '{id}')"));
+    }
+    run(
+        &mut ann,
+        "ALTER TABLE t ADD COLUMN price integer NOT NULL DEFAULT 7",
+    );
+    run(
+        &mut ann,
+        "ALTER TABLE t ALTER COLUMN name TYPE integer USING name::integer + 1",
+    );
+    run(&mut ann, "ALTER TABLE t DROP CONSTRAINT t_pkey");
+    run(&mut ann, "ALTER TABLE t ADD PRIMARY KEY (name)");
+    run(&mut ann, "CREATE INDEX by_price ON t (price, id)");
+    let sums = rows(
+        &mut ann,
+        "SELECT count(*), sum(id), sum(name), sum(price) FROM t",
+    );
+    let sums: (i64, i64, i64, i64) = (
+        sums[0].get(0),
+        sums[0].get(1),
+        sums[0].get(2),
+        sums[0].get(3),
+    );
+    assert_eq!(sums, (500, 124_750, 125_250, 3_500));
+    let one = rows(&mut ann, "SELECT id FROM t WHERE name = 42");
+    assert_eq!(one[0].get::<_, i32>(0), 41);
+    let found = rows(&mut ann, "SELECT id FROM t WHERE price = 7 AND id = 300");
+    assert_eq!(found.len(), 1);
+    let (code, _) = refused(&mut ann, "INSERT INTO t VALUES (1000, 42)");
+    assert_eq!(code, "23505");
+    run(&mut ann, "TRUNCATE t");
+    assert_eq!(count(&mut ann, "t"), 0);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_transaction_with_changes_is_one_or_none() {
+    let scratch = Scratch::new("schema-transaction");
+    for folder in [None, Some(&*scratch.0)] {
+        let start =
+            || start_in(&[], Guarantee::Serializable, options(), folder).expect("it starts");
+        let service = start();
+        let (mut ann, mut ben) = (connect(&service), connect(&service));
+        run(&mut ann, TABLE);
+        run(&mut ann, "INSERT INTO t VALUES (1, 'one')");
+        let changes = "INSERT INTO t VALUES (2, 'two'); \
+             ALTER TABLE t ADD COLUMN more integer; \
+             UPDATE t SET more = id; \
+             CREATE TABLE u (id integer PRIMARY KEY); \
+             INSERT INTO u SELECT id FROM t; \
+             ALTER TABLE u RENAME TO v; \
+             DELETE FROM t WHERE id = 1";
+        for end in ["ROLLBACK", "COMMIT"] {
+            run(&mut ann, "BEGIN");
+            run(&mut ann, changes);
+            let seen = rows(&mut ann, "SELECT more FROM t");
+            assert_eq!(seen[0].get::<_, i32>(0), 2, "it sees its own changes");
+            run(&mut ann, end);
+            let is_committed = end == "COMMIT";
+            assert_eq!(is_there(&mut ben, "v"), is_committed);
+            assert_eq!(count(&mut ben, "t"), 1);
+            let id = rows(&mut ben, "SELECT id FROM t")[0].get::<_, i32>(0);
+            assert_eq!(id, if is_committed { 2 } else { 1 });
+            assert_eq!(ben.query("SELECT more FROM t", &[]).is_ok(), is_committed);
+        }
+        run(&mut ben, "INSERT INTO t VALUES (3, 'three', 3)");
+        drop((ann, ben));
+        service.stop().expect("it stops");
+        if folder.is_some() {
+            let service = restart(&scratch);
+            let mut ann = connect(&service);
+            assert_eq!(count(&mut ann, "t"), 2);
+            assert_eq!(count(&mut ann, "v"), 2);
+            run(&mut ann, "DROP TABLE v");
+            drop(ann);
+            service.stop().expect("it stops");
+            let service = restart(&scratch);
+            let mut ann = connect(&service);
+            assert!(!is_there(&mut ann, "v"));
+            drop(ann);
+            service.stop().expect("it stops");
+        }
+    }
+}
+
+/// Starts a server with what a folder holds.
+fn restart(scratch: &Scratch) -> Service {
+    use anabranch_server::DataFolder;
+    use anabranch_server::service::{Served, folder, plan_application};
+    use anabranch_storage::{Store, StoreSettings};
+    let held = folder::held(&scratch.0)
+        .expect("it reads")
+        .expect("it holds a database");
+    let catalog = anabranch_sql::load(held.files.clone()).expect("it loads");
+    let application = anabranch_sql::Application::compile(catalog).expect("it compiles");
+    let planned = plan_application(application, held.partitions);
+    let description = folder::description(&planned, held.guarantee, &held.files, held.generation);
+    let data = DataFolder::open(&scratch.0, &description)
+        .and_then(|data| data.at_generation(held.generation))
+        .expect("it opens");
+    let empty = || Store::new(planned.schema(), StoreSettings::default());
+    let served = Served {
+        stores: (0..held.partitions).map(|_| empty()).collect(),
+        guarantee: held.guarantee,
+        analysis: anabranch_analysis::Options::default(),
+        data: Some(data),
+        planned,
+    };
+    Service::start(served, options()).expect("it starts")
+}
+
+#[test]
+fn a_change_that_fails_leaves_everything_as_it_was() {
+    let scratch = Scratch::new("schema-failure");
+    for folder in [None, Some(&*scratch.0)] {
+        let service = start_in(&[], Guarantee::Serializable, options(), folder).expect("it starts");
+        let mut ann = connect(&service);
+        run(&mut ann, "CREATE TABLE a (id integer, n integer)");
+        run(&mut ann, "CREATE TABLE p (id integer PRIMARY KEY)");
+        run(&mut ann, "INSERT INTO a VALUES (1, 1), (1, 2), (3, NULL)");
+        for (change, code) in [
+            ("ALTER TABLE a ADD PRIMARY KEY (id)", "23505"),
+            ("ALTER TABLE a ADD UNIQUE (id)", "23505"),
+            ("CREATE UNIQUE INDEX i ON a (id)", "23505"),
+            ("ALTER TABLE a ALTER COLUMN n SET NOT NULL", "23502"),
+            ("ALTER TABLE a ADD CHECK (id < 3)", "23514"),
+            ("ALTER TABLE a ADD FOREIGN KEY (id) REFERENCES p", "23503"),
+            (
+                "ALTER TABLE a ALTER COLUMN n TYPE integer USING 1 / (n - 1)",
+                "22012",
+            ),
+            ("CREATE TABLE a (id integer)", "42P07"),
+        ] {
+            let (found, message) = refused(&mut ann, change);
+            assert_eq!(found, code, "{change}: {message}");
+            run(&mut ann, "BEGIN");
+            run(&mut ann, "INSERT INTO a VALUES (9, 9)");
+            assert_eq!(refused(&mut ann, change).0, code, "{change}");
+            assert_eq!(refused(&mut ann, "SELECT 1").0, "25P02");
+            run(&mut ann, "ROLLBACK");
+            assert_eq!(count(&mut ann, "a"), 3, "after {change}");
+        }
+        run(&mut ann, "INSERT INTO a VALUES (1, 1)");
+        drop(ann);
+        service.stop().expect("it stops");
+    }
+}
+
+#[test]
+fn a_change_waits_for_open_transactions_and_others_wait_for_it() {
+    let service = empty();
+    let (mut ann, mut ben, mut cleo) = (connect(&service), connect(&service), connect(&service));
+    run(&mut ann, TABLE);
+    run(&mut ben, "BEGIN; INSERT INTO t VALUES (1, 'one')");
+    run(&mut ann, "SET lock_timeout = 100");
+    let (code, _) = refused(&mut ann, "ALTER TABLE t ADD COLUMN more integer");
+    assert_eq!(code, "55P03", "it does not wait for longer");
+    run(&mut cleo, "SELECT 1 FROM t WHERE id = 2");
+    run(&mut ann, "SET lock_timeout = 0");
+    let (sender, changed) = channel();
+    let altering = std::thread::spawn(move || {
+        run(&mut ann, "ALTER TABLE t ADD COLUMN more integer");
+        sender.send(()).expect("it is waited for");
+        ann
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(changed.try_recv().is_err(), "it waits");
+    let reading = std::thread::spawn(move || {
+        let found = rows(&mut cleo, "SELECT more FROM t");
+        (cleo, found.len())
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!reading.is_finished(), "others wait for the change");
+    run(&mut ben, "INSERT INTO t VALUES (2, 'two'); COMMIT");
+    changed
+        .recv_timeout(Duration::from_secs(20))
+        .expect("it goes on");
+    let (_, found) = reading.join().expect("it reads");
+    assert_eq!(found, 2);
+    drop(altering.join().expect("it changes"));
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn two_transactions_that_wait_for_each_other_do_not_wait_for_ever() {
+    let service = empty();
+    let (mut ann, mut ben) = (connect(&service), connect(&service));
+    run(&mut ann, TABLE);
+    run(&mut ann, "INSERT INTO t VALUES (1, 'one')");
+    run(&mut ann, "BEGIN; UPDATE t SET name = 'ann' WHERE id = 1");
+    run(&mut ben, "BEGIN; SELECT 1 FROM t WHERE id = 7");
+    let altering = std::thread::spawn(move || {
+        run(&mut ann, "ALTER TABLE t ADD COLUMN a integer");
+        run(&mut ann, "COMMIT");
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let (code, _) = refused(&mut ben, "ALTER TABLE t ADD COLUMN b integer");
+    assert_eq!(code, "40P01");
+    run(&mut ben, "ROLLBACK");
+    altering.join().expect("it changes");
+    let name = rows(&mut ben, "SELECT name, a FROM t")[0].get::<_, String>(0);
+    assert_eq!(
+        name, "ann",
+        "what ran before the change is committed with it"
+    );
+    service.stop().expect("it stops");
+}
+
+/// More than a statement may hold, by a client that changes the schema; a rollback takes back what has been written.
+#[test]
+fn a_copy_of_any_size_fits_where_no_other_session_looks() {
+    use std::io::Write;
+    let mut limited = options();
+    limited.statement_bytes_max = 12 << 20;
+    let service = start_with(&[], Guarantee::Serializable, limited);
+    let mut ann = connect(&service);
+    run(&mut ann, TABLE);
+    run(&mut ann, "CREATE TABLE u (id integer PRIMARY KEY)");
+    run(&mut ann, "INSERT INTO t VALUES (-1, 'kept')");
+    let copy = |client: &mut Client, lines: i32| -> Result<u64, postgres::Error> {
+        let mut writer = client.copy_in("COPY t FROM STDIN")?;
+        for id in 0..lines {
+            let line = format!("{id}\t{}\n", "x".repeat(200));
+            writer.write_all(line.as_bytes()).expect("it is buffered");
+        }
+        writer.finish()
+    };
+    // Fewer rows at a time than a statement may hold.
+    let count_all = |client: &mut Client| -> i64 {
+        let parts = (-1..8).map(|part| {
+            let from = part * 10_000;
+            let query = format!("t WHERE id >= {from} AND id < {from} + 10000");
+            count(client, &query)
+        });
+        parts.sum()
+    };
+    let error = copy(&mut ann, 80_000).expect_err("it is too large");
+    assert_eq!(error.code().map(SqlState::code), Some("53200"));
+    for end in ["ROLLBACK", "COMMIT"] {
+        run(
+            &mut ann,
+            "BEGIN; INSERT INTO u VALUES (1); TRUNCATE t; INSERT INTO u VALUES (2)",
+        );
+        assert_eq!(copy(&mut ann, 80_000).expect("it fits"), 80_000);
+        assert_eq!(count_all(&mut ann), 80_000);
+        run(&mut ann, "UPDATE t SET name = 'y' WHERE id = 7");
+        run(&mut ann, end);
+        let expected = if end == "COMMIT" { (80_000, 2) } else { (1, 0) };
+        assert_eq!((count_all(&mut ann), count(&mut ann, "u")), expected);
+    }
+    run(&mut ann, "BEGIN; ALTER TABLE u ADD COLUMN more integer");
+    let error = copy(&mut ann, 80_000).expect_err("the rows are there");
+    assert_eq!(error.code().map(SqlState::code), Some("23505"));
+    run(&mut ann, "ROLLBACK");
+    assert_eq!(count_all(&mut ann), 80_000);
+    service.stop().expect("it stops");
+}
+
+/// The first transaction has no locks while it waits for the second, which writes what the first has read.
+#[test]
+fn a_waiting_change_holds_nothing_and_notices_what_has_changed() {
+    let service = empty();
+    let (mut ann, mut ben) = (connect(&service), connect(&service));
+    run(&mut ann, TABLE);
+    run(&mut ann, "INSERT INTO t VALUES (1, 'one')");
+    run(&mut ben, "BEGIN; INSERT INTO t VALUES (5, 'five')");
+    run(&mut ann, "BEGIN");
+    assert_eq!(rows(&mut ann, "SELECT name FROM t WHERE id = 1").len(), 1);
+    let altering = std::thread::spawn(move || {
+        let code = refused(&mut ann, "ALTER TABLE t ADD COLUMN a integer").0;
+        run(&mut ann, "ROLLBACK");
+        (ann, code)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    run(&mut ben, "UPDATE t SET name = 'ben' WHERE id = 1; COMMIT");
+    let (mut ann, code) = altering.join().expect("it is answered");
+    assert_eq!(code, "40001", "its client has seen another name");
+    assert!(ann.query("SELECT a FROM t", &[]).is_err());
+    assert_eq!(count(&mut ann, "t"), 2);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_no_change_behind() {
+    let service = empty();
+    let mut ann = connect(&service);
+    let config = format!(
+        "host=127.0.0.1 port={} user=ben dbname=anabranch",
+        service.address().port()
+    );
+    for _ in 0..5 {
+        let mut ben = Client::connect(&config, NoTls).expect("it connects");
+        run(&mut ben, "BEGIN");
+        run(&mut ben, TABLE);
+        run(&mut ben, "INSERT INTO t VALUES (1, 'one')");
+        drop(ben);
+        assert!(!is_there(&mut ann, "t"));
+    }
+    run(&mut ann, TABLE);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn prepared_statements_follow_the_schema() {
+    let service = empty();
+    let (mut ann, mut ben) = (connect(&service), connect(&service));
+    run(&mut ann, TABLE);
+    let insert = ben
+        .prepare("INSERT INTO t (id, name) VALUES ($1, $2)")
+        .expect("it prepares");
+    let all = ben.prepare("SELECT * FROM t").expect("it prepares");
+    let names = ben.prepare("SELECT name FROM t").expect("it prepares");
+    ben.execute(&insert, &[&1, &"one"]).expect("it inserts");
+    run(&mut ann, "CREATE TABLE a (id integer PRIMARY KEY)");
+    ben.execute(&insert, &[&2, &"two"]).expect("it inserts");
+    assert_eq!(ben.query(&all, &[]).expect("it reads").len(), 2);
+    run(&mut ann, "ALTER TABLE t ADD COLUMN more integer");
+    ben.execute(&insert, &[&3, &"three"]).expect("it inserts");
+    assert_eq!(ben.query(&names, &[]).expect("it reads").len(), 3);
+    let error = ben.query(&all, &[]).expect_err("it has a column more");
+    assert_eq!(
+        error.code(),
+        Some(&SqlState::FEATURE_NOT_SUPPORTED),
+        "{error:?}"
+    );
+    run(&mut ann, "DROP TABLE t");
+    let error = ben
+        .execute(&insert, &[&4, &"four"])
+        .expect_err("it is gone");
+    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_planned_application_changes_too() {
+    let service = planned();
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1, 'apple', 5)");
+    run(
+        &mut ann,
+        "ALTER TABLE items ADD COLUMN colour text DEFAULT 'red'",
+    );
+    run(&mut ann, "CALL restock(1, 3)");
+    let found = rows(&mut ann, "SELECT stock, colour FROM items");
+    assert_eq!((found[0].get(0), found[0].get(1)), (8, "red"));
+    run(
+        &mut ann,
+        "CREATE PROCEDURE paint(p_item integer, p_colour text) LANGUAGE SQL BEGIN ATOMIC \
+         UPDATE items SET colour = p_colour WHERE id = p_item; END",
+    );
+    run(&mut ann, "CALL paint(1, 'green')");
+    let found = rows(&mut ann, "SELECT colour FROM items");
+    assert_eq!(found[0].get::<_, &str>(0), "green");
+    service.stop().expect("it stops");
+}
