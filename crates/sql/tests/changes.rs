@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use anabranch_sql::{
     Application, SourceFile, TransactionError,
-    change::{ChangeStatement, Notice},
+    change::{ChangeSettings, ChangeStatement, Notice},
     client::{self, ClientStatementKind},
     expression::text::format_text,
     load, render,
@@ -49,7 +49,19 @@ impl Database {
     }
 
     fn change(&mut self, statement: &ChangeStatement) -> String {
-        let mut change = match self.application.change(statement) {
+        self.change_with(statement, ChangeSettings::default())
+    }
+
+    /// Under `SET check_function_bodies = false`.
+    fn change_unchecked(&mut self, statement: &ChangeStatement) -> String {
+        let settings = ChangeSettings {
+            check_function_bodies: false,
+        };
+        self.change_with(statement, settings)
+    }
+
+    fn change_with(&mut self, statement: &ChangeStatement, settings: ChangeSettings) -> String {
+        let mut change = match self.application.change_with(statement, settings) {
             Ok(change) => change,
             Err(refusal) => return shown(&refusal.error),
         };
@@ -213,6 +225,146 @@ fn columns_and_constraints_change() {
 #[test]
 fn what_depends_on_something_goes_with_it() {
     check_script("dependents.sql");
+}
+
+/// The statements of a script as psql sends them: without its own commands and the data of COPY.
+fn statements(script: &str) -> Vec<String> {
+    let mut text = String::new();
+    let mut is_data = false;
+    for line in script.lines() {
+        if is_data {
+            is_data = line != "\\.";
+        } else if !line.starts_with('\\') {
+            text.push_str(line);
+            text.push('\n');
+            is_data = line.starts_with("COPY ") && line.ends_with("FROM stdin;");
+        }
+    }
+    let parsed = client::parse(&text).unwrap_or_else(|problem| panic!("{problem:?}"));
+    parsed.iter().map(|one| one.text.to_string()).collect()
+}
+
+/// Applies the changes of a script; the other statements are those that start with these words.
+#[track_caller]
+fn replay(name: &str, others: &[&str]) -> Database {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/changes");
+    let script = fs::read_to_string(folder.join(name)).unwrap();
+    let mut database = Database::new("");
+    let mut count = 0;
+    for text in statements(&script) {
+        match parsed(&text) {
+            ClientStatementKind::Change(statement) => {
+                let answer = database.change_unchecked(&statement);
+                let tag = answer
+                    .lines()
+                    .last()
+                    .unwrap()
+                    .trim_end_matches(" (nothing)");
+                assert_eq!(tag, statement.tag(), "{text}: {answer}");
+                count += 1;
+            }
+            _ => {
+                let is_other = others.iter().any(|words| text.starts_with(words));
+                assert!(is_other, "{text}");
+            }
+        }
+    }
+    assert!(count > 5, "{count} changes");
+    database
+}
+
+#[test]
+fn pgbench_makes_its_tables() {
+    let others = ["insert", "copy", "begin", "commit", "vacuum"];
+    let mut database = replay("pgbench.sql", &others);
+    let text = database.application.declarations();
+    for part in [
+        "CONSTRAINT pgbench_accounts_pkey PRIMARY KEY (aid)",
+        "FOREIGN KEY (aid) REFERENCES pgbench_accounts (aid)",
+        "filler character(88)",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    database.run("INSERT INTO pgbench_branches VALUES (1, 0)");
+    let answer = database.run("INSERT INTO pgbench_branches VALUES (1, 0)");
+    assert!(answer.starts_with("23505"), "{answer}");
+}
+
+const OF_PG_DUMP: [&str; 3] = ["SET ", "SELECT pg_catalog.", "COPY "];
+
+#[test]
+fn a_dump_of_tpcc_gives_the_same_schema() {
+    let database = replay("tpcc_dump.sql", &OF_PG_DUMP);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tpcc");
+    let file = |name: &str| SourceFile::new(name, fs::read_to_string(folder.join(name)).unwrap());
+    let names = ["assertions.sql", "procedures.sql", "schema.sql"];
+    let original = compiled(names.map(file).to_vec());
+    let objects = |application: &Application| {
+        let catalog = application.catalog();
+        let mut objects: Vec<String> = Vec::new();
+        for (table, schema) in catalog.tables.iter().zip(&catalog.schema.tables) {
+            let mut indexes: Vec<String> = schema
+                .indexes
+                .iter()
+                .map(|of| format!("{} {:?}", of.name, of.columns))
+                .collect();
+            indexes.sort();
+            let mut keys: Vec<String> = table
+                .foreign_keys
+                .iter()
+                .map(|key| format!("{} {:?}", key.name, key.columns))
+                .collect();
+            keys.sort();
+            let mut checks: Vec<&str> = table.checks.iter().map(|check| &*check.name).collect();
+            checks.sort_unstable();
+            objects.push(format!(
+                "{} {:?} {:?} {:?} {indexes:?} {keys:?} {checks:?}",
+                table.name, schema.columns, schema.primary_key, table.primary_key_name
+            ));
+        }
+        objects.extend(application.procedures.iter().map(|of| of.name().to_owned()));
+        objects.sort();
+        objects
+    };
+    let pairs = objects(&database.application)
+        .into_iter()
+        .zip(objects(&original));
+    for (loaded, original) in pairs {
+        assert_eq!(loaded, original);
+    }
+    let count = |application: &Application| objects(application).len();
+    assert_eq!(count(&database.application), count(&original));
+}
+
+#[test]
+fn a_dump_has_sequences_views_and_functions_before_their_tables() {
+    let mut database = replay("dump.sql", &OF_PG_DUMP);
+    let names: Vec<&str> = database
+        .application
+        .procedures
+        .iter()
+        .map(|of| of.name())
+        .collect();
+    assert_eq!(names, ["twice", "add_order", "pay"]);
+    let text = database.application.declarations();
+    for part in [
+        "id serial NOT NULL",
+        "id bigint GENERATED BY DEFAULT AS IDENTITY NOT NULL",
+        "\"Mixed Case\" text DEFAULT 'it''s'::text",
+        "CREATE SEQUENCE loose",
+        "ON DELETE CASCADE",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("customers_id_seq"), "{text}");
+    assert_eq!(
+        database.run("INSERT INTO customers (name) VALUES ('a')"),
+        "#1"
+    );
+    assert_eq!(
+        database.run("SELECT id, \"Mixed Case\", score FROM customers"),
+        "1|it's|0.00"
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub enum DataType {
     Text,
     /// `varchar` without a limit, or `varchar(n)`: at most `n` characters
     Varchar(Option<u32>),
-    /// `char(n)`: blank-padded to `n` characters; held without the padding
+    /// `char(n)`: blank-padded to `n` characters; held without the padding. [`DataType::BPCHAR`] has no length
     Char(u32),
     /// `bytea`
     Bytea,
@@ -100,6 +100,9 @@ pub struct NumericBounds {
 }
 
 impl DataType {
+    /// `bpchar`: `char` without a length, which a cast may name and no column has. Blanks at the end do not count.
+    pub const BPCHAR: DataType = DataType::Char(u32::MAX);
+
     /// True for `smallint`, `integer` and `bigint`.
     pub fn is_integer(&self) -> bool {
         matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
@@ -168,6 +171,7 @@ impl fmt::Display for DataType {
             DataType::Text => f.write_str("text"),
             DataType::Varchar(None) => f.write_str("character varying"),
             DataType::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            &DataType::BPCHAR => f.write_str("bpchar"),
             DataType::Char(n) => write!(f, "character({n})"),
             DataType::Bytea => f.write_str("bytea"),
             DataType::Uuid => f.write_str("uuid"),

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::{
+    ChangeSettings,
     declared::{Declared, DeclaredText, Relation},
     dependents::Drops,
     error::{Change, ChangeError, Notice},
@@ -16,6 +17,7 @@ use crate::{catalog::Sequence, parse::cursor::Name, source::SourceFile};
 /// A change under way.
 #[derive(Debug)]
 pub(super) struct Changer {
+    pub(super) settings: ChangeSettings,
     /// The statement's text.
     pub(super) file: SourceFile,
     /// The declarations, which the statement changes.
@@ -60,8 +62,13 @@ pub(super) enum ColumnChange {
 }
 
 impl Changer {
-    pub(super) fn new(statement: &ChangeStatement, declared: Declared) -> Changer {
+    pub(super) fn new(
+        statement: &ChangeStatement,
+        declared: Declared,
+        settings: ChangeSettings,
+    ) -> Changer {
         Changer {
+            settings,
             file: SourceFile::new("statement", statement.text.clone()),
             declared,
             notices: Vec::new(),

@@ -19,6 +19,8 @@ pub(super) struct Declared {
     pub(super) views: Vec<DeclaredText>,
     pub(super) assertions: Vec<DeclaredText>,
     pub(super) routines: Vec<DeclaredRoutine>,
+    /// Routines whose bodies name what does not exist: they cannot be called until it does.
+    pub(super) unresolved: Vec<DeclaredRoutine>,
 }
 
 /// A view or an assertion.
@@ -140,7 +142,7 @@ pub(super) enum Test {
 }
 
 impl Declared {
-    /// What a catalog declares.
+    /// What a catalog declares, unresolved routines apart.
     pub(super) fn of(catalog: &Catalog) -> Declared {
         let text = |span: Span| catalog.files[usize::from(span.file)].slice(span).to_owned();
         let views = catalog.views.iter().map(|view| DeclaredText {
@@ -166,6 +168,14 @@ impl Declared {
             views: views.collect(),
             assertions: assertions.collect(),
             routines: routines.collect(),
+            unresolved: Vec::new(),
+        }
+    }
+
+    /// Takes a dropped assertion out of the directives of routines.
+    pub(super) fn forget_kept(&mut self, assertion: &str) {
+        for routine in &mut self.routines {
+            routine.keeps.retain(|kept| kept != assertion);
         }
     }
 

@@ -72,6 +72,7 @@ impl Changer {
     fn drop_one(&mut self, object: ObjectKind, name: &str) -> Change<()> {
         if object == ObjectKind::Assertion {
             self.declared.assertions.retain(|of| of.name != name);
+            self.declared.forget_kept(name);
             return Ok(());
         }
         // A name that stands twice in the list.
@@ -192,6 +193,17 @@ impl Changer {
         kind: RoutineKind,
         or_replace: bool,
     ) -> Change<()> {
+        let mut unresolved = self.declared.unresolved.iter();
+        if let Some(old) = unresolved.position(|of| of.name == name.text) {
+            if !or_replace {
+                let message = format!(
+                    "function \"{}\" already exists with same argument types",
+                    name.text
+                );
+                return Err(ChangeError::new("42723", message));
+            }
+            self.declared.unresolved.remove(old);
+        }
         let mut there = self.declared.routines.iter();
         let old = there.position(|of| of.name == name.text);
         let routine = DeclaredRoutine {
@@ -251,7 +263,13 @@ impl Changer {
                 }
                 None => format!("{name}()"),
             };
+            let mut unresolved = self.declared.unresolved.iter();
+            let is_unresolved = unresolved.any(|of| of.name == *name);
             let Some(found) = found else {
+                if is_unresolved {
+                    self.declared.unresolved.retain(|of| of.name != *name);
+                    continue;
+                }
                 let code = "42883";
                 if if_exists {
                     self.skip("00000", format!("{word} {shown} does not exist"));

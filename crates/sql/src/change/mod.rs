@@ -23,9 +23,10 @@ mod print;
 mod rename;
 mod statement;
 mod table;
+mod unresolved;
 mod verification;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_types::{ColumnIndex, TableId};
 use rustc_hash::FxHashSet;
@@ -43,6 +44,7 @@ use declared::{ColumnValues, Declared, DeclaredTable, Test};
 use dependents::Dropped;
 use error::Change;
 use print::{Printed, PrintedObject, print};
+use unresolved::{BodyForm, is_missing};
 use verification::{Broken, UniqueKey};
 
 pub use error::{ChangeError, Notice};
@@ -100,6 +102,22 @@ pub enum TableRows {
     Removed,
 }
 
+/// Settings of a session that a change depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeSettings {
+    /// `check_function_bodies`: whether the body of a function in LANGUAGE SQL may name only what exists. `pg_dump`
+    /// turns it off.
+    pub check_function_bodies: bool,
+}
+
+impl Default for ChangeSettings {
+    fn default() -> ChangeSettings {
+        ChangeSettings {
+            check_function_bodies: true,
+        }
+    }
+}
+
 impl SchemaChange {
     /// Whether nothing has to be done: the statement may be answered without stopping others.
     pub fn is_nothing(&self) -> bool {
@@ -126,8 +144,20 @@ impl Application {
     /// # Errors
     /// Why PostgreSQL refuses the statement, or that it is not supported (`0A000`).
     pub fn change(&self, statement: &ChangeStatement) -> Result<SchemaChange, ChangeError> {
-        let before = Declared::of(self.catalog());
-        let mut changer = Changer::new(statement, before.clone());
+        self.change_with(statement, ChangeSettings::default())
+    }
+
+    /// The same, under these settings of the session.
+    ///
+    /// # Errors
+    /// As [`Application::change`].
+    pub fn change_with(
+        &self,
+        statement: &ChangeStatement,
+        settings: ChangeSettings,
+    ) -> Result<SchemaChange, ChangeError> {
+        let before = unresolved::declared(self.catalog());
+        let mut changer = Changer::new(statement, before.clone(), settings);
         changer.apply(&statement.kind)?;
         if changer.declared == before {
             return Ok(self.unchanged(changer, statement.tag));
@@ -192,7 +222,7 @@ impl Application {
 
     /// The application as SQL, in an order in which PostgreSQL loads it too, assertions apart.
     pub fn declarations(&self) -> String {
-        print(&Declared::of(self.catalog())).text
+        print(&unresolved::declared(self.catalog())).text
     }
 
     /// A change of rows alone, or of nothing.
@@ -245,71 +275,50 @@ impl Application {
         change
     }
 
-    /// Compiles the changed declarations. Objects that do not compile without what was dropped go with it.
+    /// Compiles the changed declarations. Objects that do not compile without what was dropped go with it; routines
+    /// that were unresolved are tried again.
     fn compiled(&self, changer: &mut Changer) -> Change<Application> {
-        loop {
+        let application = loop {
             let printed = print(&changer.declared);
-            let files = vec![SourceFile::new(SCHEMA_FILE, printed.text.as_str())];
-            let compiled = load(files).and_then(|mut catalog| {
-                catalog.limits = self.catalog().limits;
-                Application::compile(catalog)
-            });
-            match compiled {
-                Ok(application) => return Ok(application),
-                Err(problems) => self.give_up(changer, &printed, &problems)?,
+            match self.compile_text(&printed.text) {
+                Ok(application) => break application,
+                Err(problems) => give_up(changer, &printed, &problems)?,
+            }
+        };
+        let resolved = changer.declared.routines.len();
+        let mut tried = changer.declared.clone();
+        tried.routines.append(&mut tried.unresolved);
+        while tried.routines.len() > resolved {
+            let printed = print(&tried);
+            let problems = match self.compile_text(&printed.text) {
+                Ok(application) => {
+                    changer.declared = tried;
+                    return Ok(application);
+                }
+                Err(problems) => problems,
+            };
+            let broken: BTreeSet<usize> = problems
+                .iter()
+                .filter_map(|problem| match printed.object_of(problem)? {
+                    PrintedObject::Routine(at) if at >= resolved => Some(at),
+                    _ => None,
+                })
+                .collect();
+            if broken.is_empty() {
+                break;
+            }
+            for at in broken.into_iter().rev() {
+                let routine = tried.routines.remove(at);
+                tried.unresolved.insert(0, routine);
             }
         }
+        Ok(application)
     }
 
-    /// Removes the objects that have these problems from the declarations, if the statement drops something that they
-    /// depend on.
-    fn give_up(
-        &self,
-        changer: &mut Changer,
-        printed: &Printed,
-        problems: &[Diagnostic],
-    ) -> Change<()> {
-        let mut broken = BTreeSet::new();
-        for problem in problems {
-            let place = problem.span.map(|span| span.start as usize);
-            let object = place.and_then(|place| printed.at(place));
-            let own = object.is_none_or(|object| changer.concerns(object));
-            match object {
-                Some(object) if !own => broken.insert(object),
-                _ => return Err(ChangeError::of_text(problem)),
-            };
-        }
-        if broken.is_empty() {
-            return Err(ChangeError::new(
-                "XX000",
-                "the changed schema cannot be read",
-            ));
-        }
-        if changer.drops.targets.is_empty() {
-            let shown: Vec<String> = broken.iter().map(|of| changer.describe(*of)).collect();
-            let message = match &changer.renamed {
-                Some(renamed) => format!("cannot rename {renamed} because other objects name it"),
-                None => {
-                    "cannot make this change because other objects do not compile with it".into()
-                }
-            };
-            let reasons: Vec<String> = shown
-                .iter()
-                .zip(problems)
-                .map(|(object, problem)| format!("{object}: {}", problem.message))
-                .collect();
-            return Err(ChangeError::new("0A000", message)
-                .detail(reasons.join("\n"))
-                .hint("drop these objects, make the change, and create them again"));
-        }
-        for object in &broken {
-            changer.note_dependent(*object);
-        }
-        // From the last, so that the places of the others stay.
-        for object in broken.into_iter().rev() {
-            changer.remove(object);
-        }
-        Ok(())
+    fn compile_text(&self, text: &str) -> Result<Application, Vec<Diagnostic>> {
+        let mut catalog = load(vec![SourceFile::new(SCHEMA_FILE, text)])?;
+        catalog.limits = self.catalog().limits;
+        Application::compile(catalog)
     }
 
     /// Refuses a change of what views return, or of the type of a column that they name.
@@ -367,7 +376,75 @@ impl Application {
     }
 }
 
+/// Removes the objects that have these problems from the declarations, if the statement drops something that they
+/// depend on, or if they are routines that may wait for what they name.
+fn give_up(changer: &mut Changer, printed: &Printed, problems: &[Diagnostic]) -> Change<()> {
+    let mut broken: BTreeMap<PrintedObject, &Diagnostic> = BTreeMap::new();
+    for problem in problems {
+        match printed.object_of(problem) {
+            Some(object) if !changer.concerns(object) || changer.may_wait(object, problem) => {
+                broken.entry(object).or_insert(problem);
+            }
+            _ => return Err(ChangeError::of_text(problem)),
+        };
+    }
+    if broken.is_empty() {
+        let message = "the changed schema cannot be read";
+        return Err(ChangeError::new("XX000", message));
+    }
+    let is_waiting =
+        |(object, problem): (&PrintedObject, &&Diagnostic)| changer.may_wait(*object, problem);
+    if changer.drops.targets.is_empty() && !broken.iter().all(is_waiting) {
+        let message = match &changer.renamed {
+            Some(renamed) => format!("cannot rename {renamed} because other objects name it"),
+            None => "cannot make this change because other objects do not compile with it".into(),
+        };
+        let reasons = broken
+            .iter()
+            .map(|(object, problem)| format!("{}: {}", changer.describe(*object), problem.message));
+        let reasons: Vec<String> = reasons.collect();
+        return Err(ChangeError::new("0A000", message)
+            .detail(reasons.join("\n"))
+            .hint("drop these objects, make the change, and create them again"));
+    }
+    let mut waiting = BTreeSet::new();
+    for (object, problem) in &broken {
+        if changer.may_wait(*object, problem) {
+            waiting.insert(*object);
+            if !changer.concerns(*object) {
+                let message = format!(
+                    "{} cannot be called any more: {}",
+                    changer.describe(*object),
+                    problem.message
+                );
+                changer.notices.push(Notice::new("00000", message));
+            }
+        } else {
+            changer.note_dependent(*object);
+        }
+    }
+    // From the last, so that the places of the others stay.
+    for object in broken.into_keys().rev() {
+        changer.remove(object, waiting.contains(&object));
+    }
+    Ok(())
+}
+
 impl Changer {
+    /// Whether an object is a routine that stays, unresolved, although its body has this problem.
+    fn may_wait(&self, object: PrintedObject, problem: &Diagnostic) -> bool {
+        let PrintedObject::Routine(at) = object else {
+            return false;
+        };
+        let may = match self.declared.routines[at].body_form() {
+            BodyForm::Parsed => false,
+            _ if !self.concerns(object) => !self.drops.targets.is_empty(),
+            BodyForm::Sql => !self.settings.check_function_bodies,
+            BodyForm::Other => true,
+        };
+        may && is_missing(problem)
+    }
+
     /// Whether the statement itself creates or alters an object.
     fn concerns(&self, object: PrintedObject) -> bool {
         let declared = &self.declared;
@@ -423,15 +500,23 @@ impl Changer {
         self.drops.dependents.push((dropped, on));
     }
 
-    /// Removes an object.
-    fn remove(&mut self, object: PrintedObject) {
+    /// Removes an object; a routine stays as an unresolved one if it is `waiting`.
+    fn remove(&mut self, object: PrintedObject, waiting: bool) {
         let declared = &mut self.declared;
         match object {
             PrintedObject::Table(at) => drop(declared.tables.remove(at)),
             PrintedObject::Sequence(at) => drop(declared.sequences.remove(at)),
             PrintedObject::View(at) => drop(declared.views.remove(at)),
-            PrintedObject::Assertion(at) => drop(declared.assertions.remove(at)),
-            PrintedObject::Routine(at) => drop(declared.routines.remove(at)),
+            PrintedObject::Assertion(at) => {
+                let assertion = declared.assertions.remove(at);
+                declared.forget_kept(&assertion.name);
+            }
+            PrintedObject::Routine(at) => {
+                let routine = declared.routines.remove(at);
+                if waiting {
+                    declared.unresolved.push(routine);
+                }
+            }
         }
     }
 }

@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use anabranch_types::DataType;
 
-use super::declared::{
-    Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable,
+use super::{
+    declared::{Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable},
+    unresolved,
 };
-use crate::{catalog::ReferentialAction, system::names::quoted};
+use crate::{catalog::ReferentialAction, diagnostic::Diagnostic, system::names::quoted};
 
 /// The text of all declarations, and where each object stands in it.
 #[derive(Debug, Default)]
@@ -35,8 +36,9 @@ impl Printed {
         self.objects.push((start..self.text.len(), object));
     }
 
-    /// The object at a place of the text.
-    pub(super) fn at(&self, place: usize) -> Option<PrintedObject> {
+    /// The object that has a problem.
+    pub(super) fn object_of(&self, problem: &Diagnostic) -> Option<PrintedObject> {
+        let place = problem.span?.start as usize;
         let found = self
             .objects
             .iter()
@@ -120,6 +122,10 @@ pub(super) fn print(declared: &Declared) -> Printed {
             }
             text.push_str(&routine.text);
         });
+    }
+    for routine in &declared.unresolved {
+        printed.text.push('\n');
+        unresolved::print(routine, &mut printed.text);
     }
     printed
 }

@@ -210,11 +210,7 @@ fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
                 plain(DataType::Char(length(cursor)?.unwrap_or(1)))
             }
         }
-        "bpchar" => match length(cursor)? {
-            Some(length) => plain(DataType::Char(length)),
-            None => Err(Diagnostic::unsupported("bpchar without a length", start)
-                .help("write char(n) or text")),
-        },
+        "bpchar" => plain(length(cursor)?.map_or(DataType::BPCHAR, DataType::Char)),
         "bytea" => plain(DataType::Bytea),
         "uuid" => plain(DataType::Uuid),
         "date" => plain(DataType::Date),

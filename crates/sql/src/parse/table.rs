@@ -1,5 +1,6 @@
 //! Parses `CREATE TABLE`, `ALTER TABLE … ADD constraint` and `CREATE INDEX`.
 
+use anabranch_types::DataType;
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{
@@ -176,7 +177,12 @@ pub(crate) fn added_column(
 
 /// A type that a column may have.
 pub(crate) fn column_type(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
-    data_type::declared(cursor)
+    let declared = data_type::declared(cursor)?;
+    if declared.data_type == DataType::BPCHAR {
+        let construct = "bpchar without a length";
+        return Err(Diagnostic::unsupported(construct, declared.span).help("write char(n) or text"));
+    }
+    Ok(declared)
 }
 
 fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
@@ -332,6 +338,9 @@ pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
 
 /// After COLLATE: one that text is ordered by.
 pub(crate) fn collation(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    if cursor.at_word("pg_catalog") && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Period) {
+        cursor.take(2);
+    }
     let name = cursor.name("a collation")?;
     if ["C", "POSIX", "ucs_basic"].contains(&name.text.as_str()) {
         return Ok(());

@@ -26,7 +26,7 @@ INSERT INTO c VALUES (1, 1, 1);
 #1
 
 DROP TABLE p;
-2BP01 cannot drop table p because other objects depend on it (constraint c_p_fkey on table c depends on table p; constraint c_a_fkey on table c depends on table p; view v depends on table p; function f(integer) depends on table p; view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
+2BP01 cannot drop table p because other objects depend on it (constraint c_p_fkey on table c depends on table p; constraint c_a_fkey on table c depends on table p; view v depends on table p; view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
 
 ALTER TABLE p DROP CONSTRAINT p_pkey;
 2BP01 cannot drop constraint p_pkey on table p because other objects depend on it (constraint c_p_fkey on table c depends on index p_pkey) (Use DROP ... CASCADE to drop the dependent objects too.)
@@ -96,3 +96,41 @@ DROP ASSERTION
 
 TRUNCATE q;
 TRUNCATE TABLE
+
+CREATE FUNCTION later(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT y FROM coming WHERE id = x); END $$;
+CREATE FUNCTION
+
+CREATE FUNCTION wrong(x int) RETURNS int LANGUAGE sql AS $$ SELECT y FROM coming WHERE id = x $$;
+42P01 relation "coming" does not exist
+
+SELECT later(1);
+42883 function later(integer) does not exist
+
+CREATE TABLE coming (id int PRIMARY KEY, y int);
+CREATE TABLE
+
+INSERT INTO coming VALUES (1, 2);
+#1
+
+CREATE OR REPLACE FUNCTION later(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT y FROM coming WHERE id = x); END $$;
+CREATE FUNCTION
+
+CREATE PROCEDURE later() LANGUAGE plpgsql AS $$ BEGIN NULL; END $$;
+0A000 a second function named "later" is not supported (give each procedure a name of its own)
+
+CREATE FUNCTION bound() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM coming; END;
+CREATE FUNCTION
+
+DROP TABLE coming;
+2BP01 cannot drop table coming because other objects depend on it (function bound() depends on table coming) (Use DROP ... CASCADE to drop the dependent objects too.)
+
+DROP TABLE coming CASCADE;
+NOTICE function later(integer) cannot be called any more: relation "coming" does not exist
+NOTICE drop cascades to function bound()
+DROP TABLE
+
+DROP FUNCTION later;
+DROP FUNCTION
+
+DROP FUNCTION later;
+42883 could not find a function named "later"

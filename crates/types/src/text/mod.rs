@@ -52,7 +52,9 @@ pub fn write_value(out: &mut impl TextSink, value: &Value, data_type: &DataType,
         Value::Numeric(decimal) => write_decimal(out, *decimal),
         Value::Text(text) => {
             out.push_str(text);
-            if let DataType::Char(length) = data_type {
+            if let DataType::Char(length) = data_type
+                && *data_type != DataType::BPCHAR
+            {
                 let missing = (*length as usize).saturating_sub(text.chars().count());
                 push_blanks(out, missing);
             }

@@ -182,6 +182,13 @@ fn truth(cursor: &mut Cursor<'_>) -> Parsed<bool> {
             return Ok(is_true);
         }
     }
+    // These are reserved words.
+    if cursor.eat_word("true") || cursor.eat_word("on") {
+        return Ok(true);
+    }
+    if cursor.eat_word("false") {
+        return Ok(false);
+    }
     let place = cursor.span();
     match word(cursor)?.to_lowercase().as_str() {
         "true" | "on" => Ok(true),
