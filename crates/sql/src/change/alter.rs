@@ -2,11 +2,11 @@
 
 use super::{
     apply::{ChangedColumn, Changer, ColumnChange, ObjectName},
-    declared::{ColumnValues, DeclaredDefault, DeclaredTable, Relation, Test},
+    declared::{ColumnValues, DeclaredDefault, DeclaredTable, DeclaredText, Relation, Test},
     dependents::Dropped,
     dropping::object_words,
     error::{Change, ChangeError, Notice},
-    rename::{self, names_column},
+    rename::{self, mentions, names_column},
     statement::{Action, ObjectKind},
 };
 use crate::{
@@ -532,6 +532,7 @@ impl Changer {
                     }
                 }
                 self.concerned.insert(ObjectName::Table(to.text.clone()));
+                self.follow_in_views(&to.text, &name.text, (&name.text, &to.text));
             }
             Relation::View(number) => {
                 let view = &mut self.declared.views[number];
@@ -614,8 +615,58 @@ impl Changer {
             column: name.text.clone(),
             change: ColumnChange::Name,
         });
+        self.follow_in_views(&own_name, &own_name, (&name.text, &to.text));
         self.renamed = Some(format!("column \"{}\" of table \"{own_name}\"", name.text));
         Ok(())
+    }
+
+    /// Renames a table, or a column of it, in the views that name the table, if the name can mean nothing else in them.
+    /// Other views do not compile any more, which refuses the change. `table` is the table's name now, `named` the one
+    /// that views know.
+    fn follow_in_views(&mut self, table: &str, named: &str, (from, to): (&str, &str)) {
+        let declared = &self.declared;
+        let is_either = |column: &String| column == from || column == to;
+        // Relations in which the name means something else.
+        let mut others: Vec<&str> = Vec::new();
+        for other in &declared.tables {
+            let is_renamed_column = other.name == table && table == named;
+            let mut columns = other.columns.iter().map(|column| &column.name);
+            if !is_renamed_column && columns.any(is_either) {
+                others.push(if other.name == table {
+                    named
+                } else {
+                    &other.name
+                });
+            }
+        }
+        for view in &declared.views {
+            if let Some(columns) = self.view_columns.get(&view.name)
+                && columns.iter().any(is_either)
+            {
+                others.push(&view.name);
+            }
+        }
+        let follows = |view: &DeclaredText| {
+            mentions(&view.text, named)
+                && !others
+                    .iter()
+                    .any(|other| *other != view.name && mentions(&view.text, other))
+        };
+        let following: Vec<usize> = (0..declared.views.len())
+            .filter(|at| follows(&declared.views[*at]))
+            .collect();
+        for at in following {
+            let view = &mut self.declared.views[at];
+            let renamed = rename::in_query(&view.text, from, to);
+            if renamed == view.text {
+                continue;
+            }
+            view.text = match self.view_columns.get(&view.name) {
+                Some(columns) => rename::with_columns(&renamed, columns),
+                None => renamed,
+            };
+            self.followed.insert(view.name.clone());
+        }
     }
 
     fn rename_constraint(&mut self, table: usize, name: &Name, to: &Name) -> Change<()> {

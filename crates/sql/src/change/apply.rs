@@ -3,7 +3,7 @@
 //! Here is tested what PostgreSQL tests by names: what must exist, what must not, what others depend on. Whether the
 //! declarations are right beyond that is tested when the new text is loaded and compiled (see [`super`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ChangeSettings,
@@ -35,6 +35,10 @@ pub(super) struct Changer {
     pub(super) columns: Vec<ChangedColumn>,
     /// What the statement renames, in messages' words.
     pub(super) renamed: Option<String>,
+    /// The columns of the views before the change.
+    pub(super) view_columns: BTreeMap<String, Vec<String>>,
+    /// Views whose texts follow a rename.
+    pub(super) followed: BTreeSet<String>,
 }
 
 /// An object that a statement creates or alters, by its name.
@@ -78,6 +82,8 @@ impl Changer {
             restarts: false,
             columns: Vec::new(),
             renamed: None,
+            view_columns: BTreeMap::new(),
+            followed: BTreeSet::new(),
         }
     }
 

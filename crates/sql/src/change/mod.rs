@@ -28,13 +28,13 @@ mod verification;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, DataType, TableId};
 use rustc_hash::FxHashSet;
 
 use crate::{
     application::Application,
     bind::{Binder, ViewVariables},
-    catalog::{Catalog, ColumnDefault, Table, load},
+    catalog::{Catalog, ColumnDefault, Table, View, load},
     diagnostic::Diagnostic,
     source::SourceFile,
     system::names::quoted,
@@ -44,6 +44,7 @@ use declared::{ColumnValues, Declared, DeclaredTable, Test};
 use dependents::Dropped;
 use error::Change;
 use print::{Printed, PrintedObject, print};
+use rename::mentions;
 use unresolved::{BodyForm, is_missing};
 use verification::{Broken, UniqueKey};
 
@@ -158,6 +159,16 @@ impl Application {
     ) -> Result<SchemaChange, ChangeError> {
         let before = unresolved::declared(self.catalog());
         let mut changer = Changer::new(statement, before.clone(), settings);
+        changer.view_columns = self
+            .catalog()
+            .views
+            .iter()
+            .filter_map(|view| {
+                let columns = view_columns(self.catalog(), view)?;
+                let names = columns.into_iter().map(|(name, _)| name).collect();
+                Some((view.name.clone(), names))
+            })
+            .collect();
         changer.apply(&statement.kind)?;
         if changer.declared == before {
             return Ok(self.unchanged(changer, statement.tag));
@@ -335,7 +346,10 @@ impl Application {
             };
             let text = after.catalog().files[usize::from(new.span.file)].slice(new.span);
             for changed in &changer.columns {
-                if !(mentions(text, &changed.table) && mentions(text, &changed.column)) {
+                let follows =
+                    changed.change == ColumnChange::Name && changer.followed.contains(&view.name);
+                let is_named = mentions(text, &changed.table) && mentions(text, &changed.column);
+                if follows || !is_named {
                     continue;
                 }
                 let (message, detail) = match changed.change {
@@ -356,13 +370,8 @@ impl Application {
                 };
                 return Err(ChangeError::new("0A000", message).detail(detail));
             }
-            let columns = |catalog: &Catalog| {
-                let view = catalog.view_by_name(&view.name)?;
-                let mut binder = Binder::new(catalog, &ViewVariables, view.span);
-                let bound = binder.closed_query(&view.query).ok()?;
-                Some(bound.columns)
-            };
-            if columns(self.catalog()) != columns(after.catalog()) {
+            let columns = view_columns(self.catalog(), view);
+            if columns != view_columns(after.catalog(), new) {
                 let message = format!(
                     "cannot make this change because view \"{}\" would have other columns",
                     view.name
@@ -521,16 +530,14 @@ impl Changer {
     }
 }
 
-/// Whether a text has this name as a word, in any position: more than what depends on it.
-fn mentions(text: &str, name: &str) -> bool {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    let is_plain = name.chars().all(is_word);
-    match is_plain {
-        true => text
-            .split(|c| !is_word(c))
-            .any(|word| word.eq_ignore_ascii_case(name)),
-        false => text.contains(name),
+/// The columns that a view returns; `None` if it does not compile.
+fn view_columns(catalog: &Catalog, view: &View) -> Option<Vec<(String, DataType)>> {
+    let mut binder = Binder::new(catalog, &ViewVariables, view.span);
+    let mut columns = binder.closed_query(&view.query).ok()?.columns;
+    for (column, name) in columns.iter_mut().zip(&view.columns) {
+        column.0.clone_from(name);
     }
+    Some(columns)
 }
 
 /// The columns that take numbers from now on, and did not before.

@@ -27,6 +27,42 @@ pub(super) fn qualifiers(expression: &str, from: &str, to: &str) -> String {
     replaced(expression, places.map(|at| words[at].span), to)
 }
 
+/// A CREATE VIEW, with a table or a column renamed in its query. Nothing else in the query may have the name.
+pub(super) fn in_query(text: &str, from: &str, to: &str) -> String {
+    let file = SourceFile::new("view", text);
+    let words = lexemes(&file, whole(text));
+    let query = words.iter().position(|word| word.is_word("as"));
+    let is_renamed = |at: &usize| {
+        let next = words.get(at + 1);
+        let is_function = next.is_some_and(|next| next.is_sign("("));
+        let is_alias = words[at - 1].is_word("as");
+        words[*at].name() == Some(from) && !is_function && !is_alias
+    };
+    let places = query.map_or(words.len(), |at| at + 1)..words.len();
+    let places = places.filter(is_renamed);
+    replaced(text, places.map(|at| words[at].span), to)
+}
+
+/// A CREATE VIEW that names its columns; unchanged if it does already.
+pub(super) fn with_columns(text: &str, columns: &[String]) -> String {
+    let file = SourceFile::new("view", text);
+    let words = lexemes(&file, whole(text));
+    let Some(at) = words.iter().position(|word| word.is_word("as")) else {
+        return text.to_owned();
+    };
+    if at > 0 && words[at - 1].is_sign(")") {
+        return text.to_owned();
+    }
+    let place = words[at].span.start as usize;
+    let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
+    format!(
+        "{}({}) {}",
+        &text[..place],
+        names.join(", "),
+        &text[place..]
+    )
+}
+
 /// A CREATE VIEW, with another name for the view.
 pub(super) fn created(text: &str, to: &str) -> String {
     let file = SourceFile::new("view", text);
@@ -89,4 +125,16 @@ fn is_column(words: &[Lexeme], at: usize, column: &str) -> bool {
     let is_literal = next.is_some_and(|next| next.kind == LexemeKind::Text) && !is_quoted;
     let is_type = at > 0 && words[at - 1].is_sign("::");
     !(is_function || is_qualifier || is_literal || is_type)
+}
+
+/// Whether a text has this name as a word, in any position: more than what depends on it.
+pub(super) fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let is_plain = name.chars().all(is_word);
+    match is_plain {
+        true => text
+            .split(|c| !is_word(c))
+            .any(|word| word.eq_ignore_ascii_case(name)),
+        false => text.contains(name),
+    }
 }

@@ -38,10 +38,10 @@ ALTER TABLE p ALTER b TYPE bigint;
 0A000 cannot alter type of a column used by a view or rule (rule _RETURN on view v depends on column "b")
 
 ALTER TABLE p RENAME b TO d;
-0A000 cannot rename column "b" of table "p" because other objects name it (view v: column "b" does not exist; function f(integer): column "b" does not exist) (drop these objects, make the change, and create them again)
+0A000 cannot rename column "b" of table "p" because other objects name it (function f(integer): column "b" does not exist) (drop these objects, make the change, and create them again)
 
 ALTER TABLE p RENAME TO q;
-0A000 cannot rename table "p" because other objects name it (view v: relation "p" does not exist; function f(integer): relation "p" does not exist) (drop these objects, make the change, and create them again)
+0A000 cannot rename table "p" because other objects name it (function f(integer): relation "p" does not exist) (drop these objects, make the change, and create them again)
 
 DROP VIEW v;
 2BP01 cannot drop view v because other objects depend on it (view w depends on view v) (Use DROP ... CASCADE to drop the dependent objects too.)
@@ -134,3 +134,63 @@ DROP FUNCTION
 
 DROP FUNCTION later;
 42883 could not find a function named "later"
+
+CREATE TABLE base (id int PRIMARY KEY, amount int, kind text, CHECK (base.amount > 0 AND amount < 100));
+CREATE TABLE
+
+CREATE TABLE side (id int PRIMARY KEY, base int REFERENCES base, weight int);
+CREATE TABLE
+
+CREATE VIEW sums AS SELECT b.kind, sum(b.amount) AS amount FROM base b JOIN side s ON s.base = b.id GROUP BY b.kind;
+CREATE VIEW
+
+CREATE VIEW plain AS SELECT base.amount, amount * 2 AS double FROM base WHERE kind = 'amount';
+CREATE VIEW
+
+CREATE VIEW above AS SELECT amount FROM plain;
+CREATE VIEW
+
+INSERT INTO base VALUES (1, 5, 'amount');
+#1
+
+INSERT INTO side VALUES (1, 1, 3);
+#1
+
+ALTER TABLE base RENAME kind TO sort;
+ALTER TABLE
+
+ALTER TABLE base RENAME amount TO total;
+ALTER TABLE
+
+SELECT * FROM sums;
+amount|5
+
+DROP VIEW sums;
+DROP VIEW
+
+ALTER TABLE base RENAME amount TO total;
+42703 column "amount" does not exist
+
+DROP VIEW above;
+DROP VIEW
+
+ALTER TABLE base RENAME amount TO total;
+42703 column "amount" does not exist
+
+SELECT amount, double FROM plain;
+5|10
+
+ALTER TABLE base RENAME TO ground;
+ALTER TABLE
+
+SELECT * FROM plain;
+5|10
+
+INSERT INTO ground VALUES (2, 100, 'x');
+23514 new row for relation "ground" violates check constraint "base_amount_check" (Failing row contains (2, 100, x).)
+
+ALTER TABLE side RENAME base TO ground;
+ALTER TABLE
+
+DELETE FROM ground;
+23503 update or delete on table "ground" violates foreign key constraint "side_base_fkey" on table "side" (Key (id)=(1) is still referenced from table "side".)
