@@ -30,7 +30,7 @@ impl Payload for Write {
     }
 
     fn classes(&self, sink: &mut dyn FnMut(ConflictClass)) {
-        sink(ConflictClass(0));
+        sink(ConflictClass::of(0));
     }
 }
 

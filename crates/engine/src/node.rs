@@ -42,6 +42,9 @@ use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 pub struct NodeOptions {
     /// Whether the protocol is sent a transaction's accesses before it runs ([`Request::Declare`]).
     pub declares: bool,
+    /// The node's number among those that draw from the same sequences, and their count. `None`: the own partition's
+    /// among all partitions.
+    pub sequences: Option<(u16, u16)>,
     /// The pause before an aborted attempt is retried.
     pub backoff: Backoff,
     /// The number of attempts after which a call fails.
@@ -65,6 +68,7 @@ impl Default for NodeOptions {
     fn default() -> Self {
         NodeOptions {
             declares: false,
+            sequences: None,
             backoff: Backoff::default(),
             attempts_max: 1_000,
             limits: TransactionLimits::default(),
@@ -345,6 +349,7 @@ impl<P: Protocol> Node<P> {
         options: NodeOptions,
     ) -> Node<P> {
         let partitions = planned.execution.router.partitions();
+        let (place, places) = options.sequences.unwrap_or((home.0, partitions));
         Node {
             id,
             home,
@@ -364,7 +369,7 @@ impl<P: Protocol> Node<P> {
             probe: ActivityProbe::default(),
             steps: 0,
             admission: Admission::All,
-            sequences: Rc::new(NodeSequences::new(home, partitions)),
+            sequences: Rc::new(NodeSequences::new(PartitionId(place), places)),
         }
     }
 

@@ -381,6 +381,23 @@ impl Topology {
             .map(Vec::as_slice)
     }
 
+    /// The nodes of clusters with one partition each, in the order of their numbers: each of them has all the data
+    /// (`docs/protocols/alvin.md`: a *site*).
+    ///
+    /// # Panics
+    /// When a cluster has several partitions.
+    pub fn sites(&self) -> Vec<NodeId> {
+        let mut sites: Vec<NodeId> = self
+            .everywhere()
+            .map(|owners| match owners {
+                [site] => *site,
+                _ => panic!("a cluster of {} nodes is no site", owners.len()),
+            })
+            .collect();
+        sites.sort_unstable();
+        sites
+    }
+
     /// The node that owns `partition`.
     #[inline]
     pub fn owner(&self, partition: PartitionId) -> NodeId {

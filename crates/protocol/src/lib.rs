@@ -9,9 +9,11 @@
 //! * [`link`]: the reliable links that the protocols assume, over an unreliable network.
 //! * [`replication`]: replicas of a node: one primary, and backups that keep its log.
 //! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
-//! * [`order`]: broadcast among sites with all the data, which orders what conflicts.
+//! * [`order`]: broadcast among sites with all the data, which orders what conflicts; [`certification`]: transactions over
+//!   it.
 //! * [`record`]: log records.
 
+pub mod certification;
 pub mod contract;
 pub mod epci;
 pub mod link;
@@ -21,6 +23,7 @@ pub mod order;
 pub mod ramp;
 pub mod record;
 pub mod replication;
+mod span;
 
 pub use contract::{
     AbortReason, Age, Counters, Durable, Handover, Input, Outbox, PartitionEffects, PartitionRead,

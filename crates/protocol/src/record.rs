@@ -9,12 +9,14 @@ use anabranch_storage::{CheckpointItem, CommitSequence, LoggedChange, Staged, St
 use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::certification::Certificate;
 use crate::locking::record::LockingRecord;
+use crate::order::pob::record::PobRecord;
 use crate::ramp::recovery::record::RampRecord;
 
 /// The version of the record format; every change of a record raises it. A data folder has its format's
 /// version, and logs of another version are not read.
-pub const RECORD_FORMAT: u32 = 3;
+pub const RECORD_FORMAT: u32 = 4;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,6 +41,8 @@ pub enum Record {
     Ramp(RampRecord),
     /// A record of a locking node.
     Locking(LockingRecord),
+    /// A record of a site that orders certificates by partial order broadcast.
+    Pob(Box<PobRecord<Certificate>>),
 }
 
 impl Record {
@@ -48,6 +52,7 @@ impl Record {
         match self {
             Record::Ramp(record) => record.is_forced(),
             Record::Locking(record) => record.is_forced(),
+            Record::Pob(record) => record.is_forced(),
             _ => true,
         }
     }

@@ -3,6 +3,7 @@
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_types::Ticks;
 
+use crate::alvin::AlvinOptions;
 use crate::cluster::Watch;
 use crate::fault::{FaultPlan, FaultProfile};
 use crate::latency::Network;
@@ -31,6 +32,8 @@ pub struct Case {
     pub clients: u32,
     /// Extensions of RAMP.
     pub extensions: RampExtensions,
+    /// Options of ALVIN.
+    pub alvin: AlvinOptions,
     /// Whether each client switches to the next node with each call.
     pub clients_switch_nodes: bool,
     /// Whether clients run transactions of their own, statement by statement.
@@ -38,7 +41,7 @@ pub struct Case {
     /// The number of replicas of each node, the primary included.
     pub replicas: u16,
     /// The number of clusters, each of as many nodes as the workload was prepared for. Node *n* is in cluster *n* mod
-    /// `clusters`.
+    /// `clusters`. Under a protocol with sites, each is a site.
     pub clusters: u16,
     /// Calls that all clients make together, before the calls after the last fault.
     pub transactions: u64,
@@ -77,6 +80,7 @@ impl Case {
                 lost_commits: 0,
             },
             extensions: RampExtensions::default(),
+            alvin: AlvinOptions::default(),
             seed,
             clients,
             clients_switch_nodes: false,

@@ -105,6 +105,7 @@ fn clusters_that_differ<P: Simulated>(cluster: &Cluster<P>) -> (Vec<String>, u64
     };
     let extensions = cluster.node_builder.shared.extensions;
     let invariant = match (extensions.prepare_f, extensions.quorum) {
+        _ if cluster.node_builder.shared.protocol.has_sites() => "PCC-I5",
         (Some(_), _) => "PREPF-I3",
         (None, Some(_)) => "QUORUM-I5",
         (None, None) => "STICKY-I2",
@@ -263,7 +264,10 @@ pub(crate) fn unseen(
         ),
         (
             APPLIED_REMOTE,
-            clusters > 1 && case.extensions.prepare_f.is_none() && case.extensions.quorum.is_none(),
+            clusters > 1
+                && case.protocol.is_ramp()
+                && case.extensions.prepare_f.is_none()
+                && case.extensions.quorum.is_none(),
             has_seen(APPLIED_REMOTE),
         ),
     ];

@@ -50,6 +50,18 @@ pub enum CaseError {
         /// The protocol's name.
         protocol: &'static str,
     },
+    /// An option of protocols with sites under another protocol.
+    NoSites {
+        /// The option.
+        option: &'static str,
+        /// The protocol's name.
+        protocol: &'static str,
+    },
+    /// Something that sites, each with all of the data, do not support.
+    Sites {
+        /// What.
+        option: &'static str,
+    },
     /// The workload's plan has guards, and the protocol supports none.
     Guards {
         /// The protocol's name.
@@ -98,6 +110,14 @@ impl std::fmt::Display for CaseError {
                 f,
                 "{option}: {protocol} is not a RAMP protocol; those are ramp-fast, ramp-small and \
                  ramp-hybrid"
+            ),
+            CaseError::NoSites { option, protocol } => write!(
+                f,
+                "{option}: {protocol} does not certify at sites with all of the data; alvin does"
+            ),
+            CaseError::Sites { option } => write!(
+                f,
+                "{option} is not supported where each node is a site with all of the data (alvin)"
             ),
             CaseError::Guards {
                 protocol,

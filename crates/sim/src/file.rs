@@ -15,10 +15,13 @@
 use anabranch_protocol::ramp::FilterSize;
 use serde::{Deserialize, Serialize};
 
+use crate::alvin::AlvinOptions;
 use crate::case::Case;
 use crate::cluster::Watch;
+use crate::error::CaseError;
 use crate::fault::{FaultPlan, PlanError, in_line};
 use crate::latency::Network;
+use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, RampExtensions, Termination};
 
 /// The version of the case format that this program reads and writes.
@@ -48,6 +51,8 @@ struct Header {
     termination: Termination,
     #[serde(default, skip_serializing_if = "is_default")]
     extensions: RampExtensions,
+    #[serde(default, skip_serializing_if = "is_default")]
+    alvin: AlvinOptions,
     nodes: u16,
     seed: u64,
     clients: u32,
@@ -103,13 +108,24 @@ struct Matrix {
 pub struct CaseFile {
     /// The workload's name.
     pub workload: String,
-    /// The number of nodes of each cluster.
+    /// The number of nodes of each cluster; 1 where each is a site.
     pub nodes: u16,
     /// The case.
     pub case: Case,
 }
 
 impl CaseFile {
+    /// The workload, for the case's cluster.
+    ///
+    /// # Errors
+    /// If there is no such workload, or its SQL does not compile.
+    pub fn prepare(&self) -> Result<Prepared, CaseError> {
+        match self.case.protocol.has_sites() {
+            true => Prepared::for_sites(&self.workload, self.case.clusters),
+            false => Prepared::new(&self.workload, self.nodes),
+        }
+    }
+
     /// The file's text.
     pub fn to_text(&self) -> String {
         let case = &self.case;
@@ -121,6 +137,7 @@ impl CaseFile {
             filter_bits: case.filter,
             termination: case.termination,
             extensions: case.extensions,
+            alvin: case.alvin,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
@@ -161,6 +178,7 @@ impl CaseFile {
                 filter: header.filter_bits,
                 termination: header.termination,
                 extensions: header.extensions,
+                alvin: header.alvin,
                 seed: header.seed,
                 clients: header.clients,
                 clients_switch_nodes: header.clients_switch_nodes,

@@ -13,6 +13,7 @@
 //! * A range read covers the requested range; one that stopped at its limit covers the range up to there.
 //! * Replicated tables are never written, and are not in the history.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as Sink};
 
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId, PlannedApplication, Work};
@@ -28,10 +29,12 @@ use anabranch_sql::expression::text::literal;
 use anabranch_storage::recording::index_entry;
 use anabranch_storage::{Installed, InstalledKind};
 use anabranch_types::{
-    Fetched, IndexId, Key, KeyRange, PartitionId, Placement, Read, Recorded, Row, TableId, Ticks,
-    Timestamp,
+    Fetched, IndexId, Key, KeyRange, NodeId, PartitionId, Placement, Read, Recorded, Row, TableId,
+    Ticks, Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::protocols::Shared;
 
 /// The order of assignments in a recorded history: in the stores the last writer wins.
 pub const ASSIGNMENTS: AssignmentOrder = AssignmentOrder::Stamp;
@@ -57,6 +60,9 @@ enum VersionScope {
     /// Several clusters have the same versions of a row. The installations of one cluster are recorded; reads in
     /// the other clusters have no place in its order.
     Shared,
+    /// Each of so many clusters has one partition and installs all transactions, conflicting ones in the same order.
+    /// The order of versions is that of the first one; what a read missed is known from the order of its own.
+    Sites(u16),
     /// Each of so many clusters makes its own versions, by merging the effects of all. So each cluster has its own
     /// items in the history, and a transaction that it replicates is a transaction of its own.
     PerCluster(u16),
@@ -77,11 +83,13 @@ struct Attempt {
 }
 
 impl Recording {
-    /// A recording of a run with so many clusters. `per_cluster` is whether each makes its own versions.
-    pub(crate) fn of_clusters(clusters: u16, per_cluster: bool) -> Recording {
+    /// A recording of a run with several clusters.
+    pub(crate) fn of_clusters(shared: &Shared) -> Recording {
+        let clusters = shared.clusters;
         Recording {
-            scope: match (clusters, per_cluster) {
+            scope: match (clusters, shared.commutes) {
                 (1, _) => VersionScope::OneCluster,
+                _ if shared.protocol.has_sites() => VersionScope::Sites(clusters),
                 (_, false) => VersionScope::Shared,
                 (clusters, true) => VersionScope::PerCluster(clusters),
             },
@@ -136,7 +144,11 @@ impl Recording {
         partition: PartitionId,
         installed: Vec<Installed>,
     ) {
-        if cluster == 0 || matches!(self.scope, VersionScope::PerCluster(_)) {
+        let of_all = matches!(
+            self.scope,
+            VersionScope::PerCluster(_) | VersionScope::Sites(_)
+        );
+        if cluster == 0 || of_all {
             let each = installed.into_iter().map(|one| (cluster, partition, one));
             self.installed.extend(each);
         }
@@ -177,6 +189,7 @@ impl Recording {
                     violations.extend(index.not_installed(&attempt.record, timestamp));
                 }
             }
+            // Of sites there is one index.
             let cluster = usize::from(attempt.record.transaction.node.0 % clusters);
             take(indexes[cluster].transaction(attempt));
         }
@@ -285,6 +298,8 @@ struct InstalledIndex<'r> {
     order: Vec<Timestamp>,
     /// The deletions of each row: sequence and timestamp.
     deleted: FxHashMap<Item, Vec<(u64, Timestamp)>>,
+    /// What each site has installed.
+    sites: SiteVersions,
 }
 
 impl<'r> InstalledIndex<'r> {
@@ -301,6 +316,10 @@ impl<'r> InstalledIndex<'r> {
             written: FxHashMap::default(),
             order: Vec::new(),
             deleted: FxHashMap::default(),
+            sites: match scope {
+                VersionScope::Sites(sites) => SiteVersions::new(sites, installed),
+                _ => SiteVersions::default(),
+            },
         };
         for (_, partition, one) in installed.iter().filter(|(of, ..)| *of == cluster) {
             let written = index.written.entry(one.timestamp).or_default();
@@ -366,7 +385,10 @@ impl<'r> InstalledIndex<'r> {
         let has_ended = record.outcome != AttemptOutcome::Open;
         for read in record.reads.iter().filter(|_| has_ended) {
             if let Fetched::Recorded(recorded) = &read.fetched {
-                operations.extend(self.read(read.partition, &read.read, recorded));
+                let reader = Reader::of(record);
+                let operation = self.read(reader, read.partition, &read.read, recorded);
+                operations.extend(self.missed(reader, &read.read, recorded, operation.as_ref()));
+                operations.extend(operation);
             }
         }
         let (mut version, mut stamp) = (None, None);
@@ -453,7 +475,13 @@ impl<'r> InstalledIndex<'r> {
     }
 
     /// The operation of one read; `None` for a replicated table.
-    fn read(&self, partition: PartitionId, read: &Read, recorded: &Recorded) -> Option<Operation> {
+    fn read(
+        &self,
+        reader: Reader,
+        partition: PartitionId,
+        read: &Read,
+        recorded: &Recorded,
+    ) -> Option<Operation> {
         let table = read.table();
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
@@ -467,6 +495,10 @@ impl<'r> InstalledIndex<'r> {
         match (read, recorded.answer.answer()) {
             (Read::Point { key, .. }, answer) => {
                 let version = match (recorded.versions.last(), answer) {
+                    (_, Fetched::Point(None)) if !self.sites.is_empty() => {
+                        let absent = self.sites.absent(reader, recorded, (table, key));
+                        absent.and_then(|version| self.named(version))
+                    }
                     (Some(version), _) => self.named(*version),
                     (None, Fetched::Point(None)) => {
                         let item = (partition, table, key.clone());
@@ -523,6 +555,52 @@ impl<'r> InstalledIndex<'r> {
         }
     }
 
+    /// Reads of the items that a site's scan was about and did not find, as far as a read of one version says the same.
+    fn missed(
+        &self,
+        reader: Reader,
+        read: &Read,
+        recorded: &Recorded,
+        scan: Option<&Operation>,
+    ) -> Vec<Operation> {
+        let (Some(Operation::Scan(scan)), Read::Range { table, index, .. }) = (scan, read) else {
+            return Vec::new();
+        };
+        let found: FxHashSet<&str> = scan.found.iter().map(|read| read.item.as_str()).collect();
+        let within = |place: &Key| {
+            let place = record::position(place.as_bytes());
+            scan.lower.as_ref().is_none_or(|lower| *lower <= place)
+                && scan.upper.as_ref().is_none_or(|upper| place < *upper)
+        };
+        let is_in_range = |key: &Key, version: &SiteVersion| {
+            let Some(entries) = &version.entries else {
+                return false;
+            };
+            match index {
+                None => within(key),
+                Some(index) => entries
+                    .iter()
+                    .any(|(of, entry)| of == index && within(entry)),
+            }
+        };
+        let items = self.sites.items(*table, is_in_range).into_iter();
+        let reads = items.filter_map(|key| {
+            let item = self.item(*table, key);
+            if found.contains(item.as_str()) {
+                return None;
+            }
+            let is_in = |version: &SiteVersion| is_in_range(key, version);
+            let version = self.sites.left(reader, recorded, (*table, key), is_in)?;
+            Some(Operation::Read(record::Read {
+                item,
+                version: version.and_then(|version| self.named(version)),
+                value: None,
+                at: None,
+            }))
+        });
+        reads.collect()
+    }
+
     /// A row's position in an index.
     fn position(&self, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> String {
         let schema = self.planned.schema().table(table);
@@ -570,6 +648,154 @@ impl<'r> InstalledIndex<'r> {
             None => name,
             Some(index) => format!("{name}.{}", schema.indexes[index.index()].name),
         }
+    }
+}
+
+/// The attempt that made a read, for what it did not find.
+#[derive(Clone, Copy)]
+struct Reader {
+    /// The site where it ran.
+    site: NodeId,
+    /// Its timestamp, if it has committed.
+    committed: Option<Timestamp>,
+}
+
+impl Reader {
+    fn of(record: &AttemptRecord) -> Reader {
+        let committed = match record.outcome {
+            AttemptOutcome::Committed(timestamp) => Some(timestamp),
+            _ => None,
+        };
+        Reader {
+            site: record.transaction.node,
+            committed,
+        }
+    }
+}
+
+/// A version of an item at a site.
+struct SiteVersion {
+    sequence: u64,
+    timestamp: Timestamp,
+    /// Its entries in secondary indexes; `None` of a deletion.
+    entries: Option<Vec<(IndexId, Key)>>,
+}
+
+/// What each of several sites has installed, in its order.
+#[derive(Default)]
+struct SiteVersions {
+    /// By site: the versions of each item, in order.
+    versions: Vec<BTreeMap<(TableId, Key), Vec<SiteVersion>>>,
+}
+
+impl SiteVersions {
+    fn new(sites: u16, installed: &[(u16, PartitionId, Installed)]) -> SiteVersions {
+        let none = (0..sites).map(|_| BTreeMap::new()).collect();
+        let mut all = SiteVersions { versions: none };
+        for (site, _, one) in installed {
+            let items = &mut all.versions[usize::from(*site)];
+            for change in &one.changes {
+                let item = (change.table, change.key.clone());
+                let is_row = change.kind != InstalledKind::Delete;
+                items.entry(item).or_default().push(SiteVersion {
+                    sequence: one.sequence.0,
+                    timestamp: one.timestamp,
+                    entries: is_row.then(|| change.entries.clone()),
+                });
+            }
+        }
+        for versions in all.versions.iter_mut().flat_map(BTreeMap::values_mut) {
+            versions.sort_by_key(|version| version.sequence);
+        }
+        all
+    }
+
+    fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    fn of(&self, site: NodeId, table: TableId, key: &Key) -> &[SiteVersion] {
+        let item = (table, key.clone());
+        let versions = self.versions[site.index()].get(&item);
+        versions.map_or(&[], Vec::as_slice)
+    }
+
+    /// When a reader was certified; `None` if it was not.
+    fn certified(&self, reader: Reader) -> Option<Timestamp> {
+        let sites = self.versions.len();
+        reader.committed.filter(|it| it.node().index() < sites)
+    }
+
+    /// The version of a row that a point read did not find: the last deletion before the reader, if it was certified,
+    /// since there was no version to certify, and a row that is absent again is as absent; otherwise the version in the
+    /// state that was read.
+    fn absent(
+        &self,
+        reader: Reader,
+        recorded: &Recorded,
+        (table, key): (TableId, &Key),
+    ) -> Option<Timestamp> {
+        let versions = self.of(reader.site, table, key);
+        if let Some(timestamp) = self.certified(reader) {
+            let before = versions
+                .iter()
+                .rfind(|version| version.timestamp < timestamp);
+            if let Some(version) = before.filter(|version| version.entries.is_none()) {
+                return Some(version.timestamp);
+            }
+        }
+        let included =
+            |version: &&SiteVersion| recorded.state.includes(version.sequence, version.timestamp);
+        let last = versions.iter().rfind(included);
+        last.map(|version| version.timestamp)
+    }
+
+    /// The version with which an item had left a range that was scanned without it; the initial version (`None`) if it
+    /// had not been there. No result if the next version is outside of the range, too: a scan does not depend on the
+    /// order of these, and a read would.
+    fn left(
+        &self,
+        reader: Reader,
+        recorded: &Recorded,
+        (table, key): (TableId, &Key),
+        is_in: impl Fn(&SiteVersion) -> bool,
+    ) -> Option<Option<Timestamp>> {
+        let versions = self.of(reader.site, table, key);
+        let certified = self.certified(reader);
+        let seen =
+            |version: &SiteVersion| recorded.state.includes(version.sequence, version.timestamp);
+        // Versions in the range, and those that leave it, are ordered against a certified reader by timestamp.
+        let precedes = |version: &SiteVersion| {
+            seen(version) || certified.is_some_and(|it| version.timestamp < it)
+        };
+        let mut places = (0..versions.len()).rev();
+        let before = places.find(|at| is_in(&versions[*at]) && precedes(&versions[*at]));
+        let left = before.map_or(0, |at| at + 1);
+        let next = if before.is_some() { left + 1 } else { left };
+        if versions.get(next).is_some_and(|version| !is_in(version)) {
+            return None;
+        }
+        match before {
+            None => Some(None),
+            // If it had not left, the scan has missed it: this read of the version in the range shows that.
+            Some(at) => {
+                let version = versions.get(left).filter(|version| precedes(version));
+                Some(Some(version.unwrap_or(&versions[at]).timestamp))
+            }
+        }
+    }
+
+    /// The items of a table with a version of this kind at some site.
+    fn items(
+        &self,
+        table: TableId,
+        is_meant: impl Fn(&Key, &SiteVersion) -> bool,
+    ) -> BTreeSet<&Key> {
+        let all = self.versions.iter().flatten();
+        let meant = all.filter(|((of, key), versions)| {
+            *of == table && versions.iter().any(|version| is_meant(key, version))
+        });
+        meant.map(|((_, key), _)| key).collect()
     }
 }
 

@@ -15,6 +15,7 @@ use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 
+use crate::alvin::AlvinOptions;
 use crate::cluster::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
@@ -116,6 +117,9 @@ impl Load {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }
+            ProtocolName::Alvin => Err(CaseError::Sites {
+                option: "a load with costs (bench)",
+            }),
         }
     }
 
@@ -135,6 +139,8 @@ impl Load {
             filter: FilterSize::default(),
             termination: self.termination,
             extensions: RampExtensions::default(),
+            alvin: AlvinOptions::default(),
+            latency: self.network.longest(prepared.nodes),
             retention: prepared.retention(&self.network, true),
             processor: self.processor.clone(),
         };

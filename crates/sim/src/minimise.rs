@@ -35,7 +35,7 @@ pub fn minimise(
     runs_max: u32,
     progress: &mut dyn FnMut(u32),
 ) -> Result<Minimised, CaseError> {
-    let prepared = Prepared::new(&file.workload, file.nodes)?;
+    let prepared = file.prepare()?;
     let verdict = file.case.run(&prepared)?.verdict;
     assert_ne!(
         verdict,
@@ -91,7 +91,7 @@ impl Search<'_> {
         self.runs += 1;
         (self.progress)(self.runs);
         let other_size = (candidate.nodes != self.prepared.nodes)
-            .then(|| Prepared::new(&candidate.workload, candidate.nodes))
+            .then(|| candidate.prepare())
             .transpose()?;
         let prepared = other_size.as_ref().unwrap_or(&self.prepared);
         let verdict = match candidate.case.run(prepared) {

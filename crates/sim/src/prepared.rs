@@ -66,6 +66,16 @@ impl Prepared {
         Prepared::from_workload(workload, nodes)
     }
 
+    /// Loads, compiles and plans a workload for `sites`, each with all of the data: as much data as for so many nodes.
+    ///
+    /// # Errors
+    /// If there is no such workload, or its SQL does not compile.
+    pub fn for_sites(workload: &str, sites: u16) -> Result<Prepared, CaseError> {
+        let found = by_name(workload, sites);
+        let workload = found.ok_or_else(|| CaseError::NoWorkload(workload.to_owned()))?;
+        Prepared::from_workload(workload, 1)
+    }
+
     /// Compiles and plans a workload for a cluster of `nodes`.
     ///
     /// # Errors

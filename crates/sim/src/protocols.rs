@@ -16,6 +16,7 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
+use crate::alvin::AlvinOptions;
 use crate::cost::Processor;
 use crate::diagram::Label;
 use crate::error::CaseError;
@@ -44,11 +45,13 @@ pub enum ProtocolName {
     Lwnr,
     /// E-PCI, commit checks at coordinators: read atomic, without guards.
     EPci,
+    /// ALVIN: sites with all the data that certify over partial order broadcast; serializable, or update serializable.
+    Alvin,
 }
 
 impl ProtocolName {
     /// All protocols.
-    pub const ALL: [ProtocolName; 8] = [
+    pub const ALL: [ProtocolName; 9] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
@@ -57,6 +60,7 @@ impl ProtocolName {
         ProtocolName::LockingShort,
         ProtocolName::Lwnr,
         ProtocolName::EPci,
+        ProtocolName::Alvin,
     ];
 
     /// Its name on the command line.
@@ -70,6 +74,7 @@ impl ProtocolName {
             ProtocolName::LockingShort => "locking-short",
             ProtocolName::Lwnr => "lwnr",
             ProtocolName::EPci => "e-pci",
+            ProtocolName::Alvin => "alvin",
         }
     }
 
@@ -86,6 +91,11 @@ impl ProtocolName {
             ProtocolName::RampHybrid => Some(Metadata::Hybrid(filter)),
             _ => None,
         }
+    }
+
+    /// Whether its nodes are sites, each with all of the data.
+    pub fn has_sites(self) -> bool {
+        self == ProtocolName::Alvin
     }
 
     /// Whether it is one of the three RAMP protocols.
@@ -121,7 +131,9 @@ impl ProtocolName {
             | ProtocolName::RampSmall
             | ProtocolName::RampHybrid
             | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
-            ProtocolName::Locking => &[Model::StrictSerializable, Model::Sessions],
+            ProtocolName::Locking | ProtocolName::Alvin => {
+                &[Model::StrictSerializable, Model::Sessions]
+            }
             ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
             ProtocolName::EPci => &[Model::ReadAtomic, Model::Causal],
         }
@@ -130,7 +142,12 @@ impl ProtocolName {
     /// Whether it guarantees read atomic isolation, which makes every answer of every workload right. Under weaker
     /// protocols answers may be wrong; a run with wrong answers goes on, and reports them.
     pub fn is_read_atomic(self) -> bool {
-        self.is_ramp() || matches!(self, ProtocolName::Locking | ProtocolName::EPci)
+        let others = [
+            ProtocolName::Locking,
+            ProtocolName::EPci,
+            ProtocolName::Alvin,
+        ];
+        self.is_ramp() || others.contains(&self)
     }
 
     /// Whether it supports guards, or needs none because it orders all transactions. Other protocols refuse
@@ -246,6 +263,10 @@ pub struct Shared {
     pub termination: Termination,
     /// Extensions of RAMP.
     pub extensions: RampExtensions,
+    /// Options of ALVIN.
+    pub alvin: AlvinOptions,
+    /// The longest median latency between two nodes.
+    pub latency: Ticks,
     /// How long overwritten versions and sibling metadata are retained.
     pub retention: Ticks,
     /// The nodes' processors; `None` if processing takes no time.

@@ -25,6 +25,7 @@ use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
 use crate::report::{Checked, Report, RunStatistics, Verdict};
+use crate::sites::{self, AlvinSite};
 use crate::stale::stale_reads;
 
 /// A healed cluster is stuck if calls are running and none ends for this virtual time.
@@ -83,7 +84,11 @@ impl Case {
         }
         self.termination.check()?;
         self.extensions.check(self.protocol)?;
-        clusters::check(self, prepared)?;
+        sites::check_options(self.alvin, self.protocol)?;
+        match self.protocol.has_sites() {
+            true => sites::check(self, prepared)?,
+            false => clusters::check(self, prepared)?,
+        }
         let nodes = prepared.nodes * self.clusters;
         self.plan
             .check(nodes, self.clients)
@@ -99,6 +104,7 @@ impl Case {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, placement, recorder)
             }
+            ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, placement, recorder),
         }
     }
 
@@ -183,12 +189,16 @@ impl Case {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             clusters: self.clusters,
-            commutes: self.clusters > 1 && clusters::commutes(prepared),
+            commutes: self.clusters > 1
+                && !self.protocol.has_sites()
+                && clusters::commutes(prepared),
             placement,
             protocol: self.protocol,
             filter: self.filter,
             termination: self.termination,
             extensions: self.extensions,
+            alvin: self.alvin,
+            latency: self.network.longest(nodes),
             retention,
             processor: None,
         };
@@ -292,6 +302,9 @@ impl Case {
     /// node, and its next transactions need not be ordered after them. Where the commit is not even sent, that
     /// holds at the same node, too. Causal RAMP's clients carry what they have written along.
     fn models(&self) -> &'static [Model] {
+        if self.protocol.has_sites() {
+            return sites::models(self.alvin, self.clients_switch_nodes);
+        }
         if self.extensions.prepare_f.is_some() {
             // Timestamps ascend at a node, and an item has one owner in a cluster.
             return match self.clients_switch_nodes {
@@ -347,9 +360,11 @@ impl Case {
             seed: self.seed,
             nodes: prepared.nodes,
             models: models.to_vec(),
-            assignments: match self.clusters {
-                1 => ASSIGNMENTS,
-                _ => AssignmentOrder::Copies,
+            assignments: match (self.clusters, self.protocol.has_sites()) {
+                // Sites install in the order of conflicts.
+                (_, true) => AssignmentOrder::Installation,
+                (1, false) => ASSIGNMENTS,
+                (_, false) => AssignmentOrder::Copies,
             },
             ..Header::default()
         };

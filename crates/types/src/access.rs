@@ -2,10 +2,12 @@
 
 use std::ops::Bound;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{IndexId, Key, KeyRange, Row, TableId, Timestamp};
 
 /// One read. A statement issues as many reads as it can in one batch, so that each partition is contacted once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Read {
     /// The row with this primary key.
     Point {

@@ -266,6 +266,11 @@ pub trait RowPrograms: Send + Sync {
     /// timestamp wins. It computes the others from the row, in commit order.
     fn assigned(&self, program: ProgramId) -> ColumnSet;
 
+    /// All columns that the program may change. It may name too many.
+    fn changed(&self, _program: ProgramId) -> ColumnSet {
+        ColumnSet::ALL
+    }
+
     /// The columns that the program assigns, if it does nothing else: it computes no column from the row and returns
     /// nothing. Earlier writers of only these columns leave no trace in the row.
     fn replaces(&self, program: ProgramId) -> Option<ColumnSet>;

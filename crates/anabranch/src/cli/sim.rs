@@ -17,7 +17,8 @@ use anabranch_sim::minimise::minimise;
 use anabranch_sim::prepared::NODES_MAX;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
-    Case, CaseFile, FaultPlan, FaultProfile, Network, Prepared, ProtocolName, Report, Watch,
+    AlvinOptions, Case, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared,
+    ProtocolName, Report, Watch,
 };
 use anabranch_types::Ticks;
 use clap::Args;
@@ -30,7 +31,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// Options that conflict with `--replay`, since the case file determines them.
-const SET_BY_CASE: [&str; 19] = [
+const SET_BY_CASE: [&str; 21] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -43,6 +44,8 @@ const SET_BY_CASE: [&str; 19] = [
     "clusters",
     "prepare_f",
     "quorum",
+    "consistency",
+    "fast_decisions",
     "nodes",
     "seed",
     "seeds",
@@ -60,7 +63,7 @@ pub(crate) struct SimArguments {
     /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr or e-pci
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci or alvin
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// Size of ramp-hybrid's Bloom filters [default: 256]
@@ -68,7 +71,8 @@ pub(crate) struct SimArguments {
     filter_bits: Option<FilterSize>,
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)),
-          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}"))]
+          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}. Under alvin: sites \
+                          with all of the data, 1 to 9"))]
     nodes: u16,
     /// The seed: it determines the whole run
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
@@ -105,6 +109,14 @@ pub(crate) struct SimArguments {
     /// workloads that only assign columns: register, ycsb
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
+    /// What transactions that only read are promised under alvin: sr (serializability; they are ordered like all others)
+    /// or eus (extended update serializability; they commit at their site)
+    #[arg(long, value_name = "sr|eus", default_value = "sr", value_parser = consistency)]
+    consistency: ConsistencyName,
+    /// Whether alvin decides on an order after one round trip, if all sites agree
+    #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off,
+          action = clap::ArgAction::Set)]
+    fast_decisions: bool,
     /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
     /// which one server never restarts: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "PROFILE|FILE", default_value = "mild")]
@@ -155,6 +167,20 @@ fn protocol(name: &str) -> Result<ProtocolName, String> {
         let names: Vec<&str> = ProtocolName::ALL.iter().map(|p| p.name()).collect();
         format!("unknown protocol; the protocols are {}", names.join(", "))
     })
+}
+
+fn consistency(name: &str) -> Result<ConsistencyName, String> {
+    let mut all = ConsistencyName::ALL.into_iter();
+    all.find(|one| one.name() == name)
+        .ok_or_else(|| "expected sr or eus".to_owned())
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
 }
 
 fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
@@ -224,9 +250,18 @@ impl SimArguments {
             .map_err(|error| format!("error: {path}: {error}"))
     }
 
+    /// The number of nodes of each cluster, and of clusters: each site is a cluster of its own.
+    fn size(&self) -> (u16, u16) {
+        match self.protocol.has_sites() {
+            true => (1, self.nodes),
+            false => (self.nodes, self.clusters),
+        }
+    }
+
     /// The number of nodes of all clusters. Too many are refused later.
     fn servers(&self) -> u16 {
-        self.nodes.saturating_mul(self.clusters).min(NODES_MAX)
+        let (nodes, clusters) = self.size();
+        nodes.saturating_mul(clusters).min(NODES_MAX)
     }
 
     fn watch(&self) -> Watch {
@@ -255,7 +290,12 @@ impl SimArguments {
         case.extensions.causal = self.causal;
         case.extensions.prepare_f = self.prepare_f;
         case.extensions.quorum = self.quorum;
-        case.clusters = self.clusters;
+        let (nodes, clusters) = self.size();
+        case.clusters = clusters;
+        case.alvin = AlvinOptions {
+            consistency: self.consistency,
+            fast_decisions: self.fast_decisions,
+        };
         case.termination.lost_commits = self.lost_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case = case.planned(self.servers(), plan.clone());
@@ -263,7 +303,7 @@ impl SimArguments {
         case.watch = self.watch();
         CaseFile {
             workload: self.workload.clone().unwrap_or_default(),
-            nodes: self.nodes,
+            nodes,
             case,
         }
     }
@@ -295,7 +335,7 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         (file.case.plan.check(servers, file.case.clients))
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
         file.case.watch = arguments.watch();
-        let prepared = Prepared::new(&file.workload, file.nodes).map_err(message)?;
+        let prepared = file.prepare().map_err(message)?;
         return one(arguments, &file, &prepared);
     }
     super::check_filter_bits(
@@ -306,9 +346,14 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         let name = arguments.protocol.name();
         return Err(format!("error: --lost-commits: {name} is not a RAMP protocol").into());
     }
+    if arguments.protocol.has_sites() && arguments.clusters > 1 {
+        let name = arguments.protocol.name();
+        let what = "each of its nodes has all of the data: give their number as --nodes";
+        return Err(format!("error: --clusters: {name} has no clusters; {what}").into());
+    }
     let (faults, network) = (arguments.faults()?, arguments.network()?);
-    let workload = arguments.workload.as_deref().unwrap_or_default();
-    let prepared = Prepared::new(workload, arguments.nodes).map_err(message)?;
+    let first = arguments.file(arguments.seed, &faults, &network);
+    let prepared = first.prepare().map_err(message)?;
     match &arguments.seeds {
         None => one(
             arguments,
@@ -347,7 +392,7 @@ fn one(
             "{} under {}: {} ({}), seed {}",
             file.workload,
             case.protocol.name(),
-            nodes(file.nodes, case.replicas, case.clusters),
+            size(file),
             case.network.name(),
             case.seed
         );
@@ -407,11 +452,12 @@ fn write_json(
     let parameters = Parameters {
         workload: &file.workload,
         protocol: case.protocol.name(),
-        nodes: file.nodes,
+        nodes: stated(file).0,
         replicas: case.replicas,
-        clusters: case.clusters,
+        clusters: stated(file).1,
         prepare_f: case.extensions.prepare_f,
         quorum: case.extensions.quorum,
+        alvin: case.protocol.has_sites().then_some(case.alvin),
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),
@@ -437,6 +483,23 @@ fn verdict(ending: &Ending) -> Verdict {
 fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
     let each = counts.iter();
     listed(each.map(|(name, count)| (name.as_ref(), *count)))
+}
+
+/// The values of `--nodes` and `--clusters` for a case.
+fn stated(file: &CaseFile) -> (u16, u16) {
+    match file.case.protocol.has_sites() {
+        true => (file.case.clusters, 1),
+        false => (file.nodes, file.case.clusters),
+    }
+}
+
+/// Describes the size of a case's cluster.
+fn size(file: &CaseFile) -> String {
+    let ((count, clusters), case) = (stated(file), &file.case);
+    match case.protocol.has_sites() {
+        true => counted(count.into(), "site"),
+        false => nodes(count, case.replicas, clusters),
+    }
 }
 
 /// Describes the number of nodes, of clusters and of replicas.
@@ -505,7 +568,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         "{} under {}, simulated: {} ({}), {}, seed {}\n\n",
         file.workload,
         case.protocol.name(),
-        nodes(file.nodes, case.replicas, case.clusters),
+        size(file),
         case.network.name(),
         counted(case.clients.into(), "client"),
         case.seed
@@ -577,9 +640,10 @@ fn flags(options: &[(&str, bool)]) -> String {
 }
 
 /// The options for a case's replicas and clusters, each with a leading space.
-fn replicated(case: &Case) -> String {
+fn replicated(file: &CaseFile) -> String {
+    let case = &file.case;
     let mut text = String::new();
-    for (name, count) in [("replicas", case.replicas), ("clusters", case.clusters)] {
+    for (name, count) in [("replicas", case.replicas), ("clusters", stated(file).1)] {
         if count > 1 {
             let _ = write!(text, " --{name} {count}");
         }
@@ -589,6 +653,15 @@ fn replicated(case: &Case) -> String {
     }
     if let Some(wait_us) = case.extensions.quorum {
         let _ = write!(text, " --quorum={wait_us}");
+    }
+    if case.protocol.has_sites() {
+        let fast = if case.alvin.fast_decisions {
+            "on"
+        } else {
+            "off"
+        };
+        let consistency = case.alvin.consistency.name();
+        let _ = write!(text, " --consistency {consistency} --fast-decisions {fast}");
     }
     text
 }
@@ -623,8 +696,8 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 ("--clients-switch-nodes", case.clients_switch_nodes),
                 ("--interactive", case.interactive),
             ]),
-            replicated(case),
-            file.nodes,
+            replicated(file),
+            stated(file).0,
             case.clients,
             case.transactions,
             quoted(&arguments.faults),
@@ -644,7 +717,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     let least = &smaller.file.case;
     say!(
         "  minimised     {}, {}, {}, {} (of {}); {}\n",
-        counted(smaller.file.nodes.into(), "node"),
+        size(&smaller.file),
         counted(least.clients.into(), "client"),
         counted(least.transactions, "transaction"),
         counted(least.plan.faults.len() as u64, "fault"),
@@ -731,7 +804,8 @@ fn many(
     sum.failed.sort_by_key(|(seed, _)| *seed);
     let first = arguments.file(seeds.start, faults, network);
     write_json(arguments, &first, seeds.clone(), &sum)?;
-    print_sum(arguments, &seeds, &sum, start.elapsed().as_secs_f64())?;
+    let seconds = start.elapsed().as_secs_f64();
+    print_sum(arguments, &seeds, &sum, &size(&first), seconds)?;
     let Some((seed, report)) = sum.failed.first() else {
         return Ok(Verdict::Fine);
     };
@@ -743,13 +817,14 @@ fn print_sum(
     arguments: &SimArguments,
     seeds: &std::ops::Range<u64>,
     sum: &Sum,
+    size: &str,
     seconds: f64,
 ) -> Result<(), OutputError> {
     say!(
         "{} under {}, simulated: {} ({}), {}, faults {}\n\n",
         arguments.workload.as_deref().unwrap_or_default(),
         arguments.protocol.name(),
-        nodes(arguments.nodes, arguments.replicas, arguments.clusters),
+        size,
         arguments.net,
         counted(arguments.clients.into(), "client"),
         arguments.faults

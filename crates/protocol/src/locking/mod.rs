@@ -7,7 +7,7 @@
 //! [`ReadLocks::None`] they are read committed. The three are ramp.txt's LWLR, LWSR and LWNR (§5.1).
 //!
 //! * [`message`]: messages between nodes.
-//! * `table`: the lock table, its order and its queues; `span`: what a range lock covers.
+//! * `table`: the lock table, its order and its queues.
 //! * `participant`: one partition's locks, reads and effects for all transactions.
 //! * `coordinator`: a transaction's state at its coordinator.
 //! * `durable`, [`record`]: log records and recovery.
@@ -23,7 +23,6 @@ mod durable;
 pub mod message;
 mod participant;
 pub mod record;
-mod span;
 mod table;
 
 use std::fmt;

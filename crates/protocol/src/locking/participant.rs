@@ -18,10 +18,10 @@ use smallvec::SmallVec;
 use super::LockingOptions;
 use super::ReadLocks;
 use super::record::PreparedRecord;
-use super::span::{Span, just_above};
 use super::table::{LockOwner, LockTable, Mode, Outcome, Signal, SpaceId};
 use crate::contract::{AbortReason, Age, Counters, TransactionId};
 use crate::record::ReplayError;
+use crate::span::{Span, just_above};
 
 /// The result of a lock request so far.
 #[derive(Debug)]

@@ -27,8 +27,8 @@ use anabranch_types::{IndexId, Key, Schema, TableId};
 use smallvec::SmallVec;
 
 use super::record::{LockRange, LockRecord};
-use super::span::Span;
 use crate::contract::Age;
+use crate::span::Span;
 
 /// A transaction at this partition: an index into the participant's transactions.
 pub(super) type LockOwner = u32;

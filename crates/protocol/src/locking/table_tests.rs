@@ -502,7 +502,7 @@ fn wanted(random: &mut Random) -> LockTarget {
     let span = match is_key {
         true => Span {
             low: key(low),
-            high: Some(super::super::span::just_above(&key(low))),
+            high: Some(crate::span::just_above(&key(low))),
         },
         false => span(low, low + 1 + random.below(4) as u8),
     };

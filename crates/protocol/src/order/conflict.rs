@@ -16,15 +16,52 @@ pub trait Payload: Clone + fmt::Debug + Send + Sync {
     /// Whether the two are delivered in the same order at all sites.
     fn conflicts_with(&self, other: &Self) -> bool;
 
-    /// Passes the payload's classes to `sink`. Two payloads that conflict have a class in common, so that an orderer
-    /// finds conflicts by class; payloads with a common class need not conflict. For example a hash of each row that
-    /// is accessed, and the table of each range.
+    /// Passes the payload's classes to `sink`. Two payloads that conflict meet in a class, so that an orderer finds
+    /// conflicts by class; payloads that meet need not conflict. For example a hash of each row that is accessed, and
+    /// the table of each range.
     fn classes(&self, sink: &mut dyn FnMut(ConflictClass));
 }
 
-/// A set of payloads that may conflict with each other.
+/// A set of payloads that may conflict with each other, and the side of one payload in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ConflictClass(pub u64);
+pub struct ConflictClass {
+    /// The class.
+    pub number: u64,
+    /// The side: payloads of sides that do not meet are not compared.
+    pub side: ClassSide,
+}
+
+/// A payload's side in a class, so that the readers of a class need not be compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ClassSide {
+    /// Meets all.
+    Both,
+    /// Meets all but `Left`.
+    Left,
+    /// Meets all but `Right`.
+    Right,
+}
+
+impl ClassSide {
+    /// The sides that this one meets.
+    fn meets(self) -> &'static [ClassSide] {
+        match self {
+            ClassSide::Both => &[ClassSide::Both, ClassSide::Left, ClassSide::Right],
+            ClassSide::Left => &[ClassSide::Both, ClassSide::Right],
+            ClassSide::Right => &[ClassSide::Both, ClassSide::Left],
+        }
+    }
+}
+
+impl ConflictClass {
+    /// A class whose payloads all meet.
+    pub fn of(number: u64) -> ConflictClass {
+        ConflictClass {
+            number,
+            side: ClassSide::Both,
+        }
+    }
+}
 
 /// Payloads that are ordered as one, in the order in which their site broadcast them.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -106,10 +143,17 @@ impl ConflictIndex {
         }
     }
 
-    /// The batches that have a class in common with this one, in order of their ids.
+    /// The batches that meet this one in a class, in order of their ids.
     pub(crate) fn candidates<P: Payload>(&self, batch: &Batch<P>) -> BTreeSet<BatchId> {
-        let classes = batch.classes();
-        let found = classes.iter().filter_map(|class| self.batches.get(class));
+        let classes = batch.classes().into_iter();
+        let met = classes.flat_map(|ConflictClass { number, side }| {
+            let sides = side.meets().iter();
+            sides.map(move |side| ConflictClass {
+                number,
+                side: *side,
+            })
+        });
+        let found = met.filter_map(|class| self.batches.get(&class));
         found.flatten().copied().collect()
     }
 }

@@ -21,7 +21,7 @@ pub mod frontier;
 pub mod pob;
 pub mod quorum;
 
-pub use conflict::{Batch, ConflictClass, Payload};
+pub use conflict::{Batch, ClassSide, ConflictClass, Payload};
 pub use frontier::{Delivered, Prefix};
 pub use quorum::{GroupSizeError, Quorums, SITES_MAX, SiteId, SiteSet};
 
@@ -114,6 +114,10 @@ pub trait Orderer {
     /// moment before it takes the deliveries in `out`.
     fn install(&mut self, now: Ticks, transfer: Self::Transfer, out: &mut OutboxOf<Self>) -> bool;
 
+    /// Whether nothing is left to do here: all known batches are delivered, and each site knows what each has
+    /// delivered.
+    fn is_at_rest(&self) -> bool;
+
     /// What has been counted at this site so far.
     fn counters(&self) -> &OrderCounters;
 
@@ -165,6 +169,9 @@ pub struct Delivery<P> {
     pub id: BatchId,
     /// Its payloads, in order.
     pub batch: Batch<P>,
+    /// Its position in the order of conflicting batches, the same at all sites: they are delivered in ascending order of
+    /// it. No two batches have the same.
+    pub position: u64,
     /// The batches that conflict with it and precede it, all delivered here. Those that all sites had delivered when
     /// it was proposed may be missing.
     pub dependencies: Vec<BatchId>,

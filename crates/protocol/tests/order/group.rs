@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anabranch_protocol::TimerId;
-use anabranch_protocol::order::{BatchId, ConflictClass, OrderOutbox, Orderer, Payload, SiteId};
+use anabranch_protocol::order::{
+    BatchId, ClassSide, ConflictClass, OrderOutbox, Orderer, Payload, SiteId,
+};
 use anabranch_types::Ticks;
 
 use crate::support::random::Random;
@@ -38,8 +40,14 @@ impl Payload for Operation {
     }
 
     fn classes(&self, sink: &mut dyn FnMut(ConflictClass)) {
-        for (key, _) in &self.keys {
-            sink(ConflictClass(u64::from(*key)));
+        for (key, writes) in &self.keys {
+            let side = if *writes {
+                ClassSide::Both
+            } else {
+                ClassSide::Left
+            };
+            let number = u64::from(*key);
+            sink(ConflictClass { number, side });
         }
     }
 }

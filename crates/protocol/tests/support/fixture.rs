@@ -58,6 +58,15 @@ pub fn store_with_unique_index(part: u16, items: i64, window: Ticks) -> Store {
     store_of(&schema_with(vec![by_id]), part, items, window)
 }
 
+/// A store with items `0..items` of one partition, whose index of `entry` on `(part, owner)` is unique.
+pub fn store_with_unique_owners(part: u16, items: i64, window: Ticks) -> Store {
+    let mut tables = schema().tables.clone();
+    let mut entry = (*tables[ENTRY.index()]).clone();
+    entry.indexes[BY_OWNER.index()].unique = true;
+    tables[ENTRY.index()] = Arc::new(entry);
+    store_of(&Arc::new(Schema { tables }), part, items, window)
+}
+
 fn store_of(schema: &Arc<Schema>, part: u16, items: i64, window: Ticks) -> Store {
     let mut store = Store::new(schema, StoreSettings { window });
     for id in 0..items {

@@ -297,6 +297,7 @@ impl NodeBuilder {
     ) -> Node<P> {
         let options = NodeOptions {
             declares: self.shared.protocol.declares(),
+            sequences: (self.shared.protocol.has_sites()).then_some((number, self.shared.clusters)),
             // The cost model needs to know which rows attempts changed.
             records: self.records || self.shared.processor.is_some(),
             incarnation,

@@ -242,9 +242,7 @@ impl<P: Simulated> Cluster<P> {
             statistics: RunStatistics::default(),
             violations: Vec::new(),
             recorder: None,
-            recording: watch
-                .history
-                .then(|| Recording::of_clusters(shared.clusters, shared.commutes)),
+            recording: watch.history.then(|| Recording::of_clusters(shared)),
             model: shared
                 .processor
                 .as_ref()

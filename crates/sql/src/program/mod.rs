@@ -293,6 +293,13 @@ impl RowPrograms for Programs {
         self.with(program, |p| p.assigned)
     }
 
+    fn changed(&self, program: ProgramId) -> ColumnSet {
+        self.with(program, |p| {
+            let columns = p.assignments.iter().map(|(column, _)| *column);
+            columns.fold(ColumnSet::EMPTY, ColumnSet::with)
+        })
+    }
+
     fn replaces(&self, program: ProgramId) -> Option<ColumnSet> {
         self.with(program, |p| {
             let columns = p.assignments.iter().map(|(column, _)| *column);

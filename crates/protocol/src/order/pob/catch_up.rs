@@ -84,13 +84,20 @@ impl<P: Payload> PobSite<P> {
         }
         for site in self.others() {
             if self.differs(site) {
-                let report = Message::Report {
-                    delivered: self.queue.delivered.prefix().clone(),
-                    received: self.reports[site.index()].clone(),
-                };
-                self.send(site, report, out);
+                self.report_to(site, out);
             }
         }
+    }
+
+    /// Reports to another site what this site has delivered.
+    fn report_to(&mut self, site: SiteId, out: &mut OutboxOf<Self>) {
+        let delivered = self.queue.delivered.prefix().clone();
+        let report = Message::Report {
+            needs_answer: self.received[site.index()] != delivered,
+            delivered,
+            received: self.reports[site.index()].clone(),
+        };
+        self.send(site, report, out);
     }
 
     /// Makes entries for batches that must exist, since later ones of their sites do.
@@ -135,10 +142,21 @@ impl<P: Payload> PobSite<P> {
     }
 
     /// Another site has delivered this.
-    pub(super) fn handle_report(&mut self, from: SiteId, delivered: &Prefix, received: &Prefix) {
+    pub(super) fn handle_report(
+        &mut self,
+        from: SiteId,
+        delivered: &Prefix,
+        received: &Prefix,
+        needs_answer: bool,
+        out: &mut OutboxOf<Self>,
+    ) {
         self.reports[from.index()].merge(delivered);
         self.received[from.index()].merge(received);
         self.prune();
+        // If the two differ, this site reports anyway. The answer needs none.
+        if needs_answer && !self.differs(from) {
+            self.report_to(from, out);
+        }
     }
 
     /// Requests of a site that has missed decisions.

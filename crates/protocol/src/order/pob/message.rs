@@ -83,6 +83,9 @@ pub enum Message<P> {
         delivered: Prefix,
         /// What the receiver had delivered, as far as the sender knows.
         received: Prefix,
+        /// Whether the sender does not know that the receiver knows what it has delivered: then it reports until it is
+        /// answered.
+        needs_answer: bool,
     },
     /// To a site that has delivered these batches: a request for their decisions.
     Fetch {

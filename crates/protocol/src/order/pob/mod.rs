@@ -223,12 +223,6 @@ impl<P: Payload> PobSite<P> {
         }
     }
 
-    /// Whether nothing is left to do here: all known batches are delivered, and each site knows what each has
-    /// delivered.
-    pub fn is_at_rest(&self) -> bool {
-        !self.has_work()
-    }
-
     /// Raises the highest position that this site has seen.
     fn note(&mut self, position: Position) {
         self.highest = self.highest.max(position);
@@ -292,7 +286,8 @@ impl<P: Payload> PobSite<P> {
             Message::Report {
                 delivered,
                 received,
-            } => self.handle_report(from, &delivered, &received),
+                needs_answer,
+            } => self.handle_report(from, &delivered, &received, needs_answer, out),
             Message::Fetch { ids } => self.handle_fetch(from, &ids, out),
         }
     }
@@ -383,6 +378,10 @@ impl<P: Payload> Orderer for PobSite<P> {
         let is_used = self.install_transfer(now, transfer, out);
         self.set_progress_timer(now, out);
         is_used
+    }
+
+    fn is_at_rest(&self) -> bool {
+        !self.has_work()
     }
 
     fn counters(&self) -> &OrderCounters {

@@ -191,6 +191,7 @@ impl<P: Payload> DeliveryQueue<P> {
             deliveries.push(Delivery {
                 id,
                 batch: batch.expect("a batch that is not a no-op has payloads"),
+                position: slot.position.0,
                 dependencies,
             });
             self.delivered.insert(id);

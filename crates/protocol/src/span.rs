@@ -1,22 +1,23 @@
-//! Spans of keys that locks cover, as half-open intervals of key bytes.
+//! Spans of keys, as half-open intervals of key bytes: what range locks and range reads cover.
 //!
 //! The bounds of a [`KeyRange`] are prefixes, inclusive or exclusive. A span has two byte strings
-//! instead, which have a place in the lock order.
+//! instead, which can be compared and ordered.
 
 use std::ops::Bound;
 
 use anabranch_types::{Key, KeyRange};
+use serde::{Deserialize, Serialize};
 
 /// The keys from `low` up to `high`, exclusive (`None`: no end).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) low: Key,
-    pub(super) high: Option<Key>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Span {
+    pub(crate) low: Key,
+    pub(crate) high: Option<Key>,
 }
 
 impl Span {
     /// The keys that are in `range`. May be empty.
-    pub(super) fn of(range: &KeyRange) -> Span {
+    pub(crate) fn of(range: &KeyRange) -> Span {
         match range.start() {
             Some(low) => Span {
                 low,
@@ -31,7 +32,7 @@ impl Span {
     }
 
     /// The keys that start with `prefix`.
-    pub(super) fn of_prefix(prefix: Key) -> Span {
+    pub(crate) fn of_prefix(prefix: Key) -> Span {
         Span {
             high: prefix.successor(),
             low: prefix,
@@ -39,17 +40,17 @@ impl Span {
     }
 
     /// Whether it contains no key.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 
     /// Whether it contains `key`.
-    pub(super) fn contains(&self, key: &Key) -> bool {
+    pub(crate) fn contains(&self, key: &Key) -> bool {
         self.low <= *key && self.high.as_ref().is_none_or(|high| key < high)
     }
 
     /// Whether both may contain the same key.
-    pub(super) fn overlaps(&self, other: &Span) -> bool {
+    pub(crate) fn overlaps(&self, other: &Span) -> bool {
         !self.is_empty()
             && !other.is_empty()
             && other.high.as_ref().is_none_or(|high| self.low < *high)
@@ -58,7 +59,7 @@ impl Span {
 
     /// Whether it contains every key of `other`.
     #[cfg(test)]
-    pub(super) fn covers(&self, other: &Span) -> bool {
+    pub(crate) fn covers(&self, other: &Span) -> bool {
         other.is_empty()
             || (self.low <= other.low
                 && match (&self.high, &other.high) {
@@ -69,14 +70,14 @@ impl Span {
     }
 
     /// The span as bounds for a map of keys. Must not be called on an empty span.
-    pub(super) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
+    pub(crate) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
         let high = self.high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(&self.low), high)
     }
 }
 
 /// The smallest key above `key`.
-pub(super) fn just_above(key: &Key) -> Key {
+pub(crate) fn just_above(key: &Key) -> Key {
     let mut above = key.clone();
     above.push_bytes(&[0]);
     above

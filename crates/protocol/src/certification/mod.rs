@@ -1,0 +1,24 @@
+//! Parallel certification (alvin.txt §4.2, P-CC): sites that each have all the data execute transactions on a local
+//! snapshot, broadcast them at commit, and certify them at delivery.
+//!
+//! It runs over any [`Orderer`](crate::order::Orderer): what the orderer delivers is a [`Certificate`], and its conflict
+//! relation is the [`AccessSet`]. Every site decides alike on each certificate, without a message of its own.
+//!
+//! The page `docs/protocols/alvin.md` has the algorithm, the states, the invariants (`PCC-I1` …) and why they hold.
+//!
+//! * [`certificate`]: what is broadcast. [`read_set`]: the versions that a transaction has read.
+//! * [`access_set`]: what a transaction accesses, and the conflict relation.
+//! * [`site`]: a site. `durable`: its recovery. `orderer`: the orderers and their log records.
+
+pub mod access_set;
+pub mod certificate;
+mod durable;
+mod orderer;
+pub mod read_set;
+pub mod site;
+
+pub use access_set::AccessSet;
+pub use certificate::Certificate;
+pub use orderer::LoggedOrderer;
+pub use read_set::ReadSet;
+pub use site::{CertificationSite, Consistency};

@@ -1,0 +1,39 @@
+//! The options of ALVIN.
+
+use serde::{Deserialize, Serialize};
+
+/// Options of ALVIN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlvinOptions {
+    /// What transactions that only read are promised.
+    #[serde(default)]
+    pub consistency: ConsistencyName,
+    /// Whether a leader decides after one round trip, if all sites agree.
+    #[serde(default)]
+    pub fast_decisions: bool,
+}
+
+/// The names of consistencies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsistencyName {
+    /// Serializability: all transactions are broadcast.
+    #[default]
+    Sr,
+    /// Extended update serializability: transactions that only read commit at their site.
+    Eus,
+}
+
+impl ConsistencyName {
+    /// Both.
+    pub const ALL: [ConsistencyName; 2] = [ConsistencyName::Sr, ConsistencyName::Eus];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConsistencyName::Sr => "sr",
+            ConsistencyName::Eus => "eus",
+        }
+    }
+}

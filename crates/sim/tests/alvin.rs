@@ -1,0 +1,177 @@
+//! ALVIN's sites: every workload under every fault profile, each consistency, and what is refused.
+
+use std::collections::BTreeMap;
+
+use anabranch_history::{Model, check};
+use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::{
+    AlvinOptions, Case, CaseError, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network,
+    Prepared, ProtocolName, Verdict,
+};
+
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 90;
+
+/// A case with so many sites.
+fn case(profile: FaultProfile, seed: u64, sites: u16, alvin: AlvinOptions) -> Case {
+    let mut case = Case::new(
+        ProtocolName::Alvin,
+        seed,
+        sites,
+        CLIENTS,
+        TRANSACTIONS,
+        Network::lan(),
+        profile,
+    );
+    case.clusters = sites;
+    case.alvin = alvin;
+    case
+}
+
+/// The options of a seed: each combination has its turn.
+fn options(seed: u64) -> AlvinOptions {
+    AlvinOptions {
+        consistency: ConsistencyName::ALL[(seed % 2) as usize],
+        fast_decisions: seed / 2 % 2 == 1,
+    }
+}
+
+/// Runs seeds under all fault profiles, some of them twice.
+fn sweep(workload: &str, seeds: u64) {
+    let prepared: BTreeMap<u16, Prepared> = [2, 3, 5]
+        .map(|sites| (sites, Prepared::for_sites(workload, sites).unwrap()))
+        .into();
+    let mut committed = 0;
+    for profile in FaultProfile::ONE_REPLICA {
+        for seed in 0..seeds {
+            let sites = [3, 5, 2][(seed / 4 % 3) as usize];
+            let mut case = case(profile, seed, sites, options(seed));
+            case.clients_switch_nodes = seed % 3 == 0;
+            let what = format!("{workload} {} {seed}", profile.name());
+            let first = case.run(&prepared[&sites]).unwrap();
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
+            let compared = "partitions with the same rows in other clusters";
+            assert!(first.checked.iter().any(|(name, _)| name == compared));
+            committed += first.statistics.committed;
+            if seed % 4 == 0 {
+                let second = case.run(&prepared[&sites]).unwrap();
+                assert_eq!(first, second, "{what}: two runs of one seed differ");
+            }
+        }
+    }
+    assert!(committed > 0);
+}
+
+#[test]
+fn sites_keep_their_promises_under_register() {
+    sweep("register", 12);
+}
+
+#[test]
+fn sites_keep_their_promises_under_counter() {
+    sweep("counter", 8);
+}
+
+#[test]
+fn sites_keep_their_promises_under_bank() {
+    sweep("bank", 12);
+}
+
+#[test]
+fn sites_keep_their_promises_under_departments() {
+    sweep("departments", 8);
+}
+
+#[test]
+fn sites_keep_their_promises_under_payroll() {
+    sweep("payroll", 4);
+}
+
+#[test]
+fn sites_keep_their_promises_under_tpcc() {
+    sweep("tpcc", 2);
+}
+
+/// Clients' own transactions read over several calls, and are run again after conflicts.
+#[test]
+fn clients_run_their_own_transactions_at_sites() {
+    let prepared = Prepared::for_sites("bank", 3).unwrap();
+    for seed in 0..8 {
+        let mut case = case(FaultProfile::Storm, seed, 3, options(seed));
+        case.interactive = true;
+        assert_eq!(
+            case.run(&prepared).unwrap().verdict,
+            Verdict::Fine,
+            "{seed}"
+        );
+    }
+}
+
+/// Under EUS two readers may see two writers in different orders; the check for serializability finds it.
+#[test]
+fn some_seed_shows_a_long_fork_under_eus() {
+    let prepared = Prepared::for_sites("ycsb", 3).unwrap();
+    let forks = (0..60).any(|seed| {
+        let alvin = AlvinOptions {
+            consistency: ConsistencyName::Eus,
+            fast_decisions: false,
+        };
+        let mut case = case(FaultProfile::None, seed, 3, alvin);
+        case.transactions = 400;
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
+        let history = run.history.expect("it is recorded").history().unwrap();
+        let verdict = check(&history, Model::Serializable).expect("it can be checked");
+        !verdict.anomalies.is_empty()
+    });
+    assert!(forks);
+}
+
+#[test]
+fn a_case_file_has_the_options_of_sites() {
+    let alvin = AlvinOptions {
+        consistency: ConsistencyName::Eus,
+        fast_decisions: true,
+    };
+    let file = CaseFile {
+        workload: "register".to_owned(),
+        nodes: 1,
+        case: case(FaultProfile::Storm, 3, 5, alvin),
+    };
+    let read = CaseFile::from_text(&file.to_text()).unwrap();
+    assert_eq!(read.case.alvin, alvin);
+    let runs = [&file, &read].map(|it| it.case.run(&it.prepare().unwrap()).unwrap());
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[test]
+fn what_sites_do_not_support_is_refused() {
+    let prepared = Prepared::for_sites("register", 3).unwrap();
+    let refused = |change: fn(&mut Case)| {
+        let mut case = case(FaultProfile::None, 1, 3, AlvinOptions::default());
+        change(&mut case);
+        case.run(&prepared).unwrap_err()
+    };
+    let replicas = refused(|case| case.replicas = 3);
+    assert!(matches!(replicas, CaseError::Sites { .. }), "{replicas}");
+    let lost = refused(|case| {
+        case.plan = FaultPlan {
+            faults: vec![Fault {
+                at_us: 1,
+                for_us: 1,
+                kind: FaultKind::PermanentLoss { node: 0 },
+            }],
+        };
+    });
+    assert!(matches!(lost, CaseError::Sites { .. }), "{lost}");
+    let many = refused(|case| case.clusters = 10);
+    assert!(matches!(many, CaseError::OutOfRange { .. }), "{many}");
+    let ramp = refused(|case| case.extensions.one_phase = true);
+    assert!(matches!(ramp, CaseError::NoRamp { .. }), "{ramp}");
+    let other = refused(|case| {
+        case.protocol = ProtocolName::Locking;
+        case.clusters = 1;
+        case.alvin.fast_decisions = true;
+    });
+    assert!(matches!(other, CaseError::NoSites { .. }), "{other}");
+}
