@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certification::Certificate;
 use crate::locking::record::LockingRecord;
+use crate::order::multipaxos::record::MultiPaxosRecord;
 use crate::order::pob::record::PobRecord;
 use crate::ramp::recovery::record::RampRecord;
 
@@ -43,6 +44,8 @@ pub enum Record {
     Locking(LockingRecord),
     /// A record of a site that orders certificates by partial order broadcast.
     Pob(Box<PobRecord<Certificate>>),
+    /// A record of a site that orders certificates by MultiPaxos.
+    MultiPaxos(Box<MultiPaxosRecord<Certificate>>),
 }
 
 impl Record {
@@ -53,6 +56,7 @@ impl Record {
             Record::Ramp(record) => record.is_forced(),
             Record::Locking(record) => record.is_forced(),
             Record::Pob(record) => record.is_forced(),
+            Record::MultiPaxos(record) => record.is_forced(),
             _ => true,
         }
     }

@@ -1,6 +1,7 @@
 //! The orderers of certificates.
 
 use crate::order::Orderer;
+use crate::order::multipaxos::{MultiPaxosSite, record::MultiPaxosRecord};
 use crate::order::pob::{PobSite, record::PobRecord};
 use crate::record::Record;
 
@@ -26,6 +27,19 @@ impl LoggedOrderer for PobSite<Certificate> {
     fn from_record(record: Record) -> Result<PobRecord<Certificate>, Box<Record>> {
         match record {
             Record::Pob(record) => Ok(*record),
+            other => Err(Box::new(other)),
+        }
+    }
+}
+
+impl LoggedOrderer for MultiPaxosSite<Certificate> {
+    fn into_record(record: MultiPaxosRecord<Certificate>) -> Record {
+        Record::MultiPaxos(Box::new(record))
+    }
+
+    fn from_record(record: Record) -> Result<MultiPaxosRecord<Certificate>, Box<Record>> {
+        match record {
+            Record::MultiPaxos(record) => Ok(*record),
             other => Err(Box::new(other)),
         }
     }

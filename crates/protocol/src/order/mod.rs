@@ -7,7 +7,7 @@
 //! * [`conflict`]: payloads and their conflict relation.
 //! * [`frontier`]: sets of delivered batches.
 //! * [`quorum`]: sites and quorum sizes.
-//! * [`pob`]: ALVIN's partial order broadcast.
+//! * [`pob`]: ALVIN's partial order broadcast. [`multipaxos`]: one leader, a total order.
 
 use std::fmt;
 
@@ -18,6 +18,7 @@ use crate::contract::TimerId;
 
 pub mod conflict;
 pub mod frontier;
+pub mod multipaxos;
 pub mod pob;
 pub mod quorum;
 
@@ -51,7 +52,7 @@ impl fmt::Display for BatchId {
 /// * *Strong uniform conflicting order* (the paper's P1): if a site delivers `a` before `b` and they conflict, each site
 ///   delivers `b` only after `a`.
 /// * *Local dependency* (P2): then `a` is among the dependencies of `b` and not the other way round, unless all sites
-///   had delivered `a` before `b` was proposed.
+///   had delivered `a` before `b` was proposed (in a total order: before `b` is delivered there).
 pub trait Orderer {
     /// What is ordered.
     type Payload: Payload;

@@ -118,6 +118,8 @@ pub(crate) struct Group<O: Orderer> {
     next_number: u64,
     /// Whether sites discard what not all have delivered: it precedes later batches without being named by them.
     pub(crate) discards: bool,
+    /// Whether sites forget what all have delivered by now, also before they deliver what follows it.
+    pub(crate) forgets: bool,
 }
 
 impl<O: Orderer> Group<O> {
@@ -140,6 +142,7 @@ impl<O: Orderer> Group<O> {
             everywhere_before: BTreeMap::new(),
             next_number: 1,
             discards: false,
+            forgets: false,
         }
     }
 
@@ -407,6 +410,7 @@ impl<O: Orderer> Group<O> {
                 !conflicts
                     || last.dependencies.contains(&other.id)
                     || everywhere.contains(&other.id)
+                    || (self.forgets && self.everywhere.contains(&other.id))
                     || self.discards,
                 "P2: {} follows {} at {site} and does not depend on it",
                 last.id,

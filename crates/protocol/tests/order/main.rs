@@ -1,6 +1,7 @@
-//! The orderers' tests: what every orderer promises, in random storms; and partial order broadcast step by step.
+//! The orderers' tests: what every orderer promises, in random storms; and each of them step by step.
 
 mod group;
+mod multipaxos;
 mod pob;
 mod storm;
 #[path = "../support/mod.rs"]
