@@ -8,6 +8,7 @@ use sqlparser::ast::{self, Spanned};
 
 use super::{Bind, Binder, Bound};
 use crate::{
+    catalog::plain_type,
     diagnostic::Diagnostic,
     expression::{Expression, bounds::bound_text},
     source::Span,
@@ -122,6 +123,7 @@ impl Binder<'_> {
         if !exists(from, to, context) {
             return Err(match context {
                 Context::Explicit => {
+                    let (from, to) = (plain_type(from), plain_type(to));
                     self.error("42846", format!("cannot cast type {from} to {to}"), syntax)
                 }
                 _ => {

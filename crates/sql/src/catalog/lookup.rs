@@ -77,3 +77,15 @@ impl Catalog {
 pub fn describe(data_type: &DataType) -> String {
     data_type.to_string()
 }
+
+/// A type without its bounds, which PostgreSQL forgets of parameters and leaves out of messages.
+pub(crate) fn plain_type(data_type: &DataType) -> String {
+    let text = data_type.to_string();
+    match text.split_once('(') {
+        Some((name, rest)) => {
+            let behind = rest.split_once(')').map_or("", |(_, behind)| behind);
+            format!("{name}{behind}")
+        }
+        None => text,
+    }
+}

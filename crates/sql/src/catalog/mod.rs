@@ -10,7 +10,7 @@ mod load;
 mod lookup;
 pub(crate) mod names;
 pub(crate) mod opaque;
-mod tables;
+pub(crate) mod tables;
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +26,7 @@ use opaque::OpaqueExpressions;
 pub use load::load;
 pub(crate) use load::{load_beside, load_translated};
 pub use lookup::describe;
+pub(crate) use lookup::plain_type;
 
 /// Everything that an application declares, in order of declaration.
 #[derive(Clone, Debug, Default)]

@@ -594,7 +594,7 @@ fn matching_key(
 }
 
 /// Whether values of two types compare with each other in a key.
-fn family(data_type: &DataType) -> DataType {
+pub(crate) fn family(data_type: &DataType) -> DataType {
     match data_type {
         _ if data_type.is_integer() => DataType::Int8,
         DataType::Numeric(_) => DataType::Numeric(None),

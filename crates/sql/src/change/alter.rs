@@ -1,21 +1,27 @@
 //! ALTER TABLE, and RENAME of other relations.
 
 use super::{
-    apply::{ChangedColumn, Changer, ColumnChange, ObjectName},
+    apply::{Changer, ObjectName, RenamedColumn},
     declared::{ColumnValues, DeclaredDefault, DeclaredTable, DeclaredText, Relation, Test},
     dependents::Dropped,
     dropping::object_words,
     error::{Change, ChangeError, Notice},
+    mapping,
     rename::{self, mentions, names_column},
     statement::{Action, ObjectKind},
 };
 use crate::{
-    catalog::ColumnDefault,
-    parse::{cursor::Name, data_type::Declared},
+    bind::convert::{Context, exists},
+    catalog::{ColumnDefault, plain_type},
+    parse::{
+        cursor::Name,
+        data_type::Declared,
+        declaration::{ConstraintDeclaration, ConstraintKind},
+    },
     source::Span,
 };
 
-impl Changer {
+impl Changer<'_> {
     pub(super) fn alter(
         &mut self,
         object: ObjectKind,
@@ -50,23 +56,52 @@ impl Changer {
             }
         };
         self.concerned.insert(ObjectName::Table(name.text.clone()));
-        // As PostgreSQL's passes: what goes, then types, then what comes, whatever the order of the actions is.
+        // PostgreSQL's passes: what goes, then types, then what comes, whatever the order of the actions is.
         let mut sorted: Vec<&Action> = actions.iter().collect();
         sorted.sort_by_key(|action| match action {
-            Action::DropColumn { .. } | Action::DropConstraint { .. } => 0,
+            Action::DropColumn { .. }
+            | Action::DropConstraint { .. }
+            | Action::SetNotNull {
+                not_null: false, ..
+            }
+            | Action::SetDefault {
+                default: ColumnDefault::Null,
+                ..
+            } => 0,
             Action::SetType { .. } => 1,
             Action::AddColumn { .. } => 2,
-            Action::SetDefault { .. } | Action::SetNotNull { .. } => 3,
-            Action::AddConstraint { .. } | Action::AddUsingIndex { .. } => 4,
-            _ => 5,
+            Action::SetNotNull { .. } | Action::AddIdentity { .. } => 3,
+            Action::AddUsingIndex { .. } => 4,
+            Action::SetDefault { .. } => 5,
+            _ => 6,
         });
-        for action in sorted {
-            self.act(table, action)?;
+        let mut constraints = Vec::new();
+        let (last, first): (Vec<&Action>, Vec<&Action>) = sorted
+            .into_iter()
+            .partition(|action| matches!(action, Action::ValidateConstraint(_)));
+        for action in first {
+            self.act(table, action, &mut constraints)?;
+        }
+        constraints.sort_by_key(|(constraint, _)| match constraint.kind {
+            ConstraintKind::PrimaryKey(_) | ConstraintKind::Unique(_) => 0,
+            ConstraintKind::Check { .. } | ConstraintKind::ForeignKey { .. } => 1,
+        });
+        for (constraint, test) in constraints {
+            self.constrain(table, constraint, test)?;
+        }
+        for action in last {
+            self.act(table, action, &mut Vec::new())?;
         }
         Ok(())
     }
 
-    fn act(&mut self, table: usize, action: &Action) -> Change<()> {
+    /// One action; the constraints that it adds come after all actions.
+    fn act<'a>(
+        &mut self,
+        table: usize,
+        action: &'a Action,
+        constraints: &mut Vec<(&'a ConstraintDeclaration, Test)>,
+    ) -> Change<()> {
         match action {
             Action::AddConstraint {
                 constraint,
@@ -77,7 +112,8 @@ impl Changer {
                 } else {
                     Test::Due
                 };
-                self.constrain(table, constraint, test)
+                constraints.push((constraint, test));
+                Ok(())
             }
             Action::AddUsingIndex {
                 name,
@@ -86,7 +122,7 @@ impl Changer {
             } => self.add_using_index(table, name.as_ref(), *primary, index),
             Action::AddColumn {
                 column,
-                constraints,
+                constraints: own_constraints,
                 if_not_exists,
             } => {
                 let own = &self.declared.tables[table];
@@ -101,8 +137,9 @@ impl Changer {
                     }
                     return Err(ChangeError::new("42701", message));
                 }
-                self.push_column(table, column);
-                self.constrain_all(table, constraints, Test::Due)
+                self.push_column(table, column)?;
+                constraints.extend(own_constraints.iter().map(|of| (of, Test::Due)));
+                Ok(())
             }
             Action::DropColumn {
                 column,
@@ -348,25 +385,46 @@ impl Changer {
         declared: &Declared,
         using: Option<Span>,
     ) -> Change<()> {
+        let text = using.map(|span| self.file.slice(span).to_owned());
+        let from = self.declared.tables[table].from;
+        if let (Some(text), Some(from)) = (&text, from) {
+            // PostgreSQL reads the expression before it looks for the column.
+            mapping::bound(self.catalog, Some(from), text, None)
+                .map_err(|problem| ChangeError::of_text(&problem))?;
+        }
         let number = self.column(table, name)?;
-        let own = &mut self.declared.tables[table];
-        let column = &mut own.columns[number];
         if declared.serial {
             let word = self.file.slice(declared.span).to_lowercase();
             let message = format!("type \"{word}\" does not exist");
             return Err(ChangeError::new("42704", message).at(declared.span));
         }
-        let ColumnValues::Old(old) = column.values.clone() else {
+        let column = &self.declared.tables[table].columns[number];
+        let ColumnValues::Old(old) = column.values else {
             let message = format!("cannot alter type of column \"{}\" twice", name.text);
             return Err(ChangeError::new("42P16", message));
         };
-        if column.data_type == declared.data_type && using.is_none() {
+        if let Some(from) = from {
+            let to = (name.text.as_str(), &declared.data_type);
+            mapping::conversion(self.catalog, (from, old), text.as_deref(), to)?;
+        }
+        let has_default = matches!(column.default, DeclaredDefault::Expression(_));
+        if has_default && !exists(&column.data_type, &declared.data_type, Context::Assignment) {
+            let message = format!(
+                "default for column \"{}\" cannot be cast automatically to type {}",
+                name.text,
+                plain_type(&declared.data_type)
+            );
+            return Err(ChangeError::new("42804", message));
+        }
+        self.check_unused_by_views(table, &name.text)?;
+        let own = &mut self.declared.tables[table];
+        let column = &mut own.columns[number];
+        if column.data_type == declared.data_type && text.is_none() {
             return Ok(());
         }
         column.data_type = declared.data_type.clone();
-        let using = using.map(|span| self.file.slice(span).to_owned());
-        if let Some(using) = using {
-            column.values = ColumnValues::Using(old, using);
+        if let Some(text) = text {
+            column.values = ColumnValues::Using(old, text);
         }
         for check in &mut own.checks {
             if names_column(&check.condition, &name.text) {
@@ -389,12 +447,23 @@ impl Changer {
                 }
             }
         }
-        self.columns.push(ChangedColumn {
-            table: own_name,
-            column: name.text.clone(),
-            change: ColumnChange::Type,
-        });
         Ok(())
+    }
+
+    /// Refuses a change of a column's type while a view names it.
+    fn check_unused_by_views(&self, table: usize, column: &str) -> Change<()> {
+        let table = &self.declared.tables[table].name;
+        let mut views = self.declared.views.iter();
+        match views.find(|view| mentions(&view.text, table) && mentions(&view.text, column)) {
+            None => Ok(()),
+            Some(view) => {
+                let message = "cannot alter type of a column used by a view or rule";
+                Err(ChangeError::new("0A000", message).detail(format!(
+                    "rule _RETURN on view {} depends on column \"{column}\"",
+                    view.name
+                )))
+            }
+        }
     }
 
     fn set_default(&mut self, table: usize, name: &Name, default: &ColumnDefault) -> Change<()> {
@@ -415,6 +484,7 @@ impl Changer {
             });
         }
         let default = DeclaredDefault::of(default, |_| &self.file);
+        self.check_default(&name.text, &column.data_type, &default)?;
         if let DeclaredDefault::Generated { .. } = default {
             let (table, column) = (own.name.clone(), name.text.clone());
             self.take_sequence(table, column)?;
@@ -610,10 +680,9 @@ impl Changer {
                 column.clone_from(&to.text);
             }
         }
-        self.columns.push(ChangedColumn {
+        self.columns.push(RenamedColumn {
             table: own_name.clone(),
             column: name.text.clone(),
-            change: ColumnChange::Name,
         });
         self.follow_in_views(&own_name, &own_name, (&name.text, &to.text));
         self.renamed = Some(format!("column \"{}\" of table \"{own_name}\"", name.text));

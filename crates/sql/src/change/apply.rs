@@ -12,11 +12,17 @@ use super::{
     error::{Change, ChangeError, Notice},
     statement::{ChangeKind, ChangeStatement},
 };
-use crate::{catalog::Sequence, parse::cursor::Name, source::SourceFile};
+use crate::{
+    catalog::{Catalog, Sequence},
+    parse::cursor::Name,
+    source::SourceFile,
+};
 
 /// A change under way.
 #[derive(Debug)]
-pub(super) struct Changer {
+pub(super) struct Changer<'c> {
+    /// The catalog before the change.
+    pub(super) catalog: &'c Catalog,
     pub(super) settings: ChangeSettings,
     /// The statement's text.
     pub(super) file: SourceFile,
@@ -31,8 +37,8 @@ pub(super) struct Changer {
     pub(super) truncated: BTreeSet<String>,
     /// Whether the sequences of truncated tables begin again.
     pub(super) restarts: bool,
-    /// A column whose type, name or existence changes, by the table and the column: views that name it are tested.
-    pub(super) columns: Vec<ChangedColumn>,
+    /// Renamed columns, by their old names.
+    pub(super) columns: Vec<RenamedColumn>,
     /// What the statement renames, in messages' words.
     pub(super) renamed: Option<String>,
     /// The columns of the views before the change.
@@ -51,27 +57,22 @@ pub(super) enum ObjectName {
     Routine(String),
 }
 
-/// A column that changes in a way that queries notice.
+/// A column that is renamed.
 #[derive(Clone, Debug)]
-pub(super) struct ChangedColumn {
+pub(super) struct RenamedColumn {
     pub(super) table: String,
     pub(super) column: String,
-    pub(super) change: ColumnChange,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ColumnChange {
-    Type,
-    Name,
-}
-
-impl Changer {
+impl<'c> Changer<'c> {
     pub(super) fn new(
+        catalog: &'c Catalog,
         statement: &ChangeStatement,
         declared: Declared,
         settings: ChangeSettings,
-    ) -> Changer {
+    ) -> Changer<'c> {
         Changer {
+            catalog,
             settings,
             file: SourceFile::new("statement", statement.text.clone()),
             declared,

@@ -11,9 +11,12 @@ use super::{
     error::{Change, ChangeError},
     statement::{ObjectKind, RoutineName, RoutineObject},
 };
-use crate::{catalog::RoutineKind, parse::cursor::Name};
+use crate::{
+    catalog::{RoutineKind, plain_type},
+    parse::cursor::Name,
+};
 
-impl Changer {
+impl Changer<'_> {
     pub(super) fn drop(
         &mut self,
         object: ObjectKind,
@@ -320,18 +323,6 @@ impl DeclaredRoutine {
             RoutineKind::Procedure => "procedure",
         };
         format!("{kind} {}", self.signature())
-    }
-}
-
-/// A parameter's type, without the bounds that PostgreSQL forgets.
-fn plain_type(data_type: &anabranch_types::DataType) -> String {
-    let text = data_type.to_string();
-    match text.split_once('(') {
-        Some((name, rest)) => {
-            let behind = rest.split_once(')').map_or("", |(_, behind)| behind);
-            format!("{name}{behind}")
-        }
-        None => text,
     }
 }
 

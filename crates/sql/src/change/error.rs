@@ -49,8 +49,11 @@ impl ChangeError {
     pub(super) fn of_text(problem: &Diagnostic) -> ChangeError {
         let error = ChangeError::new(problem.code, problem.message.clone());
         match &problem.help {
-            // PostgreSQL has no hint where it reports the problem of a declaration.
             Some(help) if problem.code == "0A000" => error.hint(help.clone()),
+            // PostgreSQL has no other hint where it reports the problem of a declaration.
+            _ if problem.message.starts_with("operator does not exist") => error.hint(
+                "No operator matches the given name and argument types. You might need to add explicit type casts.",
+            ),
             _ => error,
         }
     }

@@ -16,7 +16,7 @@ use crate::{
         convert::{Context, exists},
         scope::Scope,
     },
-    catalog::Catalog,
+    catalog::{Catalog, plain_type},
     constraint::default_of,
     expression::{Budget, EvaluationContext, Expression, Frame, Source},
     parse::{
@@ -90,31 +90,14 @@ impl RowMapping {
                     if was.data_type == described.data_type {
                         (NewValue::Kept(*old_place), stays)
                     } else {
-                        let name = quoted(&was.name);
-                        let expression = converted(old, from, &name, &described.data_type, |_| {
-                            let message = format!(
-                                "column \"{}\" cannot be cast automatically to type {}",
-                                column.name, described.data_type
-                            );
-                            let hint = format!(
-                                "You might need to specify \"USING {}::{}\".",
-                                quoted(&column.name),
-                                described.data_type
-                            );
-                            ChangeError::new("42804", message).hint(hint)
-                        })?;
+                        let to = (column.name.as_str(), &described.data_type);
+                        let expression = conversion(old, (from, *old_place), None, to)?;
                         (NewValue::Computed(expression), false)
                     }
                 }
-                ColumnValues::Using(_, text) => {
-                    let expression = converted(old, from, text, &described.data_type, |_| {
-                        let message = format!(
-                            "result of USING clause for column \"{}\" cannot be cast automatically to type {}",
-                            column.name, described.data_type
-                        );
-                        ChangeError::new("42804", message)
-                            .hint("You might need to add an explicit cast.")
-                    })?;
+                ColumnValues::Using(old_place, text) => {
+                    let to = (column.name.as_str(), &described.data_type);
+                    let expression = conversion(old, (from, *old_place), Some(text), to)?;
                     (NewValue::Computed(expression), false)
                 }
                 ColumnValues::New(DeclaredDefault::Expression(text)) => {
@@ -221,23 +204,43 @@ pub(super) fn key_of(schema: &TableSchema, columns: &[ColumnIndex], values: &[Va
     key
 }
 
-/// An expression over the old row, as a value of a column's new type; `refusal` if there is no cast of assignment.
-fn converted(
+/// The values of an old column as values of its new type: by a cast of assignment, or of the expression of USING.
+pub(super) fn conversion(
     catalog: &Catalog,
-    table: TableId,
-    text: &str,
-    to: &DataType,
-    refusal: impl Fn(&DataType) -> ChangeError,
+    (table, column): (TableId, ColumnIndex),
+    using: Option<&str>,
+    (name, to): (&str, &DataType),
 ) -> Change<Expression> {
-    let (_, from) = bound(catalog, Some(table), text, None)
-        .map_err(|problem| ChangeError::of_text(&problem))?;
+    let described = &catalog.schema.table(table).columns[column.index()];
+    let own = quoted(&described.name);
+    let text = using.unwrap_or(&own);
+    let of_text = |problem| ChangeError::of_text(&problem);
+    let (_, from) = bound(catalog, Some(table), text, None).map_err(of_text)?;
     if let Some(from) = from
         && !exists(&from, to, Context::Assignment)
     {
-        return Err(refusal(&from));
+        return Err(match using {
+            None => {
+                let message = format!(
+                    "column \"{name}\" cannot be cast automatically to type {}",
+                    plain_type(to)
+                );
+                let hint = format!(
+                    "You might need to specify \"USING {}::{to}\".",
+                    quoted(name)
+                );
+                ChangeError::new("42804", message).hint(hint)
+            }
+            Some(_) => {
+                let message = format!(
+                    "result of USING clause for column \"{name}\" cannot be cast automatically to type {}",
+                    plain_type(to)
+                );
+                ChangeError::new("42804", message).hint("You might need to add an explicit cast.")
+            }
+        });
     }
-    let (expression, _) = bound(catalog, Some(table), text, Some(to))
-        .map_err(|problem| ChangeError::of_text(&problem))?;
+    let (expression, _) = bound(catalog, Some(table), text, Some(to)).map_err(of_text)?;
     Ok(expression)
 }
 

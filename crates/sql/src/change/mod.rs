@@ -39,7 +39,7 @@ use crate::{
     source::SourceFile,
     system::names::quoted,
 };
-use apply::{Changer, ColumnChange, ObjectName};
+use apply::{Changer, ObjectName, RenamedColumn};
 use declared::{ColumnValues, Declared, DeclaredTable, Test};
 use dependents::Dropped;
 use error::Change;
@@ -158,7 +158,7 @@ impl Application {
         settings: ChangeSettings,
     ) -> Result<SchemaChange, ChangeError> {
         let before = unresolved::declared(self.catalog());
-        let mut changer = Changer::new(statement, before.clone(), settings);
+        let mut changer = Changer::new(self.catalog(), statement, before.clone(), settings);
         changer.view_columns = self
             .catalog()
             .views
@@ -237,7 +237,7 @@ impl Application {
     }
 
     /// A change of rows alone, or of nothing.
-    fn unchanged(&self, changer: Changer, tag: &'static str) -> SchemaChange {
+    fn unchanged(&self, changer: Changer<'_>, tag: &'static str) -> SchemaChange {
         let catalog = self.catalog();
         let mut change = SchemaChange {
             application: None,
@@ -288,7 +288,7 @@ impl Application {
 
     /// Compiles the changed declarations. Objects that do not compile without what was dropped go with it; routines
     /// that were unresolved are tried again.
-    fn compiled(&self, changer: &mut Changer) -> Change<Application> {
+    fn compiled(&self, changer: &mut Changer<'_>) -> Change<Application> {
         let application = loop {
             let printed = print(&changer.declared);
             match self.compile_text(&printed.text) {
@@ -332,43 +332,31 @@ impl Application {
         Application::compile(catalog)
     }
 
-    /// Refuses a change of what views return, or of the type of a column that they name.
-    fn check_views(&self, after: &Application, changer: &Changer) -> Change<()> {
+    /// Refuses a change of what views return, or the rename of a column that they name.
+    fn check_views(&self, after: &Application, changer: &Changer<'_>) -> Change<()> {
         for view in &self.catalog().views {
-            if changer
-                .concerned
-                .contains(&ObjectName::View(view.name.clone()))
-            {
-                continue;
-            }
             let Some(new) = after.catalog().view_by_name(&view.name) else {
                 continue;
             };
+            let own = ObjectName::View(view.name.clone());
+            if changer.concerned.contains(&own) {
+                let columns = |catalog, view| view_columns(catalog, view).unwrap_or_default();
+                let before = columns(self.catalog(), view);
+                check_replaced(&before, &columns(after.catalog(), new))?;
+                continue;
+            }
             let text = after.catalog().files[usize::from(new.span.file)].slice(new.span);
-            for changed in &changer.columns {
-                let follows =
-                    changed.change == ColumnChange::Name && changer.followed.contains(&view.name);
-                let is_named = mentions(text, &changed.table) && mentions(text, &changed.column);
-                if follows || !is_named {
+            for RenamedColumn { table, column } in &changer.columns {
+                let follows = changer.followed.contains(&view.name);
+                if follows || !(mentions(text, table) && mentions(text, column)) {
                     continue;
                 }
-                let (message, detail) = match changed.change {
-                    ColumnChange::Type => (
-                        "cannot alter type of a column used by a view or rule".to_owned(),
-                        format!(
-                            "rule _RETURN on view {} depends on column \"{}\"",
-                            view.name, changed.column
-                        ),
-                    ),
-                    ColumnChange::Name => (
-                        format!(
-                            "cannot rename column \"{}\" of table \"{}\" because other objects name it",
-                            changed.column, changed.table
-                        ),
-                        format!("view {}", view.name),
-                    ),
-                };
-                return Err(ChangeError::new("0A000", message).detail(detail));
+                let message = format!(
+                    "cannot rename column \"{column}\" of table \"{table}\" because other objects name it"
+                );
+                return Err(
+                    ChangeError::new("0A000", message).detail(format!("view {}", view.name))
+                );
             }
             let columns = view_columns(self.catalog(), view);
             if columns != view_columns(after.catalog(), new) {
@@ -387,7 +375,7 @@ impl Application {
 
 /// Removes the objects that have these problems from the declarations, if the statement drops something that they
 /// depend on, or if they are routines that may wait for what they name.
-fn give_up(changer: &mut Changer, printed: &Printed, problems: &[Diagnostic]) -> Change<()> {
+fn give_up(changer: &mut Changer<'_>, printed: &Printed, problems: &[Diagnostic]) -> Change<()> {
     let mut broken: BTreeMap<PrintedObject, &Diagnostic> = BTreeMap::new();
     for problem in problems {
         match printed.object_of(problem) {
@@ -439,7 +427,7 @@ fn give_up(changer: &mut Changer, printed: &Printed, problems: &[Diagnostic]) ->
     Ok(())
 }
 
-impl Changer {
+impl Changer<'_> {
     /// Whether an object is a routine that stays, unresolved, although its body has this problem.
     fn may_wait(&self, object: PrintedObject, problem: &Diagnostic) -> bool {
         let PrintedObject::Routine(at) = object else {
@@ -528,6 +516,28 @@ impl Changer {
             }
         }
     }
+}
+
+/// CREATE OR REPLACE VIEW keeps the columns that are there.
+fn check_replaced(before: &[(String, DataType)], after: &[(String, DataType)]) -> Change<()> {
+    if after.len() < before.len() {
+        let message = "cannot drop columns from view";
+        return Err(ChangeError::new("42P16", message));
+    }
+    for ((was, from), (is, to)) in before.iter().zip(after) {
+        if was != is {
+            let message = format!("cannot change name of view column \"{was}\" to \"{is}\"");
+            return Err(ChangeError::new("42P16", message).hint(
+                "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.",
+            ));
+        }
+        if from != to {
+            let message =
+                format!("cannot change data type of view column \"{was}\" from {from} to {to}");
+            return Err(ChangeError::new("42P16", message));
+        }
+    }
+    Ok(())
 }
 
 /// The columns that a view returns; `None` if it does not compile.

@@ -7,9 +7,17 @@ use super::{
         DeclaredIndex, DeclaredKey, DeclaredTable, Relation, Test, check_condition,
     },
     error::{Change, ChangeError, Notice},
+    mapping,
 };
+use anabranch_types::DataType;
+
 use crate::{
-    catalog::names::{choose_name, join_columns, only_column},
+    bind::convert::{Context, exists},
+    catalog::{
+        names::{choose_name, join_columns, only_column},
+        plain_type,
+        tables::family,
+    },
     parse::{
         cursor::Name,
         declaration::{
@@ -19,12 +27,15 @@ use crate::{
     },
 };
 
-impl Changer {
+impl Changer<'_> {
     pub(super) fn create_table(&mut self, declaration: &TableDeclaration) -> Change<()> {
         let name = &declaration.name;
-        if !self.is_free(name, declaration.if_not_exists)? {
+        if declaration.if_not_exists && !self.is_free(name, true)? {
             return Ok(());
         }
+        check_keys(declaration)?;
+        check_columns(declaration)?;
+        self.is_free(name, false)?;
         self.concerned.insert(ObjectName::Table(name.text.clone()));
         let table = self.declared.tables.len();
         self.declared.tables.push(DeclaredTable {
@@ -37,21 +48,15 @@ impl Changer {
             indexes: Vec::new(),
         });
         for column in &declaration.columns {
-            if self.declared.tables[table]
-                .column(&column.name.text)
-                .is_some()
-            {
-                let message = format!("column \"{}\" specified more than once", column.name.text);
-                return Err(ChangeError::new("42701", message));
-            }
-            self.push_column(table, column);
+            self.push_column(table, column)?;
         }
         self.constrain_all(table, &declaration.constraints, Test::Passed)
     }
 
     /// Adds a column behind the others.
-    pub(super) fn push_column(&mut self, table: usize, column: &ColumnDeclaration) {
+    pub(super) fn push_column(&mut self, table: usize, column: &ColumnDeclaration) -> Change<()> {
         let default = DeclaredDefault::of(&column.default, |_| &self.file);
+        self.check_default(&column.name.text, &column.declared.data_type, &default)?;
         let table = &mut self.declared.tables[table];
         table.columns.push(DeclaredColumn {
             name: column.name.text.clone(),
@@ -60,6 +65,33 @@ impl Changer {
             default: default.clone(),
             values: ColumnValues::New(default),
         });
+        Ok(())
+    }
+
+    /// The DEFAULT of a column is of its type, or becomes so by a cast of assignment.
+    pub(super) fn check_default(
+        &self,
+        column: &str,
+        data_type: &DataType,
+        default: &DeclaredDefault,
+    ) -> Change<()> {
+        let DeclaredDefault::Expression(text) = default else {
+            return Ok(());
+        };
+        let (_, from) = mapping::bound(self.catalog, None, text, None)
+            .map_err(|problem| ChangeError::of_text(&problem))?;
+        match from {
+            Some(from) if !exists(&from, data_type, Context::Assignment) => {
+                let message = format!(
+                    "column \"{column}\" is of type {} but default expression is of type {}",
+                    plain_type(data_type),
+                    plain_type(&from)
+                );
+                Err(ChangeError::new("42804", message)
+                    .hint("You will need to rewrite or cast the expression."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds constraints in the order in which PostgreSQL makes them: keys, then checks, then foreign keys.
@@ -93,13 +125,13 @@ impl Changer {
         let given = constraint.name.as_ref();
         match &constraint.kind {
             ConstraintKind::PrimaryKey(columns) => {
+                let columns = self.key_columns(table, columns, true)?;
                 if self.declared.tables[table].primary_key.is_some() {
                     let name = &self.declared.tables[table].name;
                     let message =
                         format!("multiple primary keys for table \"{name}\" are not allowed");
                     return Err(ChangeError::new("42P16", message));
                 }
-                let columns = self.key_columns(table, columns)?;
                 let name = self.constraint_name(table, given, "", "pkey", true)?;
                 let table = &mut self.declared.tables[table];
                 for column in &mut table.columns {
@@ -108,7 +140,7 @@ impl Changer {
                 table.primary_key = Some(DeclaredKey { name, columns });
             }
             ConstraintKind::Unique(columns) => {
-                let columns = self.key_columns(table, columns)?;
+                let columns = self.key_columns(table, columns, false)?;
                 let joined = join_columns(columns.iter().map(String::as_str));
                 let own = &self.declared.tables[table];
                 let is_key = own
@@ -152,9 +184,14 @@ impl Changer {
                 on_delete,
                 on_update,
             } => {
+                if let Some(name) = given {
+                    self.constraint_name(table, Some(name), "", "", false)?;
+                }
+                self.referenced_table(parent)?;
                 let columns = self.foreign_columns(table, columns)?;
                 let (parent, parent_columns) =
                     self.referenced(parent, parent_columns, columns.len())?;
+                self.check_types(table, given, (&columns, &parent, &parent_columns))?;
                 let joined = join_columns(columns.iter().map(String::as_str));
                 let name = self.constraint_name(table, given, &joined, "fkey", false)?;
                 let foreign_key = DeclaredForeignKey {
@@ -173,14 +210,22 @@ impl Changer {
     }
 
     /// The columns of a key.
-    fn key_columns(&self, table: usize, names: &[Name]) -> Change<Vec<String>> {
+    fn key_columns(&self, table: usize, names: &[Name], is_primary: bool) -> Change<Vec<String>> {
         let own = &self.declared.tables[table];
         for name in names {
             if own.column(&name.text).is_none() {
-                let message = format!("column \"{}\" named in key does not exist", name.text);
+                // PostgreSQL makes the columns of a new primary key NOT NULL first.
+                let message = match is_primary && own.from.is_some() {
+                    true => format!(
+                        "column \"{}\" of relation \"{}\" does not exist",
+                        name.text, own.name
+                    ),
+                    false => format!("column \"{}\" named in key does not exist", name.text),
+                };
                 return Err(ChangeError::new("42703", message));
             }
         }
+        check_repeated(names, is_primary)?;
         Ok(names.iter().map(|name| name.text.clone()).collect())
     }
 
@@ -195,6 +240,55 @@ impl Changer {
         Ok(names.iter().map(|name| name.text.clone()).collect())
     }
 
+    /// The referenced table of a foreign key.
+    fn referenced_table(&self, parent: &Name) -> Change<usize> {
+        match self.declared.relation(&parent.text) {
+            Some(Relation::Table(number)) => Ok(number),
+            Some(_) => {
+                let message = format!("referenced relation \"{}\" is not a table", parent.text);
+                Err(ChangeError::new("42809", message))
+            }
+            None => Err(no_relation(parent)),
+        }
+    }
+
+    /// Whether a foreign key's columns compare with those that it refers to.
+    fn check_types(
+        &self,
+        table: usize,
+        given: Option<&Name>,
+        (columns, parent, parent_columns): (&[String], &str, &[String]),
+    ) -> Change<()> {
+        let own = &self.declared.tables[table];
+        let Some(parent) = self.declared.table(parent) else {
+            return Ok(());
+        };
+        let parent = &self.declared.tables[parent];
+        for (column, of) in columns.iter().zip(parent_columns) {
+            let (Some(child), Some(referenced)) = (own.column(column), parent.column(of)) else {
+                continue;
+            };
+            let child = &own.columns[child].data_type;
+            let referenced = &parent.columns[referenced].data_type;
+            if family(child) == family(referenced) {
+                continue;
+            }
+            let (from, to) = (plain_type(child), plain_type(referenced));
+            if exists(child, referenced, Context::Implicit) {
+                let construct =
+                    format!("a foreign key of type {from} that refers to one of type {to}");
+                return Err(ChangeError::unsupported(construct).hint("give both the same type"));
+            }
+            let joined = join_columns(columns.iter().map(String::as_str));
+            let name = self.constraint_name(table, given, &joined, "fkey", false)?;
+            let message = format!("foreign key constraint \"{name}\" cannot be implemented");
+            return Err(ChangeError::new("42804", message).detail(format!(
+                "Key columns \"{column}\" and \"{of}\" are of incompatible types: {from} and {to}."
+            )));
+        }
+        Ok(())
+    }
+
     /// The referenced table of a foreign key, and its columns: those named, or the primary key.
     fn referenced(
         &self,
@@ -202,14 +296,7 @@ impl Changer {
         names: &[Name],
         count: usize,
     ) -> Change<(String, Vec<String>)> {
-        let table = match self.declared.relation(&parent.text) {
-            Some(Relation::Table(number)) => &self.declared.tables[number],
-            Some(_) => {
-                let message = format!("referenced relation \"{}\" is not a table", parent.text);
-                return Err(ChangeError::new("42809", message));
-            }
-            None => return Err(no_relation(parent)),
-        };
+        let table = &self.declared.tables[self.referenced_table(parent)?];
         let columns = if names.is_empty() {
             match &table.primary_key {
                 Some(key) => key.columns.clone(),
@@ -286,11 +373,6 @@ impl Changer {
             }
             None => return Err(no_relation(on)),
         };
-        if let Some(name) = &declaration.name
-            && !self.is_free(name, declaration.if_not_exists)?
-        {
-            return Ok(());
-        }
         let own = &self.declared.tables[table];
         for column in &declaration.columns {
             if own.column(&column.text).is_none() {
@@ -298,6 +380,12 @@ impl Changer {
                 return Err(ChangeError::new("42703", message));
             }
         }
+        if let Some(name) = &declaration.name
+            && !self.is_free(name, declaration.if_not_exists)?
+        {
+            return Ok(());
+        }
+        let own = &self.declared.tables[table];
         let columns: Vec<String> = declaration.columns.iter().map(|c| c.text.clone()).collect();
         let name = match &declaration.name {
             Some(name) => name.text.clone(),
@@ -359,6 +447,65 @@ impl Changer {
         self.restarts = restart;
         Ok(())
     }
+}
+
+/// What PostgreSQL tests of a CREATE TABLE's keys before all else.
+fn check_keys(declaration: &TableDeclaration) -> Change<()> {
+    let mut has_primary_key = false;
+    for constraint in &declaration.constraints {
+        let is_primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
+        if is_primary && has_primary_key {
+            let message = format!(
+                "multiple primary keys for table \"{}\" are not allowed",
+                declaration.name.text
+            );
+            return Err(ChangeError::new("42P16", message));
+        }
+        has_primary_key |= is_primary;
+    }
+    for constraint in &declaration.constraints {
+        let is_primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
+        let (ConstraintKind::PrimaryKey(names) | ConstraintKind::Unique(names)) = &constraint.kind
+        else {
+            continue;
+        };
+        for name in names {
+            let mut columns = declaration.columns.iter();
+            if !columns.any(|column| column.name.text == name.text) {
+                let message = format!("column \"{}\" named in key does not exist", name.text);
+                return Err(ChangeError::new("42703", message));
+            }
+        }
+        check_repeated(names, is_primary)?;
+    }
+    Ok(())
+}
+
+/// A key names each column once.
+fn check_repeated(names: &[Name], is_primary: bool) -> Change<()> {
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].iter().any(|other| other.text == name.text) {
+            let kind = if is_primary { "primary key" } else { "unique" };
+            let message = format!(
+                "column \"{}\" appears twice in {kind} constraint",
+                name.text
+            );
+            return Err(ChangeError::new("42701", message));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of a CREATE TABLE have different names.
+fn check_columns(declaration: &TableDeclaration) -> Change<()> {
+    for (at, column) in declaration.columns.iter().enumerate() {
+        let mut before = declaration.columns[..at].iter();
+        if before.any(|other| other.name.text == column.name.text) {
+            let message = format!("column \"{}\" specified more than once", column.name.text);
+            return Err(ChangeError::new("42701", message));
+        }
+    }
+    Ok(())
 }
 
 /// The error for a column of a foreign key.
