@@ -344,19 +344,24 @@ impl<D: Media> Log<D> {
     /// When the disk fails; the log then stops.
     pub fn rotate(&mut self) -> Result<(), LogError> {
         self.running()?;
-        let until = self.begin_sync();
-        if let Some((segment, start)) = self.segment.clone() {
-            // Only the last segment may have zeros behind its end.
-            let mut synced = self.media.cut(&segment, until.0 - start);
-            if synced.is_ok() {
-                synced = self.media.sync(&segment);
-            }
-            self.note_synced(until, synced)?;
-        }
+        self.end_segment()?;
         match self.begin_segment() {
             Err(error) if error.is_full() => Ok(()),
             begun => begun,
         }
+    }
+
+    /// Makes the last segment durable, without zeros behind its end: a segment that is followed by another has none.
+    fn end_segment(&mut self) -> Result<(), LogError> {
+        let Some((segment, start)) = self.segment.clone() else {
+            return Ok(());
+        };
+        let until = self.begin_sync();
+        let mut synced = self.media.cut(&segment, until.0 - start);
+        if synced.is_ok() {
+            synced = self.media.sync(&segment);
+        }
+        self.note_synced(until, synced)
     }
 
     /// The position up to which a sync that begins now makes the log durable.

@@ -58,10 +58,7 @@ impl<D: Media> Log<D> {
         write: &mut dyn FnMut(&mut Sink<'_, R>),
     ) -> Result<(), LogError> {
         self.running()?;
-        if self.segment.is_some() {
-            let until = self.begin_sync();
-            self.end_sync(until)?;
-        }
+        self.end_segment()?;
         if self
             .segment
             .as_ref()
