@@ -3,11 +3,11 @@
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_types::Ticks;
 
-use crate::alvin::AlvinOptions;
 use crate::cluster::Watch;
 use crate::fault::{FaultPlan, FaultProfile};
 use crate::latency::Network;
 use crate::protocols::{ProtocolName, RampExtensions, Termination};
+use crate::site_options::SiteOptions;
 
 /// With replicas a message waits for round trips within its group. Calls take about so many times as long; drawn
 /// faults and the wait before an inquiry are stretched by the same factor.
@@ -32,8 +32,8 @@ pub struct Case {
     pub clients: u32,
     /// Extensions of RAMP.
     pub extensions: RampExtensions,
-    /// Options of ALVIN.
-    pub alvin: AlvinOptions,
+    /// Options of sites.
+    pub sites: SiteOptions,
     /// Whether each client switches to the next node with each call.
     pub clients_switch_nodes: bool,
     /// Whether clients run transactions of their own, statement by statement.
@@ -80,7 +80,7 @@ impl Case {
                 lost_commits: 0,
             },
             extensions: RampExtensions::default(),
-            alvin: AlvinOptions::default(),
+            sites: SiteOptions::default(),
             seed,
             clients,
             clients_switch_nodes: false,

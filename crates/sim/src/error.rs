@@ -50,12 +50,14 @@ pub enum CaseError {
         /// The protocol's name.
         protocol: &'static str,
     },
-    /// An option of protocols with sites under another protocol.
+    /// An option of some protocols with sites under another protocol.
     NoSites {
         /// The option.
         option: &'static str,
         /// The protocol's name.
         protocol: &'static str,
+        /// The protocols that have the option.
+        of: &'static str,
     },
     /// Something that sites, each with all of the data, do not support.
     Sites {
@@ -111,13 +113,14 @@ impl std::fmt::Display for CaseError {
                 "{option}: {protocol} is not a RAMP protocol; those are ramp-fast, ramp-small and \
                  ramp-hybrid"
             ),
-            CaseError::NoSites { option, protocol } => write!(
-                f,
-                "{option}: {protocol} does not certify at sites with all of the data; alvin does"
-            ),
+            CaseError::NoSites {
+                option,
+                protocol,
+                of,
+            } => write!(f, "{option}: {protocol} has no such option; {of}"),
             CaseError::Sites { option } => write!(
                 f,
-                "{option} is not supported where each node is a site with all of the data (alvin)"
+                "{option} is not supported where each node is a site with all of the data (alvin, multipaxos)"
             ),
             CaseError::Guards {
                 protocol,

@@ -15,7 +15,6 @@
 use anabranch_protocol::ramp::FilterSize;
 use serde::{Deserialize, Serialize};
 
-use crate::alvin::AlvinOptions;
 use crate::case::Case;
 use crate::cluster::Watch;
 use crate::error::CaseError;
@@ -23,6 +22,7 @@ use crate::fault::{FaultPlan, PlanError, in_line};
 use crate::latency::Network;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, RampExtensions, Termination};
+use crate::site_options::SiteOptions;
 
 /// The version of the case format that this program reads and writes.
 const VERSION: u32 = 3;
@@ -52,7 +52,7 @@ struct Header {
     #[serde(default, skip_serializing_if = "is_default")]
     extensions: RampExtensions,
     #[serde(default, skip_serializing_if = "is_default")]
-    alvin: AlvinOptions,
+    sites: SiteOptions,
     nodes: u16,
     seed: u64,
     clients: u32,
@@ -137,7 +137,7 @@ impl CaseFile {
             filter_bits: case.filter,
             termination: case.termination,
             extensions: case.extensions,
-            alvin: case.alvin,
+            sites: case.sites,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
@@ -178,7 +178,7 @@ impl CaseFile {
                 filter: header.filter_bits,
                 termination: header.termination,
                 extensions: header.extensions,
-                alvin: header.alvin,
+                sites: header.sites,
                 seed: header.seed,
                 clients: header.clients,
                 clients_switch_nodes: header.clients_switch_nodes,

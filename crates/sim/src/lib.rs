@@ -17,7 +17,7 @@
 //! * `constraints`: the schema's constraints on the merged state.
 //! * `clusters`: the cases that can run in several clusters.
 //! * [`protocols`]: what the simulator needs to know of each protocol.
-//! * `sites`, `alvin`: sites with all of the data, and their options.
+//! * `sites`, `site_options`: sites with all of the data, and their options.
 //! * [`report`]: the report of a run.
 //! * [`history`]: the run's history, for the checkers.
 //! * `stale`: stale reads of quorum operation.
@@ -25,7 +25,6 @@
 //! * [`replay`]: runs a counterexample of the analyser on real nodes.
 //! * [`queue`], `clock`, `rows`: the event queue, the nodes' clocks, and the rows of stores.
 
-mod alvin;
 pub mod case;
 mod check;
 mod clock;
@@ -48,10 +47,10 @@ pub mod replay;
 pub mod report;
 mod rows;
 pub mod run;
+mod site_options;
 mod sites;
 mod stale;
 
-pub use alvin::{AlvinOptions, ConsistencyName};
 pub use case::Case;
 pub use cluster::Watch;
 pub use error::CaseError;
@@ -63,3 +62,4 @@ pub use load::{Load, Throughput};
 pub use prepared::Prepared;
 pub use protocols::{ProtocolName, RampExtensions, Termination};
 pub use report::{Report, Verdict};
+pub use site_options::{ConsistencyName, SiteOptions};

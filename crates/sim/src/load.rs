@@ -15,7 +15,6 @@ use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 
-use crate::alvin::AlvinOptions;
 use crate::cluster::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
@@ -25,6 +24,7 @@ use crate::latency::Network;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, RampExtensions, Shared, Simulated, Termination};
 use crate::report::RunStatistics;
+use crate::site_options::SiteOptions;
 
 /// Closed loops over a cluster.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Load {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }
-            ProtocolName::Alvin => Err(CaseError::Sites {
+            ProtocolName::Alvin | ProtocolName::Multipaxos => Err(CaseError::Sites {
                 option: "a load with costs (bench)",
             }),
         }
@@ -139,7 +139,7 @@ impl Load {
             filter: FilterSize::default(),
             termination: self.termination,
             extensions: RampExtensions::default(),
-            alvin: AlvinOptions::default(),
+            sites: SiteOptions::default(),
             latency: self.network.longest(prepared.nodes),
             retention: prepared.retention(&self.network, true),
             processor: self.processor.clone(),

@@ -16,10 +16,10 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
-use crate::alvin::AlvinOptions;
 use crate::cost::Processor;
 use crate::diagram::Label;
 use crate::error::CaseError;
+use crate::site_options::SiteOptions;
 
 /// The name that rare messages share in a calibration.
 const OTHER: &str = "other";
@@ -47,11 +47,13 @@ pub enum ProtocolName {
     EPci,
     /// ALVIN: sites with all the data that certify over partial order broadcast; serializable, or update serializable.
     Alvin,
+    /// Sites that certify over MultiPaxos, a total order by one leader.
+    Multipaxos,
 }
 
 impl ProtocolName {
     /// All protocols.
-    pub const ALL: [ProtocolName; 9] = [
+    pub const ALL: [ProtocolName; 10] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
@@ -61,6 +63,7 @@ impl ProtocolName {
         ProtocolName::Lwnr,
         ProtocolName::EPci,
         ProtocolName::Alvin,
+        ProtocolName::Multipaxos,
     ];
 
     /// Its name on the command line.
@@ -75,6 +78,7 @@ impl ProtocolName {
             ProtocolName::Lwnr => "lwnr",
             ProtocolName::EPci => "e-pci",
             ProtocolName::Alvin => "alvin",
+            ProtocolName::Multipaxos => "multipaxos",
         }
     }
 
@@ -95,7 +99,7 @@ impl ProtocolName {
 
     /// Whether its nodes are sites, each with all of the data.
     pub fn has_sites(self) -> bool {
-        self == ProtocolName::Alvin
+        matches!(self, ProtocolName::Alvin | ProtocolName::Multipaxos)
     }
 
     /// Whether it is one of the three RAMP protocols.
@@ -131,7 +135,7 @@ impl ProtocolName {
             | ProtocolName::RampSmall
             | ProtocolName::RampHybrid
             | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
-            ProtocolName::Locking | ProtocolName::Alvin => {
+            ProtocolName::Locking | ProtocolName::Alvin | ProtocolName::Multipaxos => {
                 &[Model::StrictSerializable, Model::Sessions]
             }
             ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
@@ -142,12 +146,8 @@ impl ProtocolName {
     /// Whether it guarantees read atomic isolation, which makes every answer of every workload right. Under weaker
     /// protocols answers may be wrong; a run with wrong answers goes on, and reports them.
     pub fn is_read_atomic(self) -> bool {
-        let others = [
-            ProtocolName::Locking,
-            ProtocolName::EPci,
-            ProtocolName::Alvin,
-        ];
-        self.is_ramp() || others.contains(&self)
+        let others = [ProtocolName::Locking, ProtocolName::EPci];
+        self.is_ramp() || self.has_sites() || others.contains(&self)
     }
 
     /// Whether it supports guards, or needs none because it orders all transactions. Other protocols refuse
@@ -263,8 +263,8 @@ pub struct Shared {
     pub termination: Termination,
     /// Extensions of RAMP.
     pub extensions: RampExtensions,
-    /// Options of ALVIN.
-    pub alvin: AlvinOptions,
+    /// Options of sites.
+    pub sites: SiteOptions,
     /// The longest median latency between two nodes.
     pub latency: Ticks,
     /// How long overwritten versions and sibling metadata are retained.

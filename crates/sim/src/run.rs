@@ -25,7 +25,7 @@ use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
 use crate::report::{Checked, Report, RunStatistics, Verdict};
-use crate::sites::{self, AlvinSite};
+use crate::sites::{self, AlvinSite, MultiPaxos};
 use crate::stale::stale_reads;
 
 /// A healed cluster is stuck if calls are running and none ends for this virtual time.
@@ -84,7 +84,7 @@ impl Case {
         }
         self.termination.check()?;
         self.extensions.check(self.protocol)?;
-        sites::check_options(self.alvin, self.protocol)?;
+        sites::check_options(self.sites, self.protocol)?;
         match self.protocol.has_sites() {
             true => sites::check(self, prepared)?,
             false => clusters::check(self, prepared)?,
@@ -105,6 +105,7 @@ impl Case {
                 self.run_as::<LockingNode>(prepared, placement, recorder)
             }
             ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, placement, recorder),
+            ProtocolName::Multipaxos => self.run_as::<MultiPaxos>(prepared, placement, recorder),
         }
     }
 
@@ -197,7 +198,7 @@ impl Case {
             filter: self.filter,
             termination: self.termination,
             extensions: self.extensions,
-            alvin: self.alvin,
+            sites: self.sites,
             latency: self.network.longest(nodes),
             retention,
             processor: None,
@@ -303,7 +304,7 @@ impl Case {
     /// holds at the same node, too. Causal RAMP's clients carry what they have written along.
     fn models(&self) -> &'static [Model] {
         if self.protocol.has_sites() {
-            return sites::models(self.alvin, self.clients_switch_nodes);
+            return sites::models(self.sites, self.clients_switch_nodes);
         }
         if self.extensions.prepare_f.is_some() {
             // Timestamps ascend at a node, and an item has one owner in a cluster.

@@ -1,26 +1,32 @@
-//! Sites, each with all of the data, in the simulator: ALVIN's.
+//! Sites, each with all of the data, in the simulator: ALVIN's, and those that certify over MultiPaxos.
 
 use anabranch_history::Model;
-use anabranch_protocol::Topology;
-use anabranch_protocol::certification::{Certificate, CertificationSite, Consistency};
+use anabranch_protocol::certification::{
+    Certificate, CertificationSite, Consistency, LoggedOrderer,
+};
+use anabranch_protocol::order::multipaxos::{self, MultiPaxosOptions, MultiPaxosSite};
 use anabranch_protocol::order::pob::message::Message;
 use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
 use anabranch_protocol::order::{Batch, SITES_MAX, SiteId};
+use anabranch_protocol::{Topology, TransactionId};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Ticks};
 
-use crate::alvin::{AlvinOptions, ConsistencyName};
 use crate::case::Case;
 use crate::diagram::Label;
 use crate::error::CaseError;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
+use crate::site_options::{ConsistencyName, SiteOptions};
 
 /// A site that certifies over partial order broadcast.
 pub(crate) type AlvinSite = CertificationSite<PobSite<Certificate>>;
 
+/// A site that certifies over MultiPaxos.
+pub(crate) type MultiPaxos = CertificationSite<MultiPaxosSite<Certificate>>;
+
 /// The models that a run's history has to satisfy.
-pub(crate) fn models(options: AlvinOptions, clients_switch_nodes: bool) -> &'static [Model] {
+pub(crate) fn models(options: SiteOptions, clients_switch_nodes: bool) -> &'static [Model] {
     match (options.consistency, clients_switch_nodes) {
         (ConsistencyName::Sr, _) => &[Model::StrictSerializable, Model::Sessions],
         (ConsistencyName::Eus, false) => &[Model::UpdateSerializable, Model::Sessions],
@@ -29,28 +35,37 @@ pub(crate) fn models(options: AlvinOptions, clients_switch_nodes: bool) -> &'sta
     }
 }
 
-/// Refuses ALVIN's options under another protocol.
-pub(crate) fn check_options(
-    options: AlvinOptions,
-    protocol: ProtocolName,
-) -> Result<(), CaseError> {
-    let option = match options {
-        AlvinOptions {
-            consistency: ConsistencyName::Eus,
-            ..
-        } => "--consistency eus",
-        AlvinOptions {
-            fast_decisions: true,
-            ..
-        } => "--fast-decisions on",
-        _ => return Ok(()),
-    };
-    match protocol.has_sites() {
-        true => Ok(()),
-        false => Err(CaseError::NoSites {
+/// Refuses options that the protocol does not have.
+pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Result<(), CaseError> {
+    let SiteOptions {
+        consistency,
+        fast_decisions,
+        leader,
+    } = options;
+    let options = [
+        (
+            "--consistency eus",
+            consistency == ConsistencyName::Eus && !protocol.has_sites(),
+            "alvin and multipaxos do",
+        ),
+        (
+            "--fast-decisions on",
+            fast_decisions && protocol != ProtocolName::Alvin,
+            "alvin does",
+        ),
+        (
+            "--leader",
+            leader > 0 && protocol != ProtocolName::Multipaxos,
+            "multipaxos does",
+        ),
+    ];
+    match options.into_iter().find(|(_, wrong, _)| *wrong) {
+        Some((option, _, of)) => Err(CaseError::NoSites {
             option,
             protocol: protocol.name(),
+            of,
         }),
+        None => Ok(()),
     }
 }
 
@@ -60,6 +75,12 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
         return Err(CaseError::OutOfRange {
             what: "sites (--nodes), each with all of the data,",
             permitted: format!("between 1 and {SITES_MAX}"),
+        });
+    }
+    if case.sites.leader >= case.clusters {
+        return Err(CaseError::OutOfRange {
+            what: "the leading site (--leader)",
+            permitted: format!("below the number of sites, {}", case.clusters),
         });
     }
     let beside = [
@@ -79,31 +100,57 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
 /// decision.
 const LATENCIES: (u64, u64, u64) = (8, 24, 3);
 
+/// The times of a case's orderers: repetition of messages, recovery, the wait for a fast decision.
+fn times(shared: &Shared) -> (Ticks, Ticks, Ticks) {
+    let times = |latencies: u64| Ticks(shared.latency.0.max(1).saturating_mul(latencies));
+    let (retry, patience, fast_wait) = LATENCIES;
+    (times(retry), times(patience), times(fast_wait))
+}
+
+/// A site over an orderer.
+fn site<O: LoggedOrderer>(
+    node: NodeId,
+    shared: &Shared,
+    orderer: O,
+    store: Store,
+) -> CertificationSite<O> {
+    let consistency = match shared.sites.consistency {
+        ConsistencyName::Sr => Consistency::Serializable,
+        ConsistencyName::Eus => Consistency::UpdateSerializable,
+    };
+    let topology = Topology::clusters(shared.clusters, 1, node.0);
+    let programs = shared.planned.application.programs();
+    CertificationSite::new(node, &topology, orderer, store, programs, consistency)
+}
+
+/// What a site has left to do.
+fn leftovers<O: LoggedOrderer>(site: &CertificationSite<O>) -> Option<String> {
+    let left = "transactions run, or batches are not delivered everywhere";
+    (!site.is_idle()).then(|| left.to_owned())
+}
+
+/// The first transaction of a batch.
+fn first(batch: &Batch<Certificate>) -> TransactionId {
+    batch.payloads()[0].transaction
+}
+
 impl Simulated for AlvinSite {
     fn make(node: NodeId, shared: &Shared, store: Store) -> AlvinSite {
-        let sites = shared.clusters;
-        let times = |latencies: u64| Ticks(shared.latency.0.max(1).saturating_mul(latencies));
-        let (retry, patience, fast_wait) = LATENCIES;
+        let (retry, patience, fast_wait) = times(shared);
         let options = PobOptions {
-            fast: match shared.alvin.fast_decisions {
+            fast: match shared.sites.fast_decisions {
                 true => FastDecisions::AllSites,
                 false => FastDecisions::Off,
             },
-            retry: times(retry),
-            patience: times(patience),
-            fast_wait: times(fast_wait),
+            retry,
+            patience,
+            fast_wait,
             // Stores have no state transfer.
             retained_max: usize::MAX,
-            ..PobOptions::new(SiteId(node.0 as u8), sites as u8)
+            ..PobOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
         let orderer = PobSite::new(options).expect("the number of sites was checked");
-        let consistency = match shared.alvin.consistency {
-            ConsistencyName::Sr => Consistency::Serializable,
-            ConsistencyName::Eus => Consistency::UpdateSerializable,
-        };
-        let topology = Topology::clusters(sites, 1, node.0);
-        let programs = shared.planned.application.programs();
-        CertificationSite::new(node, &topology, orderer, store, programs, consistency)
+        site(node, shared, orderer, store)
     }
 
     fn store(&self) -> &Store {
@@ -111,8 +158,7 @@ impl Simulated for AlvinSite {
     }
 
     fn leftovers(&self) -> Option<String> {
-        let left = "transactions run, or batches are not delivered everywhere";
-        (!self.is_idle()).then(|| left.to_owned())
+        leftovers(self)
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -132,7 +178,6 @@ impl Simulated for AlvinSite {
 
     fn label(message: &Self::Message) -> Label {
         let kind = <AlvinSite as Simulated>::kind(message);
-        let first = |batch: &Batch<Certificate>| batch.payloads()[0].transaction;
         match message {
             Message::Propose { batch, .. }
             | Message::Accept {
@@ -140,6 +185,58 @@ impl Simulated for AlvinSite {
             }
             | Message::Stable {
                 batch: Some(batch), ..
+            } => Label::write(kind, first(batch)),
+            Message::Refuse { .. } => Label::refusal(kind, None),
+            _ => Label::other(kind),
+        }
+    }
+}
+
+impl Simulated for MultiPaxos {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> MultiPaxos {
+        let (retry, patience, _) = times(shared);
+        let options = MultiPaxosOptions {
+            leader: SiteId(shared.sites.leader as u8),
+            retry,
+            patience,
+            ..MultiPaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
+        };
+        let orderer = MultiPaxosSite::new(options).expect("the number of sites was checked");
+        site(node, shared, orderer, store)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        leftovers(self)
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        use multipaxos::message::Message;
+        match message {
+            Message::Forward { .. } => "Forward",
+            Message::Accept { .. } => "Accept",
+            Message::Accepted { .. } => "Accepted",
+            Message::Chosen { .. } => "Chosen",
+            Message::Prepare { .. } => "Prepare",
+            Message::Promise { .. } => "Promise",
+            Message::Refuse { .. } => "Refuse",
+            Message::Report { .. } => "Report",
+            Message::Fetch { .. } => "Fetch",
+            Message::Learn { .. } => "Learn",
+        }
+    }
+
+    fn label(message: &Self::Message) -> Label {
+        use multipaxos::message::{Message, Value};
+        let kind = <MultiPaxos as Simulated>::kind(message);
+        match message {
+            Message::Forward { batch, .. }
+            | Message::Accept {
+                value: Value::Batch { batch, .. },
+                ..
             } => Label::write(kind, first(batch)),
             Message::Refuse { .. } => Label::refusal(kind, None),
             _ => Label::other(kind),

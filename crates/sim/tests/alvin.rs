@@ -1,19 +1,19 @@
-//! ALVIN's sites: every workload under every fault profile, each consistency, and what is refused.
+//! Sites, over ALVIN's orderer and MultiPaxos: every workload under every fault profile, each consistency, and what is refused.
 
 use std::collections::BTreeMap;
 
 use anabranch_history::{Model, check};
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::{
-    AlvinOptions, Case, CaseError, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network,
-    Prepared, ProtocolName, Verdict,
+    Case, CaseError, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared,
+    ProtocolName, SiteOptions, Verdict,
 };
 
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 90;
 
 /// A case with so many sites.
-fn case(profile: FaultProfile, seed: u64, sites: u16, alvin: AlvinOptions) -> Case {
+fn case(profile: FaultProfile, seed: u64, sites: u16, alvin: SiteOptions) -> Case {
     let mut case = Case::new(
         ProtocolName::Alvin,
         seed,
@@ -24,20 +24,29 @@ fn case(profile: FaultProfile, seed: u64, sites: u16, alvin: AlvinOptions) -> Ca
         profile,
     );
     case.clusters = sites;
-    case.alvin = alvin;
+    case.sites = alvin;
     case
 }
 
 /// The options of a seed: each combination has its turn.
-fn options(seed: u64) -> AlvinOptions {
-    AlvinOptions {
-        consistency: ConsistencyName::ALL[(seed % 2) as usize],
-        fast_decisions: seed / 2 % 2 == 1,
+fn options(protocol: ProtocolName, seed: u64) -> SiteOptions {
+    let consistency = ConsistencyName::ALL[(seed % 2) as usize];
+    match protocol {
+        ProtocolName::Multipaxos => SiteOptions {
+            consistency,
+            leader: (seed / 2 % 2) as u16,
+            ..SiteOptions::default()
+        },
+        _ => SiteOptions {
+            consistency,
+            fast_decisions: seed / 2 % 2 == 1,
+            ..SiteOptions::default()
+        },
     }
 }
 
 /// Runs seeds under all fault profiles, some of them twice.
-fn sweep(workload: &str, seeds: u64) {
+fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
     let prepared: BTreeMap<u16, Prepared> = [2, 3, 5]
         .map(|sites| (sites, Prepared::for_sites(workload, sites).unwrap()))
         .into();
@@ -45,9 +54,10 @@ fn sweep(workload: &str, seeds: u64) {
     for profile in FaultProfile::ONE_REPLICA {
         for seed in 0..seeds {
             let sites = [3, 5, 2][(seed / 4 % 3) as usize];
-            let mut case = case(profile, seed, sites, options(seed));
+            let mut case = case(profile, seed, sites, options(protocol, seed));
+            case.protocol = protocol;
             case.clients_switch_nodes = seed % 3 == 0;
-            let what = format!("{workload} {} {seed}", profile.name());
+            let what = format!("{} {workload} {} {seed}", protocol.name(), profile.name());
             let first = case.run(&prepared[&sites]).unwrap();
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let compared = "partitions with the same rows in other clusters";
@@ -64,32 +74,39 @@ fn sweep(workload: &str, seeds: u64) {
 
 #[test]
 fn sites_keep_their_promises_under_register() {
-    sweep("register", 12);
+    sweep(ProtocolName::Alvin, "register", 12);
 }
 
 #[test]
 fn sites_keep_their_promises_under_counter() {
-    sweep("counter", 8);
+    sweep(ProtocolName::Alvin, "counter", 8);
 }
 
 #[test]
 fn sites_keep_their_promises_under_bank() {
-    sweep("bank", 12);
+    sweep(ProtocolName::Alvin, "bank", 12);
 }
 
 #[test]
 fn sites_keep_their_promises_under_departments() {
-    sweep("departments", 8);
+    sweep(ProtocolName::Alvin, "departments", 8);
 }
 
 #[test]
 fn sites_keep_their_promises_under_payroll() {
-    sweep("payroll", 4);
+    sweep(ProtocolName::Alvin, "payroll", 4);
 }
 
 #[test]
 fn sites_keep_their_promises_under_tpcc() {
-    sweep("tpcc", 2);
+    sweep(ProtocolName::Alvin, "tpcc", 2);
+}
+
+#[test]
+fn sites_keep_their_promises_over_multipaxos() {
+    sweep(ProtocolName::Multipaxos, "register", 8);
+    sweep(ProtocolName::Multipaxos, "bank", 8);
+    sweep(ProtocolName::Multipaxos, "departments", 4);
 }
 
 /// Clients' own transactions read over several calls, and are run again after conflicts.
@@ -97,7 +114,12 @@ fn sites_keep_their_promises_under_tpcc() {
 fn clients_run_their_own_transactions_at_sites() {
     let prepared = Prepared::for_sites("bank", 3).unwrap();
     for seed in 0..8 {
-        let mut case = case(FaultProfile::Storm, seed, 3, options(seed));
+        let mut case = case(
+            FaultProfile::Storm,
+            seed,
+            3,
+            options(ProtocolName::Alvin, seed),
+        );
         case.interactive = true;
         assert_eq!(
             case.run(&prepared).unwrap().verdict,
@@ -112,9 +134,9 @@ fn clients_run_their_own_transactions_at_sites() {
 fn some_seed_shows_a_long_fork_under_eus() {
     let prepared = Prepared::for_sites("ycsb", 3).unwrap();
     let forks = (0..60).any(|seed| {
-        let alvin = AlvinOptions {
+        let alvin = SiteOptions {
             consistency: ConsistencyName::Eus,
-            fast_decisions: false,
+            ..SiteOptions::default()
         };
         let mut case = case(FaultProfile::None, seed, 3, alvin);
         case.transactions = 400;
@@ -129,9 +151,10 @@ fn some_seed_shows_a_long_fork_under_eus() {
 
 #[test]
 fn a_case_file_has_the_options_of_sites() {
-    let alvin = AlvinOptions {
+    let alvin = SiteOptions {
         consistency: ConsistencyName::Eus,
         fast_decisions: true,
+        ..SiteOptions::default()
     };
     let file = CaseFile {
         workload: "register".to_owned(),
@@ -139,7 +162,7 @@ fn a_case_file_has_the_options_of_sites() {
         case: case(FaultProfile::Storm, 3, 5, alvin),
     };
     let read = CaseFile::from_text(&file.to_text()).unwrap();
-    assert_eq!(read.case.alvin, alvin);
+    assert_eq!(read.case.sites, alvin);
     let runs = [&file, &read].map(|it| it.case.run(&it.prepare().unwrap()).unwrap());
     assert_eq!(runs[0], runs[1]);
 }
@@ -148,7 +171,7 @@ fn a_case_file_has_the_options_of_sites() {
 fn what_sites_do_not_support_is_refused() {
     let prepared = Prepared::for_sites("register", 3).unwrap();
     let refused = |change: fn(&mut Case)| {
-        let mut case = case(FaultProfile::None, 1, 3, AlvinOptions::default());
+        let mut case = case(FaultProfile::None, 1, 3, SiteOptions::default());
         change(&mut case);
         case.run(&prepared).unwrap_err()
     };
@@ -171,7 +194,7 @@ fn what_sites_do_not_support_is_refused() {
     let other = refused(|case| {
         case.protocol = ProtocolName::Locking;
         case.clusters = 1;
-        case.alvin.fast_decisions = true;
+        case.sites.fast_decisions = true;
     });
     assert!(matches!(other, CaseError::NoSites { .. }), "{other}");
 }

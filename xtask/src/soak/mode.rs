@@ -15,6 +15,19 @@ pub(super) struct Mode {
 const RAMPS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid"];
 const PROTOCOLS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
 
+const ALL: &[&str] = &[
+    "register",
+    "tally",
+    "replies",
+    "ycsb",
+    "counter",
+    "bank",
+    "departments",
+    "smallbank",
+    "payroll",
+    "tpcc",
+];
+
 /// Workloads that only assign columns of existing rows: quorums support no others.
 const ASSIGNING: &[&str] = &["register", "ycsb"];
 
@@ -28,18 +41,7 @@ pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "plain",
         arguments: &[],
-        workloads: &[
-            "register",
-            "tally",
-            "replies",
-            "ycsb",
-            "counter",
-            "bank",
-            "departments",
-            "smallbank",
-            "payroll",
-            "tpcc",
-        ],
+        workloads: ALL,
         protocols: PROTOCOLS,
         profiles: PROFILES,
     },
@@ -127,6 +129,34 @@ pub(super) const MODES: &[Mode] = &[
         workloads: ASSIGNING,
         protocols: RAMPS,
         profiles: &["storm", "long_outage"],
+    },
+    // Sites, each with all of the data.
+    Mode {
+        name: "sites",
+        arguments: &[],
+        workloads: ALL,
+        protocols: &["alvin", "multipaxos"],
+        profiles: PROFILES,
+    },
+    Mode {
+        name: "sites-eus",
+        arguments: &["--consistency", "eus"],
+        workloads: ALL,
+        protocols: &["alvin", "multipaxos"],
+        profiles: &["storm", "long_outage"],
+    },
+    Mode {
+        name: "sites-fast",
+        arguments: &[
+            "--fast-decisions",
+            "on",
+            "--nodes",
+            "5",
+            "--clients-switch-nodes",
+        ],
+        workloads: ALL,
+        protocols: &["alvin"],
+        profiles: PROFILES,
     },
 ];
 

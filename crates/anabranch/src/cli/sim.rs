@@ -17,8 +17,8 @@ use anabranch_sim::minimise::minimise;
 use anabranch_sim::prepared::NODES_MAX;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
-    AlvinOptions, Case, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared,
-    ProtocolName, Report, Watch,
+    Case, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared, ProtocolName,
+    Report, SiteOptions, Watch,
 };
 use anabranch_types::Ticks;
 use clap::Args;
@@ -31,7 +31,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// Options that conflict with `--replay`, since the case file determines them.
-const SET_BY_CASE: [&str; 21] = [
+const SET_BY_CASE: [&str; 22] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -46,6 +46,7 @@ const SET_BY_CASE: [&str; 21] = [
     "quorum",
     "consistency",
     "fast_decisions",
+    "leader",
     "nodes",
     "seed",
     "seeds",
@@ -63,7 +64,8 @@ pub(crate) struct SimArguments {
     /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci or alvin
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin or
+    /// multipaxos
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// Size of ramp-hybrid's Bloom filters [default: 256]
@@ -71,8 +73,8 @@ pub(crate) struct SimArguments {
     filter_bits: Option<FilterSize>,
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)),
-          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}. Under alvin: sites \
-                          with all of the data, 1 to 9"))]
+          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}. Under alvin and \
+                          multipaxos: sites with all of the data, 1 to 9"))]
     nodes: u16,
     /// The seed: it determines the whole run
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
@@ -109,14 +111,17 @@ pub(crate) struct SimArguments {
     /// workloads that only assign columns: register, ycsb
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
-    /// What transactions that only read are promised under alvin: sr (serializability; they are ordered like all others)
-    /// or eus (extended update serializability; they commit at their site)
+    /// What transactions that only read are promised under alvin and multipaxos: sr (serializability; they are ordered
+    /// like all others) or eus (extended update serializability; they commit at their site)
     #[arg(long, value_name = "sr|eus", default_value = "sr", value_parser = consistency)]
     consistency: ConsistencyName,
     /// Whether alvin decides on an order after one round trip, if all sites agree
     #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off,
           action = clap::ArgAction::Set)]
     fast_decisions: bool,
+    /// The site that leads at first under multipaxos, from 0
+    #[arg(long, value_name = "SITE", default_value_t = 0)]
+    leader: u16,
     /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
     /// which one server never restarts: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "PROFILE|FILE", default_value = "mild")]
@@ -292,9 +297,10 @@ impl SimArguments {
         case.extensions.quorum = self.quorum;
         let (nodes, clusters) = self.size();
         case.clusters = clusters;
-        case.alvin = AlvinOptions {
+        case.sites = SiteOptions {
             consistency: self.consistency,
             fast_decisions: self.fast_decisions,
+            leader: self.leader,
         };
         case.termination.lost_commits = self.lost_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
@@ -457,7 +463,7 @@ fn write_json(
         clusters: stated(file).1,
         prepare_f: case.extensions.prepare_f,
         quorum: case.extensions.quorum,
-        alvin: case.protocol.has_sites().then_some(case.alvin),
+        sites: case.protocol.has_sites().then_some(case.sites),
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),
@@ -655,13 +661,17 @@ fn replicated(file: &CaseFile) -> String {
         let _ = write!(text, " --quorum={wait_us}");
     }
     if case.protocol.has_sites() {
-        let fast = if case.alvin.fast_decisions {
+        let fast = if case.sites.fast_decisions {
             "on"
         } else {
             "off"
         };
-        let consistency = case.alvin.consistency.name();
-        let _ = write!(text, " --consistency {consistency} --fast-decisions {fast}");
+        let consistency = case.sites.consistency.name();
+        let leader = case.sites.leader;
+        let _ = write!(
+            text,
+            " --consistency {consistency} --fast-decisions {fast} --leader {leader}"
+        );
     }
     text
 }

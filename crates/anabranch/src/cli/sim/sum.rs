@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anabranch_sim::report::{Checked, Verdict as Ending};
-use anabranch_sim::{AlvinOptions, FaultPlan, Report};
+use anabranch_sim::{FaultPlan, Report, SiteOptions};
 use serde_json::{Value, json};
 
 /// The parameters of the runs.
@@ -21,8 +21,8 @@ pub(super) struct Parameters<'a> {
     pub(super) prepare_f: Option<u16>,
     /// In quorum operation: the microseconds after which a read goes to another copy.
     pub(super) quorum: Option<u64>,
-    /// Under ALVIN.
-    pub(super) alvin: Option<AlvinOptions>,
+    /// Under protocols with sites.
+    pub(super) sites: Option<SiteOptions>,
     pub(super) clients: u32,
     pub(super) transactions: u64,
     pub(super) network: &'a str,
@@ -143,8 +143,9 @@ impl Sum {
                 "clusters": parameters.clusters,
                 "prepare_f": parameters.prepare_f,
                 "quorum": parameters.quorum,
-                "consistency": parameters.alvin.map(|alvin| alvin.consistency.name()),
-                "fast_decisions": parameters.alvin.map(|alvin| alvin.fast_decisions),
+                "consistency": parameters.sites.map(|sites| sites.consistency.name()),
+                "fast_decisions": parameters.sites.map(|sites| sites.fast_decisions),
+                "leader": parameters.sites.map(|sites| sites.leader),
                 "clients": parameters.clients,
                 "transactions": parameters.transactions,
                 "network": parameters.network,

@@ -1,17 +1,20 @@
-//! The options of ALVIN.
+//! The options of protocols with sites, each with all of the data.
 
 use serde::{Deserialize, Serialize};
 
-/// Options of ALVIN.
+/// Options of sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AlvinOptions {
+pub struct SiteOptions {
     /// What transactions that only read are promised.
     #[serde(default)]
     pub consistency: ConsistencyName,
-    /// Whether a leader decides after one round trip, if all sites agree.
+    /// ALVIN: whether a leader decides after one round trip, if all sites agree.
     #[serde(default)]
     pub fast_decisions: bool,
+    /// MultiPaxos: the site that leads at first.
+    #[serde(default)]
+    pub leader: u16,
 }
 
 /// The names of consistencies.
