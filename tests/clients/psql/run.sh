@@ -3,12 +3,13 @@
 #
 # Each script under `scripts` is a check: psql's output has to be the `.out` beside it, after what differs from run to
 # run is replaced (port, durations) or left out (places in PostgreSQL's sources, and hints: each server has its own).
-# `--write` writes the `.out` files instead, from a PostgreSQL with types.sql loaded. Scripts in `scripts/transactions` need interactive transactions.
+# `--write` writes the `.out` files instead, from a PostgreSQL with types.sql loaded. Scripts in `scripts/transactions` need interactive
+# transactions; those in `scripts/schema` leave the schema as it was.
 set -u
 host=$1 port=$2
 shift 2
 folder=$(dirname "$0")/scripts
-scripts=$(echo "$folder"/*.sql)
+scripts=$(echo "$folder"/*.sql "$folder"/schema/*.sql)
 write=false
 for flag in "$@"; do
   case $flag in
@@ -23,6 +24,7 @@ for script in $scripts; do
   name=$(basename "$script" .sql)
   case $script in
     */transactions/*) name="transactions: $name" ;;
+    */schema/*) name="schema: $name" ;;
     *) name="scripts: $name" ;;
   esac
   # From standard input, so that messages do not begin with a file and a line.

@@ -88,6 +88,9 @@ struct LimitArguments {
     /// The most that a running statement holds at once of rows and values, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     statement_mib_max: u32,
+    /// The most that is kept of a transaction's statements, so that they can be run again after a conflict, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=4_096))]
+    transaction_log_mib_max: u32,
     /// A client for which more than this waits is not read from, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(8..=1_048_576))]
     output_kib_max: u32,
@@ -389,6 +392,7 @@ impl ServeArguments {
             portals_max: limits.portals_max as usize,
             result_bytes_max: (limits.result_mib_max as usize) << 20,
             statement_bytes_max: (limits.statement_mib_max as usize) << 20,
+            transaction_log_bytes_max: u64::from(limits.transaction_log_mib_max) << 20,
             output_bytes_max: (limits.output_kib_max as usize) << 10,
             durability: self.durability(),
             memory_max: limits.memory_max.or_else(memory::default_max),
