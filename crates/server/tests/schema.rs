@@ -345,8 +345,19 @@ fn a_copy_of_any_size_fits_where_no_other_session_looks() {
         });
         parts.sum()
     };
+    run(&mut ann, "BEGIN; INSERT INTO u VALUES (1)");
     let error = copy(&mut ann, 80_000).expect_err("it is too large");
     assert_eq!(error.code().map(SqlState::code), Some("53200"));
+    run(&mut ann, "ROLLBACK");
+    // By itself it becomes a transaction that runs alone.
+    let mut ben = connect(&service);
+    assert_eq!(copy(&mut ann, 80_000).expect("it fits"), 80_000);
+    assert_eq!(count_all(&mut ben), 80_001);
+    let error = copy(&mut ann, 80_000).expect_err("the rows are there");
+    assert_eq!(error.code().map(SqlState::code), Some("23505"));
+    assert_eq!(count_all(&mut ben), 80_001);
+    run(&mut ben, "TRUNCATE t");
+    run(&mut ann, "INSERT INTO t VALUES (-1, 'kept')");
     for end in ["ROLLBACK", "COMMIT"] {
         run(
             &mut ann,

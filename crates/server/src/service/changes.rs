@@ -59,11 +59,12 @@ pub(crate) enum ChangeRequest {
     End(SyncSender<()>),
 }
 
-/// A statement that changes the schema.
+/// A statement that changes the schema, or is to be alone for another reason.
 pub(crate) struct ChangeWork {
     /// Its connection.
     pub(crate) client: ConnectionId,
-    pub(crate) statement: Arc<ChangeStatement>,
+    /// `None` for a transaction that is to be alone before it changes anything.
+    pub(crate) statement: Option<Arc<ChangeStatement>>,
     /// The text that it is a part of, and where it begins in it.
     pub(crate) whole: Arc<str>,
     pub(crate) start: usize,

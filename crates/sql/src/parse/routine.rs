@@ -277,11 +277,13 @@ fn parameter(
 }
 
 /// A parameter's or result's type: PostgreSQL forgets the bounds of `numeric(p, s)` and
-/// `varchar(n)` there. `char(n)` keeps its length, to which its values are padded when shown.
+/// `varchar(n)` there. `char(n)` keeps its length, to which its values are padded when shown, except where the length is
+/// one: `pg_dump` writes `character` for every length.
 fn unbounded(data_type: DataType) -> DataType {
     match data_type {
         DataType::Numeric(_) => DataType::Numeric(None),
         DataType::Varchar(_) => DataType::Varchar(None),
+        DataType::Char(1) => DataType::BPCHAR,
         DataType::Array(element) => DataType::Array(Box::new(unbounded(*element))),
         other => other,
     }

@@ -32,7 +32,7 @@ impl Changer {
     pub(super) fn apply(
         &mut self,
         work: &ChangeWork,
-        change: SchemaChange,
+        change: Option<SchemaChange>,
         detached: Option<DetachedBlock>,
     ) -> Result<(), Refused> {
         if let Some(part) = work.part {
@@ -44,6 +44,9 @@ impl Changer {
             past,
             frontends,
         } = self.stop_nodes()?;
+        let Some(change) = change else {
+            return self.start_own(&before, stores, past, frontends);
+        };
         let SchemaChange {
             application,
             tables,

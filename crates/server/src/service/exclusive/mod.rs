@@ -262,11 +262,14 @@ impl Changer {
         let is_first = self.exclusive.is_none();
         // Before others are waited for: most mistakes are found at once.
         let application = &environment.planned.application;
-        let tried = application.change(&work.statement);
+        let tried = work.statement.as_ref().map(|it| application.change(it));
+        let tried = tried.transpose();
         let mut tried = tried.map_err(|refusal| of_change(&refusal, &work.whole, work.start))?;
-        changed.notices = std::mem::take(&mut tried.notices);
-        if tried.is_nothing() {
-            return Ok(());
+        if let Some(change) = &mut tried {
+            changed.notices = std::mem::take(&mut change.notices);
+            if change.is_nothing() {
+                return Ok(());
+            }
         }
         let mut detached = None;
         if is_first {

@@ -68,7 +68,7 @@ impl Block {
 }
 
 /// How long the client of a transaction that has changed the schema may be idle in it.
-const EXCLUSIVE_IDLE: Duration = Duration::from_secs(30);
+pub(super) const EXCLUSIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// A place in a block to go back to.
 struct Savepoint {

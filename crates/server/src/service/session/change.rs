@@ -46,6 +46,24 @@ impl Session {
         if self.block.is_none() && !self.is_alone(&run.destination) {
             self.begin_implicit(scope);
         }
+        self.request_work(Some(statement), run, scope)
+    }
+
+    /// Has the session become alone, in the block that is open. Then the statement goes on.
+    pub(super) fn request_alone(
+        &mut self,
+        run: Run,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        self.request_work(None, run, scope)
+    }
+
+    fn request_work(
+        &mut self,
+        statement: Option<Arc<ChangeStatement>>,
+        run: Run,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let work = ChangeWork {
             client: scope.id(),
@@ -120,16 +138,24 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a statement for which rows were to be kept.
-    pub(super) fn rows_kept(
+    /// Goes on with a COPY that waited for the changer: to be alone, or for rows to be kept.
+    pub(super) fn copy_admitted(
         &mut self,
         run: Run,
         changed: Changed,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         self.change = None;
+        if changed.is_exclusive && !self.is_exclusive() {
+            self.note_change(&changed, scope);
+        }
         match changed.refused {
+            None if run.parameters.is_empty() => {
+                self.go_on_copying();
+                Ok(())
+            }
             None => self.run(run, scope),
+            Some(fields) if fields.code == "57014" => Err(self.cancelled.take().unwrap_or(fields)),
             Some(fields) => Err(fields),
         }
     }

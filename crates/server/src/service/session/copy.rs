@@ -3,8 +3,9 @@
 //! What comes in is collected, and written by one statement when the client has sent everything: a COPY is one
 //! transaction. So it holds no more than a statement may hold.
 //!
-//! In a transaction that has changed the schema, no other session sees anything, and the changer can put rows back. There the
-//! rows are written and committed in parts, so that a COPY of any size fits.
+//! In a transaction that runs alone ([`crate::service::exclusive`]) no other session sees anything, and the changer can put rows
+//! back. There the rows are written and committed in parts, so that a COPY of any size fits. A large one that is a
+//! transaction by itself becomes one that runs alone.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use anabranch_types::Value;
 use anabranch_wire::copy::{CopyError, CopyReader};
 use anabranch_wire::{ErrorFields, Request};
 
+use super::block::EXCLUSIVE_IDLE;
 use super::run::{Destination, Run};
 use super::{Scope, Session, State};
 use crate::service::copy_form::format_of;
@@ -20,6 +22,10 @@ use crate::service::prepared::{CopyRun, Prepared, PreparedKind};
 
 /// How many bytes of rows are written together where they are written in parts.
 const PART_BYTES: usize = 4 << 20;
+
+/// A COPY of more than this part of what a statement may hold runs alone, if it is a transaction by itself. What has come by
+/// then is written by one statement, which holds it several times.
+const ALONE_SHARE: usize = 8;
 
 /// A COPY whose data is coming in.
 pub(crate) struct CopyIn {
@@ -101,14 +107,35 @@ impl Session {
 
     /// Writes what has come so far, if it is much and may be written in parts.
     fn copy_part(&mut self, scope: &mut Scope<'_>) -> Result<(), Box<ErrorFields>> {
-        let is_alone = self.is_exclusive();
+        let (is_alone, has_block) = (self.is_exclusive(), self.block.is_some());
+        let alone_bytes = self.environment.options.statement_bytes_max / ALONE_SHARE;
         let State::CopyingIn(copying) = &mut self.state else {
             return Ok(());
         };
-        if !is_alone || copying.bytes < PART_BYTES {
+        if is_alone {
+            self.deadline = Some(scope.now + EXCLUSIVE_IDLE);
+        }
+        let is_due = match (is_alone, has_block) {
+            (true, _) => copying.bytes >= PART_BYTES,
+            (false, false) => copying.bytes >= alone_bytes,
+            // What its transaction has done so far is not taken apart.
+            (false, true) => false,
+        };
+        if !is_due {
             return Ok(());
         }
         let prepared = Arc::clone(&copying.prepared);
+        if !is_alone {
+            let waiting = Run {
+                prepared,
+                parameters: Vec::new(),
+                destination: Destination::CopyPart,
+                explain: None,
+            };
+            self.suspend_copying();
+            self.begin_implicit(scope);
+            return self.request_alone(waiting, scope);
+        }
         let Some(copy) = prepared.copy() else {
             return Err(error("XX000", "data came for what is no COPY"));
         };
@@ -121,12 +148,17 @@ impl Session {
             explain: None,
         };
         copying.bytes = 0;
-        if let State::CopyingIn(copying) = std::mem::replace(&mut self.state, State::Idle) {
-            self.copying = Some(copying);
-        }
+        self.suspend_copying();
         match self.keeps_rows_of(&copy.table) {
             true => self.run(run, scope),
             false => self.keep_rows_of(&copy.table, run, scope),
+        }
+    }
+
+    /// Lets the data wait.
+    fn suspend_copying(&mut self) {
+        if let State::CopyingIn(copying) = std::mem::replace(&mut self.state, State::Idle) {
+            self.copying = Some(copying);
         }
     }
 

@@ -512,7 +512,7 @@ impl Session {
             State::Working { run } if self.change.is_some() => {
                 let done = match result {
                     Ok(JobDone::Changed(changed)) if self.copying.is_some() => {
-                        self.rows_kept(*run, *changed, scope)
+                        self.copy_admitted(*run, *changed, scope)
                     }
                     Ok(JobDone::Changed(changed)) => self.changed(&run, *changed, scope),
                     Ok(_) => Ok(()),
