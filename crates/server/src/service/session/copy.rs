@@ -116,7 +116,7 @@ impl Session {
             self.deadline = Some(scope.now + EXCLUSIVE_IDLE);
         }
         let is_due = match (is_alone, has_block) {
-            (true, _) => copying.bytes >= PART_BYTES,
+            (true, _) => copying.bytes >= alone_bytes.min(PART_BYTES),
             (false, false) => copying.bytes >= alone_bytes,
             // What its transaction has done so far is not taken apart.
             (false, true) => false,
