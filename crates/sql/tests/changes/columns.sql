@@ -187,3 +187,15 @@ ALTER TABLE (nothing)
 
 ALTER TABLE t2 ENABLE ROW LEVEL SECURITY;
 0A000 ALTER TABLE … ENABLE ROW LEVEL SECURITY is not supported
+
+CREATE TABLE rounded (n numeric UNIQUE, m numeric CHECK (m <> 2));
+CREATE TABLE
+
+INSERT INTO rounded VALUES (1.2, 1), (1.4, 1.6);
+#2
+
+ALTER TABLE rounded ALTER n TYPE int;
+23505 could not create unique index "rounded_n_key" (Key (n)=(1) is duplicated.)
+
+ALTER TABLE rounded ALTER m TYPE int;
+23514 check constraint "rounded_m_check" of relation "rounded" is violated by some row

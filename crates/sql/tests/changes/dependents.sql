@@ -194,3 +194,29 @@ ALTER TABLE
 
 DELETE FROM ground;
 23503 update or delete on table "ground" violates foreign key constraint "side_base_fkey" on table "side" (Key (id)=(1) is still referenced from table "side".)
+
+CREATE TABLE left_one (id int, b int);
+CREATE TABLE
+
+CREATE TABLE right_one (id int, b int, d int);
+CREATE TABLE
+
+CREATE VIEW both_b AS SELECT l.b AS l, r.b AS r FROM left_one l JOIN right_one r ON l.id = r.id;
+CREATE VIEW
+
+ALTER TABLE left_one RENAME b TO d;
+0A000 cannot rename column "b" of table "left_one" because other objects name it (view both_b: column l.b does not exist) (drop these objects, make the change, and create them again)
+
+CREATE OR REPLACE VIEW both_b AS SELECT l.b AS l FROM left_one l;
+42P16 cannot drop columns from view
+
+CREATE OR REPLACE VIEW both_b AS SELECT l.b AS x, l.b AS r FROM left_one l;
+42P16 cannot change name of view column "l" to "x" (Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.)
+
+CREATE OR REPLACE VIEW both_b AS SELECT l.id AS l, l.b AS r, 1 AS one FROM left_one l;
+CREATE VIEW
+
+ALTER TABLE left_one RENAME b TO d;
+ALTER TABLE
+
+SELECT * FROM both_b;
