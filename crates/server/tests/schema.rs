@@ -74,6 +74,20 @@ fn tables_come_and_go_under_open_connections() {
     service.stop().expect("it stops");
 }
 
+/// As a dump is loaded: rows with numbers, then the primary key.
+#[test]
+fn a_sequence_goes_on_above_the_rows_that_were_there() {
+    let service = empty();
+    let mut ann = connect(&service);
+    run(&mut ann, "CREATE TABLE s (id serial, n integer)");
+    run(&mut ann, "INSERT INTO s VALUES (50, 1), (51, 2)");
+    run(&mut ann, "ALTER TABLE s ADD PRIMARY KEY (id)");
+    run(&mut ann, "INSERT INTO s (n) VALUES (3)");
+    let last = rows(&mut ann, "SELECT max(id) FROM s")[0].get::<_, i32>(0);
+    assert!(last > 51);
+    service.stop().expect("it stops");
+}
+
 /// Rows of a table without a primary key have keys that are made of their transactions' names.
 #[test]
 fn transactions_after_a_change_have_names_of_their_own() {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use anabranch_engine::BlockId;
-use anabranch_sql::change::ChangeStatement;
+use anabranch_sql::change::{ChangeSettings, ChangeStatement};
 use anabranch_types::NodeId;
 use anabranch_wire::ErrorFields;
 
@@ -65,6 +65,7 @@ pub(crate) struct ChangeWork {
     pub(crate) client: ConnectionId,
     /// `None` for a transaction that is to be alone before it changes anything.
     pub(crate) statement: Option<Arc<ChangeStatement>>,
+    pub(crate) settings: ChangeSettings,
     /// The text that it is a part of, and where it begins in it.
     pub(crate) whole: Arc<str>,
     pub(crate) start: usize,

@@ -244,10 +244,10 @@ where
     P::Message: 'static,
 {
     let planned = &environment.planned;
-    let past = past.unwrap_or_else(|| Past {
-        numbers: SequenceStarts::of(planned, &stores),
-        ..Past::default()
-    });
+    let mut past = past.unwrap_or_default();
+    // Rows that were loaded or copied may have higher numbers than the sequences have drawn.
+    past.numbers
+        .include_all(&SequenceStarts::of(planned, &stores));
     let count = stores.len() as u16;
     let before = |id: NodeId| past.nodes.get(id.index()).copied();
     let time = past.time;

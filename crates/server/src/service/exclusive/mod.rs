@@ -262,7 +262,8 @@ impl Changer {
         let is_first = self.exclusive.is_none();
         // Before others are waited for: most mistakes are found at once.
         let application = &environment.planned.application;
-        let tried = work.statement.as_ref().map(|it| application.change(it));
+        let tried = work.statement.as_ref();
+        let tried = tried.map(|it| application.change_with(it, work.settings));
         let tried = tried.transpose();
         let mut tried = tried.map_err(|refusal| of_change(&refusal, &work.whole, work.start))?;
         if let Some(change) = &mut tried {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anabranch_sql::change::{ChangeStatement, Notice};
+use anabranch_sql::change::{ChangeSettings, ChangeStatement, Notice};
 use anabranch_wire::{ErrorFields, Request, Severity};
 
 use super::block::Control;
@@ -68,6 +68,9 @@ impl Session {
         let work = ChangeWork {
             client: scope.id(),
             statement,
+            settings: ChangeSettings {
+                check_function_bodies: self.settings.is_on("check_function_bodies"),
+            },
             whole: Arc::clone(&run.prepared.text),
             start: 0,
             part: self.open_part(),
