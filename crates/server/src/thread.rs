@@ -711,12 +711,13 @@ mod tests {
             room: Arc::new(RoomGauge::new(1)),
         };
         let mut thread = NodeThread::new(NodeId(0), node, shared, options, probe);
-        let (client, outcomes) = (1, Arc::new(Inbox::default()));
+        let (client, outcomes) = (1_u32, Arc::new(Inbox::default()));
         let arrival = Envelope::Client {
             client,
             outcomes: Arc::clone(&outcomes),
         };
-        let call = |number| Call::new(CallId(number), Work::Procedure(0), []);
+        let id = |number| CallId(u64::from(client) << (64 - CLIENT_BITS) | number);
+        let call = |number| Call::new(id(number), Work::Procedure(0), []);
         let calls = (0..count).map(call).collect();
         for envelope in [arrival, Envelope::Calls { client, calls }] {
             assert!(!thread.open(envelope));

@@ -74,6 +74,69 @@ fn tables_come_and_go_under_open_connections() {
     service.stop().expect("it stops");
 }
 
+/// The number of the table changes with the tables before it. A statement that is compiled for one schema and run under
+/// another would meet the wrong rows.
+#[test]
+fn statements_and_changes_at_the_same_time_meet_the_right_tables() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let scratch = Scratch::new("schema-race");
+    for (folder, rounds) in [(None, 60), (Some(&*scratch.0), 15)] {
+        let service = start_in(&[], Guarantee::Serializable, options(), folder).expect("it starts");
+        let mut ann = connect(&service);
+        run(
+            &mut ann,
+            "CREATE TABLE a0 (id integer PRIMARY KEY, n integer)",
+        );
+        run(
+            &mut ann,
+            "CREATE TABLE t (id integer PRIMARY KEY, n integer)",
+        );
+        run(
+            &mut ann,
+            "INSERT INTO t VALUES (0, 0), (1, 0), (2, 0), (3, 0)",
+        );
+        let ends = Arc::new(AtomicBool::new(false));
+        let counting = (0..4).map(|id| {
+            let (mut client, ends) = (connect(&service), Arc::clone(&ends));
+            std::thread::spawn(move || {
+                let update = client.prepare("UPDATE t SET n = n + 1 WHERE id = $1");
+                let update = update.expect("it prepares");
+                let mut done = 0;
+                while !ends.load(Ordering::Relaxed) {
+                    let updated = client.execute(&update, &[&id]).expect("it updates");
+                    assert_eq!(updated, 1);
+                    done += 1;
+                    let seen = rows(&mut client, &format!("SELECT n FROM t WHERE id = {id}"));
+                    assert_eq!(seen[0].get::<_, i32>(0), done);
+                }
+                done
+            })
+        });
+        let counting: Vec<_> = counting.collect();
+        for round in 0..rounds {
+            let next = round + 1;
+            run(
+                &mut ann,
+                &format!(
+                    "CREATE TABLE a{next} (id integer PRIMARY KEY, n integer); \
+                     INSERT INTO a{next} VALUES (0, 0), (1, 0), (2, 0), (3, 0); DROP TABLE a{round}"
+                ),
+            );
+        }
+        ends.store(true, Ordering::Relaxed);
+        for (id, thread) in counting.into_iter().enumerate() {
+            let done = thread.join().expect("it counts");
+            let found = rows(&mut ann, &format!("SELECT n FROM t WHERE id = {id}"));
+            assert_eq!(found[0].get::<_, i32>(0), done, "client {id}");
+        }
+        let others = rows(&mut ann, &format!("SELECT sum(n) FROM a{rounds}"));
+        assert_eq!(others[0].get::<_, i64>(0), 0, "no other table was written");
+        drop(ann);
+        service.stop().expect("it stops");
+    }
+}
+
 /// As a dump is loaded: rows with numbers, then the primary key.
 #[test]
 fn a_sequence_goes_on_above_the_rows_that_were_there() {

@@ -191,6 +191,6 @@ fn bench_pgbench_refuses_what_it_cannot_run() {
         ("--clients", "0"),
         ("--scale", "0"),
     ] {
-        refused_in_one_line(&["bench", "pgbench", option, value], &[option]);
+        refused(&["bench", "pgbench", option, value], &[option]);
     }
 }

@@ -1,6 +1,6 @@
 //! What all connections of a server share.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -53,6 +53,8 @@ pub(crate) struct SharedState {
     /// The thread that changes the schema.
     pub(crate) changes: ChangeQueue,
     current: Mutex<Current>,
+    /// The version of the environment of all.
+    version: AtomicU64,
 }
 
 /// The environments under which connections go on.
@@ -80,6 +82,7 @@ impl SharedState {
             gate: Arc::new(Gate::new(nodes)),
             changes,
             current: Mutex::default(),
+            version: AtomicU64::new(0),
         })
     }
 
@@ -100,7 +103,15 @@ impl SharedState {
 
     /// Lets all connections go on under this one, when the nodes' threads begin.
     pub(crate) fn set_current(&self, environment: Option<Arc<Environment>>) {
+        if let Some(environment) = &environment {
+            self.version.store(environment.version, Ordering::SeqCst);
+        }
         self.current().common = environment;
+    }
+
+    /// The version of the environment under which all connections go on but that which changes the schema.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
     }
 
     /// Lets one connection go on under another.

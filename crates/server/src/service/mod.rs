@@ -209,7 +209,16 @@ impl Service {
         std::thread::Builder::new()
             .name("schema".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || changer.run())
+            .spawn({
+                let slot = Arc::clone(&slot);
+                move || {
+                    let run = std::panic::AssertUnwindSafe(|| changer.run());
+                    if std::panic::catch_unwind(run).is_err() {
+                        // The gate may be closed: no client could go on.
+                        slot.fail("the thread that changes the schema has panicked");
+                    }
+                }
+            })
             .map_err(ServiceError::System)?;
         let post: Arc<dyn Post> = Arc::clone(&shared.post) as Arc<dyn Post>;
         let acceptor = Acceptor::start(listener, Arc::clone(&environment), post)

@@ -1,4 +1,4 @@
-//! The application as a list of declarations, which a change alters, and which is printed as SQL (see [`super::print`]).
+//! The application as a list of declarations, which a change alters, and which is printed as SQL (see [`mod@super::print`]).
 //!
 //! Tables, keys, constraints and indexes are kept by their parts. Expressions, views, assertions and routines are kept
 //! as their texts.

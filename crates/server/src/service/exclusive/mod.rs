@@ -67,6 +67,11 @@ impl NodesSlot {
         state.failure.clone().or_else(of_nodes)
     }
 
+    /// Notes that the server cannot go on.
+    pub(crate) fn fail(&self, reason: &str) {
+        self.lock().failure.get_or_insert(reason.to_owned());
+    }
+
     pub(crate) fn put(&self, nodes: Box<dyn Nodes>) {
         self.lock().nodes = Some(nodes);
     }
@@ -240,8 +245,7 @@ impl Changer {
     fn answer(&self, client: ConnectionId, changed: Changed, result: Result<(), Refused>) {
         let refused = result.err().map(|refused| {
             if refused.is_fatal {
-                let reason = &refused.fields.message;
-                self.slot.lock().failure.get_or_insert(reason.clone());
+                self.slot.fail(&refused.fields.message);
             }
             refused.fields
         });

@@ -208,6 +208,14 @@ impl Session {
         let gate = &self.environment.shared.gate;
         self.permit = gate.enter(scope.node, self.is_exclusive());
         if self.permit.is_some() {
+            let shared = &self.environment.shared;
+            // The note that the gate is open may be on its way still.
+            if !self.is_exclusive()
+                && shared.version() != self.environment.version
+                && let Some(common) = shared.common()
+            {
+                self.adopt(&common);
+            }
             return Some(run);
         }
         self.wait(Waiting::Statement(run), scope);

@@ -60,17 +60,18 @@ impl Session {
         mut run: Run,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
-        run.prepared = self.current(&run.prepared)?;
-        let prepared = Arc::clone(&run.prepared);
-        if !prepared.ends_transaction() {
+        if !run.prepared.ends_transaction() {
             self.check_not_failed()?;
         }
-        if prepared.is_executed() {
+        if run.prepared.is_executed() {
             match self.admit(run, scope) {
                 Some(admitted) => run = admitted,
                 None => return Ok(()),
             }
         }
+        // Only now: the schema stays as it is while the session has a permit.
+        run.prepared = self.current(&run.prepared)?;
+        let prepared = Arc::clone(&run.prepared);
         match &prepared.kind {
             PreparedKind::Empty => {
                 self.wire.empty_query();
