@@ -191,7 +191,14 @@ impl Recording {
             }
             // Of sites there is one index.
             let cluster = usize::from(attempt.record.transaction.node.0 % clusters);
-            take(indexes[cluster].transaction(attempt));
+            let mut transaction = indexes[cluster].transaction(attempt);
+            let is_committed = matches!(attempt.record.outcome, AttemptOutcome::Committed(_));
+            // An answer before COMMIT's may rest on what a crash takes (docs/protocols/durability.md, *What does not
+            // wait*). Then the attempt does not commit, and the state that it has read is not one of the history.
+            if self.has_lost && !is_committed && indexes[cluster].has_read_lost(&transaction) {
+                transaction.operations.clear();
+            }
+            take(transaction);
         }
         for index in &indexes {
             violations.extend(index.installed_again());
@@ -296,6 +303,8 @@ struct InstalledIndex<'r> {
     written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
     /// The timestamps, in order of first installation.
     order: Vec<Timestamp>,
+    /// The names of the versions with these timestamps.
+    names: FxHashSet<String>,
     /// The deletions of each row: sequence and timestamp.
     deleted: FxHashMap<Item, Vec<(u64, Timestamp)>>,
     /// What each site has installed.
@@ -315,6 +324,7 @@ impl<'r> InstalledIndex<'r> {
             cluster,
             written: FxHashMap::default(),
             order: Vec::new(),
+            names: FxHashSet::default(),
             deleted: FxHashMap::default(),
             sites: match scope {
                 VersionScope::Sites(sites) => SiteVersions::new(sites, installed),
@@ -335,6 +345,8 @@ impl<'r> InstalledIndex<'r> {
                 }
             }
         }
+        let names = index.order.iter().map(|at| index.version_name(*at));
+        index.names = names.collect();
         index
     }
 
@@ -623,6 +635,19 @@ impl<'r> InstalledIndex<'r> {
             VersionScope::PerCluster(clusters) => partition.0 * clusters + self.cluster,
             _ => partition.0,
         }
+    }
+
+    /// Whether a transaction has read a version that no store has installed for good.
+    fn has_read_lost(&self, transaction: &Transaction) -> bool {
+        let is_lost = |read: &record::Read| {
+            let version = read.version.as_ref();
+            version.is_some_and(|version| !self.names.contains(&version.writer))
+        };
+        transaction.operations.iter().any(|operation| match operation {
+            Operation::Read(read) => is_lost(read),
+            Operation::Scan(scan) => scan.found.iter().any(is_lost),
+            Operation::Write(_) => false,
+        })
     }
 
     fn version_name(&self, version: Timestamp) -> String {
