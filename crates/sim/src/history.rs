@@ -643,11 +643,14 @@ impl<'r> InstalledIndex<'r> {
             let version = read.version.as_ref();
             version.is_some_and(|version| !self.names.contains(&version.writer))
         };
-        transaction.operations.iter().any(|operation| match operation {
-            Operation::Read(read) => is_lost(read),
-            Operation::Scan(scan) => scan.found.iter().any(is_lost),
-            Operation::Write(_) => false,
-        })
+        transaction
+            .operations
+            .iter()
+            .any(|operation| match operation {
+                Operation::Read(read) => is_lost(read),
+                Operation::Scan(scan) => scan.found.iter().any(is_lost),
+                Operation::Write(_) => false,
+            })
     }
 
     fn version_name(&self, version: Timestamp) -> String {

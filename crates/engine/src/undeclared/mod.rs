@@ -271,6 +271,8 @@ impl UndeclaredTypes {
         for (table, (before, now)) in tables.zip(given.iter().zip(&plan.placements)) {
             match before {
                 _ if before == now => {}
+                // No known type writes it, and its rows stay where they are.
+                Placement::Columns(_) | Placement::Whole if *now == Placement::Replicated => {}
                 Placement::Replicated => return Err(Objection::Replicated(table.id)),
                 _ => return Err(Objection::Moved(table.id)),
             }

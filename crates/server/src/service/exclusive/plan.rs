@@ -35,7 +35,11 @@ pub(super) fn plan_changed(
         let tables = compiled.schema().tables.iter().zip(open);
         for ((table, open), placement) in tables.zip(&mut plan.placements) {
             if *placement == Placement::Replicated && !replicated.contains(&table.name) {
-                *placement = open;
+                *placement = match open {
+                    // The analysis places by one column.
+                    Placement::Columns(columns) => Placement::Columns(columns[..1].to_vec()),
+                    other => other,
+                };
             }
         }
     }

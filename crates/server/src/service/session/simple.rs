@@ -106,6 +106,7 @@ impl Session {
             BatchItem::Parsed(ClientStatement { kind, .. }) => matches!(
                 kind,
                 ClientStatementKind::Run(_)
+                    | ClientStatementKind::Change(_)
                     | ClientStatementKind::Copy(_)
                     | ClientStatementKind::Explain { .. }
                     | ClientStatementKind::Execute { .. }
