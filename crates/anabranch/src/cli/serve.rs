@@ -169,7 +169,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
     let files = arguments.files(held.as_ref())?;
     let compiled = application::compile(files.clone())?;
     let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
-    let planned = plan_application(compiled, partitions);
+    let replicated = held.as_ref().map(|held| &held.replicated);
+    let planned = plan_application(compiled, partitions, replicated);
     let data = match &arguments.data {
         Some(path) => Some(open(path, &planned, guarantee, &files, generation)?),
         None => None,

@@ -18,6 +18,7 @@
 
 mod verify;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ pub struct HeldDatabase {
     pub partitions: u16,
     /// The generation that counts ([`crate::DataFolder::at_generation`]).
     pub generation: u64,
+    /// The tables of which every partition has a copy, by name.
+    pub replicated: BTreeSet<String>,
 }
 
 /// Why a folder cannot be served.
@@ -157,6 +160,7 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
     Ok(Some(HeldDatabase {
         files: read_application(&inner.join(APPLICATION))?,
         generation,
+        replicated: replicated(&described),
         guarantee,
         partitions: partitions.ok_or_else(|| damaged("its number of partitions is missing"))?,
     }))
@@ -207,6 +211,18 @@ pub fn write_application(folder: &Path, files: &[SourceFile]) -> Result<(), Fold
         .map_err(refused(&folder))
 }
 
+/// Where a table lives of which every partition has a copy.
+const EVERY_PARTITION: &str = "every partition";
+
+fn replicated(described: &Value) -> BTreeSet<String> {
+    let placements = described["placements"].as_object();
+    let tables = placements.into_iter().flatten();
+    tables
+        .filter(|(_, place)| place.as_str() == Some(EVERY_PARTITION))
+        .map(|(table, _)| table.clone())
+        .collect()
+}
+
 /// Describes a database in one line: what must be the same when its folder is opened again. `generation` is that of the
 /// folder, 0 before the first change of the schema.
 pub fn description(
@@ -223,7 +239,7 @@ pub fn description(
     let tables = planned.schema().tables.iter().zip(0..);
     let placements = tables.map(|(table, id)| {
         let columns = match router.placement(TableId(id)) {
-            Placement::Replicated => "every partition".to_owned(),
+            Placement::Replicated => EVERY_PARTITION.to_owned(),
             Placement::Whole => "partition 0".to_owned(),
             Placement::Columns(columns) => {
                 let names = columns

@@ -17,7 +17,7 @@ use anabranch_sql::transaction::Sequences;
 use anabranch_storage::Store;
 use anabranch_types::{ColumnIndex, EffectError, Key, NodeId, Placement, Row, TableId, TimeZone};
 
-use super::plan::plan_changed;
+use super::plan::plan_application;
 use super::{Changer, Refused, UndoStep};
 use crate::cluster::Frontends;
 use crate::service::changes::{ChangeWork, OpenPart};
@@ -59,7 +59,7 @@ impl Changer {
             Some(application) => {
                 let replicated = replicated_tables(&before.planned);
                 let partitions = stores.len() as u16;
-                let planned = plan_changed(application, partitions, Some(&replicated));
+                let planned = plan_application(application, partitions, Some(&replicated));
                 self.environment_of(planned)
             }
         };

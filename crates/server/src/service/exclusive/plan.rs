@@ -12,13 +12,10 @@ use anabranch_types::Placement;
 ///
 /// Without declared procedures, nothing tells which tables are never written: then each table is partitioned by its
 /// primary key, as far as its unique indexes allow it.
-pub fn plan_application(compiled: Application, partitions: u16) -> Arc<PlannedApplication> {
-    plan_changed(compiled, partitions, None)
-}
-
-/// Plans an application whose schema has changed. `replicated` has the tables, by name, of which every partition has a
-/// copy: no other becomes one of them, since clients may write it.
-pub(super) fn plan_changed(
+///
+/// `replicated`, if rows are there, has the tables, by name, of which every partition has a copy
+/// ([`HeldDatabase::replicated`](super::super::folder::HeldDatabase)): no other becomes one of them, since clients may write it.
+pub fn plan_application(
     compiled: Application,
     partitions: u16,
     replicated: Option<&BTreeSet<String>>,
