@@ -254,12 +254,14 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             frontend.begin();
             self.wakers.push(Arc::clone(&waker));
             inbox.put(Envelope::Own(frontend));
+            let wake = Arc::clone(&waker);
             inbox.wake_by(move || {
                 // A poll that cannot be woken has been closed.
-                let _ = waker.wake();
+                let _ = wake.wake();
             });
-            // It may have fallen asleep in between.
-            inbox.put(Envelope::Wake);
+            // The thread may sleep in the poll already, and what has come in between could not wake it there. A poll that
+            // cannot be woken has been closed.
+            let _ = waker.wake();
         }
     }
 
