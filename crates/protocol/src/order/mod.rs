@@ -8,6 +8,7 @@
 //! * [`frontier`]: sets of delivered batches.
 //! * [`quorum`]: sites and quorum sizes.
 //! * [`pob`]: ALVIN's partial order broadcast. [`multipaxos`]: one leader, a total order.
+//! * `gathering`, `reports`: what all of them do alike, batching and the reports between sites.
 
 use std::fmt;
 
@@ -18,13 +19,15 @@ use crate::contract::TimerId;
 
 pub mod conflict;
 pub mod frontier;
+mod gathering;
 pub mod multipaxos;
 pub mod pob;
 pub mod quorum;
+mod reports;
 
 pub use conflict::{Batch, ClassSide, ConflictClass, Payload};
 pub use frontier::{Delivered, Prefix};
-pub use quorum::{GroupSizeError, Quorums, SITES_MAX, SiteId, SiteSet};
+pub use quorum::{Ballot, GroupSizeError, Quorums, SITES_MAX, SiteId, SiteSet};
 
 /// Names a batch: the site that broadcast it, and its number there, from 1. The paper's *T.tid*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -20,6 +20,33 @@ impl SiteId {
     }
 }
 
+/// The least number of `site` above another one, where number *n* belongs to site *n* modulo the number of sites.
+pub(crate) fn next_number(above: u64, site: SiteId, sites: u8) -> u64 {
+    let (n, residue) = (u64::from(sites), u64::from(site.0));
+    let next = above + 1;
+    next + (residue + n - next % n) % n
+}
+
+/// A Paxos ballot: of one batch, or of all slots. Ballot 0 belongs to the site that needs no promises, ballot *b* > 0 to
+/// site *b* modulo N.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Ballot(pub u64);
+
+impl Ballot {
+    /// The least ballot of `site` above this one, in a group of `sites`.
+    pub fn next_of(self, site: SiteId, sites: u8) -> Ballot {
+        Ballot(next_number(self.0, site, sites))
+    }
+}
+
+impl fmt::Display for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ballot {}", self.0)
+    }
+}
+
 impl fmt::Display for SiteId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "s{}", self.0)
@@ -77,6 +104,23 @@ impl Quorums {
     /// The size of a classic quorum, the paper's CQ: a majority, also of an even number of sites.
     pub fn classic(self) -> usize {
         usize::from(self.sites / 2 + 1)
+    }
+
+    /// The failures with which EPaxos still decides fast, its *e*: the most for which a recovery is possible with *f*
+    /// failures, N ≥ 2e + f − 1 (EPaxos\*, §2), and at most f.
+    fn fast_failures(self) -> usize {
+        let possible = (usize::from(self.sites) - self.failures()).div_ceil(2);
+        possible.min(self.failures())
+    }
+
+    /// The size of a fast quorum of EPaxos: N − e. 2 of 3 sites, 3 of 5, 5 of 7.
+    pub fn fast(self) -> usize {
+        usize::from(self.sites) - self.fast_failures()
+    }
+
+    /// How many sites of any classic quorum are in each fast quorum of EPaxos, at least.
+    pub fn recovered(self) -> usize {
+        self.classic() - self.fast_failures()
     }
 
     /// All sites of the group, in order.
@@ -137,6 +181,8 @@ mod tests {
                 quorums.classic() + quorums.failures() <= all,
                 "{sites} sites"
             );
+            let (failures, fast_failures) = (quorums.failures(), all - quorums.fast());
+            assert!(fast_failures <= failures && 2 * fast_failures + failures <= all + 1);
         }
         let sizes = |sites| {
             let quorums = Quorums::of(sites).expect("a supported size");
@@ -146,6 +192,24 @@ mod tests {
         assert_eq!(sizes(4), (3, 1));
         assert_eq!(sizes(5), (3, 2));
         assert_eq!(sizes(9), (5, 4));
+        let fast = |sites| {
+            let quorums = Quorums::of(sites).expect("a supported size");
+            (quorums.fast(), quorums.recovered())
+        };
+        assert_eq!(
+            (1..=9).map(fast).collect::<Vec<_>>(),
+            [
+                (1, 1),
+                (2, 2),
+                (2, 1),
+                (3, 2),
+                (3, 1),
+                (4, 2),
+                (5, 2),
+                (5, 2),
+                (6, 2)
+            ]
+        );
     }
 
     #[test]

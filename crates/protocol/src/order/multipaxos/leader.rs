@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_types::Ticks;
 
-use crate::order::{Batch, BatchId, OutboxOf, Payload, SiteId, SiteSet};
+use crate::order::{Ballot, Batch, BatchId, OutboxOf, Payload, SiteId, SiteSet};
 
 use super::MultiPaxosSite;
-use super::message::{AcceptedSlot, Ballot, Message, Value};
+use super::message::{AcceptedSlot, Message, Value};
 
 /// What a site does beside accepting and learning.
 #[derive(Clone, Debug)]

@@ -4,18 +4,41 @@ use std::collections::BTreeMap;
 
 use anabranch_types::Ticks;
 
-use crate::order::{Delivery, OutboxOf, Payload, Prefix, SiteId};
+use crate::order::reports::{Progress, Report, patience};
+use crate::order::{Ballot, Delivery, OutboxOf, Payload, Prefix, SiteId};
 
 use super::leader::Role;
-use super::message::{Ballot, Message, Value};
+use super::message::{Message, Value};
 use super::record::{MultiPaxosRecord, Transfer};
 use super::{BatchId, MultiPaxosSite};
 
 /// The most slots of one answer to a site that has missed some.
 const LEARN_MAX: usize = 64;
 
-/// Patience grows with the number of attempts by at most this factor, as a power of two.
-const PATIENCE_DOUBLINGS_MAX: u32 = 5;
+/// What a site reports: what it has delivered, and its first slot that it has not.
+#[derive(Clone, Debug)]
+pub(super) struct Reported {
+    pub(super) delivered: Prefix,
+    pub(super) next: u64,
+}
+
+/// All sites deliver the same slots in the same order.
+impl PartialEq for Reported {
+    fn eq(&self, other: &Reported) -> bool {
+        self.next == other.next
+    }
+}
+
+impl Progress for Reported {
+    fn agrees_with(&self, other: &Reported) -> bool {
+        self == other
+    }
+
+    fn merge(&mut self, other: &Reported) {
+        self.delivered.merge(&other.delivered);
+        self.next = self.next.max(other.next);
+    }
+}
 
 impl<P: Payload> MultiPaxosSite<P> {
     pub(super) fn handle_chosen(
@@ -112,13 +135,16 @@ impl<P: Payload> MultiPaxosSite<P> {
                 dependencies,
             });
         }
-        self.reports[self.site.index()] = (self.delivered.prefix().clone(), self.next);
+        self.reports.set_own(Reported {
+            delivered: self.delivered.prefix().clone(),
+            next: self.next,
+        });
         self.prune();
     }
 
     /// Drops the slots that all sites have delivered.
     fn prune(&mut self) {
-        let first = self.reports.iter().map(|(_, next)| *next).min();
+        let first = self.reports.all().iter().map(|it| it.next).min();
         let first = first.unwrap_or(1).max(self.first);
         let rest = self.log.split_off(&first);
         for (slot, entry) in std::mem::replace(&mut self.log, rest) {
@@ -130,9 +156,9 @@ impl<P: Payload> MultiPaxosSite<P> {
             }
         }
         self.first = first;
-        let all = self.reports[0].0.clone();
-        let others = self.reports[1..].iter();
-        self.stable_frontier = others.fold(all, |all, (report, _)| all.intersection(report));
+        let all = self.reports.all()[0].delivered.clone();
+        let others = self.reports.all()[1..].iter();
+        self.stable_frontier = others.fold(all, |all, it| all.intersection(&it.delivered));
     }
 
     /// Whether something is to be ordered, as far as this site knows.
@@ -142,15 +168,10 @@ impl<P: Payload> MultiPaxosSite<P> {
 
     /// Whether the progress timer is needed.
     pub(super) fn has_work(&self) -> bool {
-        !self.gathered.is_empty()
+        !self.gathering.is_empty()
             || self.has_open()
             || matches!(self.role, Role::Candidate { .. })
-            || self.others().any(|site| self.differs(site))
-    }
-
-    /// Whether another site has delivered something else, or does not know what this site has delivered.
-    fn differs(&self, site: SiteId) -> bool {
-        self.reports[site.index()].1 != self.next || self.received[site.index()] != self.next
+            || self.others().any(|site| self.reports.differs(site))
     }
 
     /// Repeats messages, requests values, tries to lead after a time without progress, and reports.
@@ -169,7 +190,7 @@ impl<P: Payload> MultiPaxosSite<P> {
         }
         let ahead = self
             .others()
-            .filter(|site| self.reports[site.index()].1 > self.next);
+            .filter(|site| self.reports.of(*site).next > self.next);
         let ahead: Vec<SiteId> = ahead.collect();
         if !ahead.is_empty() {
             // Another one each time: some may be down.
@@ -177,29 +198,30 @@ impl<P: Payload> MultiPaxosSite<P> {
             self.send(ahead[turn], Message::Fetch { from: self.next }, out);
         }
         for site in self.others() {
-            if self.differs(site) {
+            if self.reports.differs(site) {
                 self.report_to(site, out);
             }
         }
     }
 
-    /// How long this site waits for a leader: the sites after the leader first, so that they do not compete; and longer
-    /// after each attempt.
+    /// How long this site waits for a leader.
     fn patience(&self) -> u64 {
-        let sites = u64::from(self.quorums.sites());
-        let leader = u64::from(self.leader().0);
-        let rank = (u64::from(self.site.0) + sites - leader) % sites;
-        let base = self.options.patience.0;
-        (base + base * rank / 2) << self.attempts.min(PATIENCE_DOUBLINGS_MAX)
+        let (base, leader) = (self.options.patience.0, self.leader());
+        patience(base, leader, self.site, self.quorums.sites(), self.attempts)
     }
 
     /// Reports to another site what this site has delivered.
     fn report_to(&mut self, site: SiteId, out: &mut OutboxOf<Self>) {
+        let Report {
+            own,
+            received,
+            needs_answer,
+        } = self.reports.report_to(site);
         let report = Message::Report {
-            delivered: self.delivered.prefix().clone(),
-            next: self.next,
-            received: self.reports[site.index()].1,
-            needs_answer: self.received[site.index()] != self.next,
+            delivered: own.delivered,
+            next: own.next,
+            received: received.next,
+            needs_answer,
         };
         self.send(site, report, out);
     }
@@ -207,19 +229,19 @@ impl<P: Payload> MultiPaxosSite<P> {
     pub(super) fn handle_report(
         &mut self,
         from: SiteId,
-        delivered: &Prefix,
-        (next, received): (u64, u64),
+        reported: &Reported,
+        received: u64,
         needs_answer: bool,
         out: &mut OutboxOf<Self>,
     ) {
-        let (prefix, known) = &mut self.reports[from.index()];
-        prefix.merge(delivered);
-        *known = next.max(*known);
-        let own = &mut self.received[from.index()];
-        *own = received.max(*own);
+        let received = Reported {
+            delivered: Prefix::empty(self.quorums.sites()),
+            next: received,
+        };
+        self.reports.take(from, reported, &received);
         self.prune();
         // If the two differ, this site reports anyway. The answer needs none.
-        if needs_answer && !self.differs(from) {
+        if needs_answer && !self.reports.differs(from) {
             self.report_to(from, out);
         }
     }

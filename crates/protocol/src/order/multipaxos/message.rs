@@ -1,23 +1,8 @@
 //! Messages of MultiPaxos. The network may lose, duplicate or reorder them.
 
-use crate::order::{Batch, BatchId, Prefix, SiteId};
+use crate::order::{Ballot, Batch, BatchId, Prefix};
 
 use serde::{Deserialize, Serialize};
-
-/// A Paxos ballot of all slots. Ballot 0 belongs to the initial leader, ballot *b* > 0 to site *b* modulo N.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-pub struct Ballot(pub u64);
-
-impl Ballot {
-    /// The least ballot of `site` above this one, in a group of `sites`.
-    pub fn next_of(self, site: SiteId, sites: u8) -> Ballot {
-        let (n, residue) = (u64::from(sites), u64::from(site.0));
-        let next = self.0 + 1;
-        Ballot(next + (residue + n - next % n) % n)
-    }
-}
 
 /// The value of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

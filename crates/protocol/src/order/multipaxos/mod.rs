@@ -15,9 +15,11 @@ use std::fmt;
 use anabranch_types::Ticks;
 
 use super::conflict::ConflictIndex;
+use super::gathering::{Batching, Gathered, Gathering};
+use super::reports::Reports;
 use super::{
-    Batch, BatchId, Delivered, GroupSizeError, OrderCounters, Orderer, OutboxOf, Payload, Prefix,
-    Quorums, SiteId,
+    Ballot, Batch, BatchId, Delivered, GroupSizeError, OrderCounters, Orderer, OutboxOf, Payload,
+    Prefix, Quorums, SiteId,
 };
 use crate::contract::TimerId;
 use crate::record::ReplayError;
@@ -29,7 +31,8 @@ pub mod message;
 pub mod record;
 
 use leader::Role;
-use message::{AcceptedSlot, Ballot, Message, Value};
+use learner::Reported;
+use message::{AcceptedSlot, Message, Value};
 use record::{MultiPaxosRecord, Transfer};
 
 /// Looks for messages to repeat, leaders to replace and reports to send.
@@ -67,6 +70,13 @@ impl MultiPaxosOptions {
             batch_max: 256,
             retry: Ticks::from_millis(500),
             patience: Ticks::from_millis(2_000),
+        }
+    }
+
+    fn batching(&self) -> Batching {
+        Batching {
+            window: self.batch_window,
+            max: self.batch_max,
         }
     }
 }
@@ -121,13 +131,9 @@ pub struct MultiPaxosSite<P> {
     own: BTreeMap<BatchId, Own<P>>,
     /// The number of this site's last batch.
     sequence: u64,
-    /// The payloads of the next batch, and when its window ends.
-    gathered: Vec<P>,
-    gathered_due: Option<Ticks>,
-    /// What each site has delivered, and its first slot that is not, as far as this site knows.
-    reports: Vec<(Prefix, u64)>,
-    /// The first slot that this site had not delivered, as far as each site knows.
-    received: Vec<u64>,
+    gathering: Gathering<P>,
+    /// What each site has delivered.
+    reports: Reports<Reported>,
     stable_frontier: Prefix,
     /// When a leader last showed that it leads, or something was delivered.
     progress: Ticks,
@@ -147,7 +153,7 @@ impl<P: fmt::Debug> fmt::Debug for MultiPaxosSite<P> {
             .field("log", &self.log)
             .field("slots", &(self.first, self.next))
             .field("own", &self.own)
-            .field("reports", &(&self.reports, &self.received))
+            .field("reports", &self.reports)
             .finish_non_exhaustive()
     }
 }
@@ -169,7 +175,6 @@ impl<P: Payload> MultiPaxosSite<P> {
             "sites of the group"
         );
         assert!(options.batch_max > 0, "a batch has a payload");
-        let sites = usize::from(options.sites);
         let role = match options.site == options.leader {
             true => Role::Leader {
                 ballot: Ballot::default(),
@@ -178,6 +183,10 @@ impl<P: Payload> MultiPaxosSite<P> {
                 proposed: BTreeSet::new(),
             },
             false => Role::Follower,
+        };
+        let reported = Reported {
+            delivered: Prefix::empty(options.sites),
+            next: 1,
         };
         Ok(MultiPaxosSite {
             options,
@@ -194,10 +203,8 @@ impl<P: Payload> MultiPaxosSite<P> {
             index: ConflictIndex::default(),
             own: BTreeMap::new(),
             sequence: 0,
-            gathered: Vec::new(),
-            gathered_due: None,
-            reports: vec![(Prefix::empty(options.sites), 1); sites],
-            received: vec![1; sites],
+            gathering: Gathering::default(),
+            reports: Reports::new(options.site, options.sites, reported),
             stable_frontier: Prefix::empty(options.sites),
             progress: Ticks(0),
             attempts: 0,
@@ -270,7 +277,10 @@ impl<P: Payload> MultiPaxosSite<P> {
                 next,
                 received,
                 needs_answer,
-            } => self.handle_report(from, &delivered, (next, received), needs_answer, out),
+            } => {
+                let reported = Reported { delivered, next };
+                self.handle_report(from, &reported, received, needs_answer, out);
+            }
             Message::Fetch { from: slot } => self.handle_fetch(from, slot, out),
             Message::Learn { values } => {
                 for (slot, value) in values {
@@ -382,22 +392,18 @@ impl<P: Payload> MultiPaxosSite<P> {
         self.answer(now, from, Message::Promise { ballot, accepted }, out);
     }
 
-    /// Adds a payload to the current batch, and sends that once it is full or its window is over.
+    /// Adds a payload to the next batch, and sends that once it is full or its window is over.
     fn gather(&mut self, now: Ticks, payload: P, out: &mut OutboxOf<Self>) {
         self.counters.payloads += 1;
-        self.gathered.push(payload);
-        if self.options.batch_window == Ticks(0) || self.gathered.len() >= self.options.batch_max {
-            self.send_gathered(now, out);
-        } else if self.gathered.len() == 1 {
-            let due = Ticks(now.0 + self.options.batch_window.0);
-            self.gathered_due = Some(due);
-            out.timers.push((due, TIMER_BATCH));
+        match self.gathering.add(now, payload, self.options.batching()) {
+            Gathered::Complete => self.send_gathered(now, out),
+            Gathered::Begins(due) => out.timers.push((due, TIMER_BATCH)),
+            Gathered::Waits => {}
         }
     }
 
     fn send_gathered(&mut self, now: Ticks, out: &mut OutboxOf<Self>) {
-        self.gathered_due = None;
-        let batch = Batch::from(std::mem::take(&mut self.gathered));
+        let batch = self.gathering.take();
         self.sequence += 1;
         let id = BatchId {
             site: self.site,
@@ -469,7 +475,7 @@ impl<P: Payload> Orderer for MultiPaxosSite<P> {
     fn expire(&mut self, now: Ticks, timer: TimerId, out: &mut OutboxOf<Self>) {
         match timer {
             TIMER_BATCH => {
-                if self.gathered_due.is_some_and(|due| now >= due) {
+                if self.gathering.is_due(now) {
                     self.send_gathered(now, out);
                 }
             }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::order::{Batch, BatchId, Delivered};
+use crate::order::{Ballot, Batch, BatchId, Delivered};
 
-use super::message::{Ballot, Value};
+use super::message::Value;
 
 /// A record.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use anabranch_types::Ticks;
 
+use crate::order::reports::{Report, patience};
 use crate::order::{BatchId, OutboxOf, Payload, Prefix, SiteId};
 
 use super::PobSite;
@@ -16,27 +17,19 @@ use super::record::{PobRecord, Transfer};
 /// The most missing batches of one site that are looked for at a time.
 const MISSING_MAX: u64 = 64;
 
-/// Patience grows with the number of recoveries by at most this factor, as a power of two.
-const PATIENCE_DOUBLINGS_MAX: u32 = 5;
-
 impl<P: Payload> PobSite<P> {
     /// Whether the progress timer is needed.
     pub(super) fn has_work(&self) -> bool {
-        !self.gathered.is_empty()
+        !self.gathering.is_empty()
             || !self.queue.undecided.is_empty()
-            || self.others().any(|site| self.differs(site))
+            || self.others().any(|site| self.reports.differs(site))
             || self.quorums.all().any(|site| self.is_missing(site))
-    }
-
-    /// Whether another site has delivered something else, or does not know what this site has delivered.
-    fn differs(&self, site: SiteId) -> bool {
-        let own = self.queue.delivered.prefix();
-        self.reports[site.index()] != *own || self.received[site.index()] != *own
     }
 
     /// The last batch of a site that any site is known to know.
     fn last_known(&self, site: SiteId) -> u64 {
-        let reported = self.reports.iter().map(|report| report.last(site)).max();
+        let reports = self.reports.all().iter();
+        let reported = reports.map(|report| report.last(site)).max();
         self.queue.last_known(site).max(reported.unwrap_or(0))
     }
 
@@ -83,7 +76,7 @@ impl<P: Payload> PobSite<P> {
             self.recover_batch(now, id, out);
         }
         for site in self.others() {
-            if self.differs(site) {
+            if self.reports.differs(site) {
                 self.report_to(site, out);
             }
         }
@@ -91,11 +84,15 @@ impl<P: Payload> PobSite<P> {
 
     /// Reports to another site what this site has delivered.
     fn report_to(&mut self, site: SiteId, out: &mut OutboxOf<Self>) {
-        let delivered = self.queue.delivered.prefix().clone();
+        let Report {
+            own,
+            received,
+            needs_answer,
+        } = self.reports.report_to(site);
         let report = Message::Report {
-            needs_answer: self.received[site.index()] != delivered,
-            delivered,
-            received: self.reports[site.index()].clone(),
+            delivered: own,
+            received,
+            needs_answer,
         };
         self.send(site, report, out);
     }
@@ -120,19 +117,22 @@ impl<P: Payload> PobSite<P> {
         if !entry.attempts.is_multiple_of(2) {
             return None;
         }
-        let delivered = |site: &SiteId| self.reports[site.index()].contains(id);
+        let delivered = |site: &SiteId| self.reports.of(*site).contains(id);
         let sites: Vec<SiteId> = self.others().filter(delivered).collect();
         let choice = entry.attempts as usize / 2 % sites.len().max(1);
         sites.get(choice).copied()
     }
 
-    /// How long this site waits for news of a batch before it recovers it: the sender first, then the sites after it,
-    /// so that they do not compete; and longer after each attempt.
+    /// How long this site waits for news of a batch before it recovers it: the batch's site first.
     fn patience(&self, id: BatchId, entry: &Entry<P>) -> u64 {
-        let sites = u64::from(self.quorums.sites());
-        let rank = (u64::from(self.site.0) + sites - u64::from(id.site.0)) % sites;
         let base = self.options.patience.0;
-        (base + base * rank / 2) << entry.attempts.min(PATIENCE_DOUBLINGS_MAX)
+        patience(
+            base,
+            id.site,
+            self.site,
+            self.quorums.sites(),
+            entry.attempts,
+        )
     }
 
     /// Whether a recovery may help: not while this site still leads the batch as its sender.
@@ -150,11 +150,10 @@ impl<P: Payload> PobSite<P> {
         needs_answer: bool,
         out: &mut OutboxOf<Self>,
     ) {
-        self.reports[from.index()].merge(delivered);
-        self.received[from.index()].merge(received);
+        self.reports.take(from, delivered, received);
         self.prune();
         // If the two differ, this site reports anyway. The answer needs none.
-        if needs_answer && !self.differs(from) {
+        if needs_answer && !self.reports.differs(from) {
             self.report_to(from, out);
         }
     }
@@ -165,7 +164,7 @@ impl<P: Payload> PobSite<P> {
         for id in ids {
             if self.queue.is_pruned(*id) {
                 // A request may be late: the site may have it by now.
-                needs_transfer |= !self.reports[from.index()].contains(*id);
+                needs_transfer |= !self.reports.of(from).contains(*id);
             } else if let Some(entry) = self.queue.get(*id)
                 && let Some(decision) = entry.stable()
             {
@@ -184,14 +183,14 @@ impl<P: Payload> PobSite<P> {
 
     /// What this site has delivered has changed.
     pub(super) fn after_delivery(&mut self) {
-        self.reports[self.site.index()] = self.queue.delivered.prefix().clone();
+        self.reports.set_own(self.queue.delivered.prefix().clone());
         self.prune();
     }
 
     /// Drops what all sites have delivered; and what a majority has, if too much is kept for the others.
     fn prune(&mut self) {
-        let first = self.reports[0].clone();
-        let all = self.reports[1..].iter();
+        let first = self.reports.all()[0].clone();
+        let all = self.reports.all()[1..].iter();
         let all = all.fold(first, |all, report| all.intersection(report));
         if all != self.stable_frontier {
             self.queue.prune(&all);
@@ -214,7 +213,8 @@ impl<P: Payload> PobSite<P> {
     fn delivered_by_majority(&self) -> Prefix {
         let mut majority = Prefix::empty(self.quorums.sites());
         for site in self.quorums.all() {
-            let mut last: Vec<u64> = self.reports.iter().map(|it| it.last(site)).collect();
+            let reports = self.reports.all().iter();
+            let mut last: Vec<u64> = reports.map(|it| it.last(site)).collect();
             last.sort_unstable_by(|a, b| b.cmp(a));
             majority.extend(site, last[self.quorums.classic() - 1]);
         }

@@ -6,6 +6,7 @@ use std::fmt;
 use anabranch_types::Ticks;
 use serde::{Deserialize, Serialize};
 
+use crate::order::quorum::next_number;
 use crate::order::{Batch, BatchId, Prefix, SiteId};
 
 /// A delivery slot. A batch of site *i* has only positions that are *i* modulo N (the paper's Rule 1).
@@ -17,9 +18,7 @@ pub struct Position(pub u64);
 impl Position {
     /// The least position of `site` above this one, in a group of `sites`.
     pub fn next_of(self, site: SiteId, sites: u8) -> Position {
-        let (n, residue) = (u64::from(sites), u64::from(site.0));
-        let next = self.0 + 1;
-        Position(next + (residue + n - next % n) % n)
+        Position(next_number(self.0, site, sites))
     }
 }
 
@@ -45,7 +44,7 @@ impl Epoch {
 
     /// The least epoch of `site` above this one, in a group of `sites`.
     pub fn next_of(self, site: SiteId, sites: u8) -> Epoch {
-        Epoch(Position(self.0).next_of(site, sites).0)
+        Epoch(next_number(self.0, site, sites))
     }
 }
 

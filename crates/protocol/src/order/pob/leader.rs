@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_types::Ticks;
 
+use crate::order::gathering::Gathered;
 use crate::order::{Batch, BatchId, OutboxOf, Payload, SiteId, SiteSet};
 
 use super::entry::{Decision, Epoch, Slot};
@@ -68,30 +69,20 @@ impl<P> Phase<P> {
 }
 
 impl<P: Payload> PobSite<P> {
-    /// Adds a payload to the current batch, and proposes that once it is full or its window is over.
+    /// Adds a payload to the next batch, and proposes that once it is full or its window is over.
     pub(super) fn gather(&mut self, now: Ticks, payload: P, out: &mut OutboxOf<Self>) {
         self.counters.payloads += 1;
-        self.gathered.push(payload);
-        if self.options.batch_window == Ticks(0) || self.gathered.len() >= self.options.batch_max {
-            self.propose_gathered(now, out);
-        } else if self.gathered.len() == 1 {
-            let due = Ticks(now.0 + self.options.batch_window.0);
-            self.gathered_due = Some(due);
-            out.timers.push((due, TIMER_BATCH));
+        match self.gathering.add(now, payload, self.options.batching()) {
+            Gathered::Complete => self.propose_gathered(now, out),
+            Gathered::Begins(due) => out.timers.push((due, TIMER_BATCH)),
+            Gathered::Waits => {}
         }
     }
 
-    /// The window of a batch is over.
-    pub(super) fn end_window(&mut self, now: Ticks, out: &mut OutboxOf<Self>) {
-        if self.gathered_due.is_some_and(|due| now >= due) {
-            self.propose_gathered(now, out);
-        }
-    }
-
-    fn propose_gathered(&mut self, now: Ticks, out: &mut OutboxOf<Self>) {
-        self.gathered_due = None;
-        let payloads = std::mem::take(&mut self.gathered);
-        self.propose(now, Batch::from(payloads), out);
+    /// Proposes what is gathered.
+    pub(super) fn propose_gathered(&mut self, now: Ticks, out: &mut OutboxOf<Self>) {
+        let batch = self.gathering.take();
+        self.propose(now, batch, out);
     }
 
     /// The proposal phase: gives a new batch a position above all that this site has seen.

@@ -15,6 +15,8 @@ use std::hash::{Hash, Hasher};
 
 use anabranch_types::Ticks;
 
+use super::gathering::{Batching, Gathering};
+use super::reports::Reports;
 use super::{
     Delivered, GroupSizeError, OrderCounters, Orderer, OutboxOf, Payload, Prefix, Quorums, SiteId,
 };
@@ -95,6 +97,13 @@ impl PobOptions {
             retained_max: 100_000,
         }
     }
+
+    fn batching(&self) -> Batching {
+        Batching {
+            window: self.batch_window,
+            max: self.batch_max,
+        }
+    }
 }
 
 /// A site of a group that runs partial order broadcast.
@@ -114,13 +123,9 @@ pub struct PobSite<P> {
     sequence: u64,
     /// The own batches that were proposed since the last restart and are not decided.
     own: BTreeSet<BatchId>,
-    /// The payloads of the next batch, and when its window ends.
-    gathered: Vec<P>,
-    gathered_due: Option<Ticks>,
-    /// What each site has delivered, as far as this site knows.
-    reports: Vec<Prefix>,
-    /// What each site knows that this site has delivered.
-    received: Vec<Prefix>,
+    gathering: Gathering<P>,
+    /// What each site has delivered.
+    reports: Reports<Prefix>,
     /// What all sites have delivered.
     stable_frontier: Prefix,
     /// When the progress timer runs out, if it is set.
@@ -139,8 +144,8 @@ impl<P: fmt::Debug> fmt::Debug for PobSite<P> {
             .field("led", &self.led)
             .field("positions", &(self.highest, self.used, self.sequence))
             .field("own", &self.own)
-            .field("gathered", &self.gathered)
-            .field("reports", &(&self.reports, &self.received))
+            .field("gathering", &self.gathering)
+            .field("reports", &self.reports)
             .finish_non_exhaustive()
     }
 }
@@ -152,8 +157,8 @@ impl<P: Hash> Hash for PobSite<P> {
         self.led.hash(state);
         (self.highest, self.used, self.sequence).hash(state);
         self.own.hash(state);
-        self.gathered.hash(state);
-        (&self.reports, &self.received).hash(state);
+        self.gathering.hash(state);
+        self.reports.hash(state);
     }
 }
 
@@ -169,7 +174,7 @@ impl<P: Payload> PobSite<P> {
         let quorums = Quorums::of(options.sites)?;
         assert!(options.site.0 < options.sites, "a site of the group");
         assert!(options.batch_max > 0, "a batch has a payload");
-        let nothing = vec![Prefix::empty(options.sites); usize::from(options.sites)];
+        let nothing = Prefix::empty(options.sites);
         Ok(PobSite {
             options,
             quorums,
@@ -180,11 +185,9 @@ impl<P: Payload> PobSite<P> {
             used: Position::default(),
             sequence: 0,
             own: BTreeSet::new(),
-            gathered: Vec::new(),
-            gathered_due: None,
-            reports: nothing.clone(),
-            received: nothing,
-            stable_frontier: Prefix::empty(options.sites),
+            gathering: Gathering::default(),
+            reports: Reports::new(options.site, options.sites, nothing.clone()),
+            stable_frontier: nothing,
             progress_due: None,
             violation: None,
             counters: OrderCounters::default(),
@@ -320,7 +323,11 @@ impl<P: Payload> Orderer for PobSite<P> {
 
     fn expire(&mut self, now: Ticks, timer: TimerId, out: &mut OutboxOf<Self>) {
         match timer {
-            TIMER_BATCH => self.end_window(now, out),
+            TIMER_BATCH => {
+                if self.gathering.is_due(now) {
+                    self.propose_gathered(now, out);
+                }
+            }
             TIMER_FAST => self.end_fast_waits(now, out),
             TIMER_PROGRESS => {
                 if self.progress_due.is_some_and(|due| now >= due) {
