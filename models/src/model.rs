@@ -7,7 +7,8 @@ use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::order::SiteId;
-use anabranch_protocol::order::pob::{FastDecisions, PobOptions};
+use anabranch_protocol::order::epaxos::{EpaxosOptions, EpaxosSite};
+use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
 use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
@@ -16,7 +17,7 @@ use anabranch_types::{NodeId, Ticks};
 use crate::client::{Item, Script};
 use crate::cluster::{Scenario, State, Subject};
 use crate::explore::{Found, Limits, Property, Visited, describe_steps, explore, shortest};
-use crate::order::{OrderScenario, explore_order, placements};
+use crate::order::{Explored, OrderScenario, explore_order, placements};
 use crate::property::{
     CausalReplies, ConsistentCopies, GuardedSum, Initial, ReadAtomic, Serializable,
 };
@@ -122,6 +123,12 @@ pub const MODELS: &[Model] = &[
         is_self_test: false,
     },
     Model {
+        name: "epaxos",
+        about: "EPaxos: one decision a batch, and of two conflicting ones one depends on the other",
+        kind: Kind::Epaxos,
+        is_self_test: false,
+    },
+    Model {
         name: "nwnr",
         about: "no concurrency control: fractures (self-test)",
         kind: Kind::Nwnr,
@@ -183,6 +190,7 @@ enum Kind {
     EPci,
     WeakLocking(ReadLocks),
     Pob(FastDecisions),
+    Epaxos,
 }
 
 /// The size of a model.
@@ -305,7 +313,17 @@ impl Model {
         let write = || size.scenario(Size::write);
         let rewrite = || size.scenario(Size::rewrite);
         Ok(match self.kind {
-            Kind::Pob(fast) => run_pob(size, fast, limits),
+            Kind::Pob(fast) => run_orderer(size, limits, move |site| {
+                let options = PobOptions {
+                    fast,
+                    ..PobOptions::new(site, size.sites)
+                };
+                PobSite::new(options).expect("a supported size")
+            }),
+            Kind::Epaxos => run_orderer(size, limits, move |site| {
+                let options = EpaxosOptions::new(site, size.sites);
+                EpaxosSite::new(options).expect("a supported size")
+            }),
             Kind::Ramp(metadata) => {
                 let nodes = size.both(0, durable(size, ramp(size, metadata)));
                 run(nodes, &write(), &read_atomic, limits)
@@ -363,18 +381,20 @@ impl Model {
     }
 }
 
-/// Explores partial order broadcast, for each choice of the sites that broadcast.
-fn run_pob(size: Size, fast: FastDecisions, limits: Limits) -> Report {
+/// Explores an orderer, for each choice of the sites that broadcast.
+fn run_orderer<S: Explored>(
+    size: Size,
+    limits: Limits,
+    make: impl Fn(SiteId) -> S + Copy + 'static,
+) -> Report {
     let mut visited = Visited {
         complete: true,
         ..Visited::default()
     };
     for payloads in placements(size.sites, size.writers as usize) {
         let scenario = OrderScenario {
-            options: PobOptions {
-                fast,
-                ..PobOptions::new(SiteId(0), size.sites)
-            },
+            sites: size.sites,
+            make: Box::new(make),
             payloads,
             crashes: size.crashes,
             restarts: size.restarts,

@@ -6,14 +6,13 @@
 //! does. From every state without messages it lets time pass, and checks that all sites that are up come to deliver the
 //! same.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use anabranch_protocol::TimerId;
-use anabranch_protocol::order::pob::entry::{Decision, Slot};
-use anabranch_protocol::order::pob::{self, PobOptions, PobSite};
+use anabranch_protocol::order::epaxos::{self, EpaxosSite};
+use anabranch_protocol::order::pob::{self, PobSite};
 use anabranch_protocol::order::{BatchId, ConflictClass, Orderer, OutboxOf, Payload, SiteId};
 use anabranch_types::Ticks;
 use rustc_hash::FxHashSet;
@@ -34,14 +33,207 @@ impl Payload for Write {
     }
 }
 
-type Site = PobSite<Write>;
-type Message = pob::message::Message<Write>;
+/// What a message is to its receiver.
+pub enum Part<'a, D> {
+    /// A request about a batch: without effect once both sites know the decision.
+    Request(BatchId),
+    /// The decision of a batch.
+    Decision(BatchId, &'a D),
+    /// An answer: without effect unless the receiver awaits it.
+    Answer,
+    /// It is about no batch.
+    Other,
+}
+
+/// An orderer that can be explored: each batch is decided by itself.
+pub trait Explored: Orderer<Payload = Write, Message: Hash> + Clone + Hash {
+    /// What is decided of a batch.
+    type Decision: fmt::Debug;
+
+    /// The batches that are known, neither decided nor pruned.
+    fn undecided(&self) -> Vec<BatchId>;
+
+    /// The batches that are known and not pruned.
+    fn known(&self) -> Vec<BatchId>;
+
+    /// The decision of a batch that is not pruned.
+    fn decision(&self, id: BatchId) -> Option<&Self::Decision>;
+
+    /// Whether the leader of a batch waits for a fast decision that it may give up.
+    fn waits_for_fast(&self, id: BatchId) -> bool;
+
+    /// Gives that up.
+    fn decide_classic(&mut self, id: BatchId, out: &mut OutboxOf<Self>);
+
+    /// Begins a recovery.
+    fn recover_batch(&mut self, id: BatchId, out: &mut OutboxOf<Self>);
+
+    /// Whether an answer has an effect.
+    fn awaits(&self, answer: &Self::Message) -> bool;
+
+    /// What a message is.
+    fn part(message: &Self::Message) -> Part<'_, Self::Decision>;
+
+    /// Checks two decisions of one batch.
+    ///
+    /// # Errors
+    /// The invariant that they violate.
+    fn check_same(one: &Self::Decision, other: &Self::Decision) -> Result<(), &'static str>;
+
+    /// Checks the decisions of two batches, in one order of the two.
+    ///
+    /// # Errors
+    /// The violation.
+    fn check_pair(
+        one: (BatchId, &Self::Decision),
+        other: (BatchId, &Self::Decision),
+    ) -> Result<(), String>;
+}
+
+impl Explored for PobSite<Write> {
+    type Decision = pob::entry::Decision;
+
+    fn undecided(&self) -> Vec<BatchId> {
+        self.undecided().collect()
+    }
+
+    fn known(&self) -> Vec<BatchId> {
+        self.known().collect()
+    }
+
+    fn decision(&self, id: BatchId) -> Option<&Self::Decision> {
+        self.decision(id)
+    }
+
+    fn waits_for_fast(&self, id: BatchId) -> bool {
+        self.waits_for_fast(id)
+    }
+
+    fn decide_classic(&mut self, id: BatchId, out: &mut OutboxOf<Self>) {
+        self.decide_classic(Ticks(0), id, out);
+    }
+
+    fn recover_batch(&mut self, id: BatchId, out: &mut OutboxOf<Self>) {
+        self.recover_batch(Ticks(0), id, out);
+    }
+
+    fn awaits(&self, answer: &Self::Message) -> bool {
+        self.awaits(answer)
+    }
+
+    fn part(message: &Self::Message) -> Part<'_, Self::Decision> {
+        use pob::message::Message;
+        match message {
+            Message::Propose { id, .. }
+            | Message::Accept { id, .. }
+            | Message::Prepare { id, .. } => Part::Request(*id),
+            Message::Stable { id, decision, .. } => Part::Decision(*id, decision),
+            Message::Report { .. } | Message::Fetch { .. } => Part::Other,
+            _ => Part::Answer,
+        }
+    }
+
+    fn check_same(one: &Self::Decision, other: &Self::Decision) -> Result<(), &'static str> {
+        match one.agrees_with(other) {
+            true => Ok(()),
+            false => Err("POB-I2"),
+        }
+    }
+
+    /// POB-I4: if the first is ordered before the second, the second depends on it.
+    fn check_pair(
+        (batch, decision): (BatchId, &Self::Decision),
+        (other, later): (BatchId, &Self::Decision),
+    ) -> Result<(), String> {
+        let (Some(slot), Some(later)) = (decision.slot(), later.slot()) else {
+            return Ok(());
+        };
+        let precedes = (slot.position, batch) < (later.position, other);
+        if precedes && !later.dependencies.ids.contains(&batch) {
+            return Err(format!(
+                "POB-I4: {other} at {} does not depend on {batch} at {}",
+                later.position, slot.position
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Explored for EpaxosSite<Write> {
+    type Decision = epaxos::entry::Decision;
+
+    fn undecided(&self) -> Vec<BatchId> {
+        self.undecided().collect()
+    }
+
+    fn known(&self) -> Vec<BatchId> {
+        self.known().collect()
+    }
+
+    fn decision(&self, id: BatchId) -> Option<&Self::Decision> {
+        self.decision(id)
+    }
+
+    fn waits_for_fast(&self, id: BatchId) -> bool {
+        self.waits_for_fast(id)
+    }
+
+    fn decide_classic(&mut self, id: BatchId, out: &mut OutboxOf<Self>) {
+        self.decide_classic(Ticks(0), id, out);
+    }
+
+    fn recover_batch(&mut self, id: BatchId, out: &mut OutboxOf<Self>) {
+        self.recover_batch(Ticks(0), id, out);
+    }
+
+    fn awaits(&self, answer: &Self::Message) -> bool {
+        self.awaits(answer)
+    }
+
+    fn part(message: &Self::Message) -> Part<'_, Self::Decision> {
+        use epaxos::message::Message;
+        match message {
+            Message::PreAccept { id, .. }
+            | Message::Accept { id, .. }
+            | Message::Prepare { id, .. }
+            | Message::Validate { id, .. }
+            | Message::Waiting { id, .. } => Part::Request(*id),
+            Message::Commit { id, decision, .. } => Part::Decision(*id, decision),
+            Message::Report { .. } | Message::Fetch { .. } => Part::Other,
+            _ => Part::Answer,
+        }
+    }
+
+    fn check_same(one: &Self::Decision, other: &Self::Decision) -> Result<(), &'static str> {
+        match one == other {
+            true => Ok(()),
+            false => Err("EP-I2"),
+        }
+    }
+
+    /// EP-I4: one of the two depends on the other.
+    fn check_pair(
+        (batch, decision): (BatchId, &Self::Decision),
+        (other, others): (BatchId, &Self::Decision),
+    ) -> Result<(), String> {
+        let (Some(own), Some(others)) = (decision.dependencies(), others.dependencies()) else {
+            return Ok(());
+        };
+        if !own.contains(&other) && !others.contains(&batch) {
+            return Err(format!(
+                "EP-I4: neither {batch} nor {other} depends on the other"
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// What may happen.
-#[derive(Clone, Debug)]
-pub struct OrderScenario {
-    /// Makes the options of a site.
-    pub options: PobOptions,
+pub struct OrderScenario<S> {
+    /// The number of sites.
+    pub sites: u8,
+    /// Makes a site.
+    pub make: Box<dyn Fn(SiteId) -> S>,
     /// The site of each payload.
     pub payloads: Vec<SiteId>,
     /// How many sites may crash for ever.
@@ -53,27 +245,35 @@ pub struct OrderScenario {
 }
 
 /// A message under way.
-#[derive(Clone)]
-struct Sent {
+struct Sent<S: Orderer> {
     from: SiteId,
     to: SiteId,
-    message: Rc<Message>,
+    message: Rc<S::Message>,
     digest: u128,
+}
+
+impl<S: Orderer> Clone for Sent<S> {
+    fn clone(&self) -> Self {
+        Sent {
+            message: Rc::clone(&self.message),
+            ..*self
+        }
+    }
 }
 
 /// A site, or `None` after its crash; and its digest.
 #[derive(Clone)]
-struct Member {
-    site: Option<Rc<Site>>,
+struct Member<S> {
+    site: Option<Rc<S>>,
     digest: u128,
 }
 
 /// A group as a value.
 #[derive(Clone)]
-struct State {
-    members: Vec<Member>,
+struct State<S: Orderer> {
+    members: Vec<Member<S>>,
     /// Sorted by digest: a multiset.
-    network: Vec<Sent>,
+    network: Vec<Sent<S>>,
     /// The payloads that are still to be broadcast.
     left: Vec<bool>,
     crashes: u32,
@@ -93,11 +293,11 @@ enum Action {
     Restart(SiteId),
 }
 
-impl State {
-    fn first(scenario: &OrderScenario) -> State {
-        let member = |site: u8| member(Some(scenario.site(SiteId(site))));
+impl<S: Explored> State<S> {
+    fn first(scenario: &OrderScenario<S>) -> State<S> {
+        let member = |site: u8| member(Some((scenario.make)(SiteId(site))));
         State {
-            members: (0..scenario.options.sites).map(member).collect(),
+            members: (0..scenario.sites).map(member).collect(),
             network: Vec::new(),
             left: vec![true; scenario.payloads.len()],
             crashes: scenario.crashes,
@@ -115,12 +315,12 @@ impl State {
     }
 
     /// The sites that are up.
-    fn up(&self) -> impl Iterator<Item = (SiteId, &Rc<Site>)> {
+    fn up(&self) -> impl Iterator<Item = (SiteId, &Rc<S>)> {
         let members = (0..).map(SiteId).zip(&self.members);
         members.filter_map(|(id, member)| Some((id, member.site.as_ref()?)))
     }
 
-    fn actions(&self, scenario: &OrderScenario) -> Vec<Action> {
+    fn actions(&self, scenario: &OrderScenario<S>) -> Vec<Action> {
         let mut actions = Vec::new();
         for (number, site) in scenario.payloads.iter().enumerate() {
             if self.left[number] && self.members[site.index()].site.is_some() {
@@ -152,7 +352,7 @@ impl State {
         actions
     }
 
-    fn after(&self, action: Action, scenario: &OrderScenario) -> Result<State, String> {
+    fn after(&self, action: Action, scenario: &OrderScenario<S>) -> Result<State<S>, String> {
         let mut state = self.clone();
         match action {
             Action::Broadcast(number) => {
@@ -165,15 +365,15 @@ impl State {
                 let Sent {
                     from, to, message, ..
                 } = state.network.remove(index);
-                let message = Message::clone(&message);
+                let message = S::Message::clone(&message);
                 state.step(to, |site, out| site.receive(Ticks(0), from, message, out))?;
             }
             Action::DecideClassic(site, batch) => state.step(site, |site, out| {
-                site.decide_classic(Ticks(0), batch, out);
+                site.decide_classic(batch, out);
             })?,
             Action::Recover(site, batch) => {
                 state.recoveries -= 1;
-                state.step(site, |site, out| site.recover_batch(Ticks(0), batch, out))?;
+                state.step(site, |site, out| site.recover_batch(batch, out))?;
             }
             Action::Crash(site) => {
                 state.crashes -= 1;
@@ -183,8 +383,8 @@ impl State {
             Action::Restart(id) => {
                 state.restarts -= 1;
                 let before = state.members[id.index()].site.take().expect("it is up");
-                let mut site = scenario.site(id);
-                let mut out = OutboxOf::<Site>::default();
+                let mut site = (scenario.make)(id);
+                let mut out = OutboxOf::<S>::default();
                 let mut failed = None;
                 before.checkpoint(&mut |record| {
                     if let Err(error) = site.replay(record, &mut out) {
@@ -205,11 +405,11 @@ impl State {
     fn step(
         &mut self,
         id: SiteId,
-        call: impl FnOnce(&mut Site, &mut OutboxOf<Site>),
+        call: impl FnOnce(&mut S, &mut OutboxOf<S>),
     ) -> Result<(), String> {
         let site = self.members[id.index()].site.as_ref().expect("it is up");
-        let mut site = Site::clone(site);
-        let mut out = OutboxOf::<Site>::default();
+        let mut site = S::clone(site);
+        let mut out = OutboxOf::<S>::default();
         call(&mut site, &mut out);
         site.check_invariants()
             .map_err(|violation| format!("{id}: {violation}"))?;
@@ -231,23 +431,24 @@ impl State {
         self.drop_spent()
     }
 
-    /// Drops messages that have no effect, whenever they arrive: it is the same whether they are lost. Checks POB-I2
+    /// Drops messages that have no effect, whenever they arrive: it is the same whether they are lost. Checks agreement
     /// of the decisions among them, whose senders may be down.
     fn drop_spent(&mut self) -> Result<(), String> {
         for sent in &self.network {
-            if let (Message::Stable { id, decision, .. }, Some(site)) =
-                (&*sent.message, &self.members[sent.to.index()].site)
-                && let Some(own) = site.decision(*id)
-                && !own.agrees_with(decision)
+            if let (Part::Decision(id, decision), Some(site)) =
+                (S::part(&sent.message), &self.members[sent.to.index()].site)
+                && let Some(own) = site.decision(id)
             {
-                return Err(format!(
-                    "POB-I2: {id} is {own:?} at {} and {decision:?} at {}",
-                    sent.to, sent.from
-                ));
+                S::check_same(own, decision).map_err(|invariant| {
+                    format!(
+                        "{invariant}: {id} is {own:?} at {} and {decision:?} at {}",
+                        sent.to, sent.from
+                    )
+                })?;
             }
         }
         let members = &self.members;
-        let is_stable = |site: SiteId, id: BatchId| {
+        let is_decided = |site: SiteId, id: BatchId| {
             let site = members[site.index()].site.as_ref();
             site.is_none_or(|site| site.decision(id).is_some())
         };
@@ -255,26 +456,21 @@ impl State {
             let Some(site) = &members[sent.to.index()].site else {
                 return false;
             };
-            let Some(id) = sent.message.id() else {
-                return true;
-            };
-            match &*sent.message {
-                // Both know the decision.
-                Message::Propose { .. } | Message::Accept { .. } | Message::Prepare { .. } => {
-                    !(is_stable(sent.to, id) && is_stable(sent.from, id))
-                }
-                Message::Stable { .. } => !is_stable(sent.to, id),
-                answer => site.awaits(answer),
+            match S::part(&sent.message) {
+                Part::Request(id) => !(is_decided(sent.to, id) && is_decided(sent.from, id)),
+                Part::Decision(id, _) => !is_decided(sent.to, id),
+                Part::Answer => site.awaits(&sent.message),
+                Part::Other => true,
             }
         });
         Ok(())
     }
 
-    /// Checks POB-I2 and POB-I4 between all sites.
+    /// Checks the decisions of all sites.
     fn check(&self) -> Result<(), String> {
-        let mut decided: Vec<(SiteId, BatchId, &Decision)> = Vec::new();
+        let mut decided: Vec<(SiteId, BatchId, &S::Decision)> = Vec::new();
         for (id, site) in self.up() {
-            for batch in batches(site) {
+            for batch in site.known() {
                 if let Some(decision) = site.decision(batch) {
                     decided.push((id, batch, decision));
                 }
@@ -283,15 +479,13 @@ impl State {
         for (site, batch, decision) in &decided {
             for (other_site, other, other_decision) in &decided {
                 if batch == other {
-                    if !decision.agrees_with(other_decision) {
-                        return Err(format!(
-                            "POB-I2: {batch} is {decision:?} at {site} and {other_decision:?} at {other_site}"
-                        ));
-                    }
-                } else if let (Decision::Deliver(slot), Decision::Deliver(later)) =
-                    (decision, other_decision)
-                {
-                    check_dependency(*batch, slot, *other, later)?;
+                    S::check_same(decision, other_decision).map_err(|invariant| {
+                        format!(
+                            "{invariant}: {batch} is {decision:?} at {site} and {other_decision:?} at {other_site}"
+                        )
+                    })?;
+                } else {
+                    S::check_pair((*batch, decision), (*other, other_decision))?;
                 }
             }
         }
@@ -305,16 +499,14 @@ impl State {
         for _ in 0..200 {
             while let Some(sent) = state.network.first().cloned() {
                 state.network.remove(0);
-                let message = Message::clone(&sent.message);
+                let message = S::Message::clone(&sent.message);
                 state.step(sent.to, |site, out| {
                     site.receive(now, sent.from, message, out)
                 })?;
             }
             state.check()?;
             let sites: Vec<SiteId> = state.up().map(|(id, _)| id).collect();
-            let all_at_rest = state
-                .up()
-                .all(|(_, site)| site.undecided().next().is_none());
+            let all_at_rest = state.up().all(|(_, site)| site.undecided().is_empty());
             let delivered: Vec<_> = state.up().map(|(_, site)| site.delivered()).collect();
             if all_at_rest && delivered.windows(2).all(|pair| pair[0] == pair[1]) {
                 return Ok(());
@@ -326,30 +518,8 @@ impl State {
                 }
             }
         }
-        Err("POB-I6: the group does not come to rest".to_owned())
+        Err("the group does not come to rest".to_owned())
     }
-}
-
-/// POB-I4 for one pair: if the first is ordered before the second, the second depends on it.
-fn check_dependency(
-    batch: BatchId,
-    slot: &Slot,
-    other: BatchId,
-    later: &Slot,
-) -> Result<(), String> {
-    let precedes = (slot.position, batch) < (later.position, other);
-    if precedes && !later.dependencies.ids.contains(&batch) {
-        return Err(format!(
-            "POB-I4: {other} at {} does not depend on {batch} at {}",
-            later.position, slot.position
-        ));
-    }
-    Ok(())
-}
-
-/// The batches that a site knows.
-fn batches(site: &Site) -> BTreeSet<BatchId> {
-    site.known().collect()
 }
 
 /// A digest of 128 bits. Fast, unlike one of the `Debug` output: there are tens of millions of steps.
@@ -363,7 +533,7 @@ fn digest(value: &impl Hash) -> u128 {
     half(0) << 64 | half(1)
 }
 
-fn member(site: Option<Site>) -> Member {
+fn member<S: Hash>(site: Option<S>) -> Member<S> {
     let digest = site.as_ref().map_or(0, digest);
     Member {
         site: site.map(Rc::new),
@@ -371,17 +541,7 @@ fn member(site: Option<Site>) -> Member {
     }
 }
 
-impl OrderScenario {
-    fn site(&self, site: SiteId) -> Site {
-        let options = PobOptions {
-            site,
-            ..self.options
-        };
-        Site::new(options).expect("a supported size")
-    }
-}
-
-impl fmt::Display for OrderScenario {
+impl<S> fmt::Display for OrderScenario<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "payloads of")?;
         self.payloads
@@ -391,7 +551,10 @@ impl fmt::Display for OrderScenario {
 }
 
 /// Visits every state of a scenario. Returns the size of the search, and the first violation.
-pub fn explore_order(scenario: &OrderScenario, limits: Limits) -> (Visited, Option<Found>) {
+pub fn explore_order<S: Explored>(
+    scenario: &OrderScenario<S>,
+    limits: Limits,
+) -> (Visited, Option<Found>) {
     let mut visited = Visited::default();
     let mut seen: FxHashSet<u128> = FxHashSet::default();
     let first = State::first(scenario);
@@ -452,7 +615,7 @@ pub fn explore_order(scenario: &OrderScenario, limits: Limits) -> (Visited, Opti
     (visited, None)
 }
 
-fn describe(state: &State, action: Action, scenario: &OrderScenario) -> String {
+fn describe<S: Explored>(state: &State<S>, action: Action, scenario: &OrderScenario<S>) -> String {
     match action {
         Action::Broadcast(number) => format!("{} broadcasts", scenario.payloads[number]),
         Action::Deliver(index) => {

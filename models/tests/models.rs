@@ -317,14 +317,33 @@ fn partial_order_broadcast_orders_conflicts_alike() {
     holds("pob-fast", size, 1_000);
 }
 
+/// EPaxos: the first crash, restart and recoveries of one batch, and two batches without.
+#[test]
+fn epaxos_orders_conflicts_alike() {
+    let size = Size {
+        recoveries: 0,
+        crashes: 1,
+        ..TWO
+    };
+    holds("epaxos", size, 1_000);
+    let size = Size {
+        writers: 1,
+        recoveries: 1,
+        crashes: 1,
+        restarts: 1,
+        ..TWO
+    };
+    holds("epaxos", size, 1_000);
+}
+
 /// The first states of two batches with recoveries: some of them at rest.
 #[test]
-fn partial_order_broadcast_recovers_conflicting_batches() {
+fn orderers_recover_conflicting_batches() {
     let limits = Limits {
         states_max: 40_000,
         ..Limits::default()
     };
-    for name in ["pob", "pob-fast"] {
+    for name in ["pob", "pob-fast", "epaxos"] {
         let model = Model::named(name).expect("a model's name");
         let size = Size {
             recoveries: 2,

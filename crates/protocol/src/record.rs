@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certification::Certificate;
 use crate::locking::record::LockingRecord;
+use crate::order::epaxos::record::EpaxosRecord;
 use crate::order::multipaxos::record::MultiPaxosRecord;
 use crate::order::pob::record::PobRecord;
 use crate::ramp::recovery::record::RampRecord;
@@ -46,6 +47,8 @@ pub enum Record {
     Pob(Box<PobRecord<Certificate>>),
     /// A record of a site that orders certificates by MultiPaxos.
     MultiPaxos(Box<MultiPaxosRecord<Certificate>>),
+    /// A record of a site that orders certificates by EPaxos.
+    Epaxos(Box<EpaxosRecord<Certificate>>),
 }
 
 impl Record {
@@ -57,6 +60,7 @@ impl Record {
             Record::Locking(record) => record.is_forced(),
             Record::Pob(record) => record.is_forced(),
             Record::MultiPaxos(record) => record.is_forced(),
+            Record::Epaxos(record) => record.is_forced(),
             _ => true,
         }
     }

@@ -1,6 +1,7 @@
 //! The orderers of certificates.
 
 use crate::order::Orderer;
+use crate::order::epaxos::{EpaxosSite, record::EpaxosRecord};
 use crate::order::multipaxos::{MultiPaxosSite, record::MultiPaxosRecord};
 use crate::order::pob::{PobSite, record::PobRecord};
 use crate::record::Record;
@@ -27,6 +28,19 @@ impl LoggedOrderer for PobSite<Certificate> {
     fn from_record(record: Record) -> Result<PobRecord<Certificate>, Box<Record>> {
         match record {
             Record::Pob(record) => Ok(*record),
+            other => Err(Box::new(other)),
+        }
+    }
+}
+
+impl LoggedOrderer for EpaxosSite<Certificate> {
+    fn into_record(record: EpaxosRecord<Certificate>) -> Record {
+        Record::Epaxos(Box::new(record))
+    }
+
+    fn from_record(record: Record) -> Result<EpaxosRecord<Certificate>, Box<Record>> {
+        match record {
+            Record::Epaxos(record) => Ok(*record),
             other => Err(Box::new(other)),
         }
     }

@@ -54,7 +54,10 @@ impl Durable for LockingNode {
             Record::Items { table, items } => self.participant.store.import(table, items),
             Record::Store { last } => self.participant.store.finish_import(last),
             Record::Locking(record) => self.replay_locking(record)?,
-            record @ (Record::Ramp(_) | Record::Pob(_) | Record::MultiPaxos(_)) => {
+            record @ (Record::Ramp(_)
+            | Record::Pob(_)
+            | Record::MultiPaxos(_)
+            | Record::Epaxos(_)) => {
                 return Err(ReplayError(format!(
                     "a locking node cannot replay {record:?}"
                 )));

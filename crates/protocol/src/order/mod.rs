@@ -7,7 +7,7 @@
 //! * [`conflict`]: payloads and their conflict relation.
 //! * [`frontier`]: sets of delivered batches.
 //! * [`quorum`]: sites and quorum sizes.
-//! * [`pob`]: ALVIN's partial order broadcast. [`multipaxos`]: one leader, a total order.
+//! * [`pob`]: ALVIN's partial order broadcast. [`epaxos`]: EPaxos. [`multipaxos`]: one leader, a total order.
 //! * `gathering`, `reports`: what all of them do alike, batching and the reports between sites.
 
 use std::fmt;
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::TimerId;
 
 pub mod conflict;
+pub mod epaxos;
 pub mod frontier;
 mod gathering;
 pub mod multipaxos;

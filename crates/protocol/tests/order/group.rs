@@ -57,6 +57,8 @@ impl Payload for Operation {
 pub(crate) struct Applied {
     /// The batch.
     pub(crate) id: BatchId,
+    /// Its position.
+    pub(crate) position: u64,
     /// The dependencies.
     pub(crate) dependencies: BTreeSet<BatchId>,
     /// The operations.
@@ -213,6 +215,7 @@ impl<O: Orderer> Group<O> {
         for delivery in out.deliveries {
             let applied = Applied {
                 id: delivery.id,
+                position: delivery.position,
                 dependencies: delivery.dependencies.into_iter().collect(),
                 operations: delivery.batch.payloads().to_vec(),
             };
@@ -311,6 +314,22 @@ impl<O: Orderer> Group<O> {
         }
     }
 
+    /// Delivers what is under way, but nothing to this site. What is sent to it is lost.
+    pub(crate) fn pass_all_but(&mut self, lost: u8)
+    where
+        O: Orderer<Payload = Operation>,
+    {
+        loop {
+            self.network.retain(|(_, to, _)| *to != SiteId(lost));
+            if self.network.is_empty() {
+                return;
+            }
+            let packet = self.network.remove(0);
+            self.network.push(packet);
+            self.deliver(self.network.len() - 1);
+        }
+    }
+
     /// Fires the timers of a site that are due.
     pub(crate) fn fire(&mut self, site: SiteId)
     where
@@ -361,14 +380,15 @@ impl<O: Orderer> Group<O> {
                     assert!(out.messages.is_empty() && out.records.is_empty());
                     applied.extend(out.deliveries.into_iter().map(|delivery| Applied {
                         id: delivery.id,
+                        position: delivery.position,
                         dependencies: delivery.dependencies.into_iter().collect(),
                         operations: delivery.batch.payloads().to_vec(),
                     }));
                 }
             }
         }
-        let order = |applied: &[Applied]| -> Vec<BatchId> {
-            applied.iter().map(|applied| applied.id).collect()
+        let order = |applied: &[Applied]| -> Vec<(BatchId, u64)> {
+            applied.iter().map(|it| (it.id, it.position)).collect()
         };
         assert_eq!(order(&applied), order(&before), "{site} after its restart");
         member.applied = before;
@@ -381,7 +401,7 @@ impl<O: Orderer> Group<O> {
         self.step(site, |orderer, now, out| orderer.recover(now, out));
     }
 
-    /// Checks what a delivery adds to: integrity, P1 and P2.
+    /// Checks what a delivery adds to: integrity, P1, P2 and positions.
     fn check_last(&mut self, site: SiteId) {
         let applied = &self.members[site.index()].applied;
         let (last, earlier) = applied.split_last().expect("a delivery");
@@ -391,6 +411,11 @@ impl<O: Orderer> Group<O> {
         let everywhere = &self.everywhere_before[&last.id];
         for other in earlier {
             assert_ne!(other.id, last.id, "{site} has delivered {} twice", last.id);
+            assert_ne!(
+                other.position, last.position,
+                "{} and {} have one position",
+                other.id, last.id
+            );
             let mut pairs = other.operations.iter();
             let conflicts = pairs.any(|operation| {
                 let mut others = last.operations.iter();
@@ -400,6 +425,14 @@ impl<O: Orderer> Group<O> {
                 );
                 others.any(|other| other.conflicts_with(operation))
             });
+            assert!(
+                !conflicts || other.position < last.position,
+                "{site} has delivered {} at {} before {} at {}",
+                other.id,
+                other.position,
+                last.id,
+                last.position
+            );
             assert!(
                 !other.dependencies.contains(&last.id),
                 "P2: {} precedes {} and depends on it",
@@ -423,6 +456,8 @@ impl<O: Orderer> Group<O> {
             let Some(at) = member.applied.iter().position(|it| it.id == last.id) else {
                 continue;
             };
+            let there = member.applied[at].position;
+            assert_eq!(there, last.position, "{} at s{number} and {site}", last.id);
             for other in &member.applied[..at] {
                 let conflicts = other
                     .operations

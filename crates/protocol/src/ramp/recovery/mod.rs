@@ -119,7 +119,10 @@ impl Durable for RampNode {
             Record::Items { table, items } => store.import(table, items),
             Record::Store { last } => store.finish_import(last),
             Record::Ramp(record) => self.replay_ramp(record)?,
-            record @ (Record::Locking(_) | Record::Pob(_) | Record::MultiPaxos(_)) => {
+            record @ (Record::Locking(_)
+            | Record::Pob(_)
+            | Record::MultiPaxos(_)
+            | Record::Epaxos(_)) => {
                 return Err(ReplayError(format!("{record:?} is not RAMP's")));
             }
         }
