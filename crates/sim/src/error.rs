@@ -120,7 +120,7 @@ impl std::fmt::Display for CaseError {
             } => write!(f, "{option}: {protocol} has no such option; {of}"),
             CaseError::Sites { option } => write!(
                 f,
-                "{option} is not supported where each node is a site with all of the data (alvin, multipaxos)"
+                "{option} is not supported where each node is a site with all of the data (alvin, epaxos, multipaxos)"
             ),
             CaseError::Guards {
                 protocol,

@@ -117,9 +117,11 @@ impl Load {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }
-            ProtocolName::Alvin | ProtocolName::Multipaxos => Err(CaseError::Sites {
-                option: "a load with costs (bench)",
-            }),
+            ProtocolName::Alvin | ProtocolName::Multipaxos | ProtocolName::Epaxos => {
+                Err(CaseError::Sites {
+                    option: "a load of partitions (SiteLoad is one of sites)",
+                })
+            }
         }
     }
 
@@ -202,13 +204,9 @@ impl Load {
         let after = counted(cluster);
         let committed = after.statistics.committed - before.statistics.committed;
         let each = |count: u64| count as f64 / committed.max(1) as f64;
-        let retried = |statistics: &RunStatistics| -> u64 {
-            let again = statistics.aborts.iter();
-            let again = again.filter(|(reason, _)| reason.ends_with("retried"));
-            again.map(|(_, count)| count).sum()
-        };
         let usage = after.usage.since(&before.usage);
-        let mut latencies = cluster.clients.latencies.take().unwrap_or_default();
+        let answered = cluster.clients.latencies.take().unwrap_or_default();
+        let mut latencies: Vec<Ticks> = answered.iter().map(|it| it.latency).collect();
         latencies.sort_unstable();
         let millis = |ticks: Ticks| ticks.0 as f64 / 1e6;
         let total: u64 = latencies.iter().map(|latency| latency.0).sum();
@@ -217,7 +215,7 @@ impl Load {
         Throughput {
             committed,
             per_second: committed as f64 * 1e9 / elapsed.0 as f64,
-            retries: each(retried(&after.statistics) - retried(&before.statistics)),
+            retries: each(after.statistics.retries() - before.statistics.retries()),
             messages: each(after.statistics.messages - before.statistics.messages),
             mean_ms: total as f64 / 1e6 / latencies.len().max(1) as f64,
             p99_ms: latencies

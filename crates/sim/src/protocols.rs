@@ -49,11 +49,13 @@ pub enum ProtocolName {
     Alvin,
     /// Sites that certify over MultiPaxos, a total order by one leader.
     Multipaxos,
+    /// Sites that certify over EPaxos, which orders conflicts by a dependency graph.
+    Epaxos,
 }
 
 impl ProtocolName {
     /// All protocols.
-    pub const ALL: [ProtocolName; 10] = [
+    pub const ALL: [ProtocolName; 11] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
@@ -64,6 +66,7 @@ impl ProtocolName {
         ProtocolName::EPci,
         ProtocolName::Alvin,
         ProtocolName::Multipaxos,
+        ProtocolName::Epaxos,
     ];
 
     /// Its name on the command line.
@@ -79,6 +82,7 @@ impl ProtocolName {
             ProtocolName::EPci => "e-pci",
             ProtocolName::Alvin => "alvin",
             ProtocolName::Multipaxos => "multipaxos",
+            ProtocolName::Epaxos => "epaxos",
         }
     }
 
@@ -99,7 +103,10 @@ impl ProtocolName {
 
     /// Whether its nodes are sites, each with all of the data.
     pub fn has_sites(self) -> bool {
-        matches!(self, ProtocolName::Alvin | ProtocolName::Multipaxos)
+        matches!(
+            self,
+            ProtocolName::Alvin | ProtocolName::Multipaxos | ProtocolName::Epaxos
+        )
     }
 
     /// Whether it is one of the three RAMP protocols.
@@ -135,9 +142,10 @@ impl ProtocolName {
             | ProtocolName::RampSmall
             | ProtocolName::RampHybrid
             | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
-            ProtocolName::Locking | ProtocolName::Alvin | ProtocolName::Multipaxos => {
-                &[Model::StrictSerializable, Model::Sessions]
-            }
+            ProtocolName::Locking
+            | ProtocolName::Alvin
+            | ProtocolName::Multipaxos
+            | ProtocolName::Epaxos => &[Model::StrictSerializable, Model::Sessions],
             ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
             ProtocolName::EPci => &[Model::ReadAtomic, Model::Causal],
         }

@@ -56,6 +56,13 @@ impl RunStatistics {
         }
     }
 
+    /// How often a transaction was run again after an abort.
+    pub(crate) fn retries(&self) -> u64 {
+        let again = self.aborts.iter();
+        let again = again.filter(|(reason, _)| reason.ends_with("retried"));
+        again.map(|(_, count)| count).sum()
+    }
+
     pub(crate) fn retried(&mut self, retries: &Retries) {
         if retries.total() == 0 {
             return;

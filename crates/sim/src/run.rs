@@ -25,7 +25,7 @@ use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
 use crate::report::{Checked, Report, RunStatistics, Verdict};
-use crate::sites::{self, AlvinSite, MultiPaxos};
+use crate::sites::{self, AlvinSite, Epaxos, MultiPaxos};
 use crate::stale::stale_reads;
 
 /// A healed cluster is stuck if calls are running and none ends for this virtual time.
@@ -106,6 +106,7 @@ impl Case {
             }
             ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, placement, recorder),
             ProtocolName::Multipaxos => self.run_as::<MultiPaxos>(prepared, placement, recorder),
+            ProtocolName::Epaxos => self.run_as::<Epaxos>(prepared, placement, recorder),
         }
     }
 

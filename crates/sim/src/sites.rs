@@ -1,9 +1,10 @@
-//! Sites, each with all of the data, in the simulator: ALVIN's, and those that certify over MultiPaxos.
+//! Sites, each with all of the data, in the simulator: ALVIN's, and those that certify over EPaxos or MultiPaxos.
 
 use anabranch_history::Model;
 use anabranch_protocol::certification::{
     Certificate, CertificationSite, Consistency, LoggedOrderer,
 };
+use anabranch_protocol::order::epaxos::{self, EpaxosOptions, EpaxosSite};
 use anabranch_protocol::order::multipaxos::{self, MultiPaxosOptions, MultiPaxosSite};
 use anabranch_protocol::order::pob::message::Message;
 use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
@@ -24,6 +25,9 @@ pub(crate) type AlvinSite = CertificationSite<PobSite<Certificate>>;
 
 /// A site that certifies over MultiPaxos.
 pub(crate) type MultiPaxos = CertificationSite<MultiPaxosSite<Certificate>>;
+
+/// A site that certifies over EPaxos.
+pub(crate) type Epaxos = CertificationSite<EpaxosSite<Certificate>>;
 
 /// The models that a run's history has to satisfy.
 pub(crate) fn models(options: SiteOptions, clients_switch_nodes: bool) -> &'static [Model] {
@@ -46,7 +50,7 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
         (
             "--consistency eus",
             consistency == ConsistencyName::Eus && !protocol.has_sites(),
-            "alvin and multipaxos do",
+            "alvin, epaxos and multipaxos do",
         ),
         (
             "--fast-decisions on",
@@ -238,6 +242,65 @@ impl Simulated for MultiPaxos {
                 value: Value::Batch { batch, .. },
                 ..
             } => Label::write(kind, first(batch)),
+            Message::Refuse { .. } => Label::refusal(kind, None),
+            _ => Label::other(kind),
+        }
+    }
+}
+
+impl Simulated for Epaxos {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> Epaxos {
+        let (retry, patience, fast_wait) = times(shared);
+        let options = EpaxosOptions {
+            retry,
+            patience,
+            fast_wait,
+            ..EpaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
+        };
+        let orderer = EpaxosSite::new(options).expect("the number of sites was checked");
+        site(node, shared, orderer, store)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        leftovers(self)
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        use epaxos::message::Message;
+        match message {
+            Message::PreAccept { .. } => "PreAccept",
+            Message::PreAccepted { .. } => "PreAccepted",
+            Message::Accept { .. } => "Accept",
+            Message::Accepted { .. } => "Accepted",
+            Message::Commit { .. } => "Commit",
+            Message::Prepare { .. } => "Prepare",
+            Message::Promise { .. } => "Promise",
+            Message::Validate { .. } => "Validate",
+            Message::Validated { .. } => "Validated",
+            Message::Waiting { .. } => "Waiting",
+            Message::Refuse { .. } => "Refuse",
+            Message::Report { .. } => "Report",
+            Message::Fetch { .. } => "Fetch",
+        }
+    }
+
+    fn label(message: &Self::Message) -> Label {
+        use epaxos::message::Message;
+        let kind = <Epaxos as Simulated>::kind(message);
+        match message {
+            Message::PreAccept { proposal, .. }
+            | Message::Accept {
+                proposal: Some(proposal),
+                ..
+            }
+            | Message::Commit {
+                proposal: Some(proposal),
+                ..
+            } => Label::write(kind, first(&proposal.batch)),
             Message::Refuse { .. } => Label::refusal(kind, None),
             _ => Label::other(kind),
         }

@@ -1,4 +1,4 @@
-//! Sites, over ALVIN's orderer and MultiPaxos: every workload under every fault profile, each consistency, and what is refused.
+//! Sites, over ALVIN's orderer, EPaxos and MultiPaxos: every workload under every fault profile, each consistency, and what is refused.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +35,10 @@ fn options(protocol: ProtocolName, seed: u64) -> SiteOptions {
         ProtocolName::Multipaxos => SiteOptions {
             consistency,
             leader: (seed / 2 % 2) as u16,
+            ..SiteOptions::default()
+        },
+        ProtocolName::Epaxos => SiteOptions {
+            consistency,
             ..SiteOptions::default()
         },
         _ => SiteOptions {
@@ -107,6 +111,14 @@ fn sites_keep_their_promises_over_multipaxos() {
     sweep(ProtocolName::Multipaxos, "register", 8);
     sweep(ProtocolName::Multipaxos, "bank", 8);
     sweep(ProtocolName::Multipaxos, "departments", 4);
+}
+
+#[test]
+fn sites_keep_their_promises_over_epaxos() {
+    sweep(ProtocolName::Epaxos, "register", 8);
+    sweep(ProtocolName::Epaxos, "bank", 8);
+    sweep(ProtocolName::Epaxos, "departments", 4);
+    sweep(ProtocolName::Epaxos, "tpcc", 1);
 }
 
 /// Clients' own transactions read over several calls, and are run again after conflicts.

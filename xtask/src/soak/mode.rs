@@ -135,14 +135,14 @@ pub(super) const MODES: &[Mode] = &[
         name: "sites",
         arguments: &[],
         workloads: ALL,
-        protocols: &["alvin", "multipaxos"],
+        protocols: &["alvin", "epaxos", "multipaxos"],
         profiles: PROFILES,
     },
     Mode {
         name: "sites-eus",
         arguments: &["--consistency", "eus"],
         workloads: ALL,
-        protocols: &["alvin", "multipaxos"],
+        protocols: &["alvin", "epaxos", "multipaxos"],
         profiles: &["storm", "long_outage"],
     },
     Mode {

@@ -64,8 +64,8 @@ pub(crate) struct SimArguments {
     /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin or
-    /// multipaxos
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin, epaxos
+    /// or multipaxos
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// Size of ramp-hybrid's Bloom filters [default: 256]
@@ -73,8 +73,8 @@ pub(crate) struct SimArguments {
     filter_bits: Option<FilterSize>,
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)),
-          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}. Under alvin and \
-                          multipaxos: sites with all of the data, 1 to 9"))]
+          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}. Under alvin, epaxos \
+                          and multipaxos: sites with all of the data, 1 to 9"))]
     nodes: u16,
     /// The seed: it determines the whole run
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
@@ -111,8 +111,8 @@ pub(crate) struct SimArguments {
     /// workloads that only assign columns: register, ycsb
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
-    /// What transactions that only read are promised under alvin and multipaxos: sr (serializability; they are ordered
-    /// like all others) or eus (extended update serializability; they commit at their site)
+    /// What transactions that only read are promised under alvin, epaxos and multipaxos: sr (serializability; they are
+    /// ordered like all others) or eus (extended update serializability; they commit at their site)
     #[arg(long, value_name = "sr|eus", default_value = "sr", value_parser = consistency)]
     consistency: ConsistencyName,
     /// Whether alvin decides on an order after one round trip, if all sites agree
@@ -174,18 +174,30 @@ fn protocol(name: &str) -> Result<ProtocolName, String> {
     })
 }
 
-fn consistency(name: &str) -> Result<ConsistencyName, String> {
+pub(super) fn consistency(name: &str) -> Result<ConsistencyName, String> {
     let mut all = ConsistencyName::ALL.into_iter();
     all.find(|one| one.name() == name)
         .ok_or_else(|| "expected sr or eus".to_owned())
 }
 
-fn on_or_off(text: &str) -> Result<bool, String> {
+pub(super) fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
+}
+
+/// The network that `--net` names.
+pub(super) fn network(net: &str) -> Result<Network, String> {
+    if net == "lan" {
+        return Ok(Network::lan());
+    }
+    let Some(path) = net.strip_prefix("wan:") else {
+        return Err(format!("error: --net takes lan or wan:FILE, not \"{net}\""));
+    };
+    Network::matrix(path, &read_text(Path::new(path))?)
+        .map_err(|error| format!("error: {path}: {error}"))
 }
 
 fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
@@ -239,20 +251,6 @@ impl SimArguments {
         plan.check(self.servers(), self.clients)
             .map_err(|error| format!("error: {}: {error}", self.faults))?;
         Ok(Faults::Read(plan))
-    }
-
-    fn network(&self) -> Result<Network, String> {
-        if self.net == "lan" {
-            return Ok(Network::lan());
-        }
-        let Some(path) = self.net.strip_prefix("wan:") else {
-            return Err(format!(
-                "error: --net takes lan or wan:FILE, not \"{}\"",
-                self.net
-            ));
-        };
-        Network::matrix(path, &read_text(Path::new(path))?)
-            .map_err(|error| format!("error: {path}: {error}"))
     }
 
     /// The number of nodes of each cluster, and of clusters: each site is a cluster of its own.
@@ -357,7 +355,7 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         let what = "each of its nodes has all of the data: give their number as --nodes";
         return Err(format!("error: --clusters: {name} has no clusters; {what}").into());
     }
-    let (faults, network) = (arguments.faults()?, arguments.network()?);
+    let (faults, network) = (arguments.faults()?, network(&arguments.net)?);
     let first = arguments.file(arguments.seed, &faults, &network);
     let prepared = first.prepare().map_err(message)?;
     match &arguments.seeds {

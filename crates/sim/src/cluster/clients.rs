@@ -75,8 +75,19 @@ pub struct Clients {
     next_number: u32,
     /// The time of the last answer.
     pub(crate) last_answer: Ticks,
-    /// The latencies of committed calls, if they are recorded.
-    pub(crate) latencies: Option<Vec<Ticks>>,
+    /// The committed calls, if they are recorded.
+    pub(crate) latencies: Option<Vec<Answered>>,
+}
+
+/// A call that has committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    /// The time from the call to its answer, retries included.
+    pub(crate) latency: Ticks,
+    /// The host that answered.
+    pub(crate) host: u16,
+    /// The workload's number of its procedure.
+    pub(crate) procedure: usize,
 }
 
 pub(super) struct Client {
@@ -353,7 +364,11 @@ impl<P: Simulated> Cluster<P> {
         let client = &mut self.clients.clients[number];
         let (_, operation, since) = client.current.take().expect("it waits for this call");
         if let (Some(latencies), true) = (&mut self.clients.latencies, outcome.result.is_ok()) {
-            latencies.push(Ticks(self.now.0 - since.0));
+            latencies.push(Answered {
+                latency: Ticks(self.now.0 - since.0),
+                host: client.at,
+                procedure: operation.procedure,
+            });
         }
         if outcome.result.is_ok() {
             client.session = outcome.session.clone();
