@@ -17,7 +17,7 @@
 //! * `constraints`: the schema's constraints on the merged state.
 //! * `clusters`: the cases that can run in several clusters.
 //! * [`protocols`]: what the simulator needs to know of each protocol.
-//! * `sites`, `site_options`: sites with all of the data, and their options.
+//! * `sites`, `site_options`, [`site_load`]: sites with all of the data, their options, and their throughput.
 //! * [`report`]: the report of a run.
 //! * [`history`]: the run's history, for the checkers.
 //! * `stale`: stale reads of quorum operation.
@@ -47,6 +47,7 @@ pub mod replay;
 pub mod report;
 mod rows;
 pub mod run;
+pub mod site_load;
 mod site_options;
 mod sites;
 mod stale;
@@ -62,4 +63,5 @@ pub use load::{Load, Throughput};
 pub use prepared::Prepared;
 pub use protocols::{ProtocolName, RampExtensions, Termination};
 pub use report::{Report, Verdict};
+pub use site_load::{LatencyBound, SiteLatencies, SiteLoad, SiteThroughput};
 pub use site_options::{ConsistencyName, SiteOptions};

@@ -18,6 +18,8 @@ const BALANCE: i64 = 40;
 pub struct Bank {
     /// Branches; consecutive ones lie on different partitions.
     pub branches: i64,
+    /// Whether all calls are transfers. Otherwise two of five are audits, half of which read the whole bank.
+    pub transfers_only: bool,
 }
 
 impl Bank {
@@ -25,6 +27,15 @@ impl Bank {
     pub fn new(nodes: u16) -> Bank {
         Bank {
             branches: i64::from(nodes).max(2),
+            transfers_only: false,
+        }
+    }
+
+    /// Transfers alone, between so many accounts: a multiple of 3, and at least 6. Fewer accounts make more conflicts.
+    pub fn of_accounts(accounts: u32) -> Bank {
+        Bank {
+            branches: (i64::from(accounts) / ACCOUNTS).max(2),
+            transfers_only: true,
         }
     }
 }
@@ -73,6 +84,7 @@ impl Workload for Bank {
         Box::new(BankCaller {
             rng: Rng::with_seed(seed),
             branches: self.branches,
+            transfers_only: self.transfers_only,
         })
     }
 
@@ -105,13 +117,14 @@ impl Workload for Bank {
 struct BankCaller {
     rng: Rng,
     branches: i64,
+    transfers_only: bool,
 }
 
 impl Caller for BankCaller {
     fn next(&mut self) -> Operation {
         let branch = self.rng.i64(0..self.branches);
         let (procedure, arguments): (usize, Arc<[Value]>) = match self.rng.u8(0..10) {
-            0..=5 => {
+            kind if kind <= 5 || self.transfers_only => {
                 let account = self.rng.i64(0..ACCOUNTS);
                 let other = (branch + self.rng.i64(1..self.branches.max(2))) % self.branches;
                 let other_account = self.rng.i64(0..ACCOUNTS);

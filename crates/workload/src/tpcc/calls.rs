@@ -54,6 +54,23 @@ impl Mix {
     pub const FULL: Mix = Mix([45, 43, 4, 4, 4]);
     /// New-Orders alone, as most published comparisons have it.
     pub const NEW_ORDER: Mix = Mix([100, 0, 0, 0, 0]);
+
+    /// A mix in which this percentage only reads, half of it Order-Status and half Stock-Level; the others are in the
+    /// proportions of the full mix, which itself reads in 8 of 100 (alvin.txt §5 has 3, 50 and 90). `None` above 100.
+    pub fn reading(percent: u8) -> Option<Mix> {
+        let writes = 100_u8.checked_sub(percent)?;
+        let share = |of_full: u16| (u16::from(writes) * of_full / 92) as u8;
+        let (payment, delivery) = (share(43), share(4));
+        let (stock_level, order_status) = (percent / 2, percent.div_ceil(2));
+        // In the order of `TransactionType::ALL`.
+        Some(Mix([
+            writes - payment - delivery,
+            payment,
+            order_status,
+            delivery,
+            stock_level,
+        ]))
+    }
 }
 
 /// The share of distributed New-Orders.
@@ -285,5 +302,22 @@ impl CallGenerator {
             self.district(),
             Value::Int(self.rng.i64(10..=20)),
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_reads_as_often_as_asked() {
+        assert_eq!(Mix::reading(8), Some(Mix::FULL));
+        for percent in 0..=100 {
+            let mix = Mix::reading(percent).expect("a percentage").0;
+            assert_eq!(mix.iter().map(|share| u32::from(*share)).sum::<u32>(), 100);
+            assert_eq!(mix[2] + mix[4], percent, "Order-Status and Stock-Level");
+            assert!(percent == 100 || mix[0] > 0, "{mix:?}");
+        }
+        assert_eq!(Mix::reading(101), None);
     }
 }

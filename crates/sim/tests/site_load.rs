@@ -1,0 +1,193 @@
+//! Loads of sites: every protocol comes to rest with equal sites, the latencies are near what the network permits, and
+//! two runs of one seed are the same.
+
+use std::sync::Arc;
+
+use anabranch_sim::cost::{Costs, Processor, StepCost};
+use anabranch_sim::{
+    CaseError, ConsistencyName, Network, Prepared, ProtocolName, SiteLoad, SiteOptions,
+    SiteThroughput,
+};
+use anabranch_types::Ticks;
+use anabranch_workload::bank::Bank;
+
+const PROTOCOLS: [ProtocolName; 3] = [
+    ProtocolName::Alvin,
+    ProtocolName::Epaxos,
+    ProtocolName::Multipaxos,
+];
+
+/// Round trips of 40, 60 and 100 ms.
+fn network() -> Network {
+    let matrix = "sites a b c\na 1 40 60\nb 40 1 100\nc 60 100 1\n";
+    Network::matrix("three", matrix).expect("a matrix")
+}
+
+fn load(protocol: ProtocolName, options: SiteOptions) -> SiteLoad {
+    SiteLoad {
+        protocol,
+        options,
+        sites: 3,
+        seed: 3,
+        clients: 4,
+        think: Ticks::from_millis(1),
+        network: network(),
+        processor: None,
+        warmup: Ticks::from_millis(500),
+        measured: Ticks::from_millis(4_000),
+    }
+}
+
+fn run(load: &SiteLoad, workload: &str) -> SiteThroughput {
+    run_prepared(load, &Prepared::for_sites(workload, 3).expect("a workload"))
+}
+
+/// Transfers between many accounts: hardly any two conflict.
+fn run_transfers(load: &SiteLoad) -> SiteThroughput {
+    let bank = Arc::new(Bank::of_accounts(30_000));
+    run_prepared(load, &Prepared::from_workload(bank, 1).expect("a workload"))
+}
+
+fn run_prepared(load: &SiteLoad, prepared: &Prepared) -> SiteThroughput {
+    let stores = prepared.stores(load.seed, &load.network, true);
+    let found = load.run(prepared, &stores.expect("rows")[0], None);
+    let found = found.expect("a load that can be run");
+    assert_eq!(found.violations, Vec::<String>::new(), "{load:?}");
+    let equal = "partitions with the same rows in other clusters".to_owned();
+    assert!(found.checked.contains(&(equal, 2)), "{:?}", found.checked);
+    found
+}
+
+#[test]
+fn sites_come_to_rest_with_equal_rows() {
+    for protocol in PROTOCOLS {
+        for consistency in ConsistencyName::ALL {
+            let options = SiteOptions {
+                consistency,
+                ..SiteOptions::default()
+            };
+            let found = run(&load(protocol, options), "tpcc");
+            assert!(found.committed["new_order"] > 0, "{found:?}");
+            let at_sites: u64 = found.by_site.iter().map(|site| site.committed).sum();
+            assert_eq!(at_sites, found.all.committed);
+            let conditions = found
+                .checked
+                .iter()
+                .filter(|(what, _)| what.starts_with("assertion"));
+            assert!(conditions.clone().count() >= 12);
+            assert!(
+                conditions.clone().all(|(_, count)| *count == 3),
+                "at each site"
+            );
+        }
+    }
+}
+
+/// The median of a site's commits is near its bound.
+#[test]
+fn commits_without_conflicts_take_what_the_network_permits() {
+    let fast = SiteOptions {
+        fast_decisions: true,
+        ..SiteOptions::default()
+    };
+    let bounds = [
+        (ProtocolName::Alvin, SiteOptions::default(), [80, 80, 120]),
+        (ProtocolName::Alvin, fast, [60, 100, 100]),
+        (ProtocolName::Epaxos, SiteOptions::default(), [40, 40, 60]),
+        (
+            ProtocolName::Multipaxos,
+            SiteOptions::default(),
+            [40, 80, 100],
+        ),
+    ];
+    for (protocol, options, millis) in bounds {
+        let load = load(protocol, options);
+        let bound = |site| load.bound(site).commit;
+        assert_eq!([0, 1, 2].map(bound), millis.map(Ticks::from_millis));
+        let found = run_transfers(&load);
+        for (site, latencies) in (0..).zip(&found.by_site) {
+            let (least, median) = (bound(site).0 as f64, latencies.p50.0 as f64);
+            assert!(
+                (0.8..2.0).contains(&(median / least)),
+                "{} at {site}: {latencies:?}, bound {least}",
+                protocol.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn two_runs_of_one_seed_are_the_same() {
+    for protocol in PROTOCOLS {
+        let load = load(protocol, SiteOptions::default());
+        assert_eq!(run(&load, "bank"), run(&load, "bank"));
+        let other = SiteLoad {
+            seed: 4,
+            ..load.clone()
+        };
+        assert_ne!(run(&other, "bank").trace, run(&load, "bank").trace);
+    }
+}
+
+/// Each step takes 2 ms of a core: more cores do more at a time.
+#[test]
+fn more_cores_do_more() {
+    let with_cores = |cores| SiteLoad {
+        processor: Some(Processor {
+            cores,
+            costs: Costs {
+                calibration: "none".to_owned(),
+                message_nanos: 1_000.0,
+                client_nanos: 1_000.0,
+                guard_nanos: 0.0,
+                steps: vec![StepCost {
+                    step: "timer".to_owned(),
+                    nanos: 2e6,
+                    steps: 1,
+                }],
+            },
+        }),
+        clients: 20,
+        ..load(ProtocolName::Epaxos, SiteOptions::default())
+    };
+    let [one, eight] = [1, 8].map(|cores| run_transfers(&with_cores(cores)));
+    assert!(one.utilization > Some(0.8), "{one:?}");
+    assert!(
+        eight.all.committed > 2 * one.all.committed,
+        "{one:?} {eight:?}"
+    );
+}
+
+#[test]
+fn what_sites_cannot_run_is_refused() {
+    let prepared = Prepared::for_sites("bank", 3).expect("a workload");
+    let stores = prepared.stores(1, &network(), true).expect("rows");
+    let refused = |load: SiteLoad| load.run(&prepared, &stores[0], None).expect_err("refused");
+    let good = || load(ProtocolName::Epaxos, SiteOptions::default());
+    let other = refused(load(ProtocolName::RampFast, SiteOptions::default()));
+    assert!(matches!(other, CaseError::NoSites { .. }), "{other}");
+    for wrong in [
+        SiteLoad {
+            sites: 10,
+            ..good()
+        },
+        SiteLoad { sites: 0, ..good() },
+        SiteLoad {
+            clients: 0,
+            ..good()
+        },
+        SiteLoad {
+            measured: Ticks(0),
+            ..good()
+        },
+    ] {
+        let error = refused(wrong);
+        assert!(matches!(error, CaseError::OutOfRange { .. }), "{error}");
+    }
+    let fast = SiteOptions {
+        fast_decisions: true,
+        ..SiteOptions::default()
+    };
+    let error = refused(load(ProtocolName::Epaxos, fast));
+    assert!(matches!(error, CaseError::NoSites { .. }), "{error}");
+}
