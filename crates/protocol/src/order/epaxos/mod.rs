@@ -57,8 +57,8 @@ pub struct EpaxosOptions {
     pub site: SiteId,
     /// The number of sites: 1 to 9.
     pub sites: u8,
-    /// How long a leader with agreeing answers from a classic quorum waits for those of a fast one. The two are equal
-    /// with up to 5 sites.
+    /// How long a leader with agreeing answers from a classic quorum waits for those of a fast one. The two differ
+    /// with 7 and 9 sites.
     pub fast_wait: Ticks,
     /// How long a site gathers payloads for a batch. Zero: each payload is a batch.
     pub batch_window: Ticks,
