@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_sql::application::CompiledStatement;
+use anabranch_sql::deferred::ConstraintSelection;
 
 /// What a statement of a block runs.
 #[derive(Clone, Debug)]
@@ -11,4 +12,6 @@ pub enum StatementCode {
     Statement(Arc<CompiledStatement>),
     /// The declared procedure with this index.
     Procedure(usize),
+    /// The deferred checks of these constraints, now: SET CONSTRAINTS … IMMEDIATE.
+    CheckConstraints(Arc<ConstraintSelection>),
 }

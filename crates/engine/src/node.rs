@@ -18,6 +18,7 @@ use anabranch_protocol::{
     TransactionId,
 };
 use anabranch_sql::application::ResultSet;
+use anabranch_sql::deferred::ConstraintSelection;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{
     Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
@@ -636,6 +637,9 @@ impl<P: Protocol> Node<P> {
                 Work::Procedure(number) => {
                     let procedure = &planned.application.procedures[number];
                     let result = procedure.call(transaction, &arguments).await?;
+                    transaction
+                        .check_deferred(&ConstraintSelection::All)
+                        .await?;
                     let checks = planned.execution.checks(number);
                     if !checks.is_empty() {
                         transaction.check_assertions(checks).await?;
@@ -645,6 +649,9 @@ impl<P: Protocol> Node<P> {
                 Work::Statement { statement, entry } => {
                     transaction.enter_statement(entry, needs_entry);
                     let result = statement.execute(transaction, &arguments).await?;
+                    transaction
+                        .check_deferred(&ConstraintSelection::All)
+                        .await?;
                     transaction.check_statement().await?;
                     Ok(result)
                 }

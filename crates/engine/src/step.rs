@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use anabranch_sql::deferred::ConstraintTiming;
+
 use crate::code::StatementCode;
 use crate::undeclared::StatementEntry;
 
@@ -72,4 +74,6 @@ pub struct StatementWork {
     pub code: StatementCode,
     /// The plan entry of the block with this statement, as of one statement ([`crate::Work::Statement`]).
     pub entry: Option<Arc<StatementEntry>>,
+    /// What the block's SET CONSTRAINTS statements have said before it; `None` if there was none.
+    pub timing: Option<Arc<ConstraintTiming>>,
 }

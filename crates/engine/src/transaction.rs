@@ -17,6 +17,9 @@ use std::task::{Context, Poll};
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
 use anabranch_sql::CompiledAssertion;
+use anabranch_sql::deferred::{
+    ConstraintSelection, ConstraintTiming, DeferredChecks, DeferredPosition,
+};
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_types::{
@@ -113,6 +116,7 @@ pub(crate) struct Position {
     effects: usize,
     slots: usize,
     size: TransactionSize,
+    deferred: DeferredPosition,
 }
 
 impl Position {
@@ -149,6 +153,8 @@ pub struct NodeTransaction {
     entry: Option<Arc<StatementEntry>>,
     /// Whether its writes are refused.
     refuses_writes: bool,
+    /// Foreign keys that are checked at its end.
+    deferred: DeferredChecks,
 }
 
 impl NodeTransaction {
@@ -173,6 +179,7 @@ impl NodeTransaction {
             locks: false,
             entry: None,
             refuses_writes: false,
+            deferred: DeferredChecks::default(),
         }
     }
 
@@ -213,6 +220,23 @@ impl NodeTransaction {
         }
     }
 
+    /// Takes what SET CONSTRAINTS has said before the step that runs next.
+    pub(crate) fn set_timing(&mut self, timing: Option<Arc<ConstraintTiming>>) {
+        self.deferred.set_timing(timing);
+    }
+
+    /// Runs the checks of the selected foreign keys that wait.
+    ///
+    /// # Errors
+    /// SQLSTATE `23503` if one is violated; a retry.
+    pub(crate) async fn check_deferred(
+        &mut self,
+        selection: &ConstraintSelection,
+    ) -> Result<(), TransactionError> {
+        let planned = Arc::clone(&self.planned);
+        planned.application.check_deferred(self, selection).await
+    }
+
     /// Where the transaction is: what it has written so far.
     pub(crate) fn position(&self) -> Position {
         let mailbox = self.mailbox.borrow();
@@ -220,6 +244,7 @@ impl NodeTransaction {
             effects: mailbox.writes.len(),
             slots: self.slots.len(),
             size: mailbox.size,
+            deferred: self.deferred.position(),
         }
     }
 
@@ -229,6 +254,7 @@ impl NodeTransaction {
         mailbox.writes.truncate(position.effects);
         mailbox.size = position.size;
         self.slots.truncate(position.slots);
+        self.deferred.roll_back_to(position.deferred);
         // Some of these rows may have been own ones. What is not known is read.
         self.known = KnownRows::default();
     }
@@ -683,6 +709,10 @@ impl Transaction for NodeTransaction {
 
     fn sequences(&self) -> Rc<dyn Sequences> {
         Rc::clone(&self.sequences)
+    }
+
+    fn deferred_checks(&mut self) -> Option<&mut DeferredChecks> {
+        Some(&mut self.deferred)
     }
 
     fn pause(&mut self) -> impl Future<Output = Result<(), TransactionError>> {

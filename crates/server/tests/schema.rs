@@ -271,32 +271,6 @@ fn a_transaction_with_changes_is_one_or_none() {
     }
 }
 
-/// Starts a server with what a folder holds.
-fn restart(scratch: &Scratch) -> Service {
-    use anabranch_server::DataFolder;
-    use anabranch_server::service::{Served, folder, plan_application};
-    use anabranch_storage::{Store, StoreSettings};
-    let held = folder::held(&scratch.0)
-        .expect("it reads")
-        .expect("it holds a database");
-    let catalog = anabranch_sql::load(held.files.clone()).expect("it loads");
-    let application = anabranch_sql::Application::compile(catalog).expect("it compiles");
-    let planned = plan_application(application, held.partitions, Some(&held.replicated));
-    let description = folder::description(&planned, held.guarantee, &held.files, held.generation);
-    let data = DataFolder::open(&scratch.0, &description)
-        .and_then(|data| data.at_generation(held.generation))
-        .expect("it opens");
-    let empty = || Store::new(planned.schema(), StoreSettings::default());
-    let served = Served {
-        stores: (0..held.partitions).map(|_| empty()).collect(),
-        guarantee: held.guarantee,
-        analysis: anabranch_analysis::Options::default(),
-        data: Some(data),
-        planned,
-    };
-    Service::start(served, options()).expect("it starts")
-}
-
 #[test]
 fn a_change_that_fails_leaves_everything_as_it_was() {
     let scratch = Scratch::new("schema-failure");

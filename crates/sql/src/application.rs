@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use anabranch_types::{
-    ColumnIndex, DataType, Read, Row, RowPrograms, Schema, TableId, TimeZone, Value,
+    ColumnIndex, DataType, EffectError, Read, Row, RowPrograms, Schema, TableId, TimeZone, Value,
 };
 use sqlparser::ast;
 
@@ -16,6 +16,7 @@ use crate::{
     bind::{Binder, from::TOO_COMPLEX, modify::Shared},
     catalog::Catalog,
     constraint::{Constraints, TableConstraints},
+    deferred::ConstraintSelection,
     diagnostic::Diagnostic,
     execute::Run,
     expression::{Budget, EvaluationContext, Frame, Source},
@@ -233,6 +234,69 @@ impl Application {
         self.assertions
             .iter()
             .find(|assertion| assertion.name == name)
+    }
+
+    /// Runs the checks of the selected foreign keys that wait, in the order in which statements noted them.
+    ///
+    /// # Errors
+    /// SQLSTATE `23503` if one is violated; those of the transaction.
+    pub async fn check_deferred<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        selection: &ConstraintSelection,
+    ) -> Result<(), TransactionError> {
+        if transaction
+            .deferred_checks()
+            .is_none_or(|checks| checks.is_empty())
+        {
+            return Ok(());
+        }
+        let context = EvaluationContext {
+            timestamp: transaction.timestamp(),
+            zone: transaction.time_zone(),
+            budget: Budget::new(transaction.statement_bytes_max()),
+            ..EvaluationContext::default()
+        };
+        let mut run = Run {
+            transaction,
+            // Each check has its own.
+            statement: StatementId(0),
+            variables: &[],
+            context: &context,
+            constraints: &self.constraints,
+            ctes: Vec::new(),
+        };
+        run.check_deferred(selection).await
+    }
+
+    /// Whether SET CONSTRAINTS may name these constraints.
+    ///
+    /// # Errors
+    /// SQLSTATE `42704` for a name that no constraint has, `42809` if one is to be deferred and is not deferrable.
+    pub fn set_constraints(&self, names: &[String], deferred: bool) -> Result<(), EffectError> {
+        let tables = &self.catalog.tables;
+        for name in names {
+            let keys = tables.iter().flat_map(|table| &table.foreign_keys);
+            let mut keys = keys.filter(|key| key.name == *name).peekable();
+            let is_key = keys.peek().is_some();
+            let is_other = tables.iter().any(|table| {
+                let unique = table.unique_constraints.iter();
+                let schema = self.catalog.schema.table(table.id);
+                let mut unique = unique.map(|id| &schema.indexes[id.index()].name);
+                table.checks.iter().any(|check| check.name == *name)
+                    || table.primary_key_name.as_ref() == Some(name)
+                    || unique.any(|of| of == name)
+            });
+            if deferred && (is_other || keys.any(|key| !key.deferrability.is_deferrable())) {
+                let message = format!("constraint \"{name}\" is not deferrable");
+                return Err(EffectError::new("42809", message));
+            }
+            if !is_key && !is_other {
+                let message = format!("constraint \"{name}\" does not exist");
+                return Err(EffectError::new("42704", message));
+            }
+        }
+        Ok(())
     }
 
     /// Compiles one statement (SELECT, INSERT, UPDATE, DELETE) with `$1`, `$2`, … as parameters.

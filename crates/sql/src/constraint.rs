@@ -9,7 +9,7 @@ use anabranch_types::{
 
 use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
-    catalog::{Catalog, ColumnDefault, ReferentialAction},
+    catalog::{Catalog, ColumnDefault, Deferrability, ReferentialAction},
     diagnostic::Diagnostic,
     expression::{Expression, Sequence, integer::Shapes},
     program::{Program, Programs, check::Check},
@@ -34,6 +34,7 @@ pub(crate) struct TableConstraints {
 #[derive(Debug)]
 pub(crate) struct ParentReference {
     pub(crate) name: String,
+    pub(crate) deferrability: Deferrability,
     pub(crate) columns: Vec<ColumnIndex>,
     pub(crate) parent: Arc<TableSchema>,
     /// The parent's key by which it is looked up: its primary key, or a unique index.
@@ -47,7 +48,7 @@ pub(crate) struct ParentReference {
 
 impl ParentReference {
     fn new(
-        name: String,
+        (name, deferrability): (String, Deferrability),
         columns: Vec<ColumnIndex>,
         child: &TableSchema,
         parent: Arc<TableSchema>,
@@ -66,6 +67,7 @@ impl ParentReference {
         let integers = key.map(place).collect();
         ParentReference {
             name,
+            deferrability,
             columns,
             parent,
             index,
@@ -79,6 +81,9 @@ impl ParentReference {
 #[derive(Debug)]
 pub(crate) struct ChildReference {
     pub(crate) name: String,
+    pub(crate) deferrability: Deferrability,
+    /// The foreign key's place among those of the child.
+    pub(crate) number: usize,
     pub(crate) child: Arc<TableSchema>,
     pub(crate) columns: Vec<ColumnIndex>,
     pub(crate) parent_columns: Vec<ColumnIndex>,
@@ -127,7 +132,7 @@ impl Constraints {
             return Err(problems);
         }
         for table in &catalog.tables {
-            for key in &table.foreign_keys {
+            for (number, key) in table.foreign_keys.iter().enumerate() {
                 let child = catalog.schema.tables[table.id.index()].clone();
                 let parent = catalog.schema.tables[key.parent.index()].clone();
                 let lookup = parent_lookup(&parent, &key.parent_columns).ok_or_else(|| {
@@ -137,7 +142,7 @@ impl Constraints {
                 constraints.tables[table.id.index()]
                     .parents
                     .push(ParentReference::new(
-                        key.name.clone(),
+                        (key.name.clone(), key.deferrability),
                         key.columns.clone(),
                         &child,
                         parent,
@@ -158,6 +163,8 @@ impl Constraints {
                     .children
                     .push(ChildReference {
                         name: key.name.clone(),
+                        deferrability: key.deferrability,
+                        number,
                         child,
                         columns: key.columns.clone(),
                         parent_columns: key.parent_columns.clone(),

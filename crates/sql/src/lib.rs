@@ -7,6 +7,7 @@
 //! 4. `bind`, `plan`: names resolved and typed, access paths chosen, expressions compiled.
 //! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues all the reads that
 //!    it can know at once.
+//!    [`deferred`]: checks that wait for the end of the transaction.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
 //! 7. [`client`]: statements as PostgreSQL clients send them, parsed and compiled.
 //! 8. [`change`]: statements that change the schema while it is served.
@@ -23,6 +24,7 @@ pub mod catalog;
 pub mod change;
 pub mod client;
 mod constraint;
+pub mod deferred;
 pub mod diagnostic;
 mod execute;
 mod explain;

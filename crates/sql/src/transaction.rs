@@ -11,7 +11,7 @@ use anabranch_types::{
     ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone,
 };
 
-use crate::summary::StatementId;
+use crate::{deferred::DeferredChecks, summary::StatementId};
 
 /// Why a transaction cannot go on. The engine ends it, and reports this to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +101,12 @@ pub trait Transaction {
     /// with SQLSTATE `53200`.
     fn statement_bytes_max(&self) -> u64 {
         STATEMENT_BYTES_MAX
+    }
+
+    /// The checks of foreign keys that wait for the end of the transaction. They are run before it
+    /// commits, by [`crate::Application::check_deferred`]. Without one, every foreign key is checked at its statement.
+    fn deferred_checks(&mut self) -> Option<&mut DeferredChecks> {
+        None
     }
 
     /// The time zone of the session that runs this transaction.

@@ -42,6 +42,7 @@ pub(super) fn run(
     let procedure = &world.application.procedures[call.procedure];
     let mut attempt = Attempt::new(world, state.clone(), call.number, planned);
     ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
+    attempt.check_deferred().ok()?;
     let (after, log) = attempt.into_parts();
     let looked_for = |name: &String| !planned || world.is_checked(call.procedure, name);
     // Invariants that no plan checks may have been violated before.

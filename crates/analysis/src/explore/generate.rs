@@ -470,6 +470,7 @@ impl<'s> Generator<'s> {
         let mut attempt = Attempt::new(self.source.world, state.clone(), number, false);
         let insert = &self.source.loaders[place].insert;
         ready(insert.execute(&mut attempt, &parameters)).ok()?;
+        attempt.check_deferred().ok()?;
         Some(attempt.into_parts().0)
     }
 
@@ -630,6 +631,7 @@ impl<'s> Generator<'s> {
                 let mut attempt = Attempt::new(self.source.world, state, number, false);
                 let insert = &self.source.loaders[loader].insert;
                 ready(insert.execute(&mut attempt, &parameters)).ok()?;
+                attempt.check_deferred().ok()?;
                 state = attempt.into_parts().0;
             }
         }

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use anabranch_sql::deferred::{ConstraintSelection, DeferredChecks};
 use anabranch_sql::summary::StatementId;
+use anabranch_sql::testing::ready;
 use anabranch_sql::transaction::{NoSequences, Sequences};
 use anabranch_sql::{Transaction, TransactionError};
 use anabranch_types::{
@@ -219,6 +221,7 @@ pub(super) struct Attempt<'w> {
     pauses: u32,
     slots: Vec<Value>,
     inserted: BTreeSet<(u16, Key)>,
+    deferred: DeferredChecks,
     pub(super) log: Log,
 }
 
@@ -257,8 +260,18 @@ impl<'w> Attempt<'w> {
             pauses: 0,
             slots: Vec::new(),
             inserted: BTreeSet::new(),
+            deferred: DeferredChecks::default(),
             log: Log::default(),
         }
+    }
+
+    /// Runs the checks that wait for the end of the call.
+    ///
+    /// # Errors
+    /// SQLSTATE `23503` if a foreign key is violated.
+    pub(super) fn check_deferred(&mut self) -> Result<(), TransactionError> {
+        let application = self.world.application;
+        ready(application.check_deferred(self, &ConstraintSelection::All))
     }
 
     /// Returns the state that the call leaves, and its log.
@@ -405,6 +418,10 @@ impl Transaction for Attempt<'_> {
             first: number_given(self.number) - 1,
             given: std::cell::Cell::default(),
         })
+    }
+
+    fn deferred_checks(&mut self) -> Option<&mut DeferredChecks> {
+        Some(&mut self.deferred)
     }
 
     /// A call that computes for long on a handful of rows computes for long on others, too: the search goes on without

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_sql::application::ResultSet;
+use anabranch_sql::deferred::ConstraintSelection;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{EffectError, TimeZone, Value};
 
@@ -97,6 +98,9 @@ pub(crate) async fn run(
         }
         // The node sends the effects. Its transaction is not needed again, unless another attempt makes one.
         StepAction::Commit => {
+            open.transaction
+                .check_deferred(&ConstraintSelection::All)
+                .await?;
             open.transaction.check_statement().await?;
             return Ok(ResultSet::default());
         }
@@ -126,6 +130,7 @@ impl BlockContext {
         let transaction = &mut open.transaction;
         transaction.begin_step(place, time_zone.clone());
         transaction.enter_step(work.entry.clone(), self.needs_entry);
+        transaction.set_timing(work.timing.clone());
         let position = transaction.position();
         match self.execute(transaction, work, arguments).await {
             Ok(result) => Ok(Ok(result)),
@@ -150,6 +155,10 @@ impl BlockContext {
                 let procedure = &self.planned.application.procedures[*number];
                 procedure.call(transaction, arguments).await
             }
+            StatementCode::CheckConstraints(selection) => transaction
+                .check_deferred(selection)
+                .await
+                .map(|()| ResultSet::default()),
         }?;
         transaction.verify_writes(from).await?;
         if is_larger(&result, self.result_bytes_max) {

@@ -175,11 +175,13 @@ impl UndeclaredTypes {
         &self,
         statements: &[BlockStatement],
     ) -> Result<Arc<StatementEntry>, Box<Refusal>> {
-        let parts = statements.iter().map(|(text, code)| match code {
-            StatementCode::Statement(statement) => statement.summary(&shape::title(text)),
+        let parts = statements.iter().filter_map(|(text, code)| match code {
+            StatementCode::Statement(statement) => Some(statement.summary(&shape::title(text))),
             StatementCode::Procedure(number) => {
-                self.planned.application.summaries()[*number].clone()
+                Some(self.planned.application.summaries()[*number].clone())
             }
+            // What it reads, other statements have written.
+            StatementCode::CheckConstraints(_) => None,
         });
         let exact: Vec<TransactionSummary> = parts.collect();
         let general: Vec<TransactionSummary> = exact.iter().map(shape::without_constants).collect();

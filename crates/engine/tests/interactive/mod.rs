@@ -78,6 +78,7 @@ impl Block {
         let work = StatementWork {
             code: StatementCode::Statement(Arc::new(statement)),
             entry: None,
+            timing: None,
         };
         self.begin(cluster, StepAction::Statement(work), &[])
     }

@@ -229,6 +229,7 @@ impl World {
         let work = StatementWork {
             code: StatementCode::Statement(self.compiled(sql)),
             entry: None,
+            timing: None,
         };
         self.block(node, StepAction::Statement(work))
     }

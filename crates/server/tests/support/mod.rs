@@ -11,9 +11,11 @@ use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
 use anabranch_server::DataFolder;
 use anabranch_server::service::folder;
-use anabranch_server::service::{Guarantee, Served, Service, ServiceError, ServiceOptions};
+use anabranch_server::service::{
+    Guarantee, Served, Service, ServiceError, ServiceOptions, plan_application,
+};
 use anabranch_sql::{Application, SourceFile};
-use anabranch_storage::StoreSettings;
+use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{PartitionId, Placement};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
@@ -123,6 +125,29 @@ pub(crate) fn start_in(
         data,
     };
     Service::start(served, options)
+}
+
+/// Starts a server with what a folder holds.
+pub(crate) fn restart(scratch: &Scratch) -> Service {
+    let held = folder::held(&scratch.0)
+        .expect("it reads")
+        .expect("it holds a database");
+    let catalog = anabranch_sql::load(held.files.clone()).expect("it loads");
+    let application = anabranch_sql::Application::compile(catalog).expect("it compiles");
+    let planned = plan_application(application, held.partitions, Some(&held.replicated));
+    let description = folder::description(&planned, held.guarantee, &held.files, held.generation);
+    let data = DataFolder::open(&scratch.0, &description)
+        .and_then(|data| data.at_generation(held.generation))
+        .expect("it opens");
+    let empty = || Store::new(planned.schema(), StoreSettings::default());
+    let served = Served {
+        stores: (0..held.partitions).map(|_| empty()).collect(),
+        guarantee: held.guarantee,
+        analysis: anabranch_analysis::Options::default(),
+        data: Some(data),
+        planned,
+    };
+    Service::start(served, options()).expect("it starts")
 }
 
 /// A shop without procedures: any statement, serializable.

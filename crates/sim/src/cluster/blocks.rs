@@ -99,6 +99,7 @@ impl ClientBlock {
         let work = StatementWork {
             code: StatementCode::Procedure(procedure),
             entry: None,
+            timing: None,
         };
         (StepAction::Statement(work), arguments)
     }

@@ -23,6 +23,7 @@ use crate::{
 };
 use opaque::OpaqueExpressions;
 
+pub use crate::deferred::Deferrability;
 pub use load::load;
 pub(crate) use load::{load_beside, load_translated};
 pub use lookup::describe;
@@ -136,6 +137,8 @@ pub struct ForeignKey {
     pub on_delete: ReferentialAction,
     /// The effect on a child when its parent's key changes.
     pub on_update: ReferentialAction,
+    /// Whether its check may wait for the end of the transaction.
+    pub deferrability: Deferrability,
     /// The place of its declaration.
     pub span: Span,
 }

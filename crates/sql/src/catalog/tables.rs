@@ -254,6 +254,7 @@ impl Tables {
             parent_columns,
             on_delete,
             on_update,
+            deferrability,
         } = kind
         else {
             return Ok(());
@@ -299,6 +300,7 @@ impl Tables {
             parent_columns: pairs.iter().map(|(_, parent)| *parent).collect(),
             on_delete,
             on_update,
+            deferrability,
             span,
         });
         Ok(())

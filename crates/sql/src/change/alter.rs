@@ -2,7 +2,10 @@
 
 use super::{
     apply::{Changer, ObjectName, RenamedColumn},
-    declared::{ColumnValues, DeclaredDefault, DeclaredTable, DeclaredText, Relation, Test},
+    declared::{
+        ColumnValues, DeclaredDefault, DeclaredForeignKey, DeclaredTable, DeclaredText, Relation,
+        Test,
+    },
     dependents::Dropped,
     dropping::object_words,
     error::{Change, ChangeError, Notice},
@@ -12,7 +15,7 @@ use super::{
 };
 use crate::{
     bind::convert::{Context, exists},
-    catalog::{ColumnDefault, plain_type},
+    catalog::{ColumnDefault, Deferrability, plain_type},
     parse::{
         cursor::Name,
         data_type::Declared,
@@ -152,6 +155,10 @@ impl Changer<'_> {
                 cascade,
             } => self.drop_constraint(table, name, *if_exists, *cascade),
             Action::ValidateConstraint(name) => self.validate(table, name),
+            Action::AlterConstraint {
+                name,
+                deferrability,
+            } => self.alter_constraint(table, name, *deferrability),
             Action::SetType {
                 column,
                 declared,
@@ -198,6 +205,36 @@ impl Changer<'_> {
             )
             .at(to.span)),
         }
+    }
+
+    /// Changes when a foreign key is checked.
+    fn alter_constraint(
+        &mut self,
+        table: usize,
+        name: &Name,
+        deferrability: Deferrability,
+    ) -> Change<()> {
+        let own = &mut self.declared.tables[table];
+        let named = |key: &&mut DeclaredForeignKey| key.name == name.text;
+        if let Some(key) = own.foreign_keys.iter_mut().find(named) {
+            key.deferrability = deferrability;
+            return Ok(());
+        }
+        let (relation, constraint) = (&own.name, &name.text);
+        Err(match own.has_constraint(constraint) {
+            true => {
+                let message = format!(
+                    "constraint \"{constraint}\" of relation \"{relation}\" is not a foreign key constraint"
+                );
+                ChangeError::new("42809", message)
+            }
+            false => {
+                let message = format!(
+                    "constraint \"{constraint}\" of relation \"{relation}\" does not exist"
+                );
+                ChangeError::new("42704", message)
+            }
+        })
     }
 
     /// The column with this name.

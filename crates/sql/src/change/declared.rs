@@ -6,7 +6,10 @@
 use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
 
 use crate::{
-    catalog::{Catalog, ColumnDefault, ReferentialAction, RoutineKind, Sequence, names::make_name},
+    catalog::{
+        Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind, Sequence,
+        names::make_name,
+    },
     parse::{Lexeme, lexemes},
     source::{SourceFile, Span},
 };
@@ -117,6 +120,7 @@ pub(super) struct DeclaredForeignKey {
     pub(super) parent_columns: Vec<String>,
     pub(super) on_delete: ReferentialAction,
     pub(super) on_update: ReferentialAction,
+    pub(super) deferrability: Deferrability,
     pub(super) test: Test,
 }
 
@@ -253,6 +257,7 @@ impl DeclaredTable {
                 parent_columns: names(parent, &key.parent_columns),
                 on_delete: key.on_delete,
                 on_update: key.on_update,
+                deferrability: key.deferrability,
                 test: Test::Passed,
             }
         });

@@ -481,7 +481,15 @@ fn action(cursor: &mut Cursor<'_>, object: ObjectKind, table: &Name) -> Parsed<A
                 .name("a constraint name")
                 .map(Action::ValidateConstraint);
         }
-        if cursor.eat_word("alter") && !cursor.at_word("constraint") {
+        if cursor.eat_words(&["alter", "constraint"]) {
+            let name = cursor.name("a constraint name")?;
+            let deferrability = table::deferrability(cursor)?.unwrap_or_default();
+            return Ok(Action::AlterConstraint {
+                name,
+                deferrability,
+            });
+        }
+        if cursor.eat_word("alter") {
             cursor.eat_word("column");
             let column = cursor.name("a column name")?;
             if let Some(action) = alter_column(cursor, column)? {

@@ -198,13 +198,14 @@ fn foreign_key(key: &DeclaredForeignKey) -> String {
         ReferentialAction::SetDefault => format!(" ON {event} SET DEFAULT"),
     };
     format!(
-        "CONSTRAINT {} FOREIGN KEY {} REFERENCES {} {}{}{}",
+        "CONSTRAINT {} FOREIGN KEY {} REFERENCES {} {}{}{}{}",
         quoted(&key.name),
         list(&key.columns),
         quoted(&key.parent),
         list(&key.parent_columns),
         action("UPDATE", key.on_update),
         action("DELETE", key.on_delete),
+        key.deferrability.sql(),
     )
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 
 use crate::{
-    catalog::RoutineKind,
+    catalog::{Deferrability, RoutineKind},
     parse::{
         cursor::Name,
         data_type::Declared,
@@ -155,6 +155,10 @@ pub(crate) enum Action {
         cascade: bool,
     },
     ValidateConstraint(Name),
+    AlterConstraint {
+        name: Name,
+        deferrability: Deferrability,
+    },
     SetType {
         column: Name,
         declared: Declared,

@@ -183,6 +183,7 @@ impl Changer<'_> {
                 parent_columns,
                 on_delete,
                 on_update,
+                deferrability,
             } => {
                 if let Some(name) = given {
                     self.constraint_name(table, Some(name), "", "", false)?;
@@ -201,6 +202,7 @@ impl Changer<'_> {
                     parent_columns,
                     on_delete: *on_delete,
                     on_update: *on_update,
+                    deferrability: *deferrability,
                     test,
                 };
                 self.declared.tables[table].foreign_keys.push(foreign_key);

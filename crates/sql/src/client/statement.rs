@@ -11,7 +11,10 @@ use super::{
     runnable::Runnable,
     transaction::{TransactionModes, TransactionStatement},
 };
-use crate::{argument::ArgumentSyntax, change::ChangeStatement, diagnostic::Diagnostic};
+use crate::{
+    argument::ArgumentSyntax, change::ChangeStatement, deferred::ConstraintSelection,
+    diagnostic::Diagnostic,
+};
 
 /// One statement of a message.
 #[derive(Clone, Debug)]
@@ -45,6 +48,13 @@ pub enum ClientStatementKind {
         session: bool,
         /// The modes that are named.
         modes: TransactionModes,
+    },
+    /// `SET CONSTRAINTS … DEFERRED` or `IMMEDIATE`
+    SetConstraints {
+        /// The constraints.
+        selection: ConstraintSelection,
+        /// Whether they are checked at the end of the transaction.
+        deferred: bool,
     },
     /// `RESET name`; `None` is ALL.
     Reset(Option<String>),

@@ -2,15 +2,16 @@
 
 use anabranch_types::{
     ColumnIndex, ColumnSchema, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Patch,
-    Pending, Read, Row, TableSchema, Value, access::whole_table, text::format_value,
+    Pending, Read, Row, TableId, TableSchema, Value, access::whole_table, text::format_value,
 };
 use smallvec::SmallVec;
 
-use super::{Nested, Run, encode::Encoded, key::primary_key};
+use super::{BATCH_TUPLES, Nested, Run, encode::Encoded, key::primary_key};
 use crate::{
     TransactionError,
-    catalog::ReferentialAction,
+    catalog::{Deferrability, ReferentialAction},
     constraint::{ChildReference, ParentReference},
+    deferred::{Check, ConstraintSelection, Side},
     expression::{Batch, Failure},
     transaction::Transaction,
 };
@@ -159,6 +160,42 @@ fn parent_key(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> Op
     Some(key)
 }
 
+/// The key of the parent with these values of the foreign key's columns; `None` when no parent can have it.
+fn parent_key_of(values: &[Value], parent: &ParentReference) -> Option<Key> {
+    let mut key = Key::empty();
+    let columns = parent.parent.key_columns(parent.index);
+    for (column, place) in columns.iter().zip(&parent.order) {
+        let described = &parent.parent.columns[column.index()];
+        key.try_push_value(&described.data_type, described.nullable, &values[*place])
+            .ok()?;
+    }
+    Some(key)
+}
+
+/// The look-up of a parent.
+fn parent_read(parent: &ParentReference, key: Key) -> Read {
+    let table = parent.parent.id;
+    match parent.index {
+        None => Read::Point { table, key },
+        index => Read::Range {
+            table,
+            index,
+            range: KeyRange::prefix_of(key),
+            reverse: false,
+            limit: Some(1),
+        },
+    }
+}
+
+/// Whether the look-up of a parent has found none.
+fn is_missing(answer: Fetched) -> bool {
+    match answer.into_answer() {
+        Fetched::Point(row) => row.is_none(),
+        Fetched::Range(rows) => rows.is_empty(),
+        Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
+    }
+}
+
 /// The pending columns of the key of a row's parent.
 fn pending_of(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> SmallVec<[Patch; 1]> {
     let columns = parent.parent.key_columns(parent.index);
@@ -193,7 +230,7 @@ impl<T: Transaction> Run<'_, T> {
         }
         let mut reads = Vec::new();
         let mut looked_up = Vec::new();
-        for parent in parents {
+        for (number, parent) in parents.iter().enumerate() {
             let bears =
                 |changed: &[ColumnIndex]| parent.columns.iter().any(|c| changed.contains(c));
             if !changed.is_none_or(bears) {
@@ -207,6 +244,7 @@ impl<T: Transaction> Run<'_, T> {
             };
             let columns = || parent.columns.iter();
             let may_wait = rows.may_wait(parent);
+            let is_deferred = self.is_deferred(&parent.name, parent.deferrability);
             let mut before: Option<Key> = None;
             for row in 0..count {
                 // Rows of one statement often share a parent.
@@ -222,6 +260,12 @@ impl<T: Transaction> Run<'_, T> {
                         }
                         match parent_key(rows, row, parent) {
                             Some(key) => key,
+                            None if is_deferred => {
+                                let values = columns().map(|column| rows.value(row, *column));
+                                let values = values.collect();
+                                self.defer(Side::Child, (schema.id, number), values);
+                                continue;
+                            }
                             None => return Err(self.no_parent(rows, row, parent).into()),
                         }
                     }
@@ -231,6 +275,11 @@ impl<T: Transaction> Run<'_, T> {
                     false => SmallVec::new(),
                 };
                 let table = parent.parent.id;
+                if is_deferred && pending.is_empty() {
+                    let values = columns().map(|column| rows.value(row, *column)).collect();
+                    self.defer(Side::Child, (schema.id, number), values);
+                    continue;
+                }
                 if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
                     continue;
                 }
@@ -239,16 +288,7 @@ impl<T: Transaction> Run<'_, T> {
                     return Err(TransactionError::Retry(why));
                 }
                 looked_up.push((row, parent));
-                reads.push(match parent.index {
-                    None => Read::Point { table, key },
-                    index => Read::Range {
-                        table,
-                        index,
-                        range: KeyRange::prefix_of(key),
-                        reverse: false,
-                        limit: Some(1),
-                    },
-                });
+                reads.push(parent_read(parent, key));
             }
         }
         if reads.is_empty() {
@@ -258,12 +298,7 @@ impl<T: Transaction> Run<'_, T> {
         self.pause_if_due().await?;
         let fetched = self.transaction.read(self.statement, false, reads).await?;
         for (answer, (row, parent)) in fetched.into_iter().zip(looked_up) {
-            let missing = match answer.into_answer() {
-                Fetched::Point(row) => row.is_none(),
-                Fetched::Range(rows) => rows.is_empty(),
-                Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
-            };
-            if missing {
+            if is_missing(answer) {
                 return Err(self.no_parent(rows, row, parent).into());
             }
         }
@@ -292,6 +327,10 @@ impl<T: Transaction> Run<'_, T> {
                         .iter()
                         .map(|column| row.get(&schema.layout, *column))
                         .collect();
+                    if self.defers(child, child.on_delete) {
+                        self.defer_parent(child, parent);
+                        continue;
+                    }
                     let found = self.children(child, &parent).await?;
                     self.act(schema, child, child.on_delete, found, None)
                         .await?;
@@ -323,10 +362,126 @@ impl<T: Transaction> Run<'_, T> {
             };
             let (before, after) = (of(old), of(new));
             if before != after {
+                if self.defers(child, child.on_update) {
+                    self.defer_parent(child, before);
+                    continue;
+                }
                 let found = self.children(child, &before).await?;
                 self.act(schema, child, child.on_update, found, Some(after))
                     .await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a foreign key is checked at the end of the transaction.
+    fn is_deferred(&mut self, name: &str, deferrability: Deferrability) -> bool {
+        deferrability.is_deferrable()
+            && self
+                .transaction
+                .deferred_checks()
+                .is_some_and(|checks| checks.defers(name, deferrability))
+    }
+
+    /// Whether what happens to the children of a parent waits for the end of the transaction. Actions do not.
+    fn defers(&mut self, child: &ChildReference, action: ReferentialAction) -> bool {
+        action == ReferentialAction::NoAction && self.is_deferred(&child.name, child.deferrability)
+    }
+
+    fn defer_parent(&mut self, child: &ChildReference, values: Vec<Value>) {
+        if !values.iter().any(Value::is_null) {
+            self.defer(Side::Parent, (child.child.id, child.number), values);
+        }
+    }
+
+    fn defer(&mut self, side: Side, key: (TableId, usize), values: Vec<Value>) {
+        let statement = self.statement;
+        if let Some(checks) = self.transaction.deferred_checks() {
+            checks.note(statement, side, key, values);
+        }
+    }
+
+    /// Runs the deferred checks of the selected foreign keys, or all. Each reads on behalf of the statement that noted
+    /// it.
+    pub(crate) async fn check_deferred(
+        &mut self,
+        selection: &ConstraintSelection,
+    ) -> Result<(), TransactionError> {
+        let constraints = self.constraints;
+        let key_of = |check: &Check| &constraints.of(check.child).parents[check.number];
+        let Some(checks) = self.transaction.deferred_checks() else {
+            return Ok(());
+        };
+        let due = checks.waiting(|check| selection.contains(&key_of(check).name));
+        for part in due.chunk_by(|(_, one), (_, next)| one.statement == next.statement) {
+            self.statement = part[0].1.statement;
+            for part in part.chunks(BATCH_TUPLES) {
+                self.check_deferred_part(part).await?;
+            }
+        }
+        if let Some(checks) = self.transaction.deferred_checks() {
+            checks.pass(due.iter().map(|(place, _)| *place));
+        }
+        Ok(())
+    }
+
+    /// Runs checks that one statement has noted.
+    async fn check_deferred_part(
+        &mut self,
+        part: &[(usize, Check)],
+    ) -> Result<(), TransactionError> {
+        let constraints = self.constraints;
+        let mut reads = Vec::new();
+        let mut looked_up = Vec::new();
+        for (_, check) in part {
+            let parent = &constraints.of(check.child).parents[check.number];
+            let table = parent.parent.id;
+            let key = parent_key_of(&check.values, parent);
+            let is_known =
+                |key: &Key| parent.index.is_none() && self.transaction.is_known(table, key, &[]);
+            if key.as_ref().is_some_and(is_known) {
+                continue;
+            }
+            looked_up.push((check, parent, key.is_some()));
+            reads.extend(key.map(|key| parent_read(parent, key)));
+        }
+        if looked_up.is_empty() {
+            return Ok(());
+        }
+        self.context.budget.spend(reads.len());
+        self.pause_if_due().await?;
+        let mut fetched = match reads.is_empty() {
+            true => Vec::new(),
+            false => self.transaction.read(self.statement, false, reads).await?,
+        }
+        .into_iter();
+        for (check, parent, is_read) in looked_up {
+            if is_read && fetched.next().is_some_and(|answer| !is_missing(answer)) {
+                continue;
+            }
+            let children = &constraints.of(parent.parent.id).children;
+            let is_key =
+                |of: &&ChildReference| of.child.id == check.child && of.number == check.number;
+            let Some(child) = children.iter().find(is_key) else {
+                continue;
+            };
+            let found = self.children(child, &check.values).await?;
+            let Some((_, row)) = found.first() else {
+                continue;
+            };
+            return Err(match check.side {
+                Side::Parent => self.has_children(&parent.parent, child, row),
+                Side::Child => {
+                    let schema = &*child.child;
+                    let values = row.values(&schema.layout);
+                    let rows = RowValues {
+                        schema,
+                        values: &values,
+                    };
+                    self.no_parent(&rows, 0, parent)
+                }
+            }
+            .into());
         }
         Ok(())
     }

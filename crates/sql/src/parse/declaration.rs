@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::{cursor::Name, data_type::Declared};
 use crate::{
-    catalog::{ColumnDefault, ReferentialAction},
+    catalog::{ColumnDefault, Deferrability, ReferentialAction},
     source::Span,
 };
 
@@ -83,6 +83,7 @@ pub(crate) enum ConstraintKind {
         parent_columns: Vec<Name>,
         on_delete: ReferentialAction,
         on_update: ReferentialAction,
+        deferrability: Deferrability,
     },
 }
 

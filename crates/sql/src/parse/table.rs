@@ -13,7 +13,7 @@ use super::{
     sequence,
 };
 use crate::{
-    catalog::{ColumnDefault, ReferentialAction},
+    catalog::{ColumnDefault, Deferrability, ReferentialAction},
     diagnostic::Diagnostic,
     source::Span,
 };
@@ -100,7 +100,7 @@ fn is_table_constraint(cursor: &Cursor<'_>) -> bool {
 pub(crate) fn table_constraint(cursor: &mut Cursor<'_>) -> Parsed<ConstraintDeclaration> {
     let start = cursor.span();
     let name = constraint_name(cursor)?;
-    let kind = if cursor.eat_word("check") {
+    let mut kind = if cursor.eat_word("check") {
         check(cursor)?
     } else if cursor.eat_word("unique") {
         nulls_distinct(cursor)?;
@@ -121,7 +121,7 @@ pub(crate) fn table_constraint(cursor: &mut Cursor<'_>) -> Parsed<ConstraintDecl
         return Err(cursor.expected("PRIMARY KEY, UNIQUE, FOREIGN KEY or CHECK"));
     };
     index_parameters(cursor)?;
-    characteristics(cursor)?;
+    characteristics(cursor, &mut kind, false)?;
     Ok(ConstraintDeclaration {
         name,
         kind,
@@ -228,7 +228,7 @@ fn column_option(
     let start = cursor.span();
     let name = constraint_name(cursor)?;
     let own = || vec![column.name.clone()];
-    let kind = if cursor.eat_words(&["not", "null"]) {
+    let mut kind = if cursor.eat_words(&["not", "null"]) {
         column.not_null = true;
         return Ok(());
     } else if cursor.eat_word("null") {
@@ -265,7 +265,7 @@ fn column_option(
     } else {
         return Err(cursor.expected("a column constraint, \",\" or \")\""));
     };
-    characteristics(cursor)?;
+    characteristics(cursor, &mut kind, true)?;
     constraints.push(ConstraintDeclaration {
         name,
         kind,
@@ -405,6 +405,7 @@ fn references(cursor: &mut Cursor<'_>, columns: Vec<Name>) -> Parsed<ConstraintK
         parent_columns,
         on_delete,
         on_update,
+        deferrability: Deferrability::NotDeferrable,
     })
 }
 
@@ -428,23 +429,75 @@ fn action(cursor: &mut Cursor<'_>) -> Parsed<ReferentialAction> {
     Ok(action)
 }
 
-/// `[NOT] DEFERRABLE`, `INITIALLY IMMEDIATE`, `NOT VALID`.
-fn characteristics(cursor: &mut Cursor<'_>) -> Parsed<()> {
-    loop {
-        if cursor.at_words(&["initially", "deferred"]) {
-            return Err(unsupported(cursor, "INITIALLY DEFERRED").help(
-                "constraints are checked at the end of each statement; order the statements so \
-                 that they hold there",
-            ));
+/// What may follow a constraint: `[NOT] DEFERRABLE`, `INITIALLY IMMEDIATE | DEFERRED`, `NOT VALID`.
+fn characteristics(
+    cursor: &mut Cursor<'_>,
+    kind: &mut ConstraintKind,
+    of_column: bool,
+) -> Parsed<()> {
+    let start = cursor.span();
+    let Some(declared) = deferrability(cursor)? else {
+        return Ok(());
+    };
+    match kind {
+        ConstraintKind::ForeignKey { deferrability, .. } => *deferrability = declared,
+        ConstraintKind::Check { .. } if of_column => {
+            let clause = cursor.file().slice(cursor.since(start)).to_uppercase();
+            let message = format!("misplaced {clause} clause");
+            return Err(Diagnostic::new("42601", message, start));
         }
-        let more = cursor.eat_words(&["not", "deferrable"])
-            || cursor.eat_word("deferrable")
-            || cursor.eat_words(&["initially", "immediate"])
-            || cursor.eat_words(&["not", "valid"]);
-        if !more {
-            return Ok(());
+        _ if !declared.is_deferrable() => {}
+        ConstraintKind::Check { .. } => {
+            let message = "CHECK constraints cannot be marked DEFERRABLE";
+            return Err(Diagnostic::new("0A000", message, cursor.since(start)));
+        }
+        ConstraintKind::PrimaryKey(_) | ConstraintKind::Unique(_) => {
+            let construct = "a PRIMARY KEY or UNIQUE constraint that is DEFERRABLE";
+            return Err(Diagnostic::unsupported(construct, cursor.since(start))
+                .help("leave DEFERRABLE out: a key is checked at each statement"));
         }
     }
+    Ok(())
+}
+
+/// When a constraint is checked, and `NOT VALID`; `None` if nothing is said of it.
+pub(crate) fn deferrability(cursor: &mut Cursor<'_>) -> Parsed<Option<Deferrability>> {
+    let mut initially = cursor.span();
+    let (mut deferrable, mut deferred) = (None, None);
+    let once = |of: &mut Option<bool>, is: bool, what: &str, span: Span| match of.replace(is) {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("multiple {what} clauses not allowed");
+            Err(Diagnostic::new("42601", message, span))
+        }
+    };
+    let both = "DEFERRABLE/NOT DEFERRABLE";
+    let when = "INITIALLY IMMEDIATE/DEFERRED";
+    loop {
+        let at = cursor.span();
+        if cursor.eat_words(&["not", "deferrable"]) {
+            once(&mut deferrable, false, both, at)?;
+        } else if cursor.eat_word("deferrable") {
+            once(&mut deferrable, true, both, at)?;
+        } else if cursor.eat_words(&["initially", "immediate"]) {
+            once(&mut deferred, false, when, at)?;
+        } else if cursor.eat_words(&["initially", "deferred"]) {
+            initially = at;
+            once(&mut deferred, true, when, at)?;
+        } else if !cursor.eat_words(&["not", "valid"]) {
+            break;
+        }
+    }
+    Ok(match (deferrable, deferred) {
+        (None, None) => None,
+        (Some(false), Some(true)) => {
+            let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            return Err(Diagnostic::new("42601", message, initially));
+        }
+        (None | Some(true), Some(true)) => Some(Deferrability::InitiallyDeferred),
+        (Some(true), _) => Some(Deferrability::InitiallyImmediate),
+        (None | Some(false), _) => Some(Deferrability::NotDeferrable),
+    })
 }
 
 /// `CREATE [UNIQUE] INDEX`, from after INDEX.

@@ -11,6 +11,7 @@ use super::{
     rows::row,
     types::{base_type_of, type_oid, type_text},
 };
+use crate::deferred::Deferrability;
 
 const DATABASE: Cell = Cell::Session(SessionCell::Database);
 const USER: Cell = Cell::Session(SessionCell::User);
@@ -383,13 +384,16 @@ fn not_null(system: &System) -> Vec<(String, &str)> {
 }
 
 fn table_constraints(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
-    let constraint = |table: &str, name: &str, kind: &'static str| {
+    let constraint = |table: &str, name: &str, kind: &'static str, deferrability: Deferrability| {
         let mut given = named("constraint", name).to_vec();
         given.extend(named("table", table));
         given.extend([
             ("constraint_type", kind.into()),
-            ("is_deferrable", yes(false)),
-            ("initially_deferred", yes(false)),
+            ("is_deferrable", yes(deferrability.is_deferrable())),
+            (
+                "initially_deferred",
+                yes(deferrability.is_initially_deferred()),
+            ),
             ("enforced", yes(true)),
         ]);
         if kind == "UNIQUE" {
@@ -399,16 +403,17 @@ fn table_constraints(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
     };
     let mut rows = Vec::new();
     for declared in &system.objects.constraints {
-        let kind = match declared.kind {
-            ConstraintKind::Check(_) => "CHECK",
-            ConstraintKind::ForeignKey(_) => "FOREIGN KEY",
-            ConstraintKind::PrimaryKey(_) => "PRIMARY KEY",
-            ConstraintKind::Unique(_) => "UNIQUE",
+        let (kind, deferrability) = match &declared.kind {
+            ConstraintKind::Check(_) => ("CHECK", Deferrability::default()),
+            ConstraintKind::ForeignKey(key) => ("FOREIGN KEY", key.deferrability),
+            ConstraintKind::PrimaryKey(_) => ("PRIMARY KEY", Deferrability::default()),
+            ConstraintKind::Unique(_) => ("UNIQUE", Deferrability::default()),
         };
         rows.push(constraint(
             name_of(system, declared.table),
             &declared.name,
             kind,
+            deferrability,
         ));
     }
     for table in system
@@ -424,7 +429,8 @@ fn table_constraints(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
             .filter(|(column, _)| column.not_null)
         {
             let name = format!("{PUBLIC}_{}_{place}_not_null", table.oid);
-            rows.push(constraint(&table.name, &name, "CHECK"));
+            let deferrability = Deferrability::default();
+            rows.push(constraint(&table.name, &name, "CHECK", deferrability));
         }
     }
     rows

@@ -6,6 +6,8 @@
 
 use anabranch_types::{ColumnIndex, DataType, IndexId, TableId};
 
+use crate::deferred::Deferrability;
+
 /// The first OID that is none of PostgreSQL's own.
 const FIRST: u32 = 16_384;
 /// The OIDs of a table.
@@ -206,6 +208,7 @@ pub(crate) struct ForeignKey {
     pub(crate) key_name: Option<String>,
     pub(crate) on_update: Action,
     pub(crate) on_delete: Action,
+    pub(crate) deferrability: Deferrability,
 }
 
 /// The action of a foreign key.

@@ -446,6 +446,11 @@ fn constraint(of: &Definition, constraint: &Constraint) -> Vec<Cell> {
             given.push(("conindid", (*index).into()));
         }
         ConstraintKind::ForeignKey(key) => given.extend([
+            ("condeferrable", key.deferrability.is_deferrable().into()),
+            (
+                "condeferred",
+                key.deferrability.is_initially_deferred().into(),
+            ),
             ("conindid", key.index.into()),
             ("confrelid", key.parent.into()),
             ("confupdtype", key.on_update.letter().into()),

@@ -14,6 +14,7 @@ use anabranch_engine::{
     StepAction, Work,
 };
 use anabranch_sql::client::{IsolationLevel, TransactionModes, TransactionStatement};
+use anabranch_sql::deferred::{ConstraintSelection, ConstraintTiming};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_wire::{ErrorFields, TransactionStatus};
 
@@ -22,7 +23,7 @@ use super::{Awaited, Scope, Session, State};
 use crate::frontend::{Changed, NodeRequest};
 use crate::service::changes::OpenPart;
 use crate::service::environment::now_micros;
-use crate::service::errors::{error, of_call};
+use crate::service::errors::{error, of_call, of_effect};
 use crate::service::options::Guarantee;
 use crate::service::prepared::Prepared;
 use crate::service::settings::{Settings, TransactionSettings};
@@ -49,6 +50,8 @@ pub(super) struct Block {
     settings: Settings,
     /// What SET LOCAL has replaced.
     locals: BTreeMap<String, String>,
+    /// What SET CONSTRAINTS has said.
+    timing: Option<Arc<ConstraintTiming>>,
     /// The statements that it has run, each once. Under a plan they are its transaction type.
     statements: Vec<Arc<Prepared>>,
     wrote: bool,
@@ -76,6 +79,7 @@ struct Savepoint {
     id: SavepointId,
     settings: Settings,
     locals: BTreeMap<String, String>,
+    timing: Option<Arc<ConstraintTiming>>,
     /// The number of the last cursor before it.
     cursor: u64,
     /// Whether the schema has changed since.
@@ -97,6 +101,8 @@ enum ControlKind {
     Savepoint(Box<Savepoint>),
     /// To the savepoint at this place.
     RollbackTo(usize),
+    /// Deferred checks have been run.
+    Constraints,
     /// A part of a COPY is to last as long as the transaction's changes.
     CopyPart,
 }
@@ -176,6 +182,7 @@ impl Session {
             next_savepoint: SavepointId::START.0,
             settings,
             locals: BTreeMap::new(),
+            timing: None,
             statements: Vec::new(),
             wrote: false,
             entry: None,
@@ -330,6 +337,7 @@ impl Session {
             id,
             settings,
             locals: block.locals.clone(),
+            timing: block.timing.clone(),
             cursor: self.next_cursor,
             is_before_change: false,
         };
@@ -393,6 +401,7 @@ impl Session {
             block.has_failed = false;
             let savepoint = &block.savepoints[place];
             block.locals.clone_from(&savepoint.locals);
+            block.timing.clone_from(&savepoint.timing);
             let (settings, cursor) = (savepoint.settings.clone(), savepoint.cursor);
             self.restore(settings);
             self.close_cursors_after(cursor);
@@ -680,6 +689,67 @@ impl Session {
         Ok(())
     }
 
+    /// SET CONSTRAINTS. What waits of constraints that are checked at each statement from now on is checked at once.
+    pub(super) fn set_constraints(
+        &mut self,
+        selection: &ConstraintSelection,
+        deferred: bool,
+        destination: &Destination,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        const TAG: &str = "SET CONSTRAINTS";
+        if self.block.is_none() && !self.is_alone(destination) {
+            self.begin_implicit(scope);
+        }
+        let Some(block) = &self.block else {
+            self.warn(
+                "25P01",
+                "SET CONSTRAINTS can only be used in transaction blocks",
+            );
+            self.check_constraint_names(selection, deferred)?;
+            self.complete_without_rows(destination, TAG);
+            return Ok(());
+        };
+        let is_at_node = block.is_at_node();
+        self.check_constraint_names(selection, deferred)?;
+        let mut timing = None;
+        if let Some(block) = &mut self.block {
+            let held = block.timing.get_or_insert_default();
+            Arc::make_mut(held).set(selection, deferred);
+            timing.clone_from(&block.timing);
+        }
+        if deferred || !is_at_node {
+            self.complete_without_rows(destination, TAG);
+            return Ok(());
+        }
+        let control = Control {
+            kind: ControlKind::Constraints,
+            destination: Some(destination.clone()),
+            tag: TAG,
+            chain: false,
+        };
+        let action = StepAction::Statement(StatementWork {
+            code: StatementCode::CheckConstraints(Arc::new(selection.clone())),
+            entry: None,
+            timing,
+        });
+        self.control(action, control, scope);
+        Ok(())
+    }
+
+    fn check_constraint_names(
+        &self,
+        selection: &ConstraintSelection,
+        deferred: bool,
+    ) -> Result<(), Box<ErrorFields>> {
+        let ConstraintSelection::Named(names) = selection else {
+            return Ok(());
+        };
+        let application = &self.environment.planned.application;
+        let checked = application.set_constraints(names, deferred);
+        checked.map_err(|failure| of_effect(&failure))
+    }
+
     /// When a client that leaves its block open is told to go.
     pub(super) fn idle_deadline(&self, now: Instant) -> Option<Instant> {
         let limit = self.settings.idle_in_transaction_timeout();
@@ -742,14 +812,20 @@ impl Session {
         (arguments, home): (Arc<[Value]>, Option<PartitionId>),
         scope: &mut Scope<'_>,
     ) {
+        let mut timing = None;
         if let Some(block) = &mut self.block {
             let here = scope.node;
             block
                 .node
                 .get_or_insert_with(|| home.map_or(here, |partition| NodeId(partition.0)));
             block.has_run = true;
+            timing.clone_from(&block.timing);
         }
-        let action = StepAction::Statement(StatementWork { code, entry });
+        let action = StepAction::Statement(StatementWork {
+            code,
+            entry,
+            timing,
+        });
         self.step(action, arguments, Awaited::Statement(Box::new(run)), scope);
     }
 
@@ -822,6 +898,9 @@ impl Session {
             }
             ControlKind::RollbackTo(place) => {
                 self.rolled_back_to(place);
+                self.answer_control(control.destination.as_ref(), control.tag);
+            }
+            ControlKind::Constraints => {
                 self.answer_control(control.destination.as_ref(), control.tag);
             }
             ControlKind::CopyPart => {

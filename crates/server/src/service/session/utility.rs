@@ -62,6 +62,10 @@ impl Session {
                 self.set_transaction(*session, *modes)?;
                 "SET"
             }
+            ClientStatementKind::SetConstraints {
+                selection,
+                deferred,
+            } => return self.set_constraints(selection, *deferred, destination, scope),
             ClientStatementKind::Reset(Some(name)) => {
                 let change = self.settings.reset(name)?;
                 self.report(change);

@@ -303,6 +303,7 @@ impl Collector<'_> {
                     text.push_str(&format!(" ON {what} {}", action.words()));
                 }
             }
+            text.push_str(key.deferrability.sql());
             let kind = ConstraintKind::ForeignKey(Box::new(ForeignKey {
                 parent: table_oid(key.parent),
                 parent_columns: key.parent_columns.iter().map(|at| number(*at)).collect(),
@@ -310,6 +311,7 @@ impl Collector<'_> {
                 key_name,
                 on_update,
                 on_delete,
+                deferrability: key.deferrability,
             }));
             self.constraint(&key.name, &key.columns, kind, same(text));
         }

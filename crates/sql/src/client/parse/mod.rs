@@ -95,8 +95,8 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
     if let Some(statement) = cursor::statement(&mut cursor, start)? {
         return Ok(statement);
     }
-    let found = if cursor.at_words(&["set", "constraints"]) {
-        None
+    let found = if cursor.eat_words(&["set", "constraints"]) {
+        Some(set::constraints(&mut cursor)?)
     } else if cursor.eat_word("set") {
         Some(set::set(&mut cursor)?)
     } else if cursor.eat_word("reset") {

@@ -27,10 +27,6 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["lock"],
         "leave it out: transactions are ordered by the rows that they touch",
     ),
-    (
-        &["set", "constraints"],
-        "leave it out: constraints are checked as they are declared",
-    ),
     (&["reassign"], "leave it out: there are no roles yet"),
     (&["security"], "leave it out: there are no roles yet"),
     (&["load"], "leave it out: there are no shared libraries"),

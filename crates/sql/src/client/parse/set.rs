@@ -8,6 +8,7 @@ use sqlparser::tokenizer::Token as Kind;
 use super::transaction;
 use crate::{
     client::statement::{ClientStatementKind, SetValue},
+    deferred::ConstraintSelection,
     diagnostic::Diagnostic,
     parse::{
         cursor::{Cursor, Parsed},
@@ -53,6 +54,28 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Parsed<ClientStatementKind> {
     }
     let (name, value) = assignment(cursor)?;
     Ok(ClientStatementKind::Set { local, name, value })
+}
+
+/// What follows SET CONSTRAINTS.
+pub(super) fn constraints(cursor: &mut Cursor<'_>) -> Parsed<ClientStatementKind> {
+    let selection = match cursor.eat_word("all") {
+        true => ConstraintSelection::All,
+        false => {
+            let mut names = vec![cursor.schema_name("ALL or a constraint name")?.text];
+            while cursor.eat(&Kind::Comma) {
+                names.push(cursor.schema_name("a constraint name")?.text);
+            }
+            ConstraintSelection::Named(names)
+        }
+    };
+    let deferred = cursor.eat_word("deferred");
+    if !deferred && !cursor.eat_word("immediate") {
+        return Err(cursor.expected("DEFERRED or IMMEDIATE"));
+    }
+    Ok(ClientStatementKind::SetConstraints {
+        selection,
+        deferred,
+    })
 }
 
 fn assignment(cursor: &mut Cursor<'_>) -> Parsed<(String, SetValue)> {
