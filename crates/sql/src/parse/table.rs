@@ -546,7 +546,7 @@ pub(crate) fn create_index(
 }
 
 /// A column of an index. DESC and NULLS are ignored: an index only speeds queries up, and results are sorted where a
-/// query has ORDER BY.
+/// query has ORDER BY. So are the operator classes of patterns: text is ordered by its bytes, as in collation "C".
 fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     let start = cursor.span();
     let is_expression = cursor.at(&Kind::LParen)
@@ -567,6 +567,7 @@ fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     if cursor.eat_word("collate") {
         collation(cursor)?;
     }
+    operator_class(cursor)?;
     if !cursor.eat_word("asc") {
         cursor.eat_word("desc");
     }
@@ -577,4 +578,23 @@ fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
         return Err(unsupported(cursor, "an operator class or index option").help("leave it out"));
     }
     Ok(name)
+}
+
+/// The operator classes that order as indexes do here.
+const OPERATOR_CLASSES: [&str; 3] = [
+    "text_pattern_ops",
+    "varchar_pattern_ops",
+    "bpchar_pattern_ops",
+];
+
+/// An operator class of a column of an index, if one comes next.
+fn operator_class(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    let mut at = *cursor;
+    if at.at_word("pg_catalog") && at.peek_at(1).is_some_and(|t| t.kind == Kind::Period) {
+        at.take(2);
+    }
+    if OPERATOR_CLASSES.iter().any(|class| at.eat_word(class)) {
+        *cursor = at;
+    }
+    Ok(())
 }
