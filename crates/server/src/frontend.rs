@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch_engine::{Call, CallId, Outcome};
+use anabranch_engine::{BlockId, Call, CallId, Outcome};
 use anabranch_types::NodeId;
 use anabranch_wire::{BackendKey, ErrorFields};
 use mio::net::TcpStream;
@@ -55,6 +55,8 @@ pub(crate) enum JobDone {
     Completed(&'static str),
     /// The schema has changed, or a transaction that has changed it has ended.
     Changed(Box<Changed>),
+    /// The advisory lock is granted for which it waits.
+    LockGranted,
 }
 
 /// What the changer has done for a session.
@@ -87,6 +89,8 @@ pub(crate) enum NodeRequest {
     Call(Call),
     /// Cancel this earlier call, if it has not ended.
     Cancel(CallId),
+    /// End the attempt of this block, if no step of it is under way: its next step runs it again.
+    Suspend(BlockId),
 }
 
 /// A connection, as other threads name it.

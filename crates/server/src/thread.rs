@@ -56,6 +56,8 @@ pub(crate) enum Envelope<P: Protocol> {
     Note(Note),
     /// Something to do with the node, between two steps.
     Inspect(Look<P>),
+    /// End the attempt of a block at rest.
+    Suspend(BlockId),
     /// Take a block out of the node.
     TakeBlock {
         block: BlockId,
@@ -445,6 +447,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     calls: vec![call],
                 },
                 NodeRequest::Cancel(call) => Envelope::Cancel(call),
+                NodeRequest::Suspend(block) => Envelope::Suspend(block),
             };
             self.inboxes[node.index()].put(envelope);
         }
@@ -505,6 +508,11 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                 }
             }
             Envelope::Inspect(look) => look(self.node.node()),
+            Envelope::Suspend(block) => {
+                let now = self.clock.now();
+                self.node
+                    .step(now, NodeInput::Suspend(block), &mut self.out);
+            }
             Envelope::TakeBlock { block, taken } => {
                 let now = self.clock.now();
                 self.node

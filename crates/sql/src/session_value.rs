@@ -20,6 +20,14 @@ pub enum SessionValue {
     /// `set_config(name, value, is_local)`: the three arguments. The setting's new value, as text. It changes the
     /// setting when the value is taken, once an execution.
     SetConfig(ArgumentList),
+    /// A function of advisory locks, with one argument of type bigint, two of type integer, or none. The lock is taken or
+    /// released when the value is taken, once an execution.
+    Advisory {
+        /// The function.
+        function: AdvisoryFunction,
+        /// Its arguments.
+        arguments: ArgumentList,
+    },
     /// `version()`: text.
     Version,
     /// `current_user`, `user`, `current_role`: text.
@@ -51,6 +59,72 @@ pub enum SessionValue {
     CurrentQuery,
 }
 
+/// A function of advisory locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvisoryFunction {
+    /// `pg_advisory_lock`, `pg_advisory_xact_lock`, and their shared forms: wait until the lock is granted.
+    Lock {
+        /// Whether other connections may have it shared at the same time.
+        shared: bool,
+        /// Whether it is released at the end of the transaction.
+        transaction: bool,
+    },
+    /// `pg_try_advisory_lock` and its kin: whether the lock is granted at once.
+    Try {
+        /// As in `Lock`.
+        shared: bool,
+        /// As in `Lock`.
+        transaction: bool,
+    },
+    /// `pg_advisory_unlock`, `pg_advisory_unlock_shared`: whether the connection had the lock.
+    Unlock {
+        /// Which of the two.
+        shared: bool,
+    },
+    /// `pg_advisory_unlock_all`
+    UnlockAll,
+}
+
+impl AdvisoryFunction {
+    /// The function with this name.
+    pub(crate) fn named(name: &str) -> Option<AdvisoryFunction> {
+        if name == "pg_advisory_unlock_all" {
+            return Some(AdvisoryFunction::UnlockAll);
+        }
+        let (name, shared) = match name.strip_suffix("_shared") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let transaction = name.ends_with("_xact_lock");
+        Some(match name {
+            "pg_advisory_lock" | "pg_advisory_xact_lock" => AdvisoryFunction::Lock {
+                shared,
+                transaction,
+            },
+            "pg_try_advisory_lock" | "pg_try_advisory_xact_lock" => AdvisoryFunction::Try {
+                shared,
+                transaction,
+            },
+            "pg_advisory_unlock" => AdvisoryFunction::Unlock { shared },
+            _ => return None,
+        })
+    }
+
+    /// Whether what it takes is released at the end of the transaction.
+    pub fn is_of_transaction(self) -> bool {
+        matches!(
+            self,
+            AdvisoryFunction::Lock {
+                transaction: true,
+                ..
+            } | AdvisoryFunction::Try {
+                transaction: true,
+                ..
+            }
+        )
+    }
+}
+
 impl SessionValue {
     /// The type of its values.
     pub fn data_type(&self) -> DataType {
@@ -70,6 +144,10 @@ impl SessionValue {
                 DataType::Int4
             }
             SessionValue::StartTime => DataType::TimestampTz,
+            SessionValue::Advisory { function, .. } => match function {
+                AdvisoryFunction::Lock { .. } | AdvisoryFunction::UnlockAll => DataType::Void,
+                AdvisoryFunction::Try { .. } | AdvisoryFunction::Unlock { .. } => DataType::Bool,
+            },
         }
     }
 
@@ -112,6 +190,7 @@ impl fmt::Display for SessionValue {
                 return write!(f, "current_schemas({implicit})");
             }
             SessionValue::SetConfig(_) => "set_config(…)",
+            SessionValue::Advisory { .. } => "pg_advisory_lock(…)",
             SessionValue::Version => "version()",
             SessionValue::CurrentUser => "CURRENT_USER",
             SessionValue::SessionUser => "SESSION_USER",

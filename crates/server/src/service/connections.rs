@@ -146,7 +146,13 @@ impl Connections {
             return;
         };
         let peer = socket.peer_addr().ok();
-        let mut session = Session::new(Arc::clone(&self.environment), key, peer, Instant::now());
+        let connection = ConnectionId {
+            node: self.node,
+            connection: self.next_connection,
+            place,
+        };
+        let environment = Arc::clone(&self.environment);
+        let mut session = Session::new(environment, (key, connection), peer, Instant::now());
         if self.shut_down {
             session.shut_down(&mut scope!(self, self.next_connection, place));
         }

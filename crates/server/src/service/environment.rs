@@ -10,6 +10,7 @@ use anabranch_types::NodeId;
 use anabranch_wire::BackendKey;
 use rustc_hash::FxHashMap;
 
+use super::advisory::AdvisoryLocks;
 use super::changes::ChangeQueue;
 use super::gate::Gate;
 use super::jobs::Jobs;
@@ -52,6 +53,7 @@ pub(crate) struct SharedState {
     pub(crate) gate: Arc<Gate>,
     /// The thread that changes the schema.
     pub(crate) changes: ChangeQueue,
+    pub(crate) advisory: AdvisoryLocks,
     current: Mutex<Current>,
     /// The version of the environment of all.
     version: AtomicU64,
@@ -81,6 +83,7 @@ impl SharedState {
             post: Arc::new(Relay::default()),
             gate: Arc::new(Gate::new(nodes)),
             changes,
+            advisory: AdvisoryLocks::default(),
             current: Mutex::default(),
             version: AtomicU64::new(0),
         })

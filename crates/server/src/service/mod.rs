@@ -13,6 +13,7 @@
 //! `options` has all settings.
 
 mod acceptor;
+mod advisory;
 mod changes;
 mod connections;
 mod copy_form;

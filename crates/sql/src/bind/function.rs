@@ -444,7 +444,7 @@ impl Binder<'_> {
             _ if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") => {
                 return Err(self
                     .unsupported(&format!("function {name}"), syntax)
-                    .help("lock a row: SELECT … FOR UPDATE"));
+                    .help("call it by itself, without FROM: SELECT pg_advisory_lock(key)"));
             }
             _ => return Ok(None),
         };

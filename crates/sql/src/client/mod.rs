@@ -13,6 +13,7 @@
 
 mod call;
 mod command;
+mod connection_calls;
 mod constant;
 mod copy;
 mod copy_syntax;
@@ -21,7 +22,6 @@ mod explain;
 mod parse;
 mod plan;
 mod runnable;
-mod set_config;
 mod statement;
 mod transaction;
 mod variables;
@@ -41,5 +41,5 @@ pub use transaction::{IsolationLevel, TransactionModes, TransactionStatement};
 
 pub use crate::{
     argument::{ArgumentList, ArgumentSyntax, ClientContext},
-    session_value::SessionValue,
+    session_value::{AdvisoryFunction, SessionValue},
 };

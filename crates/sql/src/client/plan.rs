@@ -8,9 +8,9 @@ use sqlparser::ast;
 use super::{
     call::{self, CallShape},
     command::CommandTag,
+    connection_calls,
     constant::ConstantStatement,
     runnable::{CLIENT_TEXT, Runnable},
-    set_config,
     variables::ClientVariables,
 };
 use crate::{
@@ -150,7 +150,7 @@ impl Application {
                 session_values: variables.into_session(),
             });
         }
-        let changed = set_config::replaced(&statement.syntax, &mut binder, &variables)?;
+        let changed = connection_calls::replaced(&statement.syntax, &mut binder, &variables)?;
         let syntax = changed.as_ref().unwrap_or(&statement.syntax);
         let mut bound = self.bound_statement(&mut binder, syntax, statement.span())?;
         if let StatementKind::Query(query) = bound.kind {

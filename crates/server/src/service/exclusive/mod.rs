@@ -331,6 +331,15 @@ impl Changer {
             if let Some(fields) = work.given_up() {
                 return Err(fields.into());
             }
+            if self.shared.advisory.is_waited_for_inside(work.client) {
+                let mut fields = error("40P01", "deadlock detected");
+                fields.detail = Some(
+                    "A change of the schema waits for every open transaction, and one of them waits for an advisory lock \
+                     that this connection holds."
+                        .to_owned(),
+                );
+                return Err(fields.into());
+            }
             match self.requests.try_recv() {
                 Ok(ChangeRequest::Change(other)) if other.has_permit => {
                     let mut fields = error("40P01", "deadlock detected");

@@ -80,6 +80,8 @@ struct Savepoint {
     settings: Settings,
     locals: BTreeMap<String, String>,
     timing: Option<Arc<ConstraintTiming>>,
+    /// The number of the transaction's advisory locks before it.
+    locks: usize,
     /// The number of the last cursor before it.
     cursor: u64,
     /// Whether the schema has changed since.
@@ -338,6 +340,7 @@ impl Session {
             settings,
             locals: block.locals.clone(),
             timing: block.timing.clone(),
+            locks: self.locks.of_transaction(),
             cursor: self.next_cursor,
             is_before_change: false,
         };
@@ -403,6 +406,8 @@ impl Session {
             block.locals.clone_from(&savepoint.locals);
             block.timing.clone_from(&savepoint.timing);
             let (settings, cursor) = (savepoint.settings.clone(), savepoint.cursor);
+            let locks = savepoint.locks;
+            self.release_locks_after(locks);
             self.restore(settings);
             self.close_cursors_after(cursor);
         }
@@ -446,6 +451,7 @@ impl Session {
 
     fn end_committed(&mut self, control: Control, scope: &mut Scope<'_>) {
         if let Some(block) = self.block.take() {
+            self.release_locks_after(0);
             self.settings.set_transaction(None);
             // What was set in the block stays; what was set for it alone goes.
             for (name, value) in &block.locals {
@@ -469,6 +475,7 @@ impl Session {
     fn roll_back(&mut self, chain: bool, scope: &mut Scope<'_>) {
         if let Some(mut block) = self.block.take() {
             self.forget_at_node(&mut block);
+            self.release_locks_after(0);
             if block.is_exclusive {
                 self.finish_change(false, None);
             }
@@ -605,6 +612,8 @@ impl Session {
             return;
         };
         if block.is_explicit {
+            // As in PostgreSQL: what failed gives up its locks at once, not when the client rolls back.
+            let locks = block.savepoints.last().map_or(0, |of| of.locks);
             block.has_failed = true;
             // The node forgets a block that it cannot run again.
             block.is_over |= code == "40001" || code == "08007" || block.savepoints.is_empty();
@@ -614,8 +623,10 @@ impl Session {
                 self.forget_at_node(&mut block);
                 self.block = Some(block);
             }
+            self.release_locks_after(locks);
         } else if let Some(mut block) = self.block.take() {
             self.forget_at_node(&mut block);
+            self.release_locks_after(0);
             if block.is_exclusive {
                 self.finish_change(false, None);
             }

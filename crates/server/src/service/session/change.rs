@@ -87,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    fn lock_timeout(&self) -> Option<Duration> {
+    pub(super) fn lock_timeout(&self) -> Option<Duration> {
         let limit = self.settings.lock_timeout();
         limit.map(|ticks| Duration::from_nanos(ticks.0))
     }
@@ -285,7 +285,8 @@ impl Session {
             self.state,
             State::Calling { .. } | State::Working { .. } | State::CopyingIn(_)
         );
-        if !is_at_node && !is_busy {
+        // What waits for an advisory lock must not keep the gate from closing: the other connection may want that first.
+        if !is_at_node && (!is_busy || self.locks.waits()) {
             self.permit = None;
         }
     }

@@ -13,6 +13,7 @@ mod copy;
 mod cursor;
 mod explain;
 mod extended;
+mod locks;
 mod run;
 mod simple;
 mod statements;
@@ -27,7 +28,7 @@ use std::time::Instant;
 
 use anabranch_engine::{BlockId, Call, CallId, Outcome};
 use anabranch_sql::client::ClientStatement;
-use anabranch_types::NodeId;
+use anabranch_types::{NodeId, Value};
 use anabranch_wire::{BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup};
 use rustc_hash::FxHashMap;
 
@@ -45,6 +46,7 @@ use change::{Finishing, Waiting};
 use copy::CopyIn;
 use cursor::SqlCursor;
 use extended::Portal;
+use locks::SessionLocks;
 use run::Run;
 
 /// What a session can do beyond itself.
@@ -132,6 +134,11 @@ pub(crate) struct Session {
     cancelled: Option<Box<ErrorFields>>,
     /// Whether the server shuts down.
     ending: bool,
+    /// Its name for other threads.
+    connection: ConnectionId,
+    locks: SessionLocks,
+    /// The values of the connection for the statement that runs, as far as they are there.
+    hidden: Vec<Value>,
     /// The right to have a transaction at a node.
     permit: Option<Permit>,
     /// Set to cancel the change of the schema that is under way.
@@ -191,7 +198,7 @@ impl Session {
     /// The session of a connection that was just opened.
     pub(crate) fn new(
         environment: Arc<Environment>,
-        key: BackendKey,
+        (key, connection): (BackendKey, ConnectionId),
         peer: Option<SocketAddr>,
         now: Instant,
     ) -> Session {
@@ -220,6 +227,9 @@ impl Session {
             deadline: None,
             cancelled: None,
             ending: false,
+            connection,
+            locks: SessionLocks::default(),
+            hidden: Vec::new(),
             permit: None,
             change: None,
             copying: None,
@@ -467,6 +477,10 @@ impl Session {
         }
         self.deadline = None;
         self.cancelled = None;
+        self.hidden.clear();
+        if self.block.is_none() {
+            self.release_locks_after(0);
+        }
     }
 
     /// Tells the client why the connection ends.
@@ -523,12 +537,17 @@ impl Session {
                 }
             }
             State::Working { run } => {
+                self.lock_granted();
                 let done = match (self.cancelled.take(), result) {
                     (Some(fields), _) | (None, Err(fields)) => Err(fields),
                     (None, Ok(JobDone::Analysed(entry))) => self.analysed(*run, entry, scope),
                     (None, Ok(JobDone::Completed(tag))) => {
                         self.complete_without_rows(&run.destination, tag);
                         Ok(())
+                    }
+                    (None, Ok(JobDone::LockGranted)) => {
+                        self.hidden.push(Value::text(""));
+                        self.run(*run, scope)
                     }
                     (None, Ok(JobDone::Changed(_))) => Ok(()),
                 };
@@ -555,6 +574,9 @@ impl Session {
 
     /// Cancels what runs; the client is told this instead of its result, unless it has committed.
     fn cancel_by(&mut self, fields: Box<ErrorFields>, scope: &mut Scope<'_>) {
+        if self.locks.waits() && self.stop_waiting_for_lock() {
+            return self.fail(&fields);
+        }
         match &self.state {
             State::Calling { call, .. } => {
                 scope
@@ -585,6 +607,11 @@ impl Session {
                 let message = "terminating connection due to idle-in-transaction timeout";
                 self.terminate(error("25P03", message));
             }
+            State::Working { .. } if self.locks.is_timed_out(scope.now) => {
+                self.deadline = None;
+                let message = "canceling statement due to lock timeout";
+                self.cancel_by(error("55P03", message), scope);
+            }
             _ => {
                 self.deadline = None;
                 let message = "canceling statement due to statement timeout";
@@ -609,6 +636,7 @@ impl Session {
             self.give_up_change(scope.id());
         }
         self.abandon_block();
+        self.abandon_locks();
         self.send_rollbacks(scope);
         self.permit = None;
         self.state = State::Ended;

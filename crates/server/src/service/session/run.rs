@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_engine::undeclared::{Refusal, StatementEntry, UndeclaredTypes};
 use anabranch_engine::{Call, CallError, Outcome, Work};
 use anabranch_sql::application::ResultSet;
-use anabranch_sql::client::{ClientWork, ExplainOptions};
+use anabranch_sql::client::{ClientWork, ExplainOptions, SessionValue};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_wire::{ErrorFields, Format, Formats};
 
@@ -109,13 +109,21 @@ impl Session {
             );
             return Err(error("25006", message));
         }
-        if self.block.is_none() && planned.touches_tables() && !self.is_alone(&run.destination) {
+        let is_of_transaction = planned.touches_tables() || plan.session_values.iter().any(locks);
+        if self.block.is_none() && is_of_transaction && !self.is_alone(&run.destination) {
             self.begin_implicit(scope);
         }
-        let now = self.transaction_time();
-        let text = Arc::clone(&run.prepared.text);
-        let hidden = self.session_values(&plan.session_values, &run.parameters, &text, now)?;
-        run.parameters.extend(hidden);
+        if !plan.session_values.is_empty() {
+            let now = self.transaction_time();
+            let (wanted, text) = (&plan.session_values, Arc::clone(&run.prepared.text));
+            match self.session_values_or_wait(wanted, &run.parameters, &text, (now, scope))? {
+                Some(hidden) => run.parameters.extend(hidden),
+                None => {
+                    self.state = State::Working { run: Box::new(run) };
+                    return Ok(());
+                }
+            }
+        }
         self.deadline = self
             .settings
             .statement_timeout()
@@ -481,4 +489,9 @@ fn of_refusal(refusal: &Refusal) -> Box<ErrorFields> {
     fields.hint = Some(refusal.hint.clone());
     fields.constraint.clone_from(&refusal.invariant);
     fields
+}
+
+/// Whether a value of the connection is an advisory lock of the transaction.
+fn locks(value: &SessionValue) -> bool {
+    matches!(value, SessionValue::Advisory { function, .. } if function.is_of_transaction())
 }

@@ -80,6 +80,7 @@ impl Session {
                 if *kind == DiscardKind::All {
                     self.check_outside_block("DISCARD ALL")?;
                     self.cursors.clear();
+                    self.release_session_locks();
                     self.reset_all();
                     self.statements.clear();
                 }

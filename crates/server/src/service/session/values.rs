@@ -4,7 +4,7 @@ use anabranch_sql::client::{ArgumentList, ClientContext, SessionValue};
 use anabranch_types::Value;
 use anabranch_wire::ErrorFields;
 
-use super::Session;
+use super::{Scope, Session};
 use crate::service::errors::{error, of_effect};
 use crate::service::settings::SERVER_VERSION;
 
@@ -27,6 +27,36 @@ impl Session {
             bound.push(found);
         }
         Ok(bound.split_off(parameters.len()))
+    }
+
+    /// The same for a statement that may have to wait for advisory locks. `None` if it waits: those that are there are
+    /// kept, and the next call goes on behind them.
+    pub(super) fn session_values_or_wait(
+        &mut self,
+        wanted: &[SessionValue],
+        parameters: &[Value],
+        text: &str,
+        (now, scope): (i64, &mut Scope<'_>),
+    ) -> Result<Option<Vec<Value>>, Box<ErrorFields>> {
+        let mut bound = parameters.to_vec();
+        bound.append(&mut self.hidden);
+        while let Some(value) = wanted.get(bound.len() - parameters.len()) {
+            let found = match value {
+                SessionValue::Advisory {
+                    function,
+                    arguments,
+                } => self.call_advisory(*function, arguments, (&bound, now), scope)?,
+                value => Some(self.session_value(value, &bound, text, now)?),
+            };
+            match found {
+                Some(found) => bound.push(found),
+                None => {
+                    self.hidden = bound.split_off(parameters.len());
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(bound.split_off(parameters.len())))
     }
 
     fn session_value(
