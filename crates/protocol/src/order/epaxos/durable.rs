@@ -45,7 +45,7 @@ impl<P: Payload> EpaxosSite<P> {
                 }
                 entry.status = Status::PreAccepted { dependencies };
             }
-            EpaxosRecord::Known { id, proposal } => self.replay_proposal(id, Some(&proposal))?,
+            EpaxosRecord::Proposed { id, proposal } => self.replay_proposal(id, Some(&proposal))?,
             EpaxosRecord::Promised { id, ballot } => {
                 let entry = self.replay_entry(id)?;
                 if ballot < entry.promised {
@@ -133,7 +133,7 @@ impl<P: Payload> EpaxosSite<P> {
             match &entry.status {
                 Status::Unknown => {
                     if let Some(proposal) = proposal {
-                        sink(EpaxosRecord::Known { id, proposal });
+                        sink(EpaxosRecord::Proposed { id, proposal });
                     }
                 }
                 Status::PreAccepted { dependencies } => sink(EpaxosRecord::PreAccepted {

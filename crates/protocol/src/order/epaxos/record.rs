@@ -21,7 +21,7 @@ pub enum EpaxosRecord<P> {
         dependencies: BTreeSet<BatchId>,
     },
     /// The site knows a proposal that it has not answered: what it answers from now on includes the batch.
-    Known {
+    Proposed {
         /// The batch.
         id: BatchId,
         /// The proposal.

@@ -146,7 +146,7 @@ impl<P: Payload> EpaxosSite<P> {
         self.graph.entry(id, now);
         if self.graph.set_proposal(id, proposal) {
             let proposal = proposal.clone();
-            out.records.push(EpaxosRecord::Known { id, proposal });
+            out.records.push(EpaxosRecord::Proposed { id, proposal });
         }
     }
 
