@@ -362,8 +362,8 @@ impl<P: Payload> Graph<P> {
 /// The position of a batch that is delivered at a depth: unique, since a site has at most [`WINDOW`] batches that it has
 /// not delivered, and batches of one site and one depth are among these together.
 fn position(depth: u64, id: BatchId) -> u64 {
-    let position =
-        (depth << WINDOW_BITS | id.sequence % WINDOW) << SITE_BITS | u64::from(id.site.0);
+    let numbered = (depth << WINDOW_BITS) | (id.sequence % WINDOW);
+    let position = (numbered << SITE_BITS) | u64::from(id.site.0);
     assert!(
         position < 1 << POSITION_BITS,
         "{id} is delivered at depth {depth}: a group orders chains of at most 2^{} conflicting batches \
