@@ -153,7 +153,7 @@ pub enum Input<M> {
 }
 
 /// A request of the engine to the protocol for one transaction. One request of a transaction is open at a time, and
-/// each is answered by exactly one [`Reply`] (Follow, WaitByAge and Abort by none).
+/// each is answered by exactly one [`Reply`] (Follow, WaitByAge, Global and Abort by none).
 ///
 /// The protocol may abort a transaction that has no open request. Its next request but Abort is then answered by
 /// [`Reply::Aborted`].
@@ -166,6 +166,9 @@ pub enum Request {
     /// The transaction declares nothing, and waits for locks by age (`docs/protocols/interactive.md`). Before all
     /// others but Follow. Protocols without locks ignore it. Not answered.
     WaitByAge(Age),
+    /// The transaction is a global operation (`docs/protocols/belt.md`): it runs when its server has the token. Before
+    /// all others. Protocols other than the Conveyor Belt ignore it. Not answered.
+    Global,
     /// The reads and writes that are known before the procedure runs, sorted by partition, each item once. A protocol
     /// that takes locks takes these now, in order, and may fetch the rows in the same round. Sent at most once,
     /// first, and only where [`Protocol`]'s constructor asks for it. Answered by [`Reply::Declared`].

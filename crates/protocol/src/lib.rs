@@ -11,8 +11,10 @@
 //! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
 //! * [`order`]: broadcast among sites with all the data, which orders what conflicts; [`certification`]: transactions over
 //!   it.
+//! * [`belt`]: servers that each have a whole database and run global operations in turn.
 //! * [`record`]: log records.
 
+pub mod belt;
 pub mod certification;
 pub mod contract;
 pub mod epci;

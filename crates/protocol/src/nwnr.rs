@@ -348,7 +348,7 @@ impl Protocol for NwnrNode {
                 transaction,
                 request,
             } => match request {
-                Request::Follow(_) | Request::WaitByAge(_) => {}
+                Request::Follow(_) | Request::WaitByAge(_) | Request::Global => {}
                 Request::Declare(_) => out.replies.push((transaction, Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(now, transaction, effects, out),

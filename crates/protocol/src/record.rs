@@ -9,6 +9,7 @@ use anabranch_storage::{CheckpointItem, CommitSequence, LoggedChange, Staged, St
 use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::belt::BeltRecord;
 use crate::certification::Certificate;
 use crate::locking::record::LockingRecord;
 use crate::order::epaxos::record::EpaxosRecord;
@@ -49,6 +50,8 @@ pub enum Record {
     MultiPaxos(Box<MultiPaxosRecord<Certificate>>),
     /// A record of a site that orders certificates by EPaxos.
     Epaxos(Box<EpaxosRecord<Certificate>>),
+    /// A record of a server of the Conveyor Belt.
+    Belt(Box<BeltRecord>),
 }
 
 impl Record {

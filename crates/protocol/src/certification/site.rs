@@ -392,7 +392,7 @@ impl<O: LoggedOrderer> Protocol for CertificationSite<O> {
                 transaction,
                 request,
             } => match request {
-                Request::Follow(_) | Request::WaitByAge(_) => {}
+                Request::Follow(_) | Request::WaitByAge(_) | Request::Global => {}
                 Request::Declare(_) => out.replies.push((transaction, Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, &reads, out),
                 Request::Commit(effects) => self.commit(now, transaction, effects, out),

@@ -158,7 +158,7 @@ impl EPciNode {
             stage: AttemptStage::Idle,
         });
         match request {
-            Request::Follow(_) | Request::WaitByAge(_) => {
+            Request::Follow(_) | Request::WaitByAge(_) | Request::Global => {
                 self.attempts.insert(id, attempt);
             }
             Request::Declare(_) => {

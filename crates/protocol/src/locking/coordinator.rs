@@ -252,7 +252,7 @@ impl LockingNode {
             "{id:?} sends a request while another is open"
         );
         match request {
-            Request::Follow(_) => {
+            Request::Follow(_) | Request::Global => {
                 self.transactions.insert(id, transaction);
             }
             Request::WaitByAge(age) => {

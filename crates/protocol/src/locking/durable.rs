@@ -57,7 +57,8 @@ impl Durable for LockingNode {
             record @ (Record::Ramp(_)
             | Record::Pob(_)
             | Record::MultiPaxos(_)
-            | Record::Epaxos(_)) => {
+            | Record::Epaxos(_)
+            | Record::Belt(_)) => {
                 return Err(ReplayError(format!(
                     "a locking node cannot replay {record:?}"
                 )));

@@ -294,7 +294,7 @@ impl Protocol for RampNode {
                 request,
             } => match request {
                 Request::Follow(session) => self.follow(transaction, &session),
-                Request::WaitByAge(_) => {}
+                Request::WaitByAge(_) | Request::Global => {}
                 Request::Declare(_) => out.replies.push((transaction, crate::Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(transaction, effects, out),

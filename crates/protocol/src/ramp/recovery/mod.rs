@@ -122,7 +122,8 @@ impl Durable for RampNode {
             record @ (Record::Locking(_)
             | Record::Pob(_)
             | Record::MultiPaxos(_)
-            | Record::Epaxos(_)) => {
+            | Record::Epaxos(_)
+            | Record::Belt(_)) => {
                 return Err(ReplayError(format!("{record:?} is not RAMP's")));
             }
         }
