@@ -8,9 +8,11 @@
 //!
 //! * [`model`]: the models by name, and their sizes.
 //! * [`mod@order`]: orderers, with a search of their own.
+//! * [`mod@belt`]: the Conveyor Belt, with a search of its own.
 //! * [`subject`]: the protocols' nodes in models.
 //! * [`digest`]: how visited states are recognised.
 
+pub mod belt;
 pub mod client;
 pub mod cluster;
 pub mod digest;

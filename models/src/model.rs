@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anabranch_protocol::belt::ServerId;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::nwnr::NwnrNode;
@@ -14,6 +15,7 @@ use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
 
+use crate::belt::{BeltScenario, explore_belt};
 use crate::client::{Item, Script};
 use crate::cluster::{Scenario, State, Subject};
 use crate::explore::{Found, Limits, Property, Visited, describe_steps, explore, shortest};
@@ -111,6 +113,18 @@ pub const MODELS: &[Model] = &[
         is_self_test: false,
     },
     Model {
+        name: "belt",
+        about: "the Conveyor Belt: one hold at a time, all databases in one order, no update lost or repeated",
+        kind: Kind::Belt { removes: false },
+        is_self_test: false,
+    },
+    Model {
+        name: "belt-removal",
+        about: "the Conveyor Belt, whose last server is lost and removed",
+        kind: Kind::Belt { removes: true },
+        is_self_test: false,
+    },
+    Model {
         name: "pob",
         about: "partial order broadcast, classic decisions: one decision a batch, conflicts in one order",
         kind: Kind::Pob(FastDecisions::Off),
@@ -191,6 +205,7 @@ enum Kind {
     WeakLocking(ReadLocks),
     Pob(FastDecisions),
     Epaxos,
+    Belt { removes: bool },
 }
 
 /// The size of a model.
@@ -324,6 +339,7 @@ impl Model {
                 let options = EpaxosOptions::new(site, size.sites);
                 EpaxosSite::new(options).expect("a supported size")
             }),
+            Kind::Belt { removes } => run_belt(size, removes, limits),
             Kind::Ramp(metadata) => {
                 let nodes = size.both(0, durable(size, ramp(size, metadata)));
                 run(nodes, &write(), &read_atomic, limits)
@@ -405,6 +421,43 @@ fn run_orderer<S: Explored>(
             ..limits
         };
         let (more, found) = explore_order(&scenario, left);
+        visited.states += more.states;
+        visited.steps += more.steps;
+        visited.ends += more.ends;
+        visited.depth = visited.depth.max(more.depth);
+        visited.complete &= more.complete;
+        if found.is_some() {
+            return Report { visited, found };
+        }
+    }
+    Report {
+        visited,
+        found: None,
+    }
+}
+
+/// Explores the Conveyor Belt: all ways in which servers have the operations.
+fn run_belt(size: Size, removes: bool, limits: Limits) -> Report {
+    let servers = u16::from(size.sites);
+    let mut visited = Visited {
+        complete: true,
+        ..Visited::default()
+    };
+    for number in 0..servers.pow(size.writers) {
+        let place = |digit: u32| ServerId(number / servers.pow(digit) % servers);
+        let scenario = BeltScenario {
+            servers,
+            operations: (0..size.writers).map(place).collect(),
+            restarts: size.restarts,
+            aborts: size.crashes,
+            resends: size.recoveries,
+            removes,
+        };
+        let left = Limits {
+            states_max: limits.states_max.saturating_sub(visited.states),
+            ..limits
+        };
+        let (more, found) = explore_belt(&scenario, left);
         visited.states += more.states;
         visited.steps += more.steps;
         visited.ends += more.ends;

@@ -336,6 +336,33 @@ fn epaxos_orders_conflicts_alike() {
     holds("epaxos", size, 1_000);
 }
 
+/// Three servers of the Conveyor Belt: one crash anywhere, one lost message, one abort.
+#[test]
+fn the_conveyor_belt_keeps_one_order() {
+    let quiet = Size {
+        writers: 1,
+        recoveries: 0,
+        ..TWO
+    };
+    for (restarts, crashes, recoveries) in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+        let size = Size {
+            restarts,
+            crashes,
+            recoveries,
+            ..quiet
+        };
+        holds("belt", size, 100);
+        holds("belt-removal", size, 100);
+    }
+    let two = Size {
+        sites: 2,
+        writers: 2,
+        restarts: 1,
+        ..quiet
+    };
+    holds("belt", two, 100);
+}
+
 /// The first states of two batches with recoveries: some of them at rest.
 #[test]
 fn orderers_recover_conflicting_batches() {
