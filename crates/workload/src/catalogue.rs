@@ -8,14 +8,16 @@ use crate::departments::Departments;
 use crate::payroll::Payroll;
 use crate::register::Register;
 use crate::replies::Replies;
+use crate::rubis::Rubis;
 use crate::smallbank::SmallBank;
 use crate::tally::Tally;
 use crate::tpcc::Tpcc;
+use crate::tpcw::Tpcw;
 use crate::workload::Workload;
 use crate::ycsb::Ycsb;
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 12] = [
     "register",
     "tally",
     "replies",
@@ -26,6 +28,8 @@ pub const NAMES: [&str; 10] = [
     "smallbank",
     "payroll",
     "tpcc",
+    "tpcw",
+    "rubis",
 ];
 
 /// A workload sized for a simulated cluster of `nodes` nodes: small, so that transactions conflict often.
@@ -41,6 +45,8 @@ pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
         "smallbank" => Arc::new(SmallBank::new(nodes)),
         "payroll" => Arc::new(Payroll::new(nodes)),
         "tpcc" => Arc::new(Tpcc::new(nodes)),
+        "tpcw" => Arc::new(Tpcw::new(nodes)),
+        "rubis" => Arc::new(Rubis::new(nodes)),
         _ => return None,
     })
 }

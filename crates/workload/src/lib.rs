@@ -9,6 +9,7 @@
 //! * [`tally`]: columns that merge in any order.
 //! * [`replies`]: an anomaly that only a history reveals: a read of a reply without its comment.
 //! * [`ycsb`]: reads and writes of single items, several at a time, as in the papers' benchmarks.
+//! * [`tpcw`] and [`rubis`]: a bookstore and an auction site, the two of operation partitioning's paper.
 //! * [`smallbank`] and [`payroll`]: two examples from the literature.
 
 pub mod bank;
@@ -19,9 +20,11 @@ mod group;
 pub mod payroll;
 pub mod register;
 pub mod replies;
+pub mod rubis;
 pub mod smallbank;
 pub mod tally;
 pub mod tpcc;
+pub mod tpcw;
 pub mod workload;
 pub mod ycsb;
 
