@@ -37,6 +37,8 @@ pub struct Call {
     /// The longest wait for one answer of the protocol, which is mostly a wait for a lock. A call that waits longer
     /// ends with [`CallError::LockTimeout`].
     pub lock_timeout: Option<Ticks>,
+    /// Whether it is a global operation under the Conveyor Belt: each of its attempts waits for the token.
+    pub is_global: bool,
 }
 
 impl Call {
@@ -50,6 +52,7 @@ impl Call {
             timestamp: None,
             time_zone: TimeZone::UTC,
             lock_timeout: None,
+            is_global: false,
         }
     }
 
@@ -72,6 +75,12 @@ impl Call {
     #[must_use]
     pub fn with_time_zone(self, time_zone: TimeZone) -> Call {
         Call { time_zone, ..self }
+    }
+
+    /// The same call as a global operation, or not ([`crate::operations::OperationRouter`]).
+    #[must_use]
+    pub fn with_global(self, is_global: bool) -> Call {
+        Call { is_global, ..self }
     }
 
     /// The same call, which waits no longer than this for a lock.

@@ -29,6 +29,7 @@ pub mod limits;
 pub mod load;
 pub mod log_record;
 pub mod node;
+pub mod operations;
 mod output_commit;
 mod overlay;
 mod range_cache;

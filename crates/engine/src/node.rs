@@ -680,6 +680,16 @@ impl<P: Protocol> Node<P> {
                 },
             );
         }
+        if attempt.open.call.is_global {
+            let request = Request::Global;
+            self.step_protocol(
+                now,
+                Input::Request {
+                    transaction,
+                    request,
+                },
+            );
+        }
         if self.options.declares && Self::waits_by_age(&attempt.open) {
             self.wait_by_age(now, &attempt.open, transaction);
         }
