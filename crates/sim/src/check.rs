@@ -8,6 +8,7 @@ use anabranch_engine::view::{self, StoresView};
 use anabranch_storage::Store;
 use anabranch_types::{Placement, TableId, access::whole_table};
 
+use crate::belt::replicated;
 use crate::case::Case;
 use crate::cluster::{Cluster, Watch};
 use crate::constraints;
@@ -78,6 +79,14 @@ pub(crate) fn at_rest<P: Simulated>(
         cluster.violations.extend(found);
         return;
     };
+    if cluster.node_builder.shared.protocol.partitions_operations() {
+        let servers: Vec<&Store> = clusters.into_iter().flatten().collect();
+        let (differ, compared) = replicated::differences(planned, &servers);
+        found.extend(differ);
+        checked.add("rows whose replicated columns are equal", compared);
+        cluster.violations.extend(found);
+        return;
+    }
     for stores in &clusters {
         found.extend(check_stores(planned, stores, checked));
     }

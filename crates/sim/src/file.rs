@@ -121,6 +121,9 @@ impl CaseFile {
     /// If there is no such workload, or its SQL does not compile.
     pub fn prepare(&self) -> Result<Prepared, CaseError> {
         match self.case.protocol.has_sites() {
+            true if self.case.protocol.partitions_operations() => {
+                Prepared::for_ring(&self.workload, self.case.clusters)
+            }
             true => Prepared::for_sites(&self.workload, self.case.clusters),
             false => Prepared::new(&self.workload, self.nodes),
         }

@@ -49,6 +49,8 @@ pub struct Recording {
     scope: VersionScope,
     /// With the cluster.
     installed: Vec<(u16, PartitionId, Installed)>,
+    /// In a ring: by server, the timestamps at their origins of what it has applied, by its own.
+    origins: BTreeMap<u16, BTreeMap<Timestamp, Timestamp>>,
 }
 
 /// How clusters name versions.
@@ -66,6 +68,9 @@ enum VersionScope {
     /// Each of so many clusters makes its own versions, by merging the effects of all. So each cluster has its own
     /// items in the history, and a transaction that it replicates is a transaction of its own.
     PerCluster(u16),
+    /// Each server has a database of its own, and so its own items and its own order of versions. A transaction writes
+    /// at its server, and, if it is a global operation, at each other server where its update was applied.
+    Ring,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +93,7 @@ impl Recording {
         let clusters = shared.clusters;
         Recording {
             scope: match (clusters, shared.commutes) {
+                _ if shared.protocol.partitions_operations() => VersionScope::Ring,
                 (1, _) => VersionScope::OneCluster,
                 _ if shared.protocol.has_sites() => VersionScope::Sites(clusters),
                 (_, false) => VersionScope::Shared,
@@ -132,6 +138,11 @@ impl Recording {
         }
     }
 
+    /// Records the timestamps at their origins of what a server of a ring has applied.
+    pub(crate) fn originated(&mut self, server: u16, origins: &BTreeMap<Timestamp, Timestamp>) {
+        self.origins.insert(server, origins.clone());
+    }
+
     /// Records what a store has installed, in a run with one cluster.
     pub fn installed(&mut self, partition: PartitionId, installed: Vec<Installed>) {
         self.installed_in(0, partition, installed);
@@ -146,7 +157,7 @@ impl Recording {
     ) {
         let of_all = matches!(
             self.scope,
-            VersionScope::PerCluster(_) | VersionScope::Sites(_)
+            VersionScope::PerCluster(_) | VersionScope::Sites(_) | VersionScope::Ring
         );
         if cluster == 0 || of_all {
             let each = installed.into_iter().map(|one| (cluster, partition, one));
@@ -178,7 +189,7 @@ impl Recording {
             _ => 1,
         };
         let indexes: Vec<InstalledIndex<'_>> = (0..clusters)
-            .map(|cluster| InstalledIndex::new(planned, &self.installed, self.scope, cluster))
+            .map(|cluster| InstalledIndex::new(planned, &self, cluster))
             .collect();
         let mut violations = Vec::new();
         let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
@@ -309,15 +320,17 @@ struct InstalledIndex<'r> {
     deleted: FxHashMap<Item, Vec<(u64, Timestamp)>>,
     /// What each site has installed.
     sites: SiteVersions,
+    /// See [`Recording::origins`].
+    origins: &'r BTreeMap<u16, BTreeMap<Timestamp, Timestamp>>,
 }
 
 impl<'r> InstalledIndex<'r> {
     fn new(
         planned: &'r PlannedApplication,
-        installed: &'r [(u16, PartitionId, Installed)],
-        scope: VersionScope,
+        recording: &'r Recording,
         cluster: u16,
     ) -> InstalledIndex<'r> {
+        let (installed, scope) = (&recording.installed, recording.scope);
         let mut index = InstalledIndex {
             planned,
             scope,
@@ -330,16 +343,28 @@ impl<'r> InstalledIndex<'r> {
                 VersionScope::Sites(sites) => SiteVersions::new(sites, installed),
                 _ => SiteVersions::default(),
             },
+            origins: &recording.origins,
         };
-        for (_, partition, one) in installed.iter().filter(|(of, ..)| *of == cluster) {
-            let written = index.written.entry(one.timestamp).or_default();
-            if written.is_empty() {
-                index.order.push(one.timestamp);
+        let is_ring = scope == VersionScope::Ring;
+        for (of, partition, one) in installed {
+            if *of != cluster && !is_ring {
+                continue;
             }
-            written.push((*partition, one));
+            // The place of an item: in a ring its server.
+            let place = if is_ring {
+                PartitionId(*of)
+            } else {
+                *partition
+            };
+            let timestamp = index.origin(place, one.timestamp);
+            let written = index.written.entry(timestamp).or_default();
+            if written.is_empty() {
+                index.order.push(timestamp);
+            }
+            written.push((place, one));
             for change in &one.changes {
                 if change.kind == InstalledKind::Delete {
-                    let item = (*partition, change.table, change.key.clone());
+                    let item = (place, change.table, change.key.clone());
                     let deletions = index.deleted.entry(item).or_default();
                     deletions.push((one.sequence.0, one.timestamp));
                 }
@@ -350,6 +375,21 @@ impl<'r> InstalledIndex<'r> {
         index
     }
 
+    /// The timestamp at its origin of what is installed as `timestamp`.
+    fn origin(&self, place: PartitionId, timestamp: Timestamp) -> Timestamp {
+        let origins = self.origins.get(&place.0);
+        let origin = origins.and_then(|origins| origins.get(&timestamp));
+        origin.copied().unwrap_or(timestamp)
+    }
+
+    /// The place of an item that an attempt at a node accesses on a partition: in a ring the node.
+    fn place(&self, partition: PartitionId, node: NodeId) -> PartitionId {
+        match self.scope {
+            VersionScope::Ring => PartitionId(node.0),
+            _ => partition,
+        }
+    }
+
     /// Partitions that never installed a committed transaction with effects there.
     fn not_installed(&self, record: &AttemptRecord, timestamp: Timestamp) -> Vec<String> {
         let installed = self.written.get(&timestamp);
@@ -358,7 +398,7 @@ impl<'r> InstalledIndex<'r> {
         };
         let with_effects = record.effects.iter().filter(|on| !on.effects.is_empty());
         with_effects
-            .filter(|on| lacks(on.partition))
+            .filter(|on| lacks(self.place(on.partition, record.transaction.node)))
             .map(|on| {
                 format!(
                     "{} has committed as {timestamp}, and {} has never installed it",
@@ -460,13 +500,15 @@ impl<'r> InstalledIndex<'r> {
                 partition: self.place_of(*partition),
                 sequence: one.sequence.0,
             });
-            one.changes.iter().map(move |change| (at, change))
+            one.changes
+                .iter()
+                .map(move |change| (partition, at, change))
         });
         changes
-            .map(|(at, change)| {
+            .map(|(partition, at, change)| {
                 let entries = change.entries.iter();
                 Operation::Write(Write {
-                    item: self.item(change.table, &change.key),
+                    item: self.item(*partition, change.table, &change.key),
                     kind: match change.kind {
                         InstalledKind::Insert => WriteKind::Insert,
                         InstalledKind::Update => WriteKind::Apply,
@@ -476,7 +518,7 @@ impl<'r> InstalledIndex<'r> {
                     value: None,
                     positions: entries
                         .map(|(index, entry)| {
-                            let space = self.space(change.table, Some(*index));
+                            let space = self.space(*partition, change.table, Some(*index));
                             (space, record::position(entry.as_bytes()))
                         })
                         .collect(),
@@ -498,7 +540,8 @@ impl<'r> InstalledIndex<'r> {
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
         }
-        let is_single = self.scope == VersionScope::OneCluster;
+        let partition = self.place(partition, reader.site);
+        let is_single = matches!(self.scope, VersionScope::OneCluster | VersionScope::Ring);
         let sequence = recorded.state.sequence().filter(|_| is_single);
         let at = sequence.map(|sequence| PartitionSequence {
             partition: self.place_of(partition),
@@ -511,18 +554,19 @@ impl<'r> InstalledIndex<'r> {
                         let absent = self.sites.absent(reader, recorded, (table, key));
                         absent.and_then(|version| self.named(version))
                     }
-                    (Some(version), _) => self.named(*version),
+                    (Some(version), _) => self.named(self.origin(partition, *version)),
                     (None, Fetched::Point(None)) => {
                         let item = (partition, table, key.clone());
                         let deletions = self.deleted.get(&item).into_iter().flatten();
                         let state = recorded.state;
                         let before = deletions.filter(|(at, by)| state.includes(*at, *by));
-                        before.max().and_then(|(_, version)| self.named(*version))
+                        let last = before.max();
+                        last.and_then(|(_, version)| self.named(self.origin(partition, *version)))
                     }
                     (None, _) => None,
                 };
                 Some(Operation::Read(record::Read {
-                    item: self.item(table, key),
+                    item: self.item(partition, table, key),
                     version,
                     value: None,
                     at,
@@ -540,8 +584,8 @@ impl<'r> InstalledIndex<'r> {
             ) => {
                 let found = rows.iter().zip(&recorded.versions);
                 let found = found.map(|((key, _), version)| record::Read {
-                    item: self.item(table, key),
-                    version: self.named(*version),
+                    item: self.item(partition, table, key),
+                    version: self.named(self.origin(partition, *version)),
                     value: None,
                     at,
                 });
@@ -556,7 +600,7 @@ impl<'r> InstalledIndex<'r> {
                     None => return None,
                 };
                 Some(Operation::Scan(Scan {
-                    space: self.space(table, *index),
+                    space: self.space(partition, table, *index),
                     lower: Some(lower),
                     upper,
                     found: found.collect(),
@@ -597,7 +641,7 @@ impl<'r> InstalledIndex<'r> {
         };
         let items = self.sites.items(*table, is_in_range).into_iter();
         let reads = items.filter_map(|key| {
-            let item = self.item(*table, key);
+            let item = self.item(PartitionId(0), *table, key);
             if found.contains(item.as_str()) {
                 return None;
             }
@@ -625,8 +669,8 @@ impl<'r> InstalledIndex<'r> {
         }
     }
 
-    fn item(&self, table: TableId, key: &Key) -> String {
-        record::item_name(&self.space(table, None), key.as_bytes())
+    fn item(&self, place: PartitionId, table: TableId, key: &Key) -> String {
+        record::item_name(&self.space(place, table, None), key.as_bytes())
     }
 
     /// The name of a partition's order of installation: its node's number.
@@ -666,10 +710,11 @@ impl<'r> InstalledIndex<'r> {
     }
 
     /// The space of a table, or of one of its indexes.
-    fn space(&self, table: TableId, index: Option<IndexId>) -> String {
+    fn space(&self, place: PartitionId, table: TableId, index: Option<IndexId>) -> String {
         let schema = self.planned.schema().table(table);
         let name = match self.scope {
             VersionScope::PerCluster(_) => format!("{} in {}", schema.name, self.cluster),
+            VersionScope::Ring => format!("{} at {}", schema.name, place.0),
             _ => schema.name.clone(),
         };
         match index {

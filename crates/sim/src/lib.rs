@@ -25,6 +25,7 @@
 //! * [`replay`]: runs a counterexample of the analyser on real nodes.
 //! * [`queue`], `clock`, `rows`: the event queue, the nodes' clocks, and the rows of stores.
 
+pub(crate) mod belt;
 pub mod case;
 mod check;
 mod clock;

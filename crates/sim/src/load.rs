@@ -117,11 +117,12 @@ impl Load {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }
-            ProtocolName::Alvin | ProtocolName::Multipaxos | ProtocolName::Epaxos => {
-                Err(CaseError::Sites {
-                    option: "a load of partitions (SiteLoad is one of sites)",
-                })
-            }
+            ProtocolName::Alvin
+            | ProtocolName::Multipaxos
+            | ProtocolName::Epaxos
+            | ProtocolName::Belt => Err(CaseError::Sites {
+                option: "a load of partitions (SiteLoad is one of sites)",
+            }),
         }
     }
 
@@ -157,6 +158,7 @@ impl Load {
             clients_switch_nodes: false,
             routed: true,
             interactive: false,
+            partitions_operations: false,
         };
         let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(

@@ -76,11 +76,29 @@ impl Prepared {
         Prepared::from_workload(workload, 1)
     }
 
+    /// The same for a ring of servers, with a plan that has an operation partitioning.
+    ///
+    /// # Errors
+    /// If there is no such workload, or its SQL does not compile.
+    pub fn for_ring(workload: &str, servers: u16) -> Result<Prepared, CaseError> {
+        let found = by_name(workload, servers);
+        let workload = found.ok_or_else(|| CaseError::NoWorkload(workload.to_owned()))?;
+        Prepared::with_guarantee(workload, 1, Guarantee::Serializable)
+    }
+
     /// Compiles and plans a workload for a cluster of `nodes`.
     ///
     /// # Errors
     /// If its SQL does not compile.
     pub fn from_workload(workload: Arc<dyn Workload>, nodes: u16) -> Result<Prepared, CaseError> {
+        Prepared::with_guarantee(workload, nodes, Guarantee::Invariants)
+    }
+
+    fn with_guarantee(
+        workload: Arc<dyn Workload>,
+        nodes: u16,
+        guarantee: Guarantee,
+    ) -> Result<Prepared, CaseError> {
         let files = workload.files().iter();
         let files: Vec<SourceFile> = files
             .map(|(name, text)| SourceFile::new(*name, *text))
@@ -93,7 +111,7 @@ impl Prepared {
             application.catalog(),
             application.summaries(),
             Shape::Partitioned,
-            Guarantee::Invariants,
+            guarantee,
         );
         let named = workload.procedures().iter().map(|name| {
             let mut all = application.procedures.iter();

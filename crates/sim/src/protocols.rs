@@ -1,5 +1,6 @@
 //! The simulated protocols, and what the simulator needs to know of each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
@@ -13,7 +14,7 @@ use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
-use anabranch_types::{NodeId, Placement, TableId, Ticks};
+use anabranch_types::{NodeId, Placement, TableId, Ticks, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cost::Processor;
@@ -51,11 +52,13 @@ pub enum ProtocolName {
     Multipaxos,
     /// Sites that certify over EPaxos, which orders conflicts by a dependency graph.
     Epaxos,
+    /// The Conveyor Belt: servers that each have a whole database, and run global operations in turn; serializable.
+    Belt,
 }
 
 impl ProtocolName {
     /// All protocols.
-    pub const ALL: [ProtocolName; 11] = [
+    pub const ALL: [ProtocolName; 12] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
@@ -67,6 +70,7 @@ impl ProtocolName {
         ProtocolName::Alvin,
         ProtocolName::Multipaxos,
         ProtocolName::Epaxos,
+        ProtocolName::Belt,
     ];
 
     /// Its name on the command line.
@@ -83,6 +87,7 @@ impl ProtocolName {
             ProtocolName::Alvin => "alvin",
             ProtocolName::Multipaxos => "multipaxos",
             ProtocolName::Epaxos => "epaxos",
+            ProtocolName::Belt => "belt",
         }
     }
 
@@ -105,8 +110,16 @@ impl ProtocolName {
     pub fn has_sites(self) -> bool {
         matches!(
             self,
-            ProtocolName::Alvin | ProtocolName::Multipaxos | ProtocolName::Epaxos
+            ProtocolName::Alvin
+                | ProtocolName::Multipaxos
+                | ProtocolName::Epaxos
+                | ProtocolName::Belt
         )
+    }
+
+    /// Whether each site runs operations of its own, and only updates of global ones reach the others.
+    pub fn partitions_operations(self) -> bool {
+        self == ProtocolName::Belt
     }
 
     /// Whether it is one of the three RAMP protocols.
@@ -148,6 +161,7 @@ impl ProtocolName {
             | ProtocolName::Epaxos => &[Model::StrictSerializable, Model::Sessions],
             ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
             ProtocolName::EPci => &[Model::ReadAtomic, Model::Causal],
+            ProtocolName::Belt => &[Model::Serializable],
         }
     }
 
@@ -297,6 +311,17 @@ pub trait Simulated: Durable + Sized + 'static {
 
     /// A message's label in a diagram.
     fn label(message: &Self::Message) -> Label;
+
+    /// Where each server installs what others have committed at timestamps of its own: the timestamps at their origins,
+    /// by those here.
+    fn origins(&self) -> Option<&BTreeMap<Timestamp, Timestamp>> {
+        None
+    }
+
+    /// Situations of this protocol alone that this incarnation has counted, for the report.
+    fn situations(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 impl Simulated for RampNode {

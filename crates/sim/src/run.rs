@@ -14,6 +14,7 @@ use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Counters, Topology};
 use anabranch_types::{NodeId, PartitionId, Ticks};
 
+use crate::belt::BeltSite;
 use crate::case::Case;
 use crate::check;
 use crate::cluster::Cluster;
@@ -107,6 +108,7 @@ impl Case {
             ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, placement, recorder),
             ProtocolName::Multipaxos => self.run_as::<MultiPaxos>(prepared, placement, recorder),
             ProtocolName::Epaxos => self.run_as::<Epaxos>(prepared, placement, recorder),
+            ProtocolName::Belt => self.run_as::<BeltSite>(prepared, placement, recorder),
         }
     }
 
@@ -215,6 +217,7 @@ impl Case {
             clients_switch_nodes: self.clients_switch_nodes,
             routed: false,
             interactive: self.interactive,
+            partitions_operations: self.protocol.partitions_operations(),
         };
         let clients = Clients::new(prepared, settings);
         let stores = prepared.stores_retaining(self.seed, retention)?;
@@ -295,6 +298,11 @@ impl Case {
                 statistics.sometimes.insert(name, count);
             }
         }
+        for (name, count) in cluster.protocols().flat_map(Simulated::situations) {
+            if count > 0 {
+                *statistics.sometimes.entry(name).or_default() += count;
+            }
+        }
         statistics
     }
 
@@ -304,6 +312,9 @@ impl Case {
     /// node, and its next transactions need not be ordered after them. Where the commit is not even sent, that
     /// holds at the same node, too. Causal RAMP's clients carry what they have written along.
     fn models(&self) -> &'static [Model] {
+        if self.protocol.partitions_operations() {
+            return self.protocol.models();
+        }
         if self.protocol.has_sites() {
             return sites::models(self.sites, self.clients_switch_nodes);
         }
@@ -464,6 +475,9 @@ fn take_history<P: Simulated>(
     let mut recording = cluster.recording.take()?;
     for (number, incarnations) in (0u16..).zip(&cluster.incarnations) {
         if let Some(node) = cluster.node(number) {
+            if let Some(origins) = node.protocol().origins() {
+                recording.originated(number, origins);
+            }
             let installed = node.protocol().store().installed().iter();
             // Earlier incarnations have reported what this one recovered from its log.
             let new = installed.filter(|one| one.sequence > incarnations.recovered_until());

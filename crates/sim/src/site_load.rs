@@ -281,6 +281,7 @@ impl SiteLoad {
             clients_switch_nodes: false,
             routed: false,
             interactive: false,
+            partitions_operations: false,
         };
         let stores = vec![store.clone(); usize::from(self.sites)];
         Cluster::new(

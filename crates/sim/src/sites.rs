@@ -49,7 +49,8 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
     let options = [
         (
             "--consistency eus",
-            consistency == ConsistencyName::Eus && !protocol.has_sites(),
+            consistency == ConsistencyName::Eus
+                && (!protocol.has_sites() || protocol.partitions_operations()),
             "alvin, epaxos and multipaxos do",
         ),
         (
@@ -88,6 +89,10 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
         });
     }
     let beside = [
+        (
+            "--interactive",
+            case.interactive && case.protocol.partitions_operations(),
+        ),
         ("--replicas", case.replicas > 1),
         (
             "the permanent loss of a server",

@@ -61,11 +61,12 @@ const SET_BY_CASE: [&str; 22] = [
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct SimArguments {
-    /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
+    /// The workload: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll, tpcc, tpcw or
+    /// rubis
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin, epaxos
-    /// or multipaxos
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin, epaxos,
+    /// multipaxos or belt
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// Size of ramp-hybrid's Bloom filters [default: 256]

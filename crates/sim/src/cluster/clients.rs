@@ -16,9 +16,11 @@ use anabranch_workload::{Caller, ClientPlacement, Operation, Workload};
 
 use super::Cluster;
 use super::blocks::ClientBlock;
+use crate::belt::EXPIRED;
 use crate::latency;
 use crate::prepared::Prepared;
 use crate::protocols::Simulated;
+use anabranch_engine::operations::OperationRouter;
 
 /// Calls that each client makes after all faults have ended.
 pub const HEALED_CALLS: u64 = 3;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub routed: bool,
     /// Whether each client runs its operations as statements of transactions of its own, one after the other.
     pub interactive: bool,
+    /// Whether calls go to the server of their operation.
+    pub partitions_operations: bool,
 }
 
 /// Every client of a run.
@@ -68,6 +72,8 @@ pub struct Clients {
     clients_switch_nodes: bool,
     routed: bool,
     interactive: bool,
+    /// The routes of operations, if calls go to the server of their operation.
+    operations: Option<OperationRouter>,
     /// The number of clients that have more calls to make.
     busy: u32,
     /// Whether the clients were stopped.
@@ -104,6 +110,8 @@ pub(super) struct Client {
     /// The running call, when it was made, and its number.
     current: Option<(CallId, Operation, Ticks)>,
     number: u64,
+    /// An operation whose server was down.
+    deferred: Option<Operation>,
     /// Whether it crashes in its next call.
     pub(super) crashes: bool,
     /// The session token of its last answer.
@@ -128,6 +136,7 @@ impl Clients {
             clients_switch_nodes,
             routed,
             interactive,
+            partitions_operations,
         } = settings;
         let clients = (0..count).map(|number| {
             let (place, cluster) = placed(number, nodes, clusters);
@@ -143,6 +152,7 @@ impl Clients {
                 at: place.node * clusters + cluster,
                 current: None,
                 number: 0,
+                deferred: None,
                 crashes: false,
                 session: Session::default(),
                 block: None,
@@ -162,6 +172,9 @@ impl Clients {
             clients_switch_nodes,
             routed,
             interactive,
+            operations: partitions_operations
+                .then(|| OperationRouter::new(&prepared.planned, clusters))
+                .flatten(),
             busy: count,
             stopped: false,
             next_number: count,
@@ -299,8 +312,27 @@ impl<P: Simulated> Cluster<P> {
             }
             return self.send_step(number);
         }
-        let operation = client.caller.next();
+        let operation = client
+            .deferred
+            .take()
+            .unwrap_or_else(|| client.caller.next());
         let procedure = self.clients.procedures[operation.procedure];
+        let mut is_global = false;
+        if let Some(operations) = &self.clients.operations {
+            let route = operations.route(procedure, &operation.arguments);
+            is_global = route.is_global;
+            client.at = route.server.unwrap_or(client.at);
+            if self.hosts[usize::from(client.at)].node().is_none() {
+                self.statistics.sometimes("a client found its node down");
+                client.deferred = Some(operation);
+                match self.now < healed_at {
+                    true => client.left += 1,
+                    false => client.healed_left += 1,
+                }
+                self.wake(number, self.retry_at());
+                return;
+            }
+        }
         if self.clients.routed
             && let execution = &self.clients.planned.execution
             && let turn = u64::from(number) + client.number
@@ -312,7 +344,8 @@ impl<P: Simulated> Cluster<P> {
         let id = CallId(u64::from(client.place.client) << 32 | client.number);
         let arguments = Arc::clone(&operation.arguments);
         let call = Call::new(id, Work::Procedure(procedure), arguments)
-            .with_session(client.session.clone());
+            .with_session(client.session.clone())
+            .with_global(is_global);
         client.current = Some((id, operation, self.now));
         let (node, crashes) = (at % self.placement.nodes(), client.crashes);
         if let Some(recorder) = &mut self.recorder {
@@ -408,7 +441,13 @@ impl<P: Simulated> Cluster<P> {
             }
             Err(CallError::Failed(error)) => {
                 self.statistics.abort(&format!("refused {}", error.code));
-                (!workload.refuses(error.code))
+                let has_deadline = self.clients.operations.is_some();
+                if has_deadline && error.code == EXPIRED {
+                    self.statistics
+                        .sometimes("a global operation met its deadline");
+                }
+                let is_expired = has_deadline && error.code == EXPIRED;
+                (!is_expired && !workload.refuses(error.code))
                     .then(|| format!("it failed with {}: {}", error.code, error.message))
             }
             Err(CallError::TooManyRetries { .. }) => {

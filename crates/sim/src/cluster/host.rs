@@ -785,6 +785,17 @@ impl<P: Simulated> Cluster<P> {
     /// Acknowledged commits that some node lacks (DUR-I1).
     pub(crate) fn missing_commits(&self) -> Vec<String> {
         let mut missing = Vec::new();
+        if self.node_builder.shared.protocol.partitions_operations() {
+            for timestamp in self.acknowledged.keys() {
+                let node = timestamp.node().0;
+                if !self.has_installed(node, *timestamp) {
+                    missing.push(format!(
+                        "DUR-I1: {timestamp} was acknowledged, and is not at n{node}"
+                    ));
+                }
+            }
+            return missing;
+        }
         for (timestamp, partitions) in &self.acknowledged {
             for partition in partitions {
                 let first = partition.0 * self.clusters;
