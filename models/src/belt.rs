@@ -60,12 +60,15 @@ struct Member {
     requests: VecDeque<Request<Image, u8>>,
 }
 
+/// A message under way, with its receiver.
+type Sent = Rc<(ServerId, Message<Image>)>;
+
 #[derive(Clone)]
 struct State {
     /// `None` once lost; and the digest.
     members: Vec<(Option<Rc<Member>>, u128)>,
     /// Sorted by digest, each once: a repeated message is acknowledged again.
-    network: Vec<(u128, ServerId, Rc<(ServerId, Message<Image>)>)>,
+    network: Vec<(u128, ServerId, Sent)>,
     left: Vec<bool>,
     /// The operations that have committed.
     committed: BTreeSet<u8>,

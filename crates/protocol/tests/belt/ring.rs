@@ -376,14 +376,13 @@ impl Ring {
     }
 
     fn fire(&mut self, server: u16) {
-        let member = &mut self.members[usize::from(server)];
-        while let Some((at, timer)) = member.timers.first().copied()
-            && at <= self.now
-        {
-            member.timers.pop_first();
-            let input = Input::Timer(timer);
-            self.input(server, input);
-            return self.fire(server);
+        let due = |ring: &Ring| {
+            let first = ring.members[usize::from(server)].timers.first().copied();
+            first.filter(|(at, _)| *at <= ring.now)
+        };
+        while let Some((_, timer)) = due(self) {
+            self.members[usize::from(server)].timers.pop_first();
+            self.input(server, Input::Timer(timer));
         }
     }
 

@@ -122,6 +122,8 @@ pub(crate) struct Database {
     /// The timestamp at its origin of what was applied here, by its timestamp here.
     pub(super) origins: BTreeMap<Timestamp, Timestamp>,
     random: SplitMix64,
+    /// Of how many COMMITs one fails for no reason.
+    fails_one_in: u64,
     /// The records of transactions that have ended since they were last taken.
     pub(super) records: Vec<BeltRecord>,
     /// How often the transaction that receives a token was aborted.
@@ -150,6 +152,7 @@ impl Database {
             counter: 0,
             origins: BTreeMap::new(),
             random: SplitMix64::stream(u64::from(node.0), "database", 0),
+            fails_one_in: FAILS_ONE_IN,
             records: Vec::new(),
             receives_aborted: 0,
             updates_applied: 0,
@@ -355,7 +358,7 @@ impl Database {
     }
 
     fn commit(&mut self, now: Ticks, id: DatabaseTransaction) -> Progress {
-        if self.random.below(FAILS_ONE_IN) == 0 {
+        if self.random.below(self.fails_one_in) == 0 {
             return self.abort(id, AbortReason::Conflict);
         }
         let active = self.active.get(&id).expect("it is active").clone();
