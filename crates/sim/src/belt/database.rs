@@ -664,3 +664,6 @@ impl Database {
         BeltRecord::State(Box::new(self.rows.clone()), origins.collect())
     }
 }
+
+#[cfg(test)]
+mod tests;
