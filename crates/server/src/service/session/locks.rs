@@ -24,10 +24,10 @@ pub(super) struct SessionLocks {
     /// Those of the transaction that is open, in the order in which they were granted.
     transaction: Vec<Held>,
     /// What the session waits for.
-    wanted: Option<Wanted>,
+    wanted: Option<Requested>,
 }
 
-struct Wanted {
+struct Requested {
     lock: Held,
     is_of_transaction: bool,
     /// When the wait ends with an error.
@@ -148,7 +148,7 @@ impl Session {
                 let statement = self.settings.statement_timeout();
                 let statement = statement.map(|after| scope.now + after);
                 self.deadline = [until, statement].into_iter().flatten().min();
-                self.locks.wanted = Some(Wanted {
+                self.locks.wanted = Some(Requested {
                     lock,
                     is_of_transaction,
                     until,
