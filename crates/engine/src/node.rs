@@ -671,24 +671,11 @@ impl<P: Protocol> Node<P> {
             waits: 0,
         };
         if !attempt.open.call.session.is_empty() {
-            let request = Request::Follow(attempt.open.call.session.clone());
-            self.step_protocol(
-                now,
-                Input::Request {
-                    transaction,
-                    request,
-                },
-            );
+            let session = attempt.open.call.session.clone();
+            self.request(now, transaction, Request::Follow(session));
         }
         if attempt.open.call.is_global {
-            let request = Request::Global;
-            self.step_protocol(
-                now,
-                Input::Request {
-                    transaction,
-                    request,
-                },
-            );
+            self.request(now, transaction, Request::Global);
         }
         if self.options.declares && Self::waits_by_age(&attempt.open) {
             self.wait_by_age(now, &attempt.open, transaction);

@@ -183,7 +183,7 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Passes a request to the protocol that it does not answer.
-    fn request(&mut self, now: Ticks, transaction: TransactionId, request: Request) {
+    pub(super) fn request(&mut self, now: Ticks, transaction: TransactionId, request: Request) {
         let request = Input::Request {
             transaction,
             request,
