@@ -9,6 +9,7 @@
 //! * [`measure`], [`outcome`], [`table`]: what a run measures, as JSON and as a table.
 //! * [`calibrate`]: measures what the real code costs, for simulated servers.
 //! * [`figure`]: charts, and reports that set a paper's figures beside ours.
+//! * [`sites`]: sites with all of the data on simulated servers.
 //! * [`reproduce`]: reproduces the papers' figures.
 
 pub mod application;
@@ -26,6 +27,7 @@ pub mod pgbench;
 pub mod postgres;
 pub mod recorded;
 pub mod reproduce;
+pub mod sites;
 pub mod table;
 pub mod tpcc;
 pub mod ycsb;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anabranch_sim::cost::StepCost;
-use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Termination};
+use anabranch_sim::cost::{Costs, StepCost};
+use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, SiteLoad, Termination};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 use anabranch_workload::Workload;
@@ -15,7 +15,7 @@ use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
 use anabranch_workload::ycsb::{Parameters, Ycsb};
 
 use super::meter::{Clock, Times, lower_quartile, trimmed_mean};
-use super::{CalibrationError, Effort, Measured};
+use super::{Calibration, CalibrationError, Effort, Measured};
 
 /// An experiment of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +227,41 @@ impl Filled {
         load.run(&self.prepared, self.stores.clone(), Some(Box::new(clock)))?;
         Ok(times.take())
     }
+}
+
+/// Rounds of a measurement at sites.
+const SITES_ROUNDS: u64 = 3;
+
+/// Measures the steps of a load of sites, which has no costs, with the clock of this machine. Transport costs are the
+/// built-in calibration's.
+pub(crate) fn costs_at_sites(
+    load: &SiteLoad,
+    prepared: &Prepared,
+    store: &Store,
+) -> Result<Costs, CaseError> {
+    let mut rounds = Vec::new();
+    for round in 0..SITES_ROUNDS {
+        let times = Rc::new(RefCell::new(Times::new()));
+        let clock = Clock::new(Rc::clone(&times));
+        let load = SiteLoad {
+            seed: load.seed + round,
+            measured: Ticks(load.measured.0.div_ceil(SITES_ROUNDS)),
+            ..load.clone()
+        };
+        load.run(prepared, store, Some(Box::new(clock)))?;
+        rounds.push(times.take());
+    }
+    let built_in = Calibration::built_in();
+    Ok(Costs {
+        calibration: format!(
+            "steps measured on this machine before the run; transport: {}",
+            built_in.name()
+        ),
+        message_nanos: built_in.transport.message.nanos(),
+        client_nanos: built_in.transport.client.nanos(),
+        guard_nanos: built_in.paths.guard_nanos,
+        steps: sum(rounds),
+    })
 }
 
 /// For each kind of step, the lower quartile of the rounds' means.

@@ -24,6 +24,7 @@ use anabranch_sim::cost::{Costs, StepCost};
 use serde::{Deserialize, Serialize};
 
 pub use experiment::ExperimentName;
+pub(crate) use experiment::costs_at_sites;
 pub use paths::CodePaths;
 pub use transport::{Frame, Transport};
 

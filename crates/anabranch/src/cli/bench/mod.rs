@@ -3,6 +3,7 @@
 mod analyze;
 mod check;
 mod pgbench;
+pub(crate) mod sites;
 mod summary;
 pub(crate) mod tpcc;
 mod ycsb;
@@ -48,6 +49,9 @@ enum Workload {
     /// YCSB on the embedded cluster: transactions over several items, or a published workload
     #[command(allow_negative_numbers = true)]
     Ycsb(ycsb::YcsbArguments),
+    /// Sites that each have all of the data, simulated: ALVIN, EPaxos and MultiPaxos over a wide area network
+    #[command(allow_negative_numbers = true)]
+    Sites(sites::SitesArguments),
     /// A server of ours, and one of PostgreSQL, measured over the wire in turns by PostgreSQL's pgbench
     #[command(allow_negative_numbers = true)]
     Pgbench(pgbench::PgbenchArguments),
@@ -274,6 +278,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     match &arguments.workload {
         Workload::Tpcc(arguments) => tpcc::run(arguments),
         Workload::Ycsb(arguments) => ycsb::run(arguments),
+        Workload::Sites(arguments) => sites::run(arguments),
         Workload::Pgbench(arguments) => pgbench::run(arguments),
         Workload::Check(arguments) => check::run(arguments),
         Workload::Analyze(arguments) => analyze::run(arguments),
