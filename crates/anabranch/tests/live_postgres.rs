@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anabranch_bench::postgres::{Server, Settings};
+use anabranch_dbms::postgres::{Server, Settings};
 use serde_json::Value;
 
 struct Ran {

@@ -21,6 +21,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sql", &["types"]),
     ("wire", &["types"]),
     ("source", &["sql"]),
+    ("dbms", &["protocol"]),
+    ("middleware", &["types", "protocol", "dbms"]),
     ("analysis", &["types", "sql"]),
     ("storage", &["types"]),
     ("protocol", &["types", "storage"]),
@@ -45,15 +47,15 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
-            "workload", "sim",
+            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "dbms",
+            "server", "workload", "sim",
         ],
     ),
     (
         "anabranch",
         &[
             "types", "sql", "source", "analysis", "storage", "protocol", "engine", "history",
-            "server", "workload", "sim", "bench",
+            "dbms", "server", "workload", "sim", "bench",
         ],
     ),
 ];

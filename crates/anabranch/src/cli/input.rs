@@ -272,6 +272,12 @@ impl InputArguments {
         }
     }
 
+    /// Has the operations partitioned among so many servers, under serializability.
+    pub(crate) fn partition_among(&mut self, servers: usize) {
+        self.guarantee = GuaranteeArgument::Serializable;
+        self.sites = u32::try_from(servers).ok();
+    }
+
     /// Reads the application without a plan.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod backup;
+mod belt;
 mod bench;
 mod calibrate;
 mod check;
@@ -52,6 +53,8 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Read all of a data folder or backup, and name the first damage
     VerifyData(verify_data::VerifyDataArguments),
+    /// Make PostgreSQL servers a ring of the Conveyor Belt: check them, install triggers, remove them
+    Belt(belt::BeltArguments),
     /// Report which transactions need coordination, on what, and why
     Analyze(analyze::AnalyzeArguments),
     /// Run the counterexamples of `analyze` on the nodes of a cluster, without coordination and with the plan
@@ -122,6 +125,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Backup(arguments) => backup::back_up(&arguments),
+        Command::Belt(arguments) => belt::run(arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::VerifyData(arguments) => verify_data::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::postgres::Installation;
+use anabranch_dbms::postgres::Installation;
 
 /// What pgbench runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

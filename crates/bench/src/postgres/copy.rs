@@ -52,7 +52,7 @@ impl std::fmt::Display for CopyError {
                 write!(
                     f,
                     "PostgreSQL refused rows: {}",
-                    super::server::explain(error)
+                    anabranch_dbms::postgres::explain(error)
                 )
             }
             CopyError::Broken(error) => write!(f, "rows could not be sent to PostgreSQL: {error}"),

@@ -24,9 +24,9 @@ use crate::fill::FillError;
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
 use crate::postgres::copy::{Copier, CopyError};
-use crate::postgres::server::explain;
 use crate::postgres::value::Parameter;
-use crate::postgres::{Server, ServerError, Settings};
+use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::{Server, ServerError, Settings};
 
 /// The number of connections, which make calls concurrently.
 pub const CONNECTIONS: usize = 8;

@@ -10,8 +10,8 @@ pub(crate) mod ours;
 
 use std::fmt;
 
-use anabranch_bench::postgres::server::explain;
-use anabranch_bench::postgres::{Server, Settings};
+use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::{Server, Settings};
 use anabranch_engine::{Call, CallError, CallId, Node, NodeInput, NodeOutbox, Outcome, Work};
 use anabranch_protocol::Protocol;
 use anabranch_sql::application::ResultSet;

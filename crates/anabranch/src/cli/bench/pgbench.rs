@@ -13,9 +13,9 @@ use anabranch_bench::pgbench::SCHEMA;
 use anabranch_bench::pgbench::program::{
     Load, Measurements, Pgbench, Script, Target, write_new_order,
 };
-use anabranch_bench::postgres::{Server, Settings};
 use anabranch_bench::table::{Table, grouped, quantity};
 use anabranch_bench::tpcc::postgres as tpcc_on_postgres;
+use anabranch_dbms::postgres::{Server, Settings};
 use anabranch_server::service::DATABASE;
 use anabranch_workload::tpcc::{FILES, Scale};
 use clap::{Args, ValueEnum};

@@ -5,10 +5,8 @@
 //!
 //! Only the schema `public` is read; the report lists the contents of others as skipped.
 
-mod address;
 mod schema;
 mod statements;
-mod tls;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +16,7 @@ use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_sql::script::Skipped;
 use postgres::{IsolationLevel, Transaction};
 
-pub(crate) use address::{Address, is_address, without_password};
+pub(crate) use anabranch_dbms::postgres::{Address, is_address, without_password};
 
 use super::traffic::Query;
 
@@ -52,7 +50,7 @@ pub(crate) struct Live {
 pub(crate) fn read(address: &Address, statements: bool, waits: Waits) -> Result<Live, String> {
     let mut client = address.connect(waits.connect)?;
     let failed = |error: postgres::Error| {
-        let text = address::explained(&error);
+        let text = anabranch_dbms::postgres::explain(&error);
         let advice = match error.code().map(|code| code.code()) {
             Some("57014") => "; give it more time with --query-seconds-max",
             Some("42501") => "; connect as a user with the right to read it",

@@ -9,7 +9,7 @@ impl Tls {
     ///
     /// # Errors
     /// When the settings demand TLS.
-    pub(in crate::cli::live) fn connector(&self) -> Result<NoTls, String> {
+    pub(in crate::postgres) fn connector(&self) -> Result<NoTls, String> {
         match self.mode {
             Mode::Disable | Mode::Allow | Mode::Prefer => Ok(NoTls),
             Mode::Require | Mode::VerifyCa | Mode::VerifyFull => Err(format!(
@@ -21,6 +21,6 @@ impl Tls {
 }
 
 /// What to do about a failed handshake; there is none without TLS.
-pub(in crate::cli::live) fn advice(_: &postgres::Error) -> Option<String> {
+pub(in crate::postgres) fn advice(_: &postgres::Error) -> Option<String> {
     None
 }

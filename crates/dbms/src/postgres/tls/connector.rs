@@ -25,7 +25,7 @@ impl Tls {
     ///
     /// # Errors
     /// When a file cannot be read or used; the message names it.
-    pub(in crate::cli::live) fn connector(&self) -> Result<MakeRustlsConnect, String> {
+    pub(in crate::postgres) fn connector(&self) -> Result<MakeRustlsConnect, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions: &[&SupportedProtocolVersion] = match self.newest_only {
             true => &[&rustls::version::TLS13],
@@ -261,7 +261,7 @@ fn is_of_authority(error: &rustls::OtherError) -> bool {
 }
 
 /// What to do about a failed handshake; None if TLS is not the reason.
-pub(in crate::cli::live) fn advice(error: &postgres::Error) -> Option<String> {
+pub(in crate::postgres) fn advice(error: &postgres::Error) -> Option<String> {
     let source = std::error::Error::source(error)?;
     let of_io = source.downcast_ref::<std::io::Error>();
     let found = of_io

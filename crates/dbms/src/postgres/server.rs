@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 
-use super::installation::{Installation, NotInstalled};
+use super::programs::{Installation, NotInstalled};
 
 /// How long a server may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -113,11 +113,7 @@ impl std::fmt::Display for ServerError {
                 START_MAX.as_secs()
             ),
             ServerError::Connection(error) => {
-                write!(
-                    f,
-                    "PostgreSQL: cannot connect: {}",
-                    super::server::explain(error)
-                )
+                write!(f, "PostgreSQL: cannot connect: {}", super::explain(error))
             }
         }
     }
@@ -133,36 +129,6 @@ impl From<NotInstalled> for ServerError {
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> ServerError {
     move |error| ServerError::System { what, error }
-}
-
-/// Describes an error of the driver by PostgreSQL's message, context and SQLSTATE, or else by its causes.
-pub fn explain(error: &postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(error) => {
-            let context = error
-                .where_()
-                .map(|place| format!(" ({place})"))
-                .unwrap_or_default();
-            format!(
-                "{} (SQLSTATE {}){context}",
-                error.message(),
-                error.code().code()
-            )
-        }
-        None => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
-            while let Some(error) = cause {
-                let words = error.to_string();
-                // Some errors only repeat their cause's message.
-                if !text.ends_with(&words) {
-                    text += &format!(": {words}");
-                }
-                cause = error.source();
-            }
-            text
-        }
-    }
 }
 
 /// A port that no process listens on at the moment.

@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use postgres::config::{ChannelBinding, Host, SslMode};
 use postgres::{Client, Config};
 
+use super::explain;
 use super::tls::{self, Tls};
 
 /// The schemes of an address.
@@ -31,23 +32,23 @@ const PRINTED: [&str; 7] = [
 
 /// The address of a database.
 #[derive(Debug)]
-pub(crate) struct Address {
+pub struct Address {
     config: Config,
     tls: Tls,
     /// The address as typed, without its password.
-    pub(crate) typed: String,
+    pub typed: String,
     /// `postgresql://host/database`: the prefix of sources' names.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// Whether a path on the command line is the address of a database.
-pub(crate) fn is_address(path: &Path) -> bool {
+pub fn is_address(path: &Path) -> bool {
     let begins = |text: &str| SCHEMES.iter().any(|scheme| text.starts_with(scheme));
     path.to_str().is_some_and(begins)
 }
 
 /// The printed form of an address: without its password, and without parameters that might hold one.
-pub(crate) fn without_password(text: &str) -> String {
+pub fn without_password(text: &str) -> String {
     let scheme = text.find("://").map_or(0, |at| at + 3);
     let rest = &text[scheme..];
     // Everything before the last @ may be part of a password that is not escaped properly.
@@ -76,7 +77,7 @@ impl Address {
     ///
     /// # Errors
     /// When it is not an address, or its TLS settings are invalid or contradict each other.
-    pub(crate) fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<Address, String> {
         let typed = without_password(text);
         let (place, parameters) = with_parameters(text);
         let parameter = |key: &str| {
@@ -96,7 +97,7 @@ impl Address {
                 format!(
                     "error: {typed} is not the address of a database: {}; write \
                  postgresql://user@host:port/database",
-                    explained(&error)
+                    explain(&error)
                 )
             })?;
         if parameter("channel_binding").is_none() {
@@ -147,11 +148,16 @@ impl Address {
         })
     }
 
+    /// The role that connects.
+    pub fn user(&self) -> Option<&str> {
+        self.config.get_user()
+    }
+
     /// Connects as `sslmode` demands, within the time `longest`.
     ///
     /// # Errors
     /// Why the connection failed, and what to do.
-    pub(crate) fn connect(&self, longest: Duration) -> Result<Client, String> {
+    pub fn connect(&self, longest: Duration) -> Result<Client, String> {
         let mut config = self.config.clone();
         config.application_name("anabranch");
         if config.get_connect_timeout().is_none() {
@@ -203,7 +209,7 @@ impl Address {
     }
 
     fn refused(&self, error: &postgres::Error) -> String {
-        let text = explained(error);
+        let text = explain(error);
         let state = error.code().map_or("", |code| code.code());
         let advice = if let Some(advice) = tls::advice(error) {
             advice
@@ -246,11 +252,6 @@ fn is_of_encryption(error: &postgres::Error) -> bool {
     let state = error.code().map(|code| code.code());
     // 28000: no line of pg_hba.conf matches. No state: the handshake failed.
     state == Some("28000") || state.is_none() && tls::advice(error).is_some()
-}
-
-/// An error of the driver, with PostgreSQL's own message if there is one.
-pub(super) fn explained(error: &postgres::Error) -> String {
-    anabranch_bench::postgres::server::explain(error)
 }
 
 #[cfg(test)]

@@ -1,0 +1,167 @@
+//! `anabranch belt check|install|remove SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
+
+mod parts;
+mod report;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anabranch_dbms::postgres::catalog::Sequence;
+use anabranch_dbms::postgres::inspect::{Inspection, inspect};
+use anabranch_dbms::postgres::{explain, install};
+use anabranch_dbms::servers::{ServerEntry, Servers};
+use clap::{Args, Subcommand};
+use postgres::Client;
+
+use super::Verdict;
+use super::input::InputArguments;
+use super::output::say;
+use parts::Parts;
+
+/// How long to wait for a connection to a server.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct BeltArguments {
+    #[command(subcommand)]
+    command: BeltCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BeltCommand {
+    /// Reach every server, and show what would be installed, how operations are coordinated, and what does not fit
+    Check(ApplicationArguments),
+    /// Install the belt on every server: the schema "anabranch", triggers, steps of sequences
+    Install(ApplicationArguments),
+    /// Take all of it away from every server
+    Remove(RemoveArguments),
+}
+
+#[derive(Debug, Args)]
+struct ApplicationArguments {
+    /// The file that describes the servers
+    servers: PathBuf,
+    #[command(flatten)]
+    input: InputArguments,
+}
+
+#[derive(Debug, Args)]
+struct RemoveArguments {
+    /// The file that describes the servers
+    servers: PathBuf,
+}
+
+/// A server, as far as it could be reached.
+pub(super) struct Reached {
+    pub(super) entry: ServerEntry,
+    /// Its address, without a password.
+    pub(super) address: String,
+    /// The role of the middleware.
+    pub(super) role: Option<String>,
+    /// Its database, or why it could not be read.
+    pub(super) database: Result<(Client, Inspection), String>,
+}
+
+pub(crate) fn run(arguments: BeltArguments) -> Result<Verdict, Box<dyn Error>> {
+    match arguments.command {
+        BeltCommand::Check(of) => check(of, false),
+        BeltCommand::Install(of) => check(of, true),
+        BeltCommand::Remove(of) => remove(&of),
+    }
+}
+
+fn check(mut arguments: ApplicationArguments, installs: bool) -> Result<Verdict, Box<dyn Error>> {
+    let servers = Servers::read(&arguments.servers)?;
+    arguments.input.partition_among(servers.server.len());
+    let input = arguments.input.read()?;
+    if input.plan.entries.is_empty() {
+        return Err(arguments.input.nothing_found(&input.script).into());
+    }
+    let mut reached = reach(&servers)?;
+    let mut parts = Parts::new(&servers, &input, &reached);
+    say!("{}", report::render(&servers, &input, &reached, &parts))?;
+    if installs && parts.objections.is_empty() {
+        parts.install(&mut reached)?;
+        if parts.objections.is_empty() {
+            say!(
+                "\nInstalled on {} servers. Applications cannot connect to the ring yet: tables that all servers have can now \
+                 be written by global operations alone. This takes it away again: anabranch belt remove {}\n",
+                servers.server.len(),
+                arguments.servers.display()
+            )?;
+        }
+    }
+    say!("{}", report::objections(&parts.objections, installs))?;
+    Ok(match parts.objections.is_empty() {
+        true => Verdict::Fine,
+        false => Verdict::Finding,
+    })
+}
+
+/// Connects to all servers, as the roles that install.
+fn reach(servers: &Servers) -> Result<Vec<Reached>, String> {
+    let one = |entry: &ServerEntry| {
+        let address = entry.installer()?;
+        let role = anabranch_dbms::postgres::Address::parse(&entry.database)?;
+        let database = address
+            .connect(CONNECT_MAX)
+            .map_err(|error| error.trim_start_matches("error: ").to_owned())
+            .and_then(|mut client| inspect(&mut client).map(|inspection| (client, inspection)));
+        Ok(Reached {
+            entry: entry.clone(),
+            address: address.typed,
+            role: role.user().map(str::to_owned),
+            database,
+        })
+    };
+    servers.server.iter().map(one).collect()
+}
+
+fn remove(arguments: &RemoveArguments) -> Result<Verdict, Box<dyn Error>> {
+    let servers = Servers::read(&arguments.servers)?;
+    let mut reached = reach(&servers)?;
+    let mut failures = Vec::new();
+    // A sequence goes on above the numbers of all servers that can be reached.
+    let mut last: Vec<(Sequence, i64)> = Vec::new();
+    for (_, inspection) in reached.iter().filter_map(|r| r.database.as_ref().ok()) {
+        for sequence in &inspection.sequences {
+            let number = sequence.last.unwrap_or(0);
+            match last.iter_mut().find(|(s, _)| s.path() == sequence.path()) {
+                Some((_, highest)) => *highest = number.max(*highest),
+                None => last.push((sequence.clone(), number)),
+            }
+        }
+    }
+    for server in &mut reached {
+        let name = server.entry.name.clone();
+        let (client, inspection) = match &mut server.database {
+            Ok((client, inspection)) => (client, inspection),
+            Err(error) => {
+                failures.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        if inspection.installed.is_none() {
+            say!("{name}: nothing is installed\n")?;
+            continue;
+        }
+        let slots = i64::from(servers.slots);
+        let strided = last.iter().filter(|(sequence, _)| {
+            let here = inspection.sequences.iter();
+            let mut same = here.filter(|s| s.path() == sequence.path());
+            same.any(|s| s.increment == slots)
+        });
+        let strided: Vec<(Sequence, i64)> = strided.cloned().collect();
+        let script = install::removal(&strided);
+        match client.batch_execute(&format!("BEGIN; {script} COMMIT")) {
+            Ok(()) => say!("{name}: removed\n")?,
+            Err(error) => failures.push(format!("{name}: {}", explain(&error))),
+        }
+    }
+    say!("{}", report::objections(&failures, false))?;
+    Ok(match failures.is_empty() {
+        true => Verdict::Fine,
+        false => Verdict::Finding,
+    })
+}

@@ -1,0 +1,303 @@
+//! What has to be installed on each server, and what does not fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_analysis::partition::{Distribution, OperationClass, Partitioning};
+use anabranch_dbms::Servers;
+use anabranch_dbms::postgres::capture::ReplicatedTable;
+use anabranch_dbms::postgres::catalog::{Sequence, Table};
+use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::install::{self, Part};
+use anabranch_sql::summary::Role;
+
+use super::Reached;
+use crate::cli::input::Input;
+
+/// The most differences between two servers' schemas that are named.
+const DIFFERENCES_MAX: usize = 10;
+
+/// The schema of the tables of an application's files.
+const SCHEMA: &str = "public";
+
+/// A table of the application, and which servers have its rows.
+pub(super) struct Held {
+    pub(super) name: String,
+    pub(super) distribution: Distribution,
+    /// The column that distributes its rows.
+    pub(super) column: Option<String>,
+    /// The transaction types that write it and are not local.
+    pub(super) writers: Vec<String>,
+    /// Whether its changes are captured; otherwise why not.
+    pub(super) is_replicated: bool,
+}
+
+/// What has to be installed.
+pub(super) struct Parts {
+    /// The tables of the application, by name.
+    pub(super) tables: Vec<Held>,
+    /// The sequences that get numbers of their own on each server.
+    pub(super) sequences: Vec<Sequence>,
+    /// By server: what is installed there.
+    parts: Vec<Part>,
+    /// What does not fit, and what to do.
+    pub(super) objections: Vec<String>,
+    pub(super) remarks: Vec<String>,
+}
+
+impl Parts {
+    pub(super) fn new(servers: &Servers, input: &Input, reached: &[Reached]) -> Parts {
+        let mut parts = Parts {
+            tables: Vec::new(),
+            sequences: Vec::new(),
+            parts: Vec::new(),
+            objections: Vec::new(),
+            remarks: Vec::new(),
+        };
+        for server in reached {
+            let name = &server.entry.name;
+            match &server.database {
+                Err(error) => parts.objections.push(format!("{name}: {error}")),
+                Ok((_, inspection)) => {
+                    let objections = inspection.objections.iter();
+                    parts
+                        .objections
+                        .extend(objections.map(|what| format!("{name}: {what}")));
+                    let remarks = inspection.remarks.iter();
+                    parts
+                        .remarks
+                        .extend(remarks.map(|what| format!("{name}: {what}")));
+                }
+            }
+        }
+        if let Some(partitioning) = &input.plan.partitioning {
+            parts.tables = held(input, partitioning);
+        }
+        let mut usable = reached
+            .iter()
+            .filter_map(|r| Some((&r.entry.name, &r.database.as_ref().ok()?.1)));
+        let Some((first_name, first)) = usable.next() else {
+            return parts;
+        };
+        for (name, inspection) in usable {
+            if inspection.digest != first.digest {
+                let names = (first_name.as_str(), name.as_str());
+                let lines =
+                    install::differences(&first.shape, &inspection.shape, names, DIFFERENCES_MAX);
+                parts.objections.push(format!(
+                    "the schemas of {first_name} and {name} differ: {}",
+                    lines.join("; ")
+                ));
+            }
+        }
+        let replicated = parts.replicated(&first.tables);
+        let named: BTreeSet<&str> = parts.tables.iter().map(|t| t.name.as_str()).collect();
+        let others: Vec<String> = first
+            .tables
+            .iter()
+            .filter(|t| t.schema != SCHEMA || !named.contains(t.name.as_str()))
+            .map(Table::title)
+            .collect();
+        if !others.is_empty() {
+            parts.remarks.push(format!(
+                "no statement of the application names {}: what is written there stays on its server",
+                others.join(", ")
+            ));
+        }
+        parts.choose_sequences(servers, reached);
+        let ring = servers
+            .server
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect::<Vec<_>>()
+            .join(",");
+        for (place, server) in reached.iter().enumerate() {
+            let count = reached.len() as u16;
+            parts.parts.push(Part {
+                ring: ring.clone(),
+                name: server.entry.name.clone(),
+                place: place as u16,
+                servers: count,
+                slots: servers.slots,
+                tables: replicated.clone(),
+                sequences: parts.sequences.clone(),
+                roles: server.role.iter().cloned().collect(),
+                digest: first.digest.clone(),
+            });
+        }
+        parts
+    }
+
+    /// The replicated tables, numbered by their names.
+    fn replicated(&mut self, known: &[Table]) -> Vec<ReplicatedTable> {
+        let mut replicated = Vec::new();
+        for held in &mut self.tables {
+            let found = known
+                .iter()
+                .find(|t| t.schema == SCHEMA && t.name == held.name);
+            let is_needed = !matches!(
+                held.distribution,
+                Distribution::Anywhere | Distribution::By(_) | Distribution::Scattered
+            );
+            let is_written = held.distribution != Distribution::Immutable;
+            match found {
+                None => self.objections.push(format!(
+                    "the servers have no table {}: load the application's schema on each of them first",
+                    held.name
+                )),
+                Some(table) if is_needed => match table.unsupported {
+                    None => {
+                        held.is_replicated = true;
+                        replicated.push(ReplicatedTable {
+                            number: replicated.len() as i16 + 1,
+                            table: table.clone(),
+                            is_whole: held.distribution != Distribution::Mixed,
+                        });
+                    }
+                    // What is never written needs no capture.
+                    Some(_) if !is_written => {}
+                    Some(why) => self.objections.push(format!(
+                        "changes of {} cannot be captured: {why}",
+                        held.name
+                    )),
+                },
+                Some(_) => {}
+            }
+        }
+        replicated
+    }
+
+    /// All sequences, each with the highest number that any server has given.
+    fn choose_sequences(&mut self, servers: &Servers, reached: &[Reached]) {
+        let mut chosen: BTreeMap<String, Sequence> = BTreeMap::new();
+        let inspections = reached
+            .iter()
+            .filter_map(|r| Some(&r.database.as_ref().ok()?.1));
+        for sequence in inspections.flat_map(|inspection| &inspection.sequences) {
+            let entry = chosen
+                .entry(sequence.path())
+                .or_insert_with(|| sequence.clone());
+            entry.last = entry.last.max(sequence.last);
+        }
+        for sequence in chosen.values() {
+            let slots = i64::from(servers.slots);
+            if sequence.increment != 1 && sequence.increment != slots {
+                self.objections.push(format!(
+                    "the sequence {} counts in steps of {}, and its numbers cannot be told apart by server: ALTER SEQUENCE {} INCREMENT BY 1",
+                    sequence.name,
+                    sequence.increment,
+                    sequence.path()
+                ));
+            }
+        }
+        self.sequences = chosen.into_values().collect();
+    }
+
+    /// Installs everything, on all servers or on none.
+    pub(super) fn install(&mut self, reached: &mut [Reached]) -> Result<(), String> {
+        let mut open = Vec::new();
+        for (server, part) in reached.iter_mut().zip(&self.parts) {
+            let name = server.entry.name.clone();
+            let Ok((client, inspection)) = &mut server.database else {
+                continue;
+            };
+            if let Some(installed) = &inspection.installed {
+                self.objections.push(format!(
+                    "{name}: the belt is installed there already (ring {}, hop {}): anabranch belt remove takes it away",
+                    installed.ring, installed.received
+                ));
+                continue;
+            }
+            let begun = client.transaction();
+            let mut transaction =
+                begun.map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+            let failed = |error: postgres::Error| format!("error: {name}: {}", explain(&error));
+            // Nothing is written on any server until all have the belt.
+            for table in &part.tables {
+                let lock = format!(
+                    "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
+                    table.table.path()
+                );
+                transaction.batch_execute(&lock).map_err(failed)?;
+            }
+            let mut digests = Vec::new();
+            for table in &part.tables {
+                let digest = transaction.query_one(
+                    &format!(
+                        "SELECT count(*) || ' rows ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {} t",
+                        table.table.path()
+                    ),
+                    &[],
+                );
+                digests.push(digest.map_err(failed)?.get::<_, String>(0));
+            }
+            transaction.batch_execute(&part.script()).map_err(failed)?;
+            open.push((name.clone(), transaction, digests));
+        }
+        for pair in open.windows(2) {
+            let ((one, _, mine), (other, _, theirs)) = (&pair[0], &pair[1]);
+            for (table, (mine, theirs)) in self.parts[0].tables.iter().zip(mine.iter().zip(theirs))
+            {
+                if mine == theirs {
+                    continue;
+                }
+                let title = table.table.title();
+                match table.is_whole {
+                    true => self.objections.push(format!(
+                        "the rows of {title} on {one} and {other} differ, and they have to be equal at the beginning: copy \
+                         {title} from one to the other (pg_dump --data-only --table={title})"
+                    )),
+                    false => self.remarks.push(format!(
+                        "the rows of {title} on {one} and {other} differ: right only if they are those that one server owns"
+                    )),
+                }
+            }
+        }
+        if self.objections.is_empty() {
+            for (name, transaction, _) in open {
+                let done = transaction.commit();
+                done.map_err(|error| {
+                    format!(
+                        "error: {name}: {}; what is installed on other servers is taken away by: anabranch belt remove",
+                        explain(&error)
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables of the application with their distributions.
+fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
+    let catalog = input.script.application.catalog();
+    let mut tables: Vec<Held> = catalog
+        .schema
+        .tables
+        .iter()
+        .zip(&partitioning.tables)
+        .map(|(table, distribution)| {
+            let writes = |place: &usize| {
+                let statements = input.script.summaries[*place].statements.iter();
+                let mut accesses = statements.flat_map(|statement| &statement.accesses);
+                partitioning.types[*place].class != OperationClass::Local
+                    && accesses.any(|a| a.table == table.id && a.role != Role::Read)
+            };
+            let column = match distribution {
+                Distribution::By(column) => Some(table.columns[column.index()].name.clone()),
+                _ => None,
+            };
+            let writers = (0..input.script.summaries.len()).filter(writes);
+            Held {
+                name: table.name.clone(),
+                distribution: distribution.clone(),
+                column,
+                writers: writers
+                    .map(|place| input.script.summaries[place].name.clone())
+                    .collect(),
+                is_replicated: false,
+            }
+        })
+        .collect();
+    tables.sort_by(|a, b| a.name.cmp(&b.name));
+    tables
+}

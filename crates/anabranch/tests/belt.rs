@@ -1,0 +1,198 @@
+//! `anabranch belt` against three databases of a PostgreSQL server.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anabranch_dbms::postgres::{Server, Settings};
+use postgres::Client;
+
+/// What a run of the program printed, and its exit code.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    errors: String,
+}
+
+fn anabranch(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("the program runs");
+    Ran {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn run(client: &mut Client, statements: &str) {
+    if let Err(error) = client.batch_execute(statements) {
+        panic!(
+            "{}\n{statements}",
+            anabranch_dbms::postgres::explain(&error)
+        );
+    }
+}
+
+const NAMES: [&str; 3] = ["germany", "japan", "brazil"];
+
+/// Three databases with TPC-W's tables and procedures, and the file that describes them.
+fn three(test: &str) -> (Server, Vec<Client>, PathBuf) {
+    let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut first = server.connect().unwrap_or_else(|error| panic!("{error}"));
+    let read = |file: &str| {
+        let path = root().join("examples/tpcw").join(file);
+        std::fs::read_to_string(path).expect("the example is there")
+    };
+    let (schema, procedures) = (read("schema.sql"), read("procedures.sql"));
+    let mut clients = Vec::new();
+    let mut text = String::new();
+    for (place, name) in NAMES.iter().enumerate() {
+        run(&mut first, &format!("CREATE DATABASE {name}"));
+        let mut client = server
+            .connect_to(name)
+            .unwrap_or_else(|error| panic!("{error}"));
+        run(&mut client, &schema);
+        run(&mut client, &procedures);
+        run(
+            &mut client,
+            "INSERT INTO country SELECT i, 'country ' || i, 1, 'dollar' FROM generate_series(1, 92) i",
+        );
+        clients.push(client);
+        text.push_str(&format!(
+            "[[server]]\nname = \"{name}\"\ndatabase = \"{}\"\nlisten = \"127.0.0.1:{}\"\nring = \"127.0.0.1:{}\"\n\n",
+            server.address(name),
+            6432 + place,
+            7432 + place
+        ));
+    }
+    let file =
+        std::env::temp_dir().join(format!("anabranch-belt-{}-{test}.toml", std::process::id()));
+    std::fs::write(&file, text).expect("the file is written");
+    (server, clients, file)
+}
+
+#[test]
+fn a_ring_is_checked_installed_and_removed() {
+    let (_server, mut clients, file) = three("installed");
+    let file = file.display().to_string();
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.errors);
+    for words in [
+        "A ring of 3 servers",
+        "PostgreSQL 15",
+        "nothing installed",
+        "at once, on the server of p_c_id",
+        "with the token",
+        "of them run at once",
+        "no operation writes it   [triggers]",
+        "in steps of 16, so that a number tells its server: address_addr_id_seq",
+    ] {
+        assert!(checked.out.contains(words), "{words}:\n{}", checked.out);
+    }
+
+    // Rows that differ are found before anything is installed, and nothing is installed anywhere.
+    run(
+        &mut clients[1],
+        "UPDATE country SET co_name = 'elsewhere' WHERE co_id = 7",
+    );
+    let installed = anabranch(&["belt", "install", &file, "examples/tpcw"]);
+    assert_eq!(installed.code, Some(1));
+    let words = "the rows of country on germany and japan differ";
+    assert!(installed.out.contains(words), "{}", installed.out);
+    run(
+        &mut clients[1],
+        "UPDATE country SET co_name = 'country 7' WHERE co_id = 7",
+    );
+
+    // A schema that differs, too.
+    run(&mut clients[2], "ALTER TABLE item ADD COLUMN i_extra int");
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert_eq!(checked.code, Some(1));
+    let words = "the schemas of germany and brazil differ: table item: on germany";
+    assert!(checked.out.contains(words), "{}", checked.out);
+    run(&mut clients[2], "ALTER TABLE item DROP COLUMN i_extra");
+
+    let installed = anabranch(&["belt", "install", &file, "examples/tpcw"]);
+    assert_eq!(
+        installed.code,
+        Some(0),
+        "{}{}",
+        installed.out,
+        installed.errors
+    );
+    assert!(
+        installed.out.contains("Installed on 3 servers"),
+        "{}",
+        installed.out
+    );
+    let again = anabranch(&["belt", "install", &file, "examples/tpcw"]);
+    assert_eq!(again.code, Some(1));
+    assert!(
+        again.out.contains("installed there already"),
+        "{}",
+        again.out
+    );
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.out);
+    assert!(checked.out.contains("epoch 0, hop 1"), "{}", checked.out);
+
+    // A write past the belt is refused.
+    let direct = clients[0].batch_execute("UPDATE country SET co_exchange = 2");
+    assert!(direct.is_err());
+    // A trigger that was disabled is told.
+    run(
+        &mut clients[0],
+        "ALTER TABLE country DISABLE TRIGGER anabranch_update",
+    );
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    let words = "germany: the belt's trigger anabranch_update of public.country is disabled";
+    assert!(checked.out.contains(words), "{}", checked.out);
+
+    let removed = anabranch(&["belt", "remove", &file]);
+    assert_eq!(removed.code, Some(0), "{}{}", removed.out, removed.errors);
+    run(&mut clients[0], "UPDATE country SET co_exchange = 2");
+    let left: i64 = clients[0]
+        .query_one(
+            "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'anabranch%'",
+            &[],
+        )
+        .expect("it answers")
+        .get(0);
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn what_cannot_be_a_ring_is_refused_with_what_to_do() {
+    let (server, mut clients, file) = three("refused");
+    let file = file.display().to_string();
+    run(
+        &mut clients[0],
+        "ALTER TABLE order_line DROP CONSTRAINT order_line_pkey",
+    );
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert_eq!(checked.code, Some(1));
+    let words = "changes of order_line cannot be captured: it has no key: declare a PRIMARY KEY";
+    assert!(checked.out.contains(words), "{}", checked.out);
+    drop(clients);
+    drop(server);
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert_eq!(checked.code, Some(1));
+    assert!(
+        checked.out.contains("germany: cannot connect to"),
+        "{}",
+        checked.out
+    );
+    let missing = anabranch(&["belt", "check", "/nowhere.toml", "examples/tpcw"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(
+        missing.errors.contains("/nowhere.toml"),
+        "{}",
+        missing.errors
+    );
+}

@@ -1,0 +1,11 @@
+//! Databases that people already have, unmodified.
+//!
+//! * [`belt`]: what the Conveyor Belt asks of a database.
+//! * [`postgres`]: connections, servers for tests and experiments, and what the Conveyor Belt installs in a database.
+//! * [`servers`]: the file that describes the servers of a ring.
+
+pub mod belt;
+pub mod postgres;
+pub mod servers;
+
+pub use servers::Servers;

@@ -1,0 +1,368 @@
+//! The triggers that capture what a global operation changes, as SQL.
+//!
+//! A replicated table has a statement trigger for each kind of statement. It writes what changed into a temporary table
+//! of the connection, in the operation's own transaction: for each row its kind, its key, the columns that changed, and
+//! their new values. Values are PostgreSQL's own text form of the table's row, which every type reads back exactly; a column
+//! that did not change is NULL in it. Whole rows would overwrite columns that local operations of the receiver own.
+//!
+//! The order in which triggers fire is not the order of the changes: a user's trigger that changes a row again fires
+//! before the statement trigger that captures the first change. So order is not recorded. Instead `anabranch.seal`, which runs
+//! after the last statement, reads the final state of each row that was changed more than once (`net`). Then the operation
+//! has one change for each row, and all of them become one row of `anabranch.outbox`.
+//!
+//! # Who may write
+//!
+//! The setting `anabranch.hop` of the connection says what runs: a number, for a global operation under that hop;
+//! `local`, for a local one. Without it a write to a replicated table is refused, since no other server would learn of
+//! it. A local operation may write only tables that are not whole: there some rows and columns belong to one server.
+
+use super::catalog::{Column, Table};
+use super::{literal, quoted};
+
+/// A table whose changes by global operations all servers get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicatedTable {
+    /// Its number, the same on all servers.
+    pub number: i16,
+    /// The table.
+    pub table: Table,
+    /// Whether every server has all of its rows, and local operations never write it.
+    pub is_whole: bool,
+}
+
+/// The statement kinds that are captured, with their transition tables.
+const EVENTS: [(&str, &str); 4] = [
+    ("insert", "REFERENCING NEW TABLE AS new_rows"),
+    (
+        "update",
+        "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows",
+    ),
+    ("delete", "REFERENCING OLD TABLE AS old_rows"),
+    ("truncate", ""),
+];
+
+impl ReplicatedTable {
+    /// The names of its triggers.
+    pub fn triggers() -> impl Iterator<Item = String> {
+        EVENTS.iter().map(|(event, _)| format!("anabranch_{event}"))
+    }
+
+    /// Creates its triggers and their functions.
+    pub fn capture(&self) -> String {
+        let mut script = String::new();
+        for (event, transitions) in EVENTS {
+            let function = format!("anabranch.{event}_{}", self.number);
+            let body = match event {
+                "insert" => self.captured_rows("I", "new_rows"),
+                "delete" => self.captured_rows("D", "old_rows"),
+                "update" => self.captured_update(),
+                _ => format!(
+                    "INSERT INTO pg_temp.anabranch_changes (relation, kind, key) \
+                     VALUES ({}, 'T', '');",
+                    self.number
+                ),
+            };
+            script.push_str(&format!(
+                "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
+                 SET search_path = pg_catalog, pg_temp{settings} AS $capture$\n\
+                 DECLARE hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);\n\
+                 BEGIN\n    \
+                 {guard}\n    \
+                 {body}\n    \
+                 RETURN NULL;\n\
+                 END\n\
+                 $capture$;\n\
+                 CREATE TRIGGER anabranch_{event} AFTER {upper} ON {path} {transitions} FOR EACH STATEMENT \
+                 EXECUTE FUNCTION {function}();\n",
+                settings = self.settings(),
+                guard = self.guard(),
+                upper = event.to_uppercase(),
+                path = self.table.path(),
+            ));
+        }
+        script.push_str(&self.net());
+        script
+    }
+
+    /// What a trigger does before it captures anything.
+    fn guard(&self) -> String {
+        let title = literal(&self.table.title());
+        let local = match self.is_whole {
+            false => "IF hop = 'local' THEN RETURN NULL; END IF;".to_owned(),
+            true => format!(
+                "IF hop = 'local' THEN RAISE EXCEPTION 'a local operation writes \"%\", which all servers have', {title} \
+                 USING ERRCODE = '55000', HINT = 'It has to be called as the operation that the application declares.'; END IF;"
+            ),
+        };
+        format!(
+            "{local}\n    \
+             IF hop IS NULL OR hop = '' THEN RAISE EXCEPTION 'rows of \"%\" are on several servers, and this connection is not one of the belt''s', {title} \
+             USING ERRCODE = '55000', HINT = 'Connect to the middleware of the belt instead of to this server.'; END IF;\n    \
+             IF hop = 'sealed' THEN RAISE EXCEPTION 'rows of \"%\" change after the end of the operation', {title} \
+             USING ERRCODE = '55000'; END IF;"
+        )
+    }
+
+    /// `SET` clauses for the settings that the text form of its columns depends on.
+    fn settings(&self) -> String {
+        let mut settings: Vec<&str> = Vec::new();
+        for setting in self.table.columns.iter().flat_map(|c| c.text_depends_on) {
+            if !settings.contains(setting) {
+                settings.push(setting);
+            }
+        }
+        settings
+            .iter()
+            .map(|setting| format!(" SET {setting}"))
+            .collect()
+    }
+
+    /// The text of a row with the given value for each column.
+    fn image(&self, value: impl Fn(usize, &Column) -> String) -> String {
+        let columns = self.table.columns.iter().enumerate();
+        let values: Vec<String> = columns.map(|(place, c)| value(place, c)).collect();
+        format!("ROW({})::pg_catalog.text", values.join(", "))
+    }
+
+    /// The text of a row's key.
+    fn key(&self, of: &str) -> String {
+        let columns: Vec<String> = self
+            .table
+            .key_columns()
+            .map(|c| format!("{of}.{}", quoted(&c.name)))
+            .collect();
+        format!("ROW({})::pg_catalog.text", columns.join(", "))
+    }
+
+    fn captured_rows(&self, kind: &str, rows: &str) -> String {
+        let image = self.image(|place, column| {
+            match kind == "I" && !column.is_generated || self.table.key.contains(&place) {
+                true => format!("r.{}", quoted(&column.name)),
+                false => "NULL".to_owned(),
+            }
+        });
+        format!(
+            "INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
+             SELECT {}, '{kind}', {}, {image} FROM {rows} r;",
+            self.number,
+            self.key("r"),
+        )
+    }
+
+    /// Rows are the same before and after by their key: one whose key changed is deleted and inserted.
+    fn captured_update(&self) -> String {
+        let same = self
+            .table
+            .key_columns()
+            .map(|c| {
+                let (name, equal) = (quoted(&c.name), "OPERATOR(pg_catalog.=)");
+                format!("o.{name} {equal} n.{name}")
+            })
+            .collect::<Vec<_>>()
+            .join(" AND ");
+        let first = quoted(&self.table.columns[self.table.key[0]].name);
+        let is_key = |place: usize| self.table.key.contains(&place);
+        let changed = |column: &Column| {
+            let name = quoted(&column.name);
+            match column.equal_may_differ {
+                false => format!("o.{name} IS DISTINCT FROM n.{name}"),
+                true => {
+                    format!("pg_catalog.record_image_ne(ROW(o.{name}), ROW(n.{name}))")
+                }
+            }
+        };
+        let written = |place: usize, column: &Column| !is_key(place) && !column.is_generated;
+        let bits: Vec<String> = self
+            .table
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| match written(place, column) {
+                true => format!("CASE WHEN {} THEN '1' ELSE '0' END", changed(column)),
+                false => "'0'".to_owned(),
+            })
+            .collect();
+        let image = self.image(|place, column| {
+            let name = quoted(&column.name);
+            match written(place, column) {
+                _ if is_key(place) => format!("n.{name}"),
+                true => format!("CASE WHEN {} THEN n.{name} END", changed(column)),
+                false => "NULL".to_owned(),
+            }
+        });
+        let whole = |kind: &str, of: &str| {
+            self.image(
+                |place, column| match kind == "I" && !column.is_generated || is_key(place) {
+                    true => format!("{of}.{}", quoted(&column.name)),
+                    false => "NULL".to_owned(),
+                },
+            )
+        };
+        // A key of which two values that `=` takes for equal may differ: the new value is a change as well.
+        let key_stays = match self.table.key_columns().any(|c| c.equal_may_differ) {
+            false => same.clone(),
+            true => format!(
+                "{same} AND {}",
+                self.table
+                    .key_columns()
+                    .map(|c| format!(
+                        "NOT pg_catalog.record_image_ne(ROW(o.{0}), ROW(n.{0}))",
+                        quoted(&c.name)
+                    ))
+                    .collect::<Vec<_>>()
+                    .join(" AND ")
+            ),
+        };
+        format!(
+            "INSERT INTO pg_temp.anabranch_changes (relation, kind, columns, key, image) \
+             SELECT {number}, 'U', c.columns::pg_catalog.varbit, c.key, c.image \
+             FROM (SELECT {bits} AS columns, {key} AS key, {image} AS image \
+             FROM old_rows o JOIN new_rows n ON {key_stays}) c WHERE pg_catalog.strpos(c.columns, '1') > 0;\n    \
+             IF EXISTS (SELECT FROM old_rows o LEFT JOIN new_rows n ON {key_stays} WHERE n.{first} IS NULL) THEN\n        \
+             INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
+             SELECT {number}, 'D', {old_key}, {deleted} \
+             FROM old_rows o LEFT JOIN new_rows n ON {key_stays} WHERE n.{first} IS NULL;\n        \
+             INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
+             SELECT {number}, 'I', {key}, {inserted} \
+             FROM new_rows n LEFT JOIN old_rows o ON {key_stays} WHERE o.{first} IS NULL;\n    \
+             END IF;",
+            number = self.number,
+            bits = bits.join(" || "),
+            key = self.key("n"),
+            old_key = self.key("o"),
+            deleted = whole("D", "o"),
+            inserted = whole("I", "n"),
+        )
+    }
+
+    /// Replaces the changes of rows that were changed more than once by one change each, with the row's final state.
+    fn net(&self) -> String {
+        let path = self.table.path();
+        let at_key = |row: &str| {
+            self.table
+                .key_columns()
+                .map(|c| {
+                    let name = quoted(&c.name);
+                    format!("t.{name} OPERATOR(pg_catalog.=) ({row}).{name}")
+                })
+                .collect::<Vec<_>>()
+                .join(" AND ")
+        };
+        let first = quoted(&self.table.columns[self.table.key[0]].name);
+        let is_key = |place: usize| self.table.key.contains(&place);
+        let inserted = self.image(|_, column| match column.is_generated {
+            false => format!("t.{}", quoted(&column.name)),
+            true => "NULL".to_owned(),
+        });
+        let updated = self.image(|place, column| {
+            let name = quoted(&column.name);
+            match is_key(place) {
+                true => format!("t.{name}"),
+                false if column.is_generated => "NULL".to_owned(),
+                false => {
+                    format!("CASE WHEN pg_catalog.get_bit(c.columns, {place}) OPERATOR(pg_catalog.=) 1 THEN t.{name} END")
+                }
+            }
+        });
+        let all: String = self
+            .table
+            .columns
+            .iter()
+            .enumerate()
+            .map(
+                |(place, column)| match is_key(place) || column.is_generated {
+                    true => '0',
+                    false => '1',
+                },
+            )
+            .collect();
+        format!(
+            "CREATE FUNCTION anabranch.net_{number}() RETURNS void LANGUAGE plpgsql SECURITY DEFINER \
+             SET search_path = pg_catalog, pg_temp{settings} AS $net$\n\
+             BEGIN\n    \
+             IF EXISTS (SELECT FROM pg_temp.anabranch_changes WHERE relation = {number} AND kind = 'T') THEN\n        \
+             DELETE FROM pg_temp.anabranch_changes WHERE relation = {number};\n        \
+             INSERT INTO pg_temp.anabranch_changes (relation, kind, key) VALUES ({number}, 'T', '');\n        \
+             INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
+             SELECT {number}, 'I', {key}, {inserted} FROM {path} t;\n        \
+             RETURN;\n    \
+             END IF;\n    \
+             WITH several AS (SELECT key FROM pg_temp.anabranch_changes WHERE relation = {number} GROUP BY key HAVING count(*) > 1), \
+             removed AS (DELETE FROM pg_temp.anabranch_changes c USING several s WHERE c.relation = {number} AND c.key = s.key RETURNING c.key, c.kind, c.columns, c.image), \
+             rows AS (SELECT key, (min(image))::{path} AS image, \
+             count(*) FILTER (WHERE kind = 'I') - count(*) FILTER (WHERE kind = 'D') AS gained, \
+             bit_or(CASE kind WHEN 'U' THEN columns ELSE B'{all}' END) AS columns FROM removed GROUP BY key), \
+             now AS (SELECT c.key, c.image, c.columns, t.{first} IS NOT NULL AS is_there, \
+             (t.{first} IS NOT NULL)::int - c.gained = 1 AS was_there, {inserted} AS inserted, {updated} AS updated \
+             FROM rows c LEFT JOIN {path} t ON {at_key}) \
+             INSERT INTO pg_temp.anabranch_changes (relation, kind, columns, key, image) \
+             SELECT {number}, \
+             CASE WHEN NOT is_there THEN 'D' WHEN was_there THEN 'U' ELSE 'I' END, \
+             CASE WHEN is_there AND was_there THEN columns END, key, \
+             CASE WHEN NOT is_there THEN image::text WHEN was_there THEN updated ELSE inserted END \
+             FROM now WHERE is_there OR was_there;\n\
+             END\n\
+             $net$;\n",
+            number = self.number,
+            settings = self.settings(),
+            key = self.key("t"),
+            at_key = at_key("c.image"),
+        )
+    }
+}
+
+/// Creates `anabranch.prepare`, which makes a connection ready for global operations, and `anabranch.enter` and
+/// `anabranch.seal`, which begin and end one.
+///
+/// A connection's changes are in a temporary table until the end of the operation: a table that all operations share
+/// would have them conflict with each other under PostgreSQL's serializable isolation, by the pages of its index.
+pub fn seal(tables: &[ReplicatedTable]) -> String {
+    let net: Vec<String> = tables
+        .iter()
+        .map(|table| format!("WHEN {0} THEN PERFORM anabranch.net_{0}();", table.number))
+        .collect();
+    let net = match net.is_empty() {
+        true => String::new(),
+        false => format!(
+            "FOR again IN SELECT DISTINCT c.relation FROM (SELECT relation, key FROM pg_temp.anabranch_changes GROUP BY relation, key HAVING count(*) > 1 OR bool_or(kind = 'T')) c LOOP\n        \
+             CASE again\n            {}\n        END CASE;\n    \
+             END LOOP;",
+            net.join("\n            ")
+        ),
+    };
+    format!(
+        "CREATE FUNCTION anabranch.prepare() RETURNS void LANGUAGE plpgsql SECURITY DEFINER \
+         SET search_path = pg_catalog, pg_temp AS $prepare$\n\
+         BEGIN\n    \
+         IF to_regclass('pg_temp.anabranch_changes') IS NOT NULL THEN RETURN; END IF;\n    \
+         CREATE TEMP TABLE anabranch_changes (relation smallint NOT NULL, kind \"char\" NOT NULL, columns varbit, \
+         key text NOT NULL, image text) ON COMMIT DELETE ROWS;\n\
+         END\n\
+         $prepare$;\n\
+         CREATE FUNCTION anabranch.enter(asked bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER \
+         SET search_path = pg_catalog, pg_temp AS $enter$\n\
+         DECLARE held bigint;\n\
+         BEGIN\n    \
+         SELECT h.received INTO held FROM anabranch.hold h WHERE h.passed < h.received \
+         AND (h.promised, h.promised_server) = (h.epoch, h.epoch_server);\n    \
+         IF held IS DISTINCT FROM asked THEN RAISE EXCEPTION 'hop % is not held here', asked \
+         USING ERRCODE = '40001', DETAIL = format('The hold is of hop %s.', held); END IF;\n    \
+         PERFORM set_config('anabranch.hop', asked::text, true);\n    \
+         RETURN held;\n\
+         END\n\
+         $enter$;\n\
+         CREATE FUNCTION anabranch.seal() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER \
+         SET search_path = pg_catalog, pg_temp AS $seal$\n\
+         DECLARE drawn bigint; again smallint; hop text := current_setting('anabranch.hop', true);\n\
+         BEGIN\n    \
+         PERFORM set_config('anabranch.hop', 'sealed', true);\n    \
+         {net}\n    \
+         IF NOT EXISTS (SELECT FROM pg_temp.anabranch_changes) THEN RETURN NULL; END IF;\n    \
+         drawn := nextval('anabranch.number');\n    \
+         INSERT INTO anabranch.outbox (number, hop, relations, kinds, columns, images) SELECT drawn, hop::bigint, \
+         array_agg(c.relation), array_agg(c.kind), array_agg(c.columns), array_agg(c.image) FROM pg_temp.anabranch_changes c;\n    \
+         RETURN drawn;\n\
+         END\n\
+         $seal$;\n"
+    )
+}

@@ -1,0 +1,203 @@
+//! What the belt installs in a server's database, as SQL: the schema `anabranch`.
+//!
+//! Everything durable of the belt is in these tables, in the transactions that it belongs to:
+//!
+//! | table | content |
+//! |---|---|
+//! | `server` | which server of which ring this is, and the digest of the schema that the installation was made for |
+//! | `hold` | the epoch, the promised epoch, the last hops received and passed, the token |
+//! | `fence` | empty; operations of a hold share its lock, and what opens or ends a hold locks them out |
+//! | `outbox` | what each global operation changed, with its hop and the number that it drew before its COMMIT |
+//! | `applied` | by origin the last number of its changes that was applied here |
+
+use super::capture::{self, ReplicatedTable};
+use super::catalog::{self, Sequence};
+use super::{apply, literal, quoted};
+
+/// What is installed on one server of a ring.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// A text that is the same on all servers of the ring, and on no other ring's.
+    pub ring: String,
+    /// The server's name.
+    pub name: String,
+    /// Its place among the servers, from 0.
+    pub place: u16,
+    /// The number of servers.
+    pub servers: u16,
+    /// How many residues generated keys have: a key's residue tells which server made it. At least the number of
+    /// servers.
+    pub slots: u16,
+    /// The tables that are replicated.
+    pub tables: Vec<ReplicatedTable>,
+    /// The sequences whose numbers must differ between servers.
+    pub sequences: Vec<Sequence>,
+    /// The roles of the middleware, which may then run, capture and apply operations.
+    pub roles: Vec<String>,
+    /// The digest of the schema.
+    pub digest: String,
+}
+
+impl Part {
+    /// The statements that install it, for one transaction.
+    pub fn script(&self) -> String {
+        let mut script = format!(
+            "CREATE SCHEMA anabranch;\n\
+             CREATE TABLE anabranch.server (ring text NOT NULL, name text NOT NULL, place smallint NOT NULL, \
+             servers smallint NOT NULL, slots smallint NOT NULL, digest text NOT NULL);\n\
+             INSERT INTO anabranch.server VALUES ({ring}, {name}, {place}, {servers}, {slots}, {digest});\n\
+             CREATE TABLE anabranch.hold (epoch bigint NOT NULL, epoch_server smallint NOT NULL, promised bigint NOT NULL, \
+             promised_server smallint NOT NULL, members smallint[] NOT NULL, received bigint NOT NULL, passed bigint NOT NULL, \
+             token bytea);\n\
+             INSERT INTO anabranch.hold SELECT 0, 0, 0, 0, array_agg(s), {received}, 0 FROM generate_series(0, {last}) s;\n\
+             CREATE TABLE anabranch.fence ();\n\
+             CREATE SEQUENCE anabranch.number;\n\
+             CREATE TABLE anabranch.outbox (number bigint PRIMARY KEY, hop bigint NOT NULL, relations smallint[] NOT NULL, \
+             kinds \"char\"[] NOT NULL, columns varbit[] NOT NULL, images text[] NOT NULL);\n\
+             CREATE INDEX outbox_hop ON anabranch.outbox (hop);\n\
+             CREATE TABLE anabranch.applied (origin smallint PRIMARY KEY, number bigint NOT NULL);\n",
+            ring = literal(&self.ring),
+            name = literal(&self.name),
+            place = self.place,
+            servers = self.servers,
+            slots = self.slots,
+            digest = literal(&self.digest),
+            last = self.servers.saturating_sub(1),
+            // The first server begins with the token.
+            received = u16::from(self.place == 0),
+        );
+        for table in &self.tables {
+            script.push_str(&table.capture());
+            script.push_str(&table.apply());
+        }
+        script.push_str(&capture::seal(&self.tables));
+        script.push_str(&apply::apply(&self.tables));
+        // Functions are open to every role unless that is taken back.
+        script.push_str("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA anabranch FROM PUBLIC;\n");
+        for role in &self.roles {
+            script.push_str(&grants(role));
+        }
+        for sequence in &self.sequences {
+            script.push_str(&self.stride(sequence));
+        }
+        script
+    }
+
+    /// Gives a sequence numbers whose residue modulo `slots` is this server's place.
+    fn stride(&self, sequence: &Sequence) -> String {
+        let next = next_in_stride(
+            sequence.last.unwrap_or(0),
+            i64::from(self.slots),
+            i64::from(self.place),
+        );
+        format!(
+            "ALTER SEQUENCE {} INCREMENT BY {} RESTART WITH {next};\n",
+            sequence.path(),
+            self.slots
+        )
+    }
+}
+
+/// The first number after `last` with the residue `place` modulo `slots`.
+fn next_in_stride(last: i64, slots: i64, place: i64) -> i64 {
+    last + 1 + (place - last - 1).rem_euclid(slots)
+}
+
+/// What a role of the middleware may do. `session_replication_role` is granted apart, since that is not a matter of one
+/// database.
+fn grants(role: &str) -> String {
+    let role = quoted(role);
+    format!(
+        "GRANT USAGE ON SCHEMA anabranch TO {role};\n\
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA anabranch TO {role};\n\
+         GRANT USAGE ON SEQUENCE anabranch.number TO {role};\n\
+         GRANT EXECUTE ON FUNCTION anabranch.prepare(), anabranch.enter(bigint), anabranch.seal(), \
+         anabranch.apply(smallint[], \"char\"[], varbit[], text[]) TO {role};\n"
+    )
+}
+
+/// The statements that take everything away again, for one transaction. Sequences go on in steps of 1 from the largest
+/// number that `last` has for them.
+pub fn removal(sequences: &[(Sequence, i64)]) -> String {
+    let mut script = String::from("DROP SCHEMA IF EXISTS anabranch CASCADE;\n");
+    for (sequence, last) in sequences {
+        script.push_str(&format!(
+            "ALTER SEQUENCE {} INCREMENT BY 1 RESTART WITH {};\n",
+            sequence.path(),
+            last + 1
+        ));
+    }
+    script
+}
+
+/// Whether the belt is installed in a database.
+///
+/// # Errors
+/// When the catalogs cannot be read.
+pub fn is_installed(client: &mut impl postgres::GenericClient) -> Result<bool, postgres::Error> {
+    let row = client.query_one("SELECT to_regclass('anabranch.hold') IS NOT NULL", &[])?;
+    Ok(row.get(0))
+}
+
+/// The differences between the shapes of two databases, a line each, at most `max`.
+pub fn differences(
+    one: &[(String, String)],
+    other: &[(String, String)],
+    names: (&str, &str),
+    max: usize,
+) -> Vec<String> {
+    let find = |shape: &[(String, String)], name: &str| {
+        let found = shape.iter().find(|(n, _)| n == name);
+        found.map(|(_, text)| text.clone())
+    };
+    let mut lines = Vec::new();
+    for (name, text) in one {
+        match find(other, name) {
+            None => lines.push(format!("{name}: on {} only", names.0)),
+            Some(theirs) if theirs != *text => lines.push(format!(
+                "{name}: on {} `{text}`, on {} `{theirs}`",
+                names.0, names.1
+            )),
+            Some(_) => {}
+        }
+    }
+    for (name, _) in other {
+        if find(one, name).is_none() {
+            lines.push(format!("{name}: on {} only", names.1));
+        }
+    }
+    let more = lines.len().saturating_sub(max);
+    lines.truncate(max);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// Reads the shape of a database and its digest.
+///
+/// # Errors
+/// When the catalogs cannot be read.
+pub fn shape(
+    client: &mut impl postgres::GenericClient,
+) -> Result<(Vec<(String, String)>, String), postgres::Error> {
+    let shape = catalog::shape(client)?;
+    let digest = catalog::digest(&shape);
+    Ok((shape, digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_residue_of_their_server() {
+        for last in [0, 1, 15, 16, 17, 1_000] {
+            for place in 0..16 {
+                let next = next_in_stride(last, 16, place);
+                assert!(next > last && next <= last + 16, "{last} {place} {next}");
+                assert_eq!(next.rem_euclid(16), place);
+            }
+        }
+    }
+}

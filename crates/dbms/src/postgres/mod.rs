@@ -1,0 +1,65 @@
+//! PostgreSQL: connections, servers started for tests and experiments, and the belt's part in a database.
+//!
+//! * [`address`]: the address of a database, with libpq's parameters, and TLS.
+//! * [`programs`], [`server`]: finds PostgreSQL's programs, and starts a server in a folder of its own.
+//! * [`catalog`]: tables, sequences and the shape of a schema.
+//! * [`capture`], [`apply`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
+//!   [`ring`]: its transactions.
+
+pub mod address;
+pub mod apply;
+pub mod capture;
+pub mod catalog;
+pub mod inspect;
+pub mod install;
+pub mod programs;
+pub mod ring;
+pub mod server;
+mod tls;
+
+pub use address::{Address, is_address, without_password};
+pub use programs::{Installation, NotInstalled};
+pub use server::{Server, ServerError, Settings};
+
+/// Describes an error of the driver by PostgreSQL's message, context and SQLSTATE, or else by its causes.
+pub fn explain(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => {
+            let context = error
+                .where_()
+                .map(|place| format!(" ({place})"))
+                .unwrap_or_default();
+            format!(
+                "{} (SQLSTATE {}){context}",
+                error.message(),
+                error.code().code()
+            )
+        }
+        None => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                let words = error.to_string();
+                // Some errors only repeat their cause's message.
+                if !text.ends_with(&words) {
+                    text += &format!(": {words}");
+                }
+                cause = error.source();
+            }
+            text
+        }
+    }
+}
+
+/// A name as an identifier in SQL.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as a string literal in SQL, under any setting of `standard_conforming_strings`.
+pub fn literal(text: &str) -> String {
+    match text.contains('\\') {
+        false => format!("'{}'", text.replace('\'', "''")),
+        true => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+    }
+}
