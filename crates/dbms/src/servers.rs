@@ -2,12 +2,13 @@
 //!
 //! ```toml
 //! slots = 16                 # residues of generated keys; at least the number of servers
+//! applications = ["shop"]    # the roles of applications
 //! unknown = "global"         # what fits no transaction type is global; or "refuse"
 //! acknowledge = "commit"     # a global operation is answered once it has committed; or "next": once the next server has it
 //!
 //! [[server]]
 //! name = "germany"
-//! database = "postgresql://shop@10.0.0.1/shop"       # the middleware's role
+//! database = "postgresql://belt@10.0.0.1/shop"       # the middleware's role
 //! install = "postgresql://postgres@10.0.0.1/shop"    # the role that installs; `database` if it is not given
 //! listen = "0.0.0.0:6432"                            # where applications connect
 //! ring = "10.0.0.1:6433"                             # where the other middlewares connect
@@ -38,6 +39,9 @@ pub struct Servers {
     /// When a global operation is answered.
     #[serde(default)]
     pub acknowledge: Acknowledge,
+    /// The roles of applications, beside the middleware's own.
+    #[serde(default)]
+    pub applications: Vec<String>,
     /// The servers, in the order of their places.
     #[serde(default)]
     pub server: Vec<ServerEntry>,

@@ -20,8 +20,20 @@ type Declared<'a> = (&'a str, bool);
 
 impl Ring {
     fn start(schema: &str, tables: &[Declared<'_>]) -> Ring {
+        Ring::start_for(schema, tables, None)
+    }
+
+    /// A ring with a role for the middleware and one for applications.
+    fn start_for(schema: &str, tables: &[Declared<'_>], roles: Option<(&str, &str)>) -> Ring {
         let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
         let mut first = server.connect().unwrap_or_else(|error| panic!("{error}"));
+        if let Some((middleware, application)) = roles {
+            let created = format!(
+                "CREATE ROLE {middleware}; CREATE ROLE {application}; \
+                 GRANT SET ON PARAMETER session_replication_role TO {middleware}"
+            );
+            run(&mut first, &created);
+        }
         let (mut clients, mut appliers) = (Vec::new(), Vec::new());
         for place in 0..3_u16 {
             let name = format!("site{place}");
@@ -47,7 +59,11 @@ impl Ring {
                 slots: 4,
                 tables: replicated.collect(),
                 sequences: catalog::sequences(&mut client).unwrap_or_default(),
-                roles: Vec::new(),
+                middleware: roles.map(|(middleware, _)| middleware.to_owned()),
+                applications: roles
+                    .iter()
+                    .map(|(_, application)| (*application).to_owned())
+                    .collect(),
                 digest: String::new(),
             };
             run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
@@ -79,11 +95,11 @@ impl Ring {
     fn attempt(&mut self, place: usize, statements: &str) -> Result<(), String> {
         self.hop += 1;
         let hop = self.hop;
-        let client = &mut self.clients[place];
         run(
-            client,
+            &mut self.appliers[place],
             &format!("UPDATE anabranch.hold SET received = {hop}, passed = 0"),
         );
+        let client = &mut self.clients[place];
         let operation = format!(
             "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE anabranch.fence IN ROW SHARE MODE; \
              SELECT anabranch.enter({hop}); {statements}; SET CONSTRAINTS ALL IMMEDIATE; SELECT anabranch.seal(); COMMIT"
@@ -92,7 +108,7 @@ impl Ring {
             run(client, "ROLLBACK");
             return Err(explain(&error));
         }
-        let rows = client.query(
+        let rows = self.appliers[place].query(
             "SELECT c.relation, c.kind, c.columns::text, c.image FROM anabranch.outbox o, \
              LATERAL unnest(o.relations, o.kinds, o.columns, o.images) AS c(relation, kind, columns, image) WHERE o.hop = $1",
             &[&hop],
@@ -379,4 +395,51 @@ fn removal_leaves_the_database_as_it_was() {
         "INSERT INTO item DEFAULT VALUES; INSERT INTO item DEFAULT VALUES",
     );
     assert_eq!(ring.rows(1, "TABLE item"), ["(1)", "(2)", "(3)"]);
+}
+
+#[test]
+fn a_role_with_no_more_than_it_needs_runs_and_applies() {
+    // The application's role may change rows of its tables, and nothing else; the belt's tables belong to another one.
+    let schema = "CREATE TABLE item (id int PRIMARY KEY, stock int); CREATE TABLE seat (id int PRIMARY KEY, place int UNIQUE); \
+        GRANT SELECT, INSERT, UPDATE, DELETE ON item, seat TO shop";
+    let tables = [("item", true), ("seat", true)];
+    let mut ring = Ring::start_for(schema, &tables, Some(("belt", "shop")));
+    for client in &mut ring.clients {
+        run(
+            client,
+            "DISCARD TEMP; SET SESSION AUTHORIZATION shop; SELECT anabranch.prepare()",
+        );
+    }
+    for applier in &mut ring.appliers {
+        run(
+            applier,
+            "SET session_replication_role = replica; SET SESSION AUTHORIZATION belt",
+        );
+    }
+    ring.global(
+        0,
+        "INSERT INTO item VALUES (1, 10); INSERT INTO seat VALUES (1, 1), (2, 2)",
+    );
+    ring.global(1, "UPDATE item SET stock = 9; UPDATE seat SET place = 3 WHERE id = 1; UPDATE seat SET place = 1 WHERE id = 2");
+    ring.global(
+        2,
+        "UPDATE seat SET place = 2 WHERE id = 1; DELETE FROM item",
+    );
+    assert_eq!(ring.equal("seat"), ["(1,2)", "(2,1)"]);
+    assert!(ring.equal("item").is_empty());
+    for statement in [
+        "DROP TRIGGER anabranch_update ON item",
+        "TRUNCATE item",
+        "SELECT anabranch.net_1()",
+        "UPDATE anabranch.hold SET passed = 9",
+        "SELECT anabranch.apply('{}', '{}', '{}', '{}')",
+    ] {
+        let refused = ring.clients[0]
+            .batch_execute(statement)
+            .map_err(|error| explain(&error));
+        assert!(
+            refused.is_err_and(|text| text.contains("42501")),
+            "{statement}"
+        );
+    }
 }

@@ -59,7 +59,8 @@ fn start() -> Server {
                 })
                 .collect(),
             sequences: Vec::new(),
-            roles: Vec::new(),
+            middleware: None,
+            applications: Vec::new(),
             digest: String::new(),
         };
         run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));

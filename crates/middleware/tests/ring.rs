@@ -67,7 +67,8 @@ impl World {
                     })
                     .collect(),
                 sequences: Vec::new(),
-                roles: Vec::new(),
+                middleware: None,
+                applications: Vec::new(),
                 digest: String::new(),
             };
             run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));

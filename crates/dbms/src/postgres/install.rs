@@ -32,8 +32,10 @@ pub struct Part {
     pub tables: Vec<ReplicatedTable>,
     /// The sequences whose numbers must differ between servers.
     pub sequences: Vec<Sequence>,
-    /// The roles of the middleware, which may then run, capture and apply operations.
-    pub roles: Vec<String>,
+    /// The role of the middleware: it keeps the belt's tables, and applies operations of other servers.
+    pub middleware: Option<String>,
+    /// The roles of applications, which may then run operations.
+    pub applications: Vec<String>,
     /// The digest of the schema.
     pub digest: String,
 }
@@ -74,8 +76,11 @@ impl Part {
         script.push_str(&apply::apply(&self.tables));
         // Functions are open to every role unless that is taken back.
         script.push_str("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA anabranch FROM PUBLIC;\n");
-        for role in &self.roles {
-            script.push_str(&grants(role));
+        for role in self.applications.iter().chain(&self.middleware) {
+            script.push_str(&application_grants(role));
+        }
+        if let Some(role) = &self.middleware {
+            script.push_str(&middleware_grants(role));
         }
         for sequence in &self.sequences {
             script.push_str(&self.stride(sequence));
@@ -103,16 +108,23 @@ fn next_in_stride(last: i64, slots: i64, place: i64) -> i64 {
     last + 1 + (place - last - 1).rem_euclid(slots)
 }
 
-/// What a role of the middleware may do. `session_replication_role` is granted apart, since that is not a matter of one
-/// database.
-fn grants(role: &str) -> String {
+/// What a role needs to run global operations. It may lock the table that is a lock and has no columns.
+fn application_grants(role: &str) -> String {
     let role = quoted(role);
     format!(
         "GRANT USAGE ON SCHEMA anabranch TO {role};\n\
-         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA anabranch TO {role};\n\
-         GRANT USAGE ON SEQUENCE anabranch.number TO {role};\n\
-         GRANT EXECUTE ON FUNCTION anabranch.prepare(), anabranch.enter(bigint), anabranch.seal(), \
-         anabranch.apply(smallint[], \"char\"[], varbit[], text[]) TO {role};\n"
+         GRANT UPDATE ON anabranch.fence TO {role};\n\
+         GRANT EXECUTE ON FUNCTION anabranch.prepare(), anabranch.enter(bigint), anabranch.seal() TO {role};\n"
+    )
+}
+
+/// What the middleware needs beyond that. `session_replication_role` is granted apart, since that is not a matter of one
+/// database.
+fn middleware_grants(role: &str) -> String {
+    let role = quoted(role);
+    format!(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA anabranch TO {role};\n\
+         GRANT EXECUTE ON FUNCTION anabranch.apply(smallint[], \"char\"[], varbit[], text[]) TO {role};\n"
     )
 }
 

@@ -120,7 +120,8 @@ impl Parts {
                 slots: servers.slots,
                 tables: replicated.clone(),
                 sequences: parts.sequences.clone(),
-                roles: server.role.iter().cloned().collect(),
+                middleware: server.role.clone(),
+                applications: servers.applications.clone(),
                 digest: first.digest.clone(),
             });
         }
