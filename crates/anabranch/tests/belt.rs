@@ -179,6 +179,33 @@ fn what_cannot_be_a_ring_is_refused_with_what_to_do() {
     assert_eq!(checked.code, Some(1));
     let words = "changes of order_line cannot be captured: it has no key: declare a PRIMARY KEY";
     assert!(checked.out.contains(words), "{}", checked.out);
+    // Roles that are missing, or lack a right.
+    run(&mut clients[0], "CREATE ROLE belt");
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let others = format!(
+        "applications = [\"shop\"]\n{}",
+        text.replace("postgresql://anabranch@", "postgresql://belt@")
+            .replace("listen =", "install = \"INSTALL\"\nlisten =")
+    );
+    let mut installs = NAMES.iter().map(|name| server.address(name));
+    let others: Vec<String> = others
+        .split("INSTALL")
+        .map(|part| format!("{part}{}", installs.next().unwrap_or_default()))
+        .collect();
+    std::fs::write(&file, others.concat()).expect("the file is written");
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    for words in [
+        "japan: it has no role shop: CREATE ROLE \"shop\" LOGIN",
+        "japan: the role belt may not apply changes of other servers; as superuser: GRANT SET ON PARAMETER",
+    ] {
+        assert!(
+            checked.out.contains(words),
+            "{words}:\n{}{}",
+            checked.out,
+            checked.errors
+        );
+    }
+    std::fs::write(&file, text).expect("the file is written");
     drop(clients);
     drop(server);
     let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);

@@ -3,7 +3,7 @@
 use postgres::{Client, GenericClient};
 
 use super::catalog::{self, Sequence, Table};
-use super::{explain, install};
+use super::{explain, install, quoted};
 
 /// The oldest supported version: the right to set one parameter can be granted since then.
 pub const VERSION_MIN: i32 = 150_000;
@@ -48,11 +48,20 @@ pub struct Installed {
     pub drawn: i64,
 }
 
+/// The roles that use a database.
+#[derive(Clone, Copy, Debug)]
+pub struct Roles<'r> {
+    /// That of the middleware.
+    pub middleware: Option<&'r str>,
+    /// Those of applications.
+    pub applications: &'r [String],
+}
+
 /// Inspects a database as a role that installs, in one read-only transaction.
 ///
 /// # Errors
 /// When its catalogs cannot be read.
-pub fn inspect(client: &mut Client) -> Result<Inspection, String> {
+pub fn inspect(client: &mut Client, roles: Roles<'_>) -> Result<Inspection, String> {
     let failed = |error: postgres::Error| explain(&error);
     let mut transaction = client
         .build_transaction()
@@ -60,20 +69,22 @@ pub fn inspect(client: &mut Client) -> Result<Inspection, String> {
         .read_only(true)
         .start()
         .map_err(failed)?;
-    let inspection = inspect_in(&mut transaction).map_err(failed)?;
+    let inspection = inspect_in(&mut transaction, roles).map_err(failed)?;
     transaction.rollback().map_err(failed)?;
     Ok(inspection)
 }
 
-fn inspect_in(client: &mut impl GenericClient) -> Result<Inspection, postgres::Error> {
+fn inspect_in(
+    client: &mut impl GenericClient,
+    roles: Roles<'_>,
+) -> Result<Inspection, postgres::Error> {
     // Names in the texts of definitions are then complete.
     client.batch_execute(
         "SET LOCAL search_path = pg_catalog; SET LOCAL quote_all_identifiers = off",
     )?;
     let row = client.query_one(
         "SELECT current_setting('server_version'), current_setting('server_version_num')::int, \
-         current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery(), \
-         (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
+         current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery()",
         &[],
     )?;
     let (version, number): (String, i32) = (row.get(0), row.get(1));
@@ -105,20 +116,7 @@ fn inspect_in(client: &mut impl GenericClient) -> Result<Inspection, postgres::E
     inspection.tables = catalog::tables(client)?;
     inspection.sequences = catalog::sequences(client)?;
     (inspection.shape, inspection.digest) = install::shape(client)?;
-    let is_super: bool = row.get(5);
-    let may_set: bool = client
-        .query_one(
-            "SELECT has_parameter_privilege('session_replication_role', 'SET')",
-            &[],
-        )?
-        .get(0);
-    if !is_super && !may_set {
-        inspection.objections.push(
-            "its role may not apply changes of other servers; as superuser: GRANT SET ON PARAMETER \
-             session_replication_role TO the role"
-                .to_owned(),
-        );
-    }
+    put_roles(client, roles, &mut inspection.objections)?;
     let always = client.query(
         "SELECT t.tgname::text, t.tgrelid::regclass::text, t.tgenabled = 'D' FROM pg_trigger t \
          WHERE NOT t.tgisinternal AND (t.tgenabled IN ('A', 'R') OR t.tgenabled = 'D' AND t.tgname LIKE 'anabranch\\_%')",
@@ -140,6 +138,40 @@ fn inspect_in(client: &mut impl GenericClient) -> Result<Inspection, postgres::E
     }
     inspection.installed = installed(client)?;
     Ok(inspection)
+}
+
+/// Adds what roles lack.
+fn put_roles(
+    client: &mut impl GenericClient,
+    roles: Roles<'_>,
+    objections: &mut Vec<String>,
+) -> Result<(), postgres::Error> {
+    let applications = roles.applications.iter().map(String::as_str);
+    for role in applications.chain(roles.middleware) {
+        let found = client.query_one(
+            "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)",
+            &[&role],
+        )?;
+        if !found.get::<_, bool>(0) {
+            objections.push(format!(
+                "it has no role {role}: CREATE ROLE {} LOGIN",
+                quoted(role)
+            ));
+        } else if roles.middleware == Some(role) {
+            let may_set = client.query_one(
+                "SELECT has_parameter_privilege($1, 'session_replication_role', 'SET')",
+                &[&role],
+            )?;
+            if !may_set.get::<_, bool>(0) {
+                objections.push(format!(
+                    "the role {role} may not apply changes of other servers; as superuser: GRANT SET ON PARAMETER \
+                     session_replication_role TO {}",
+                    quoted(role)
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn installed(client: &mut impl GenericClient) -> Result<Option<Installed>, postgres::Error> {

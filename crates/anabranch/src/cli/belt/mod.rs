@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_dbms::postgres::catalog::Sequence;
-use anabranch_dbms::postgres::inspect::{Inspection, inspect};
+use anabranch_dbms::postgres::inspect::{Inspection, Roles, inspect};
 use anabranch_dbms::postgres::{explain, install};
 use anabranch_dbms::servers::{ServerEntry, Servers};
 use clap::{Args, Subcommand};
@@ -104,10 +104,16 @@ fn reach(servers: &Servers) -> Result<Vec<Reached>, String> {
     let one = |entry: &ServerEntry| {
         let address = entry.installer()?;
         let role = anabranch_dbms::postgres::Address::parse(&entry.database)?;
+        let roles = Roles {
+            middleware: role.user(),
+            applications: &servers.applications,
+        };
         let database = address
             .connect(CONNECT_MAX)
             .map_err(|error| error.trim_start_matches("error: ").to_owned())
-            .and_then(|mut client| inspect(&mut client).map(|inspection| (client, inspection)));
+            .and_then(|mut client| {
+                inspect(&mut client, roles).map(|inspection| (client, inspection))
+            });
         Ok(Reached {
             entry: entry.clone(),
             address: address.typed,
