@@ -21,11 +21,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sql", &["types"]),
     ("wire", &["types"]),
     ("source", &["sql"]),
-    ("dbms", &["protocol"]),
-    ("middleware", &["types", "protocol", "dbms"]),
     ("analysis", &["types", "sql"]),
     ("storage", &["types"]),
     ("protocol", &["types", "storage"]),
+    ("dbms", &["protocol"]),
+    ("middleware", &["types", "protocol", "dbms"]),
     (
         "engine",
         &["types", "sql", "analysis", "storage", "protocol"],
