@@ -253,7 +253,7 @@ fn a_middleware_that_ends_holds_up_the_ring_until_it_is_back_and_a_removed_one_d
 fn an_operation_that_hangs_is_cancelled_at_its_deadline() {
     let mut world = World::new();
     let options = RingOptions {
-        operation_max: Duration::from_secs(3),
+        operation_max: Duration::from_secs(8),
         ..RingOptions::default()
     };
     let address = world.server.address(&name(0));
