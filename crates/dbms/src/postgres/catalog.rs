@@ -1,7 +1,5 @@
 //! What the belt has to know of a database's tables and sequences, read from its catalogs.
 
-use std::fmt::Write as _;
-
 use postgres::GenericClient;
 
 use super::quoted;
@@ -99,16 +97,11 @@ pub fn tables(client: &mut impl GenericClient) -> Result<Vec<Table>, postgres::E
              WHEN o.relkind = 'f' THEN 'foreign' \
              WHEN EXISTS (SELECT FROM pg_inherits i WHERE o.oid IN (i.inhparent, i.inhrelid)) THEN 'inherits' \
              WHEN o.relpersistence = 'u' THEN 'unlogged' END, \
-             coalesce((SELECT i.indkey::int2[] FROM pg_index i WHERE i.indrelid = o.oid AND i.indisunique \
-             AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL \
+             coalesce((SELECT (i.indkey::int2[])[0:i.indnkeyatts - 1] FROM pg_index i WHERE i.indrelid = o.oid \
+             AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL \
              AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = o.oid \
              AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull) \
              ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1), '{{}}'), \
-             coalesce((SELECT i.indnkeyatts FROM pg_index i WHERE i.indrelid = o.oid AND i.indisunique \
-             AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL \
-             AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = o.oid \
-             AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull) \
-             ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1), 0::int2), \
              (SELECT count(*) FROM pg_index i WHERE i.indrelid = o.oid AND (i.indisunique OR i.indisexclusion)) \
              FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
              WHERE {OWN} AND o.relkind IN ('r', 'p', 'f') ORDER BY n.nspname, o.relname"
@@ -139,11 +132,10 @@ pub fn tables(client: &mut impl GenericClient) -> Result<Vec<Table>, postgres::E
                 text_depends_on: text_depends_on(type_oid),
             });
         }
-        let (mut key, key_length): (Vec<i16>, i16) = (row.get(4), row.get(5));
-        key.truncate(usize::try_from(key_length).unwrap_or(0));
+        let key: Vec<i16> = row.get(4);
         let place = |number: &i16| numbers.iter().position(|n| n == number);
         let key: Vec<usize> = key.iter().filter_map(place).collect();
-        let unique: i64 = row.get(6);
+        let unique: i64 = row.get(5);
         let kind: Option<String> = row.get(3);
         tables.push(Table {
             schema: row.get(1),
@@ -296,19 +288,4 @@ fn text_depends_on(type_oid: u32) -> &'static [&'static str] {
         // Arrays, ranges, composite and other types may have any of these inside.
         _ => ALL,
     }
-}
-
-/// A digest of a shape, as text.
-pub fn digest(shape: &[(String, String)]) -> String {
-    // FNV-1a: the servers are compared with each other, not defended against.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for (name, text) in shape {
-        for byte in name.bytes().chain([0]).chain(text.bytes()).chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    let mut text = String::new();
-    // Writing into a string does not fail.
-    let _ = write!(text, "{hash:016x}");
-    text
 }

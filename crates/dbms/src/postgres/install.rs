@@ -194,7 +194,12 @@ pub fn shape(
     client: &mut impl postgres::GenericClient,
 ) -> Result<(Vec<(String, String)>, String), postgres::Error> {
     let shape = catalog::shape(client)?;
-    let digest = catalog::digest(&shape);
+    let texts: Vec<&str> = shape
+        .iter()
+        .flat_map(|(name, text)| [name.as_str(), text.as_str()])
+        .collect();
+    let digest = client.query_one("SELECT md5($1::text[]::text)", &[&texts])?;
+    let digest: String = digest.get(0);
     Ok((shape, digest))
 }
 

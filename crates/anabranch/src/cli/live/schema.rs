@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anabranch_dbms::postgres::quoted;
 use anabranch_sql::SourceFile;
 use postgres::Transaction;
 
@@ -235,7 +236,7 @@ impl Reader<'_, '_> {
                     self.schema.ordered_otherwise.insert(of_column);
                 }
                 None | Some("default" | "C" | "POSIX") => {}
-                Some(other) => text.push_str(&format!(" COLLATE {}", name(other))),
+                Some(other) => text.push_str(&format!(" COLLATE {}", quoted(other))),
             }
             let (identity, generated): (String, String) = (row.get(7), row.get(8));
             text.push_str(&value_source(
@@ -453,10 +454,6 @@ fn list_end(text: &str) -> Option<usize> {
 
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
-}
-
-fn name(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 #[cfg(test)]
