@@ -6,6 +6,8 @@
 //!
 //! Accepting applications' connections, and recognising their operations, is not here yet.
 
+pub mod command;
+pub mod lex;
 pub mod peers;
 pub mod ring;
 

@@ -1,0 +1,476 @@
+//! What a statement is for the middleware: the beginning or end of a transaction, a setting, a statement of the
+//! application, or something that cannot be forwarded.
+
+use std::ops::Range;
+
+use crate::lex::{self, Token, TokenKind, Unterminated};
+
+/// What a statement is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Nothing but spaces and comments.
+    Empty,
+    /// A SELECT, an INSERT and their like, a CALL: what operations consist of.
+    Statement,
+    /// It concerns the connection alone, and runs on the own server whatever it is: SHOW, EXPLAIN without ANALYZE.
+    Local,
+    /// BEGIN or START TRANSACTION. Its modes, without the isolation level, which is always serializable.
+    Begin(String),
+    /// COMMIT or END.
+    Commit,
+    /// ROLLBACK or ABORT.
+    Rollback,
+    /// SAVEPOINT, RELEASE, ROLLBACK TO, FETCH and others that mean something within a transaction only.
+    WithinTransaction,
+    /// SET TRANSACTION, or SET SESSION CHARACTERISTICS: only the isolation level is set, which is always serializable.
+    IsolationLevel,
+    /// SET, RESET, PREPARE, DEALLOCATE and others: part of the state of the connection.
+    Setting,
+    /// What takes away what the middleware has set on the connection as well: DISCARD, RESET ALL.
+    ResetsAll,
+    /// `EXPLAIN COORDINATION` and the place of what it explains.
+    ExplainCoordination(Range<usize>),
+    /// `EXECUTE` of a statement that was prepared by SQL: its name.
+    Execute(String),
+    /// It is not forwarded.
+    Refused {
+        /// The SQLSTATE.
+        code: &'static str,
+        /// Why.
+        message: String,
+        /// What to do.
+        hint: &'static str,
+    },
+}
+
+/// Settings on which the middleware relies.
+const OWN_SETTINGS: [&str; 4] = [
+    "session_replication_role",
+    "standard_conforming_strings",
+    "backslash_quote",
+    "quote_all_identifiers",
+];
+
+/// Reads what a statement is.
+///
+/// # Errors
+/// When a constant, a name or a comment does not end.
+pub fn command(text: &str) -> Result<Command, Unterminated> {
+    let tokens: Vec<Token> = lex::tokens(text)?
+        .into_iter()
+        .filter(|token| token.kind != TokenKind::Comment)
+        .collect();
+    Ok(Words {
+        text,
+        tokens: &tokens,
+    }
+    .command())
+}
+
+fn refused(what: &str, hint: &'static str) -> Command {
+    Command::Refused {
+        code: "0A000",
+        message: format!("{what} is not supported by the belt's middleware"),
+        hint,
+    }
+}
+
+struct Words<'t> {
+    text: &'t str,
+    tokens: &'t [Token],
+}
+
+impl Words<'_> {
+    fn is(&self, place: usize, keyword: &str) -> bool {
+        let token = self.tokens.get(place);
+        token.is_some_and(|token| token.is(self.text, keyword))
+    }
+
+    fn is_any(&self, place: usize, keywords: &[&str]) -> bool {
+        keywords.iter().any(|keyword| self.is(place, keyword))
+    }
+
+    fn has(&self, keyword: &str) -> bool {
+        self.tokens.iter().any(|t| t.is(self.text, keyword))
+    }
+
+    /// A name as PostgreSQL reads it: in lower case without quotes.
+    fn name(&self, place: usize) -> Option<String> {
+        let token = self.tokens.get(place)?;
+        let text = token.text(self.text);
+        match token.kind {
+            TokenKind::Word => Some(text.to_lowercase()),
+            TokenKind::QuotedWord => Some(text.trim_matches('"').replace("\"\"", "\"")),
+            _ => None,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let Some(first) = self
+            .tokens
+            .iter()
+            .position(|t| t.kind != TokenKind::Semicolon)
+        else {
+            return Command::Empty;
+        };
+        let Some(word) = self.name(first) else {
+            // A query in brackets, or what PostgreSQL will call a syntax error.
+            return Command::Statement;
+        };
+        if let Some(refused) = self.set_by_function() {
+            return refused;
+        }
+        match word.as_str() {
+            "begin" => self.begin(1),
+            "start" => self.begin(2),
+            "commit" | "end" if self.is(1, "prepared") => refused(
+                "COMMIT PREPARED",
+                "Transactions in two phases are the middleware's own matter.",
+            ),
+            "commit" | "end" | "abort" => self.end(word != "abort"),
+            "rollback" if self.is(1, "prepared") => refused(
+                "ROLLBACK PREPARED",
+                "Transactions in two phases are the middleware's own matter.",
+            ),
+            "rollback" if self.has("to") => Command::WithinTransaction,
+            "rollback" => self.end(false),
+            "savepoint" | "release" | "fetch" | "move" | "close" => Command::WithinTransaction,
+            "declare" if self.has("hold") && !self.has("without") => refused(
+                "a cursor WITH HOLD",
+                "Declare it without HOLD, and read it within the transaction.",
+            ),
+            "prepare" if self.is(1, "transaction") => {
+                refused("PREPARE TRANSACTION", "Commit the transaction.")
+            }
+            "prepare" | "deallocate" => Command::Setting,
+            "execute" => match self.name(1) {
+                Some(name) => Command::Execute(name),
+                None => Command::Statement,
+            },
+            "show" => Command::Local,
+            "set" => self.set(),
+            "reset" if self.is(1, "all") => Command::ResetsAll,
+            "reset" => self.setting(1).unwrap_or(Command::Setting),
+            "discard" => Command::ResetsAll,
+            "explain" if self.is(1, "coordination") => {
+                let begin = self.tokens.get(2).map_or(self.text.len(), |t| t.start);
+                Command::ExplainCoordination(begin..self.text.len())
+            }
+            "explain" if !self.has("analyze") && !self.has("analyse") => Command::Local,
+            "copy" => refused(
+                "COPY",
+                "Use INSERT and SELECT, or connect to the database itself to read.",
+            ),
+            "listen" | "unlisten" | "notify" => refused(
+                &word.to_uppercase(),
+                "Notifications of one server do not reach the others.",
+            ),
+            "do" => refused(
+                "DO",
+                "Declare the block as a procedure of the application, and CALL it.",
+            ),
+            "create" | "alter" | "drop" | "comment" | "grant" | "revoke" | "reassign"
+            | "security" | "import" | "refresh" | "reindex" | "cluster" => refused(
+                &format!("{} of objects", word.to_uppercase()),
+                "Take the belt away (anabranch belt remove), change the schema on every server, and install the belt again.",
+            ),
+            "vacuum" | "analyze" | "checkpoint" | "load" => {
+                refused(&word.to_uppercase(), "Connect to the database itself.")
+            }
+            _ => Command::Statement,
+        }
+    }
+
+    /// BEGIN and its modes, which start at a place.
+    fn begin(&self, from: usize) -> Command {
+        let from = match self.is_any(from, &["work", "transaction"]) && from == 1 {
+            true => from + 1,
+            false => from,
+        };
+        let mut modes = Vec::new();
+        let mut at = from;
+        while at < self.tokens.len() {
+            match () {
+                () if self.is(at, "isolation") && self.is(at + 1, "level") => {
+                    at += match self.is_any(at + 2, &["read", "repeatable"]) {
+                        true => 4,
+                        false => 3,
+                    };
+                }
+                () if self.is(at, "read") && self.is(at + 1, "only") => {
+                    modes.push("READ ONLY");
+                    at += 2;
+                }
+                () if self.is(at, "read") && self.is(at + 1, "write") => {
+                    modes.push("READ WRITE");
+                    at += 2;
+                }
+                () if self.is(at, "not") && self.is(at + 1, "deferrable") => at += 2,
+                // A read-only transaction that waits for a safe snapshot: it may wait for long, and need not.
+                () if self.is(at, "deferrable") => at += 1,
+                () if self.tokens[at].is_symbol(self.text, ',') => at += 1,
+                () => {
+                    return Command::Refused {
+                        code: "42601",
+                        message: format!(
+                            "syntax error at or near \"{}\"",
+                            self.tokens[at].text(self.text)
+                        ),
+                        hint: "The modes of a transaction are ISOLATION LEVEL …, READ ONLY, READ WRITE, DEFERRABLE.",
+                    };
+                }
+            }
+        }
+        Command::Begin(modes.join(", "))
+    }
+
+    fn end(&self, commits: bool) -> Command {
+        let chains = self.has("chain") && !self.has("no");
+        match (chains, commits) {
+            (true, _) => refused(
+                "AND CHAIN",
+                "End the transaction, and begin another with BEGIN.",
+            ),
+            (false, true) => Command::Commit,
+            (false, false) => Command::Rollback,
+        }
+    }
+
+    fn set(&self) -> Command {
+        let at = match self.is_any(1, &["session", "local"]) {
+            true => 2,
+            false => 1,
+        };
+        match self.name(at).as_deref() {
+            Some("characteristics") => self.characteristics(at + 1, "transaction"),
+            Some("transaction") if self.is(at + 1, "snapshot") => refused(
+                "SET TRANSACTION SNAPSHOT",
+                "A transaction may run again with another snapshot.",
+            ),
+            Some("transaction") => self.characteristics(at, "transaction"),
+            Some("authorization") if at == 2 => Command::Setting,
+            // They are checked where the transaction ends anyway, or where it says so.
+            Some("constraints") => Command::WithinTransaction,
+            Some("time" | "role" | "names" | "schema" | "xml" | "catalog") => {
+                self.setting(at).unwrap_or(Command::Setting)
+            }
+            _ => self.setting(at).unwrap_or(Command::Setting),
+        }
+    }
+
+    /// SET TRANSACTION and SET SESSION CHARACTERISTICS: what is behind the word.
+    fn characteristics(&self, from: usize, word: &str) -> Command {
+        let at = (from..self.tokens.len())
+            .find(|at| self.is(*at, word))
+            .map_or(from, |at| at + 1);
+        match self.begin_modes(at) {
+            true => Command::IsolationLevel,
+            // READ ONLY is forwarded, with an isolation level that may stand beside it: PostgreSQL refuses a
+            // change of the level within a transaction that has run a statement.
+            false => Command::WithinTransaction,
+        }
+    }
+
+    /// Whether the modes from a place on are isolation levels alone, or say that writing is allowed.
+    fn begin_modes(&self, at: usize) -> bool {
+        match self.begin(at.max(2)) {
+            Command::Begin(modes) => !modes.contains("READ ONLY"),
+            _ => false,
+        }
+    }
+
+    /// Why a setting, whose name is at a place, may not be set. `None` if it may.
+    fn setting(&self, at: usize) -> Option<Command> {
+        let name = self.name(at)?;
+        if self
+            .tokens
+            .get(at + 1)
+            .is_some_and(|t| t.is_symbol(self.text, '.'))
+        {
+            return (name == "anabranch").then(|| self.own("anabranch's settings"));
+        }
+        match name.as_str() {
+            "default_transaction_isolation" | "transaction_isolation" => {
+                Some(Command::IsolationLevel)
+            }
+            "search_path" | "schema" => self.search_path(at + 1),
+            _ if OWN_SETTINGS.contains(&name.as_str()) => Some(self.own(&name)),
+            _ => None,
+        }
+    }
+
+    fn own(&self, what: &str) -> Command {
+        Command::Refused {
+            code: "42501",
+            message: format!("the belt relies on {what}"),
+            hint: "Leave it as it is.",
+        }
+    }
+
+    /// Names have to mean the application's tables: the schema "public" comes first.
+    fn search_path(&self, from: usize) -> Option<Command> {
+        let mut names = self.tokens[from.min(self.tokens.len())..]
+            .iter()
+            .filter(|t| !matches!(t.kind, TokenKind::Symbol | TokenKind::Semicolon))
+            .filter(|t| !t.is(self.text, "to"))
+            .map(|t| t.text(self.text).trim_matches(['"', '\'']))
+            .filter(|name| !matches!(*name, "$user" | "pg_catalog"));
+        match names.next() {
+            Some("public") | None => None,
+            Some(name) if name.eq_ignore_ascii_case("default") => None,
+            Some(_) => Some(refused(
+                "another schema than \"public\" in search_path",
+                "Write the name of the schema before the name of the table.",
+            )),
+        }
+    }
+
+    /// `set_config('name', …)` sets like SET.
+    fn set_by_function(&self) -> Option<Command> {
+        let at =
+            (0..self.tokens.len()).find(|at| self.name(*at).as_deref() == Some("set_config"))?;
+        let given = self.tokens.get(at + 2)?;
+        let name = given
+            .text(self.text)
+            .trim_matches('\'')
+            .to_ascii_lowercase();
+        let is_constant = given.kind == TokenKind::Text && given.text(self.text).starts_with('\'');
+        let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_own = OWN_SETTINGS.contains(&name.as_str())
+            || matches!(
+                name.as_str(),
+                "search_path" | "default_transaction_isolation" | "transaction_isolation"
+            );
+        match is_constant && is_plain && !is_own && self.is(0, "select") {
+            true => Some(Command::Setting),
+            false => Some(refused(
+                "set_config with this setting",
+                "Use SET with the setting's name.",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Command {
+        command(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn transactions_begin_and_end() {
+        for (text, modes) in [
+            ("BEGIN", ""),
+            ("begin work", ""),
+            (
+                "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY",
+                "READ ONLY",
+            ),
+            ("START TRANSACTION READ WRITE", "READ WRITE"),
+            (
+                "/* a */ BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE",
+                "READ ONLY",
+            ),
+            ("BEGIN ISOLATION LEVEL REPEATABLE READ NOT DEFERRABLE", ""),
+        ] {
+            assert_eq!(read(text), Command::Begin(modes.to_owned()), "{text}");
+        }
+        for text in [
+            "COMMIT",
+            "END TRANSACTION",
+            "commit work",
+            "COMMIT AND NO CHAIN",
+        ] {
+            assert_eq!(read(text), Command::Commit, "{text}");
+        }
+        for text in ["ROLLBACK", "abort", "ROLLBACK TRANSACTION"] {
+            assert_eq!(read(text), Command::Rollback, "{text}");
+        }
+        for text in [
+            "ROLLBACK TO SAVEPOINT a",
+            "ROLLBACK TO a",
+            "SAVEPOINT a",
+            "RELEASE a",
+            "FETCH 10 FROM c",
+            "SET TRANSACTION READ ONLY",
+            "SET CONSTRAINTS ALL DEFERRED",
+        ] {
+            assert_eq!(read(text), Command::WithinTransaction, "{text}");
+        }
+        assert!(matches!(
+            read("BEGIN SLOWLY"),
+            Command::Refused { code: "42601", .. }
+        ));
+        assert!(matches!(read("COMMIT AND CHAIN"), Command::Refused { .. }));
+    }
+
+    #[test]
+    fn settings_are_told_apart() {
+        for text in [
+            "SET client_encoding TO 'UTF8'",
+            "SET LOCAL statement_timeout = 5",
+            "RESET statement_timeout",
+            "SET search_path TO public",
+            "SET search_path = \"$user\", public",
+            "set extra_float_digits = 3",
+            "SELECT set_config('TimeZone', 'UTC', false)",
+            "PREPARE a AS SELECT 1",
+            "DEALLOCATE ALL",
+        ] {
+            assert_eq!(read(text), Command::Setting, "{text}");
+        }
+        for text in [
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            "SET default_transaction_isolation TO 'read committed'",
+        ] {
+            assert_eq!(read(text), Command::IsolationLevel, "{text}");
+        }
+        for text in [
+            "SET anabranch.hop = 'local'",
+            "SET session_replication_role = replica",
+            "SET standard_conforming_strings = off",
+            "SET search_path = other",
+            "SELECT set_config('anabranch.hop', 'local', false)",
+            "SELECT pg_catalog.set_config('search_path', '', false)",
+            "UPDATE t SET a = set_config($1, '', false)",
+            "COPY t FROM STDIN",
+            "LISTEN a",
+            "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+            "CREATE TABLE t (a int)",
+            "PREPARE TRANSACTION 'a'",
+            "DO $$ BEGIN END $$",
+        ] {
+            assert!(matches!(read(text), Command::Refused { .. }), "{text}");
+        }
+        assert_eq!(read("DISCARD ALL"), Command::ResetsAll);
+        assert_eq!(read("EXECUTE a(1)"), Command::Execute("a".to_owned()));
+    }
+
+    #[test]
+    fn the_rest_is_the_applications() {
+        for text in [
+            "SELECT 1",
+            "WITH a AS (SELECT 1) SELECT * FROM a",
+            "(SELECT 1)",
+            "CALL f(1)",
+            "EXPLAIN ANALYZE UPDATE t SET a = 1",
+            "DECLARE c CURSOR FOR SELECT 1",
+            "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
+            "LOCK TABLE t",
+            "TRUNCATE t",
+        ] {
+            assert_eq!(read(text), Command::Statement, "{text}");
+        }
+        assert_eq!(read(" -- nothing"), Command::Empty);
+        assert_eq!(read("EXPLAIN SELECT 1"), Command::Local);
+        assert_eq!(
+            read("EXPLAIN COORDINATION CALL f(1)"),
+            Command::ExplainCoordination(21..30)
+        );
+        // A syntax error is PostgreSQL's to tell.
+        assert_eq!(read("SELEC 1"), Command::Statement);
+    }
+}
