@@ -77,7 +77,7 @@ impl Call {
         Call { time_zone, ..self }
     }
 
-    /// The same call as a global operation, or not ([`crate::operations::OperationRouter`]).
+    /// The same call as a global operation, or not ([`anabranch_analysis::partition::OperationRouter`]).
     #[must_use]
     pub fn with_global(self, is_global: bool) -> Call {
         Call { is_global, ..self }

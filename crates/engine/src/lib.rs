@@ -29,7 +29,6 @@ pub mod limits;
 pub mod load;
 pub mod log_record;
 pub mod node;
-pub mod operations;
 mod output_commit;
 mod overlay;
 mod range_cache;

@@ -8,6 +8,7 @@
 //! 3. `search`: lines 11 to 20: the parameters of least cost. A conflict stays on one server, and costs nothing, if
 //!    its every clause requires that the two routing parameters are equal.
 //! 4. `class`: §3.2's classes, and several parameters for a type that one makes global.
+//! 5. `route`: the server of an operation by its arguments, and whether it is global.
 //!
 //! Where everything is ordered (serializability), the conflicts are the paper's. Under the weaker guarantee they
 //! are those that confluence leaves: two types conflict if they hold the same guard. The search is the same.
@@ -30,6 +31,7 @@ pub(crate) mod access;
 mod class;
 pub(crate) mod condition;
 pub(crate) mod conflict;
+mod route;
 pub(crate) mod search;
 mod sites;
 mod weights;
@@ -40,5 +42,6 @@ pub use crate::plan::partitioning::{
     Partitioning,
 };
 pub(crate) use class::{ChosenParameters, classify};
+pub use route::{KeyPlacement, OperationRoute, OperationRouter};
 pub use sites::Sites;
 pub use weights::weights;

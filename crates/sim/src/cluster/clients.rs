@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use anabranch_analysis::partition::{KeyPlacement, OperationRouter};
 use anabranch_engine::{
     Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Shortage, Work,
 };
@@ -20,7 +21,6 @@ use crate::belt::EXPIRED;
 use crate::latency;
 use crate::prepared::Prepared;
 use crate::protocols::Simulated;
-use anabranch_engine::operations::OperationRouter;
 
 /// Calls that each client makes after all faults have ended.
 pub const HEALED_CALLS: u64 = 3;
@@ -173,7 +173,7 @@ impl Clients {
             routed,
             interactive,
             operations: partitions_operations
-                .then(|| OperationRouter::new(&prepared.planned, clusters))
+                .then(|| router(&prepared.planned, clusters))
                 .flatten(),
             busy: count,
             stopped: false,
@@ -249,6 +249,13 @@ fn placed(client: u32, nodes: u16, clusters: u16) -> (ClientPlacement, u16) {
         nodes,
     };
     (place, (client % count) as u16)
+}
+
+/// The routes of calls on so many servers, whose sequences begin at 1 and count in steps of their number.
+fn router(planned: &PlannedApplication, servers: u16) -> Option<OperationRouter> {
+    let procedures = planned.application.procedures.iter();
+    let keys = KeyPlacement::new(1, servers, servers);
+    OperationRouter::new(&planned.plan, procedures.map(|it| it.name()), keys)
 }
 
 fn caller(
