@@ -5,7 +5,7 @@
 //! or that run a text as SQL.
 
 /// Whether the function of this name, in lower case, has no side effects.
-pub(crate) fn is_builtin(name: &str) -> bool {
+pub fn is_builtin(name: &str) -> bool {
     // PostGIS, and casts by the names of types.
     name.starts_with("st_")
         || FUNCTIONS

@@ -77,6 +77,7 @@ impl Script {
         self.summaries.extend(behind);
         self.has_clients = has_clients;
         self.skipped.extend(skipped);
+        self.clients.extend(read.clients);
         self.application = read.application;
         self.reader = reader;
         Ok(names)

@@ -43,7 +43,7 @@ use crate::{
 };
 use declarations::Declarations;
 use group::{Group, group, unique};
-use placeholder::{Parameters, rewrite};
+use placeholder::{Parameters, Rewritten, rewrite};
 use undeclared::Undeclared;
 use unparsed::Unparsed;
 
@@ -67,6 +67,9 @@ pub struct Script {
     pub skipped: Vec<Skipped>,
     /// Whether clients run transactions of their own, beside the declared procedures.
     pub has_clients: bool,
+    /// The transactions that clients run, of programs and of SQL files, with their statements. Each is the type of its
+    /// name in `summaries`; `$n` is that type's parameter *n*, and the same throughout its statements.
+    pub clients: Vec<ClientTransaction>,
     /// Invariants that programs probably rely on, in order of place.
     pub probable: Vec<ProbableInvariant>,
     /// The state that [`Script::add_file`] continues from.
@@ -284,6 +287,7 @@ pub fn read_with(
     skipped.extend(read.skipped);
     skipped.extend(reader.opaque_expressions(&read.application, &read.known, 0));
     Ok(Script {
+        clients: read.clients,
         probable: read.probable,
         application: read.application,
         skipped: in_order(skipped, &summaries),
@@ -463,6 +467,50 @@ impl Reader {
         }
     }
 
+    /// The statements of a transaction in a file of SQL, with the transaction's parameters.
+    fn rewritten(&self, file: usize, group: &Group) -> (Vec<Rewritten>, Parameters) {
+        let text = &self.files[file].text;
+        let mut parameters = Parameters::default();
+        let statements = group.statements.iter().enumerate();
+        let statements = statements.map(|(at, range)| {
+            let several = (group.statements.len() > 1).then_some(at + 1);
+            rewrite(&text[range.clone()], range.start, several, &mut parameters)
+        });
+        (statements.collect(), parameters)
+    }
+
+    /// A transaction of a client with its statements, wherever it was found.
+    fn steps_of(&self, written: &TransactionSource) -> ClientTransaction {
+        let (file, group) = match written {
+            TransactionSource::Client(client) => return client.clone(),
+            TransactionSource::Script { file, group } => (*file, group),
+        };
+        let (statements, parameters) = self.rewritten(file, group);
+        let steps = statements.into_iter().map(|rewritten| {
+            Step::Run(ClientStatement {
+                text: rewritten.text,
+                places: rewritten.places,
+                file,
+            })
+        });
+        ClientTransaction {
+            name: group.name.clone(),
+            file,
+            range: self.whole(written).range,
+            parameters: parameters
+                .names
+                .into_iter()
+                .map(|name| ClientParameter {
+                    name,
+                    varies: false,
+                })
+                .collect(),
+            steps: steps.collect(),
+            unresolved: Vec::new(),
+            probable: Vec::new(),
+        }
+    }
+
     /// Compiles a transaction into a procedure.
     fn procedure(
         &self,
@@ -473,14 +521,10 @@ impl Reader {
             TransactionSource::Script { file, group } => (file, group),
             TransactionSource::Client(client) => return self.client(base, client),
         };
-        let source = &self.files[*file];
-        let mut parameters = Parameters::default();
+        let (statements, parameters) = self.rewritten(*file, group);
         let mut block = Block::default();
         let mut types: Vec<Option<DataType>> = Vec::new();
-        for (at, range) in group.statements.iter().enumerate() {
-            let several = (group.statements.len() > 1).then_some(at + 1);
-            let text = &source.text[range.clone()];
-            let rewritten = rewrite(text, range.start, several, &mut parameters);
+        for (range, rewritten) in group.statements.iter().zip(statements) {
             let place = FileRange {
                 file: *file,
                 range: range.clone(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    FileRange, ProbableInvariant, Reader, Skipped, TransactionSource, group::unique,
-    unparsed::Unparsed,
+    ClientTransaction, FileRange, ProbableInvariant, Reader, Skipped, TransactionSource,
+    group::unique, unparsed::Unparsed,
 };
 use crate::{application::Application, catalog::Procedure, diagnostic::Diagnostic};
 
@@ -17,6 +17,8 @@ pub(super) struct Transactions {
     /// The others.
     pub(super) unknown: Vec<Unparsed>,
     pub(super) skipped: Vec<(FileRange, Skipped)>,
+    /// All of them, with their statements.
+    pub(super) clients: Vec<ClientTransaction>,
     /// In order of place.
     pub(super) probable: Vec<ProbableInvariant>,
 }
@@ -32,6 +34,7 @@ impl Reader {
     ) -> Result<Transactions, Vec<Diagnostic>> {
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
         let (mut skipped, mut probable) = (Vec::new(), Vec::new());
+        let mut clients = Vec::new();
         for mut written in written {
             // A routine of that name is another transaction.
             if base.find(written.name()).is_some() {
@@ -46,6 +49,7 @@ impl Reader {
                     ..one
                 }));
             }
+            clients.push(self.steps_of(&written));
             if let TransactionSource::Client(client) = &written
                 && !client.unresolved.is_empty()
             {
@@ -100,6 +104,7 @@ impl Reader {
             known,
             unknown,
             skipped,
+            clients,
             probable,
         })
     }
