@@ -25,7 +25,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("storage", &["types"]),
     ("protocol", &["types", "storage"]),
     ("dbms", &["protocol"]),
-    ("middleware", &["types", "protocol", "dbms"]),
+    (
+        "middleware",
+        &["types", "sql", "wire", "analysis", "protocol", "dbms"],
+    ),
     (
         "engine",
         &["types", "sql", "analysis", "storage", "protocol"],
