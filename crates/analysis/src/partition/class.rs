@@ -12,10 +12,11 @@
 use anabranch_sql::summary::{Role, Term};
 use anabranch_types::{ColumnIndex, TableId};
 
-use super::access::Access;
+use super::access::{Access, AccessedPart};
 use super::conflict::Conflicts;
 use super::{
-    Clause, Conflict, Distribution, Key, OperationClass, PartitionedType, Partitioning, keys,
+    Clause, Conflict, Distribution, Key, OperationClass, PartitionedType, Partitioning, Spread,
+    WrittenParts, keys,
 };
 use crate::footprint::{Action, Footprint};
 
@@ -93,6 +94,10 @@ pub(crate) fn classify(
             unexamined: conflicts.unexamined.contains(&owner),
         })
         .collect();
+    let written = footprint.catalog.schema.tables.iter();
+    let written = written
+        .map(|table| written_parts(footprint, accesses, &types, table.id))
+        .collect();
     let tables = footprint.catalog.schema.tables.iter();
     let tables = tables
         .map(|table| distribution(footprint, accesses, &types, table.id))
@@ -103,6 +108,7 @@ pub(crate) fn classify(
         cost: chosen.cost,
         is_exhaustive: chosen.is_exhaustive,
         tables,
+        written,
         sites: chosen.sites,
     }
 }
@@ -262,6 +268,38 @@ impl Classifier<'_> {
                     })
             })
     }
+}
+
+/// Where the writes to a table's rows and columns are.
+fn written_parts(
+    footprint: &Footprint<'_>,
+    accesses: &[Access],
+    types: &[PartitionedType],
+    table: TableId,
+) -> WrittenParts {
+    let mut found = WrittenParts {
+        rows: Spread::Unwritten,
+        columns: vec![Spread::Unwritten; footprint.table(table).columns.len()],
+    };
+    for access in accesses.iter().filter(|a| a.table == table && a.writes) {
+        let spread = match types[access.owner].class {
+            OperationClass::Global => Spread::Everywhere,
+            _ => Spread::OwnServer,
+        };
+        let AccessedPart::Row { columns, rows } = &access.part else {
+            continue;
+        };
+        // Inserting or deleting a row writes all of its columns, too: that counts for the row.
+        if *rows {
+            found.rows = found.rows.max(spread);
+            continue;
+        }
+        for column in columns {
+            let of = &mut found.columns[column.index()];
+            *of = spread.max(*of);
+        }
+    }
+    found
 }
 
 /// Which servers have a table's rows.

@@ -39,7 +39,7 @@ mod weights;
 pub(crate) use crate::plan::partitioning::keys;
 pub use crate::plan::partitioning::{
     Clause, Conflict, ConflictKind, Distribution, Key, OperationClass, PartitionedType,
-    Partitioning,
+    Partitioning, Spread, WrittenParts,
 };
 pub(crate) use class::{ChosenParameters, classify};
 pub use route::{KeyPlacement, OperationRoute, OperationRouter};

@@ -96,6 +96,8 @@ pub struct Partitioning {
     pub is_exhaustive: bool,
     /// Which servers have each table's rows, indexed by table.
     pub tables: Vec<Distribution>,
+    /// Where the writes to each table's rows and columns are, indexed by table.
+    pub written: Vec<WrittenParts>,
     /// The number of servers that reports estimate for, if requested.
     pub sites: Option<u32>,
 }
@@ -116,6 +118,26 @@ pub enum Distribution {
     /// Local operations write some of its columns or rows and global ones others: writes of the global ones are
     /// applied everywhere.
     Mixed,
+}
+
+/// Where the writes to the parts of a table are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenParts {
+    /// Insertions and deletions.
+    pub rows: Spread,
+    /// Updates, by column.
+    pub columns: Vec<Spread>,
+}
+
+/// Where the writes to a part of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spread {
+    /// No type writes it.
+    Unwritten,
+    /// Only global operations write it: every server has it.
+    Everywhere,
+    /// Some operations write it on their server alone. Those of a local-or-global type may.
+    OwnServer,
 }
 
 impl Partitioning {

@@ -206,6 +206,14 @@ impl TransactionSource {
     }
 }
 
+impl Script {
+    /// Whether something that was declared runs when a statement writes: a trigger, a rule, a policy.
+    pub fn has_triggers(&self) -> bool {
+        let undeclared = self.reader.undeclared();
+        undeclared.into_iter().any(undeclared::is_trigger)
+    }
+}
+
 /// Reads an application's files.
 ///
 /// # Errors
