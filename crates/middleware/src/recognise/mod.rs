@@ -3,7 +3,8 @@
 //!
 //! A [`Recogniser`] is made once of the application and its plan, and does no input or output.
 //!
-//! 1. [`Recogniser::read`] reads a statement's text: whether it is a `call` of a declared routine.
+//! 1. [`Recogniser::read`] reads a statement's text: whether it is a `call` of a declared routine, and else what it may
+//!    do to which `tables` (by its `words`).
 //! 2. [`Recogniser::advance`] says what an operation that goes on with a statement is, with the values that the client
 //!    has bound (`operand`).
 //! 3. [`Recogniser::finish`] says what it is if it ends now.
@@ -13,6 +14,8 @@
 
 mod call;
 mod operand;
+mod tables;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,6 +33,7 @@ use anabranch_types::DataType;
 
 use call::{Call, Declaration, Routine};
 pub use operand::Arguments;
+use tables::{Judgement, Tables, Touched};
 
 /// Recognises the operations of one application. Immutable: all connections share one.
 #[derive(Debug)]
@@ -37,6 +41,7 @@ pub struct Recogniser {
     /// The transaction types, in the order of the plan.
     types: Vec<TransactionType>,
     routines: BTreeMap<String, Routine>,
+    tables: Tables,
     keys: KeyPlacement,
     unknown: Unknown,
     /// The servers' names, by place.
@@ -60,8 +65,8 @@ pub struct Statement(Arc<StatementKind>);
 enum StatementKind {
     /// A call of a declared routine, and nothing else.
     Call(Call),
-    /// Anything else.
-    Other,
+    /// Anything else, judged by the tables that it names.
+    Other(Judgement),
 }
 
 /// The statements of one operation so far.
@@ -124,6 +129,8 @@ pub enum Reason {
     },
     /// It consists of several statements that are operations of their own.
     Several,
+    /// It is no transaction type, and was judged by the tables that it names.
+    Tables(Arc<str>),
 }
 
 impl fmt::Display for Reason {
@@ -147,6 +154,7 @@ impl fmt::Display for Reason {
                     false => write!(f, ", routed by {}", routed_by.join(" and ")),
                 }
             }
+            Reason::Tables(why) => f.write_str(why),
             Reason::Several => {
                 f.write_str("its statements are several operations, run as one transaction")
             }
@@ -218,6 +226,7 @@ impl Recogniser {
         let count = u16::try_from(servers.server.len()).unwrap_or(u16::MAX);
         Ok(Recogniser {
             routines: routines.collect(),
+            tables: Tables::new(script, partitioning, &clients),
             types,
             // As the installation gives them: a server's numbers have its place as their residue.
             keys: KeyPlacement::new(0, servers.slots, count),
@@ -229,10 +238,13 @@ impl Recogniser {
     /// Reads a statement's text.
     pub fn read(&self, text: &str) -> Statement {
         let file = SourceFile::new("statement", text);
-        let kind = match parse_statements(&file, 0).as_deref() {
-            Ok([(statement, _)]) => call::call(statement, &self.routines)
-                .map_or(StatementKind::Other, StatementKind::Call),
-            _ => StatementKind::Other,
+        let call = match parse_statements(&file, 0).as_deref() {
+            Ok([(statement, _)]) => call::call(statement, &self.routines),
+            _ => None,
+        };
+        let kind = match call {
+            Some(call) => StatementKind::Call(call),
+            None => StatementKind::Other(self.tables.judge(text)),
         };
         Statement(Arc::new(kind))
     }
@@ -250,12 +262,12 @@ impl Recogniser {
     ) -> Result<Route, Refusal> {
         let needs = match &*statement.0 {
             StatementKind::Call(call) => self.call(call, arguments)?,
-            StatementKind::Other => {
-                return Err(Refusal::unsupported(
-                    "this statement is not a call of a routine that the application declares",
-                    "make a function of the statements, and call it",
-                ));
+            StatementKind::Other(Judgement::Nothing) => return self.finish(operation),
+            StatementKind::Other(_) if self.unknown == Unknown::Refuse => {
+                return Err(no_type());
             }
+            StatementKind::Other(Judgement::Refused(refusal)) => return Err(refusal.clone()),
+            StatementKind::Other(Judgement::Rows(touched)) => self.touched(touched, arguments)?,
         };
         let joined = match &operation.needs {
             None => needs,
@@ -333,30 +345,61 @@ impl Recogniser {
     /// with the whole conflicts with a part, and is kept on that part's server, or the part is global.
     fn join(&self, one: &Needs, other: &Needs) -> Result<Needs, Refusal> {
         if self.unknown == Unknown::Refuse {
-            return Err(Refusal::unsupported(
-                "these statements are no transaction type of the application",
-                "declare the transaction, or set unknown = \"global\" in the file of the servers",
-            ));
+            return Err(no_type());
         }
-        let server = match (one.server, other.server) {
-            (Some(one), Some(other)) if one != other => {
-                return Err(Refusal::unsupported(
-                    format!(
-                        "this transaction needs rows of two servers, {} and {}",
-                        self.servers[usize::from(one)],
-                        self.servers[usize::from(other)]
-                    ),
-                    "use rows of one server in a transaction, or declare it, so that the analysis makes it global",
-                ));
-            }
-            (one, other) => one.or(other),
-        };
         Ok(Needs {
             class: one.class.max(other.class),
-            server,
+            server: self.common(one.server, other.server)?,
             why: Reason::Several,
         })
     }
+
+    /// What a statement needs that is no transaction type.
+    fn touched(&self, touched: &Touched, arguments: &Arguments<'_>) -> Result<Needs, Refusal> {
+        let mut server = None;
+        for key in &touched.keys {
+            let Some(value) = key.operand.value(&key.data_type, arguments) else {
+                return Err(Refusal::unsupported(
+                    format!(
+                        "the server of the rows cannot be told: the value of {} is no constant of its type",
+                        key.column
+                    ),
+                    "pass a value of the column's type",
+                ));
+            };
+            server = self.common(server, Some(self.keys.server_of(&value)))?;
+        }
+        Ok(Needs {
+            class: match touched.writes {
+                true => Class::Global,
+                false => Class::Local,
+            },
+            server,
+            why: Reason::Tables(Arc::clone(&touched.why)),
+        })
+    }
+
+    /// The server of two parts of an operation.
+    fn common(&self, one: Option<u16>, other: Option<u16>) -> Result<Option<u16>, Refusal> {
+        match (one, other) {
+            (Some(one), Some(other)) if one != other => Err(Refusal::unsupported(
+                format!(
+                    "this transaction needs rows of two servers, {} and {}",
+                    self.servers[usize::from(one)],
+                    self.servers[usize::from(other)]
+                ),
+                "use rows of one server in a transaction, or add it to the application's files, so that the analysis makes it global",
+            )),
+            (one, other) => Ok(one.or(other)),
+        }
+    }
+}
+
+fn no_type() -> Refusal {
+    Refusal::unsupported(
+        "this is no transaction type of the application, and unknown = \"refuse\" is set",
+        "add the transaction to the application's files, or set unknown = \"global\" in the file of the servers",
+    )
 }
 
 impl TransactionType {

@@ -71,3 +71,4 @@ fn refused(recogniser: &Recogniser, text: &str) -> String {
 }
 
 mod calls;
+mod statements;
