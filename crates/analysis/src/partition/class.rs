@@ -280,6 +280,7 @@ fn written_parts(
     let mut found = WrittenParts {
         rows: Spread::Unwritten,
         columns: vec![Spread::Unwritten; footprint.table(table).columns.len()],
+        key: None,
     };
     for access in accesses.iter().filter(|a| a.table == table && a.writes) {
         let spread = match types[access.owner].class {
@@ -298,6 +299,11 @@ fn written_parts(
             let of = &mut found.columns[column.index()];
             *of = spread.max(*of);
         }
+    }
+    if found.rows == Spread::OwnServer || found.columns.contains(&Spread::OwnServer) {
+        found.key = key_column(footprint, types, table, |class| {
+            class != OperationClass::Global
+        });
     }
     found
 }
@@ -336,10 +342,22 @@ fn distribution(
     {
         return Distribution::Anywhere;
     }
+    let column = key_column(footprint, types, table, |_| true);
+    column.map_or(Distribution::Scattered, Distribution::By)
+}
+
+/// The column by which the writing types of these classes find their rows, so that its value tells the server that they
+/// run on.
+fn key_column(
+    footprint: &Footprint<'_>,
+    types: &[PartitionedType],
+    table: TableId,
+    counts: impl Fn(OperationClass) -> bool,
+) -> Option<ColumnIndex> {
     let source = |column: ColumnIndex| {
         let mut actions = footprint
             .on_table(table)
-            .filter(|a| a.access.role != Role::Read);
+            .filter(|a| a.access.role != Role::Read && counts(types[a.owner].class));
         let by_parameter = |action: &Action| match action.fixed(column) {
             Some(Term::Parameter(p)) => {
                 let routed = &types[action.owner].parameters;
@@ -356,6 +374,5 @@ fn distribution(
     let columns = 0..footprint.table(table).columns.len();
     let columns: Vec<ColumnIndex> = columns.map(|c| ColumnIndex(c as u16)).collect();
     let by = |parameter: bool| columns.iter().find(|c| source(**c) == Some(parameter));
-    let column = by(true).or_else(|| by(false));
-    column.map_or(Distribution::Scattered, |column| Distribution::By(*column))
+    by(true).or_else(|| by(false)).copied()
 }

@@ -127,6 +127,8 @@ pub struct WrittenParts {
     pub rows: Spread,
     /// Updates, by column.
     pub columns: Vec<Spread>,
+    /// The column whose value tells the server of what one server alone has ([`Spread::OwnServer`]), if there is one.
+    pub key: Option<ColumnIndex>,
 }
 
 /// Where the writes to a part of a table are.
