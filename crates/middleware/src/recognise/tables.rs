@@ -553,7 +553,7 @@ impl Reader<'_> {
     /// The key of the rows that the statement finds, which one server has.
     fn key_of_rows(&self) -> Result<RowKey, Refusal> {
         let table = self.table();
-        let Distribution::By(column) = table.distribution else {
+        let Some(column) = table.written.key else {
             return Err(self.refused(
                 "has rows or columns that not every server has, and no single column tells which server",
             ));
@@ -627,7 +627,7 @@ impl Reader<'_> {
         if table.written.rows != Spread::OwnServer {
             return self.check_insert(Where::Everywhere);
         }
-        let Distribution::By(column) = table.distribution else {
+        let Some(column) = table.written.key else {
             return Err(self.refused(
                 "has rows that not every server has, and no single column tells which server",
             ));
@@ -739,8 +739,8 @@ impl Reader<'_> {
         let columns = self.columns_set();
         let rows = match self.is_everywhere(&columns) {
             true => Where::Everywhere,
-            false => match table.distribution {
-                Distribution::By(key) if !columns.contains(&key.index()) => Where::Key(key.index()),
+            false => match table.written.key {
+                Some(key) if !columns.contains(&key.index()) => Where::Key(key.index()),
                 _ => {
                     return Err(self.refused(
                         "has columns that one server has, and this statement changes them in a way that no single column tells which",
@@ -751,7 +751,7 @@ impl Reader<'_> {
         match rows {
             Where::Everywhere => self.check_captured()?,
             // Every other column of such rows is read on their server alone only if they were inserted there.
-            Where::Key(_) if table.written.rows != Spread::OwnServer => {
+            Where::Key(_) if table.written.rows != Spread::OwnServer && !self.is_captured() => {
                 if columns
                     .iter()
                     .any(|c| table.written.columns[*c] != Spread::OwnServer)
@@ -774,12 +774,12 @@ impl Reader<'_> {
 
     fn delete(&self) -> Result<(), Refusal> {
         let table = self.table();
-        let rows = match (self.is_whole(), &table.distribution) {
+        let rows = match (self.is_whole(), table.written.key) {
             (true, _) => {
                 self.check_captured()?;
                 Where::Everywhere
             }
-            (false, Distribution::By(key)) if table.written.rows == Spread::OwnServer => {
+            (false, Some(key)) if table.written.rows == Spread::OwnServer || self.is_captured() => {
                 Where::Key(key.index())
             }
             _ => {
@@ -868,8 +868,7 @@ impl Reader<'_> {
 
     /// Whether this table, a parent, has the referred rows on the same server as the child's.
     fn is_beside(&self, child: Where, reference: &Reference) -> bool {
-        let (Where::Key(column), Distribution::By(key)) = (child, &self.table().distribution)
-        else {
+        let (Where::Key(column), Some(key)) = (child, self.table().written.key) else {
             return false;
         };
         let mut pairs = reference.columns.iter().zip(&reference.parent_columns);
@@ -902,14 +901,9 @@ impl Reader<'_> {
                 let paired = pairs
                     .find(|(_, of_parent)| **of_parent == key)
                     .map(|(c, _)| *c);
-                let by = match of.table().distribution {
-                    Distribution::By(by) => Some(by.index()),
-                    _ => None,
-                };
-                by.is_some()
-                    && by == paired
-                    && of.table().written.rows == Spread::OwnServer
-                    && !changes
+                let by = of.table().written.key.map(|by| by.index());
+                let is_beside = by.is_some() && by == paired;
+                !changes && (is_beside || of.is_everywhere(&columns))
             }
         };
         if !is_fine {

@@ -71,4 +71,5 @@ fn refused(recogniser: &Recogniser, text: &str) -> String {
 }
 
 mod calls;
+mod clients;
 mod statements;

@@ -109,7 +109,7 @@ fn what_is_more_than_a_call_is_none() {
     ] {
         let statement = tpcw.read(text);
         assert!(
-            matches!(*statement.0, StatementKind::Other(_)),
+            matches!(statement.0.kind, StatementKind::Other(_)),
             "{text}: {statement:?}"
         );
     }
