@@ -49,6 +49,8 @@ struct Table {
     written: WrittenParts,
     /// The columns of its primary key, unique indexes and foreign keys.
     keys: BTreeSet<usize>,
+    /// The columns of its primary key and of each unique index.
+    unique: Vec<Vec<usize>>,
     references: Vec<Reference>,
     /// The tables that refer to it, with their references.
     referring: Vec<(usize, Reference)>,
@@ -142,10 +144,13 @@ impl Tables {
                 on_update: key.on_update,
             });
             let references: Vec<Reference> = references.collect();
-            let mut keys: BTreeSet<usize> = index(&schema.primary_key).into_iter().collect();
-            for index in schema.indexes.iter().filter(|index| index.unique) {
-                keys.extend(index.columns.iter().map(|column| column.index()));
-            }
+            let indexes = schema.indexes.iter().filter(|index| index.unique);
+            let unique = indexes.map(|of| index(&of.columns));
+            let unique: Vec<Vec<usize>> = unique
+                .chain([index(&schema.primary_key)])
+                .filter(|of| !of.is_empty())
+                .collect();
+            let mut keys: BTreeSet<usize> = unique.iter().flatten().copied().collect();
             keys.extend(references.iter().flat_map(|key| key.columns.clone()));
             let columns = schema.columns.iter().zip(&declared.defaults);
             let columns = columns.map(|(column, default)| Column {
@@ -159,6 +164,7 @@ impl Tables {
                 distribution: partitioning.tables[place].clone(),
                 written: partitioning.written[place].clone(),
                 keys,
+                unique,
                 references,
                 referring: Vec::new(),
             });
@@ -436,10 +442,10 @@ impl Reader<'_> {
     fn collect(&mut self, touched: &mut Touched) -> Result<(), Refusal> {
         let inserts_alone = {
             let mut places = self.places().peekable();
-            let conflicts = self.of.iter().any(|token| token.is("conflict"));
-            places.peek().is_some() && places.all(|place| place.used == Use::Insert) && !conflicts
+            places.peek().is_some() && places.all(|place| place.used == Use::Insert)
         };
-        if !inserts_alone || self.of.iter().any(|token| token.is("returning")) {
+        let conflicts = self.of.iter().any(|token| token.is("conflict"));
+        if !inserts_alone || conflicts {
             let columns = self.columns_named();
             let table = self.table();
             let unwritten = table.written.rows == Spread::Unwritten
@@ -447,9 +453,16 @@ impl Reader<'_> {
                     .iter()
                     .all(|c| table.written.columns[*c] == Spread::Unwritten);
             touched.is_constant &= unwritten;
-            if !inserts_alone && !self.is_everywhere(&columns) {
-                let key = self.key_of_rows()?;
-                touched.keys.push(key);
+            match self.is_everywhere(&columns) {
+                true => {}
+                false if !inserts_alone => touched.keys.push(self.key_of_rows()?),
+                // The row that an inserted one meets has the same key.
+                false if table.written.rows == Spread::OwnServer => {}
+                false => {
+                    return Err(self.refused(
+                        "has columns that not every server has, and this INSERT reads them where rows are there already",
+                    ));
+                }
             }
         }
         let used: Vec<(Use, usize)> = self.places().map(|place| (place.used, place.end)).collect();
@@ -469,7 +482,7 @@ impl Reader<'_> {
                 Use::Read => {}
                 Use::Insert => {
                     self.insert(end, touched)?;
-                    if self.of.iter().any(|token| token.is("conflict")) {
+                    if conflicts && self.of.iter().any(|token| token.is("set")) {
                         self.update()?;
                     }
                 }
@@ -635,6 +648,14 @@ impl Reader<'_> {
         let column = column.index();
         let keys = self.inserted_keys(columns_at, column)?;
         touched.keys.extend(keys);
+        // No two servers generate the same key.
+        self.check_unique(column, |unique| {
+            let is_generated = |column: &usize| {
+                let chosen = self.inserted_keys(columns_at, *column);
+                chosen.is_ok_and(|chosen| chosen.is_empty())
+            };
+            unique.iter().any(is_generated)
+        })?;
         self.check_insert(Where::Key(column))
     }
 
@@ -725,6 +746,29 @@ impl Reader<'_> {
         self.check_parents(rows, None)
     }
 
+    /// Whether a unique key of rows of one server can be checked there: it contains the column that tells the server, or
+    /// `is_unique` says that no other server has the same.
+    fn check_unique(
+        &self,
+        key: usize,
+        is_unique: impl Fn(&[usize]) -> bool,
+    ) -> Result<(), Refusal> {
+        let table = self.table();
+        for unique in &table.unique {
+            if !unique.contains(&key) && !is_unique(unique) {
+                let names: Vec<&str> = unique
+                    .iter()
+                    .map(|c| table.columns[*c].name.as_str())
+                    .collect();
+                return Err(self.refused(&format!(
+                    "has rows of one server, and only that server's rows can be checked for the unique {}",
+                    names.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn check_captured(&self) -> Result<(), Refusal> {
         match self.is_captured() {
             true => Ok(()),
@@ -762,6 +806,13 @@ impl Reader<'_> {
                 }
             }
             Where::Key(_) => {}
+        }
+        if let Where::Key(key) = rows {
+            let is_everywhere =
+                |unique: &[usize]| self.is_everywhere(&unique.iter().copied().collect());
+            self.check_unique(key, |unique| {
+                unique.iter().all(|column| !columns.contains(column)) || is_everywhere(unique)
+            })?;
         }
         self.check_parents(rows, Some(&columns))?;
         for (child, reference) in &table.referring {

@@ -435,7 +435,12 @@ fn split(of: &[Lexeme], range: std::ops::Range<usize>, found: &mut Vec<std::ops:
         return split(of, range.start + 1..range.end - 1, found);
     }
     let here = |at: &usize| of[*at].depth == depth;
-    if range.clone().filter(here).any(|at| of[at].is("or")) {
+    // What AND connects within CASE or beside OR need not hold.
+    if range
+        .clone()
+        .filter(here)
+        .any(|at| of[at].is_any(&["or", "case"]))
+    {
         return;
     }
     let mut start = range.start;
