@@ -7,8 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use anabranch_dbms::postgres::capture::ReplicatedTable;
-use anabranch_dbms::postgres::catalog;
 use anabranch_dbms::postgres::install::Part;
 use anabranch_dbms::postgres::ring;
 use anabranch_dbms::postgres::{Server, Settings, explain};
@@ -50,27 +48,10 @@ fn database(server: &Server, name: &str, with_belt: bool) {
     if !with_belt {
         return;
     }
-    let known = catalog::tables(&mut client).unwrap_or_else(|error| panic!("{error}"));
-    let replicated = known.into_iter().filter(|table| table.name != "cart");
-    let part = Part {
-        ring: "bench".to_owned(),
-        name: name.to_owned(),
-        place: 0,
-        servers: 1,
-        slots: 1,
-        tables: replicated
-            .zip(1..)
-            .map(|(table, number)| ReplicatedTable {
-                number,
-                table,
-                is_whole: true,
-            })
-            .collect(),
-        sequences: Vec::new(),
-        middleware: None,
-        applications: Vec::new(),
-        digest: String::new(),
-    };
+    let part = Part::of_database(&mut client, ("bench", name), (0, 1), 1, |table| {
+        (table != "cart").then_some(true)
+    });
+    let part = part.unwrap_or_else(|error| panic!("{}", explain(&error)));
     run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
 }
 

@@ -167,6 +167,19 @@ impl Servers {
 }
 
 impl ServerEntry {
+    /// Where other middlewares reach this one's applications' port, as `host:port`: where it listens, or, if it listens
+    /// on all addresses, at the host of `ring`.
+    pub fn reached_at(&self) -> String {
+        let listen = self.listen.rsplit_once(':');
+        let ring = self.ring.rsplit_once(':');
+        match (listen, ring) {
+            (Some(("0.0.0.0" | "[::]" | "*" | "", port)), Some((host, _))) => {
+                format!("{host}:{port}")
+            }
+            _ => self.listen.clone(),
+        }
+    }
+
     /// The address of the role that installs.
     ///
     /// # Errors

@@ -65,6 +65,7 @@ impl Ring {
                     .map(|(_, application)| (*application).to_owned())
                     .collect(),
                 digest: String::new(),
+                types: Vec::new(),
             };
             run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
             let mut applier = server

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use anabranch_dbms::belt::{Changes, Database, Trouble};
-use anabranch_dbms::postgres::capture::ReplicatedTable;
-use anabranch_dbms::postgres::catalog;
 use anabranch_dbms::postgres::install::Part;
 use anabranch_dbms::postgres::ring::{self, PostgresDatabase};
 use anabranch_dbms::postgres::{Server, Settings, explain};
@@ -42,27 +40,10 @@ fn start() -> Server {
         run(&mut first, &format!("CREATE DATABASE {name}"));
         let mut client = connect(&server, &name);
         run(&mut client, SCHEMA);
-        let known = catalog::tables(&mut client).unwrap_or_else(|error| panic!("{error}"));
-        let replicated = known.into_iter().filter(|table| table.name != "mine");
-        let part = Part {
-            ring: "test".to_owned(),
-            name,
-            place,
-            servers: SERVERS,
-            slots: 4,
-            tables: replicated
-                .zip(1..)
-                .map(|(table, number)| ReplicatedTable {
-                    number,
-                    table,
-                    is_whole: true,
-                })
-                .collect(),
-            sequences: Vec::new(),
-            middleware: None,
-            applications: Vec::new(),
-            digest: String::new(),
-        };
+        let part = Part::of_database(&mut client, ("test", &name), (place, SERVERS), 4, |table| {
+            (table != "mine").then_some(true)
+        });
+        let part = part.unwrap_or_else(|error| panic!("{}", explain(&error)));
         run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
     }
     server

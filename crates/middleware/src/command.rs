@@ -12,6 +12,9 @@ pub enum Command {
     Empty,
     /// A SELECT, an INSERT and their like, a CALL: what operations consist of.
     Statement,
+    /// A SELECT that only draws a number from a sequence (`nextval`), or asks for the last one that was drawn (`currval`,
+    /// `lastval`). It runs once, whatever becomes of its transaction: what is drawn stays drawn.
+    Draw,
     /// It concerns the connection alone, and runs on the own server whatever it is: SHOW, EXPLAIN without ANALYZE.
     Local,
     /// BEGIN or START TRANSACTION. Its modes, without the isolation level, which is always serializable.
@@ -30,6 +33,10 @@ pub enum Command {
     ResetsAll,
     /// `EXPLAIN COORDINATION` and the place of what it explains.
     ExplainCoordination(Range<usize>),
+    /// DECLARE, and the place of its query.
+    Declare(Range<usize>),
+    /// `CALL anabranch.remove_server('name')`: the operator says that a server will not return.
+    RemoveServer(String),
     /// `EXECUTE` of a statement that was prepared by SQL: its name.
     Execute(String),
     /// It is not forwarded.
@@ -139,6 +146,7 @@ impl Words<'_> {
                 "a cursor WITH HOLD",
                 "Declare it without HOLD, and read it within the transaction.",
             ),
+            "declare" => self.declare(),
             "prepare" if self.is(1, "transaction") => {
                 refused("PREPARE TRANSACTION", "Commit the transaction.")
             }
@@ -147,6 +155,18 @@ impl Words<'_> {
                 Some(name) => Command::Execute(name),
                 None => Command::Statement,
             },
+            "select" if self.draws() => Command::Draw,
+            "call" if self.is(1, "anabranch") && self.is(3, "remove_server") => {
+                let name = self.tokens.get(5).filter(|t| t.kind == TokenKind::Text);
+                match name {
+                    Some(name) => Command::RemoveServer(name.text(self.text).trim_matches('\'').to_owned()),
+                    None => Command::Refused {
+                        code: "42601",
+                        message: "anabranch.remove_server takes the name of a server".to_owned(),
+                        hint: "CALL anabranch.remove_server('name')",
+                    },
+                }
+            }
             "show" => Command::Local,
             "set" => self.set(),
             "reset" if self.is(1, "all") => Command::ResetsAll,
@@ -222,6 +242,48 @@ impl Words<'_> {
             }
         }
         Command::Begin(modes.join(", "))
+    }
+
+    /// `SELECT nextval('s')`, with a schema before it, a cast in it and a name behind it, and nothing else.
+    fn draws(&self) -> bool {
+        let mut at = 1;
+        if self.is(at, "pg_catalog") {
+            at += 2;
+        }
+        let is_open = |at: usize, symbol| {
+            let token = self.tokens.get(at);
+            token.is_some_and(|token| token.is_symbol(self.text, symbol))
+        };
+        if !self.is_any(at, &["nextval", "currval", "lastval"]) || !is_open(at + 1, '(') {
+            return false;
+        }
+        let Some(close) = (at + 2..self.tokens.len()).find(|at| is_open(*at, ')')) else {
+            return false;
+        };
+        let inner = &self.tokens[at + 2..close];
+        let is_name = inner.iter().all(|token| match token.kind {
+            TokenKind::Text | TokenKind::Parameter => true,
+            TokenKind::Symbol => token.is_symbol(self.text, ':'),
+            TokenKind::Word => token.is(self.text, "regclass") || token.is(self.text, "text"),
+            _ => false,
+        });
+        let behind = &self.tokens[close + 1..];
+        is_name
+            && match behind {
+                [] => true,
+                [name] => name.kind == TokenKind::Word || name.kind == TokenKind::QuotedWord,
+                [of, name] => of.is(self.text, "as") && name.kind != TokenKind::Symbol,
+                _ => false,
+            }
+    }
+
+    fn declare(&self) -> Command {
+        let at = (0..self.tokens.len()).find(|at| self.is(*at, "for"));
+        let query = at.and_then(|at| self.tokens.get(at + 1));
+        match query {
+            Some(query) => Command::Declare(query.start..self.text.len()),
+            None => Command::Statement,
+        }
     }
 
     fn end(&self, commits: bool) -> Command {
@@ -446,6 +508,10 @@ mod tests {
             assert!(matches!(read(text), Command::Refused { .. }), "{text}");
         }
         assert_eq!(read("DISCARD ALL"), Command::ResetsAll);
+        assert_eq!(
+            read("CALL anabranch.remove_server('japan')"),
+            Command::RemoveServer("japan".to_owned())
+        );
         assert_eq!(read("EXECUTE a(1)"), Command::Execute("a".to_owned()));
     }
 
@@ -457,12 +523,17 @@ mod tests {
             "(SELECT 1)",
             "CALL f(1)",
             "EXPLAIN ANALYZE UPDATE t SET a = 1",
-            "DECLARE c CURSOR FOR SELECT 1",
-            "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
             "LOCK TABLE t",
             "TRUNCATE t",
         ] {
             assert_eq!(read(text), Command::Statement, "{text}");
+        }
+        for text in [
+            "DECLARE c CURSOR FOR SELECT 1",
+            "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
+        ] {
+            let from = text.len() - "SELECT 1".len();
+            assert_eq!(read(text), Command::Declare(from..text.len()), "{text}");
         }
         assert_eq!(read(" -- nothing"), Command::Empty);
         assert_eq!(read("EXPLAIN SELECT 1"), Command::Local);
@@ -470,6 +541,21 @@ mod tests {
             read("EXPLAIN COORDINATION CALL f(1)"),
             Command::ExplainCoordination(21..30)
         );
+        for text in [
+            "SELECT nextval('s')",
+            "SELECT pg_catalog.nextval('public.s'::regclass) AS id",
+            "select lastval()",
+            "SELECT currval($1::regclass)",
+        ] {
+            assert_eq!(read(text), Command::Draw, "{text}");
+        }
+        for text in [
+            "SELECT nextval('s') FROM t",
+            "SELECT nextval('s') + 1",
+            "SELECT nextval((SELECT a FROM t))",
+        ] {
+            assert_eq!(read(text), Command::Statement, "{text}");
+        }
         // A syntax error is PostgreSQL's to tell.
         assert_eq!(read("SELEC 1"), Command::Statement);
     }

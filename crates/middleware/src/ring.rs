@@ -28,6 +28,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The longest sleep of the thread, if nothing is due.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
+/// How long it may take until an operation that waits notices that it is cancelled.
+const CANCELLED_AFTER: Duration = Duration::from_millis(100);
+
 /// The settings of a server's part in a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions {
@@ -53,6 +56,9 @@ pub enum NoTurn {
     /// The token did not come in time. The operation has not run.
     #[error("the token did not come in time; the operation has not run")]
     Expired,
+    /// The operation was cancelled. It has not run.
+    #[error("the operation was cancelled before its turn")]
+    Cancelled,
     /// The middleware ends.
     #[error("the middleware ends; the operation has not run")]
     Ended,
@@ -165,6 +171,14 @@ impl Ring {
     /// # Errors
     /// When the token does not come in time, or the middleware ends.
     pub fn turn(&self) -> Result<Turn, NoTurn> {
+        self.turn_unless(|| false)
+    }
+
+    /// The same, for an operation that may be cancelled while it waits.
+    ///
+    /// # Errors
+    /// When the token does not come in time, the operation is cancelled, or the middleware ends.
+    pub fn turn_unless(&self, is_cancelled: impl Fn() -> bool) -> Result<Turn, NoTurn> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (waiter, steps) = channel();
         let canceller = Canceller::default();
@@ -175,17 +189,22 @@ impl Ring {
             canceller: Arc::clone(&canceller),
         };
         self.events.send(operation).map_err(|_| NoTurn::Ended)?;
-        match steps.recv() {
-            Ok(Step::Run(hold)) => Ok(Turn {
-                hold,
-                number,
-                steps,
-                events: self.events.clone(),
-                canceller,
-                has_ended: false,
-            }),
-            Ok(Step::Expired | Step::Answered) => Err(NoTurn::Expired),
-            Err(_) => Err(NoTurn::Ended),
+        loop {
+            return match steps.recv_timeout(CANCELLED_AFTER) {
+                Ok(Step::Run(hold)) => Ok(Turn {
+                    hold,
+                    number,
+                    steps,
+                    events: self.events.clone(),
+                    canceller,
+                    has_ended: false,
+                }),
+                Ok(Step::Expired | Step::Answered) => Err(NoTurn::Expired),
+                // The thread finds that this operation does not wait any more when it would let it run.
+                Err(RecvTimeoutError::Timeout) if is_cancelled() => Err(NoTurn::Cancelled),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => Err(NoTurn::Ended),
+            };
         }
     }
 

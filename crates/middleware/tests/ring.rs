@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anabranch_dbms::belt::Trouble;
-use anabranch_dbms::postgres::capture::ReplicatedTable;
-use anabranch_dbms::postgres::catalog;
 use anabranch_dbms::postgres::install::Part;
 use anabranch_dbms::postgres::ring::{self, PostgresDatabase};
 use anabranch_dbms::postgres::{Server, Settings, explain};
@@ -50,27 +48,14 @@ impl World {
                 .connect_to(&name(place))
                 .unwrap_or_else(|error| panic!("{error}"));
             run(&mut client, SCHEMA);
-            let known = catalog::tables(&mut client).unwrap_or_else(|error| panic!("{error}"));
-            let part = Part {
-                ring: "test".to_owned(),
-                name: name(place),
-                place,
-                servers: SERVERS,
-                slots: 4,
-                tables: known
-                    .into_iter()
-                    .zip(1..)
-                    .map(|(table, number)| ReplicatedTable {
-                        number,
-                        table,
-                        is_whole: true,
-                    })
-                    .collect(),
-                sequences: Vec::new(),
-                middleware: None,
-                applications: Vec::new(),
-                digest: String::new(),
-            };
+            let part = Part::of_database(
+                &mut client,
+                ("test", &name(place)),
+                (place, SERVERS),
+                4,
+                |_| Some(true),
+            );
+            let part = part.unwrap_or_else(|error| panic!("{}", explain(&error)));
             run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
             let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
             addresses.insert(place, listener.local_addr().expect("it has an address"));

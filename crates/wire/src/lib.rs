@@ -29,6 +29,8 @@
 //! TLS and passwords: requests for encryption are answered `N`. COPY: its messages are ignored, as PostgreSQL ignores
 //! them outside of COPY. FunctionCall is refused (0A000).
 //!
+//! [`relay`] is for a process between clients and servers.
+//!
 //! [`mod@format`] has the values in messages: type OIDs, text and binary form.
 
 mod body;
@@ -40,6 +42,7 @@ mod error_fields;
 pub mod format;
 mod key;
 mod names;
+pub mod relay;
 mod request;
 mod startup;
 

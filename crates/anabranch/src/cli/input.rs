@@ -272,6 +272,30 @@ impl InputArguments {
         }
     }
 
+    /// The arguments that name these paths, and this file of weights, and are otherwise as if not given.
+    ///
+    /// # Errors
+    /// When there are no paths.
+    pub(crate) fn of_paths(
+        paths: &[PathBuf],
+        weights: Option<&Path>,
+    ) -> Result<InputArguments, clap::Error> {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            input: InputArguments,
+        }
+        let mut words: Vec<&std::ffi::OsStr> = vec!["anabranch".as_ref()];
+        words.extend(
+            weights
+                .iter()
+                .flat_map(|file| ["--weights".as_ref(), file.as_os_str()]),
+        );
+        words.push("--".as_ref());
+        words.extend(paths.iter().map(|path| path.as_os_str()));
+        Ok(<Only as clap::Parser>::try_parse_from(words)?.input)
+    }
+
     /// Has the operations partitioned among so many servers, under serializability.
     pub(crate) fn partition_among(&mut self, servers: usize) {
         self.guarantee = GuaranteeArgument::Serializable;

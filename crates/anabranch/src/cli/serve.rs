@@ -6,7 +6,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_bench::application;
@@ -57,6 +57,16 @@ pub(crate) struct ServeArguments {
     /// Partitions, each with a thread of its own [default: half the number of processors]
     #[arg(long, value_name = "N")]
     partitions: Option<NonZeroU16>,
+    /// Instead of a server, a middleware of the Conveyor Belt beside one of the PostgreSQL servers that this file
+    /// describes; FILES are the application that the belt was installed for
+    #[arg(long, value_name = "SERVERS", requires = "at", conflicts_with_all = ["data", "durability", "batch_ms", "fill", "listen", "guarantee", "partitions"])]
+    belt: Option<PathBuf>,
+    /// With --belt: the name of the own server
+    #[arg(long, value_name = "NAME", requires = "belt")]
+    at: Option<String>,
+    /// With --belt: the file of weights that it was installed with
+    #[arg(long, value_name = "FILE", requires = "belt")]
+    weights: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArguments,
 }
@@ -160,6 +170,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const END_WITHIN: Duration = Duration::from_millis(4_500);
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>> {
+    if let (Some(servers), Some(at)) = (&arguments.belt, &arguments.at) {
+        let limits = &arguments.limits;
+        return super::belt::serve(&super::belt::Middleware {
+            servers,
+            at,
+            paths: &arguments.paths,
+            weights: arguments.weights.as_deref(),
+            connections_max: limits.connections_max as usize,
+            message_bytes_max: (limits.message_mib_max as usize) << 20,
+            answer_bytes_max: (limits.result_mib_max as usize) << 20,
+        });
+    }
     let held = match &arguments.data {
         Some(path) => folder::held(path).map_err(|error| format!("error: --data: {error}"))?,
         None => None,
@@ -196,19 +218,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         data,
     };
     // Signals are taken from here on, so that one that comes early ends the server in order.
-    let (sender, ended) = channel();
-    let mut signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGINT,
-    ])?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for _ in signals.forever() {
-                // The receiver is gone when the server has ended.
-                let _ = sender.send(());
-            }
-        })?;
+    let ended = signals()?;
     let service =
         Service::start(served, arguments.options()).map_err(|error| format!("error: {error}"))?;
     describe(&service, &planned, guarantee, &data_line)?;
@@ -223,6 +233,24 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         }
     }
     end(service)
+}
+
+/// Where signals to end arrive.
+pub(crate) fn signals() -> std::io::Result<Receiver<()>> {
+    let (sender, ended) = channel();
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ])?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                // The receiver is gone when the server has ended.
+                let _ = sender.send(());
+            }
+        })?;
+    Ok(ended)
 }
 
 /// Stops the server; a second signal, or too long a wait, ends it at once.

@@ -41,6 +41,17 @@ pub struct Address {
     pub name: String,
 }
 
+/// Where a database is.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The host, or the directory of its socket.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+    /// The database's name.
+    pub database: String,
+}
+
 /// Whether a path on the command line is the address of a database.
 pub fn is_address(path: &Path) -> bool {
     let begins = |text: &str| SCHEMES.iter().any(|scheme| text.starts_with(scheme));
@@ -151,6 +162,64 @@ impl Address {
     /// The role that connects.
     pub fn user(&self) -> Option<&str> {
         self.config.get_user()
+    }
+
+    /// The same role and database at another host and port, such as those of a middleware. It has no TLS.
+    pub fn at(&self, host: &str, port: u16) -> Address {
+        let mut config = Config::new();
+        if let Some(user) = self.config.get_user() {
+            config.user(user);
+        }
+        if let Some(password) = self.config.get_password() {
+            config.password(password);
+        }
+        if let Some(database) = self.config.get_dbname().or(self.config.get_user()) {
+            config.dbname(database);
+        }
+        config.host(host).port(port);
+        let tls = self.tls.clone().disabled();
+        let name = format!("{host}:{port}");
+        Address {
+            config,
+            tls,
+            typed: name.clone(),
+            name,
+        }
+    }
+
+    /// Where the database is, for connections that speak PostgreSQL's protocol themselves and have no TLS.
+    ///
+    /// # Errors
+    /// When it demands TLS, or names several hosts.
+    pub fn endpoint(&self) -> Result<Endpoint, String> {
+        if !self.is_local() && self.tls.mode.attempts() == [SslMode::Require] {
+            return Err(format!(
+                "error: {}: connections of applications are forwarded without TLS: run the middleware beside its \
+                 database, and write sslmode=prefer",
+                self.typed
+            ));
+        }
+        let host = match (self.config.get_hostaddrs(), self.config.get_hosts()) {
+            ([address], _) => Host::Tcp(address.to_string()),
+            ([], [host]) => host.clone(),
+            _ => {
+                return Err(format!(
+                    "error: {} names several hosts: name one",
+                    self.typed
+                ));
+            }
+        };
+        let user = self.config.get_user().unwrap_or_default();
+        Ok(Endpoint {
+            host,
+            port: self
+                .config
+                .get_ports()
+                .first()
+                .copied()
+                .unwrap_or(PORT_USUAL),
+            database: self.config.get_dbname().unwrap_or(user).to_owned(),
+        })
     }
 
     /// Connects as `sslmode` demands, within the time `longest`.

@@ -13,7 +13,8 @@
 //! # Who may write
 //!
 //! The setting `anabranch.hop` of the connection says what runs: a number, for a global operation under that hop;
-//! `local`, for a local one. Without it a write to a replicated table is refused, since no other server would learn of
+//! `local`, for a local one; `provisional`, for a transaction of which is not known yet which it is, and which runs again
+//! if it is global. Without it a write to a replicated table is refused, since no other server would learn of
 //! it. A local operation may write only tables that are not whole: there some rows and columns belong to one server.
 
 use super::catalog::{Column, Table};
@@ -94,10 +95,15 @@ impl ReplicatedTable {
                  USING ERRCODE = '55000', HINT = 'It has to be called as the operation that the application declares.'; END IF;"
             ),
         };
+        let wrote = match self.is_whole {
+            true => "PERFORM pg_catalog.set_config('anabranch.wrote', 'on', true); ",
+            false => "",
+        };
         format!(
             "{local}\n    \
              IF hop IS NULL OR hop = '' THEN RAISE EXCEPTION 'rows of \"%\" are on several servers, and this connection is not one of the belt''s', {title} \
              USING ERRCODE = '55000', HINT = 'Connect to the middleware of the belt instead of to this server.'; END IF;\n    \
+             IF hop = 'provisional' THEN {wrote}RETURN NULL; END IF;\n    \
              IF hop = 'sealed' THEN RAISE EXCEPTION 'rows of \"%\" change after the end of the operation', {title} \
              USING ERRCODE = '55000'; END IF;"
         )
@@ -351,6 +357,13 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
          RETURN held;\n\
          END\n\
          $enter$;\n\
+         CREATE FUNCTION anabranch.settle() RETURNS void LANGUAGE plpgsql SECURITY DEFINER \
+         SET search_path = pg_catalog, pg_temp AS $settle$\n\
+         BEGIN\n    \
+         IF current_setting('anabranch.wrote', true) = 'on' THEN RAISE EXCEPTION 'the transaction has written rows of all servers, and was not global' \
+         USING ERRCODE = '55000'; END IF;\n\
+         END\n\
+         $settle$;\n\
          CREATE FUNCTION anabranch.seal() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER \
          SET search_path = pg_catalog, pg_temp AS $seal$\n\
          DECLARE drawn bigint; again smallint; hop text := current_setting('anabranch.hop', true);\n\

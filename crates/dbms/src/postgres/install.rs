@@ -9,10 +9,13 @@
 //! | `fence` | empty; operations of a hold share its lock, and what opens or ends a hold locks them out |
 //! | `outbox` | what each global operation changed, with its hop and the number that it drew before its COMMIT |
 //! | `applied` | by origin the last number of its changes that was applied here |
+//! | `types` | the transaction types that the installation was made for: class, and the parameters that route them |
+//!
+//! For people there are the views `ring` and `lag`.
 
 use super::capture::{self, ReplicatedTable};
 use super::catalog::{self, Sequence};
-use super::{apply, literal, quoted};
+use super::{apply, literal, numbers, quoted};
 
 /// What is installed on one server of a ring.
 #[derive(Clone, Debug)]
@@ -38,9 +41,89 @@ pub struct Part {
     pub applications: Vec<String>,
     /// The digest of the schema.
     pub digest: String,
+    /// The transaction types that it is made for.
+    pub types: Vec<InstalledType>,
 }
 
+/// A transaction type that a ring is made for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InstalledType {
+    /// Its name.
+    pub name: String,
+    /// How its operations are coordinated.
+    pub class: String,
+    /// The names of the parameters that route them.
+    pub parameters: Vec<String>,
+}
+
+/// Reads the transaction types that a ring was installed for, in the order of their names.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn types(
+    client: &mut impl postgres::GenericClient,
+) -> Result<Vec<InstalledType>, postgres::Error> {
+    let rows = client.query("SELECT name, class, parameters FROM anabranch.types", &[])?;
+    let types = rows.iter().map(|row| InstalledType {
+        name: row.get(0),
+        class: row.get(1),
+        parameters: row.get(2),
+    });
+    let mut types: Vec<InstalledType> = types.collect();
+    types.sort();
+    Ok(types)
+}
+
+/// The views for people.
+const VIEWS: &str = "CREATE VIEW anabranch.ring AS SELECT m.name, m.place - 1 AS place, m.place - 1 = s.place AS is_own, \
+    m.place - 1 = ANY (h.members) AS is_member, CASE WHEN m.place - 1 = s.place THEN h.received END AS hop, \
+    CASE WHEN m.place - 1 = s.place THEN h.passed < h.received END AS has_token \
+    FROM anabranch.server s, anabranch.hold h, \
+    unnest(string_to_array(s.ring, ',')) WITH ORDINALITY AS m(name, place);\n\
+    CREATE VIEW anabranch.lag AS SELECT m.name, coalesce(a.number, 0) AS applied, \
+    CASE WHEN m.place - 1 = s.place THEN (SELECT count(*) FROM anabranch.outbox) END AS not_everywhere \
+    FROM anabranch.server s CROSS JOIN unnest(string_to_array(s.ring, ',')) WITH ORDINALITY AS m(name, place) \
+    LEFT JOIN anabranch.applied a ON a.origin = m.place - 1;\n";
+
 impl Part {
+    /// What is installed on the server with number `place` of so many, as the tables and sequences of its database say.
+    /// `is_whole` says of each table whether local operations never write it, or nothing if it is not replicated.
+    /// Roles and the digest stay empty.
+    ///
+    /// # Errors
+    /// When the catalogs cannot be read.
+    pub fn of_database(
+        client: &mut impl postgres::GenericClient,
+        (ring, name): (&str, &str),
+        (place, servers): (u16, u16),
+        slots: u16,
+        is_whole: impl Fn(&str) -> Option<bool>,
+    ) -> Result<Part, postgres::Error> {
+        let mut tables = Vec::new();
+        for table in catalog::tables(client)? {
+            if let Some(is_whole) = is_whole(&table.name) {
+                tables.push(ReplicatedTable {
+                    number: tables.len() as i16 + 1,
+                    table,
+                    is_whole,
+                });
+            }
+        }
+        Ok(Part {
+            ring: ring.to_owned(),
+            name: name.to_owned(),
+            place,
+            servers,
+            slots,
+            tables,
+            sequences: catalog::sequences(client)?,
+            middleware: None,
+            applications: Vec::new(),
+            digest: String::new(),
+            types: Vec::new(),
+        })
+    }
+
     /// The statements that install it, for one transaction.
     pub fn script(&self) -> String {
         let mut script = format!(
@@ -57,7 +140,9 @@ impl Part {
              CREATE TABLE anabranch.outbox (number bigint PRIMARY KEY, hop bigint NOT NULL, relations smallint[] NOT NULL, \
              kinds \"char\"[] NOT NULL, columns varbit[] NOT NULL, images text[] NOT NULL);\n\
              CREATE INDEX outbox_hop ON anabranch.outbox (hop);\n\
-             CREATE TABLE anabranch.applied (origin smallint PRIMARY KEY, number bigint NOT NULL);\n",
+             CREATE TABLE anabranch.applied (origin smallint PRIMARY KEY, number bigint NOT NULL);\n\
+             CREATE TABLE anabranch.types (name text PRIMARY KEY, class text NOT NULL, parameters text[] NOT NULL);\n\
+             {VIEWS}",
             ring = literal(&self.ring),
             name = literal(&self.name),
             place = self.place,
@@ -68,12 +153,22 @@ impl Part {
             // The first server begins with the token.
             received = u16::from(self.place == 0),
         );
+        for of in &self.types {
+            let parameters: Vec<String> = of.parameters.iter().map(|p| literal(p)).collect();
+            script.push_str(&format!(
+                "INSERT INTO anabranch.types VALUES ({}, {}, ARRAY[{}]::text[]);\n",
+                literal(&of.name),
+                literal(&of.class),
+                parameters.join(", ")
+            ));
+        }
         for table in &self.tables {
             script.push_str(&table.capture());
             script.push_str(&table.apply());
         }
         script.push_str(&capture::seal(&self.tables));
         script.push_str(&apply::apply(&self.tables));
+        script.push_str(&numbers::triggers(&self.sequences));
         // Functions are open to every role unless that is taken back.
         script.push_str("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA anabranch FROM PUBLIC;\n");
         for role in self.applications.iter().chain(&self.middleware) {
@@ -114,7 +209,8 @@ fn application_grants(role: &str) -> String {
     format!(
         "GRANT USAGE ON SCHEMA anabranch TO {role};\n\
          GRANT UPDATE ON anabranch.fence TO {role};\n\
-         GRANT EXECUTE ON FUNCTION anabranch.prepare(), anabranch.enter(bigint), anabranch.seal() TO {role};\n"
+         GRANT SELECT ON anabranch.types, anabranch.ring, anabranch.lag TO {role};\n\
+         GRANT EXECUTE ON FUNCTION anabranch.prepare(), anabranch.enter(bigint), anabranch.settle(), anabranch.seal() TO {role};\n"
     )
 }
 

@@ -3,7 +3,7 @@
 //! * [`address`]: the address of a database, with libpq's parameters, and TLS.
 //! * [`programs`], [`server`]: finds PostgreSQL's programs, and starts a server in a folder of its own.
 //! * [`catalog`]: tables, sequences and the shape of a schema.
-//! * [`capture`], [`apply`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
+//! * [`capture`], [`apply`], [`numbers`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
 //!   [`ring`]: its transactions.
 
 pub mod address;
@@ -12,6 +12,7 @@ pub mod capture;
 pub mod catalog;
 pub mod inspect;
 pub mod install;
+pub mod numbers;
 pub mod programs;
 pub mod ring;
 pub mod server;

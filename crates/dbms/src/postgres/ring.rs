@@ -12,7 +12,7 @@ use anabranch_protocol::belt::{
 };
 use postgres::{Client, IsolationLevel, Transaction};
 
-use super::explain;
+use super::{explain, literal};
 use crate::belt::{Change, Changes, Database, Trouble};
 
 /// The statements that begin a global operation of a hold. The lock comes first: the transaction's snapshot is taken
@@ -35,6 +35,30 @@ pub const PREPARE: &str = "SELECT anabranch.prepare()";
 pub const LOCAL: &str =
     "SET anabranch.hop = 'local'; SET default_transaction_isolation = serializable";
 
+/// What comes behind the BEGIN of a transaction by hand: it is not known yet whether it is global.
+pub const PROVISIONAL: &str =
+    "SET LOCAL anabranch.hop = 'provisional'; SET LOCAL anabranch.numbers = 'record'";
+
+/// The statement before the COMMIT of a transaction that began provisionally and is local: it fails if the transaction
+/// has written rows of all servers after all.
+pub const SETTLE: &str = "SELECT anabranch.settle()";
+
+/// The `application_name` of the connection that applies what other servers have done.
+const APPLIER: &str = "anabranch belt";
+
+/// The processes that keep what other servers have done from being applied in this database.
+///
+/// # Errors
+/// When PostgreSQL does not say.
+pub fn blockers(client: &mut Client) -> Result<Vec<i32>, postgres::Error> {
+    let rows = client.query(
+        "SELECT DISTINCT unnest(pg_blocking_pids(pid)) FROM pg_stat_activity \
+         WHERE application_name = $1 AND datname = current_database() AND wait_event_type = 'Lock'",
+        &[&APPLIER],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// How long a hold is kept open by operations that the belt does not know, before they are ended.
 const FENCE_MAX: Duration = Duration::from_secs(2);
 
@@ -56,7 +80,11 @@ impl PostgresDatabase {
         // Set once: each change of the role makes PostgreSQL plan all statements of the connection again.
         client
             .batch_execute(
-                "SET session_replication_role = replica; SET synchronous_commit = on; SET search_path = pg_catalog",
+                &format!(
+                    "SET application_name = {}; SET session_replication_role = replica; SET synchronous_commit = on; \
+                     SET search_path = pg_catalog",
+                    literal(APPLIER)
+                ),
             )
             .map_err(trouble)?;
         Ok(PostgresDatabase {

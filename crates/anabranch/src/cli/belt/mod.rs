@@ -2,6 +2,7 @@
 
 mod parts;
 mod report;
+mod serve;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use super::Verdict;
 use super::input::InputArguments;
 use super::output::say;
 use parts::Parts;
+pub(super) use serve::{Middleware, serve};
 
 /// How long to wait for a connection to a server.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -36,6 +38,8 @@ enum BeltCommand {
     Install(ApplicationArguments),
     /// Take all of it away from every server
     Remove(RemoveArguments),
+    /// Go on without a server that will never come back: what it alone has acknowledged is lost
+    RemoveServer(RemoveServerArguments),
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +54,14 @@ struct ApplicationArguments {
 struct RemoveArguments {
     /// The file that describes the servers
     servers: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct RemoveServerArguments {
+    /// The file that describes the servers
+    servers: PathBuf,
+    /// The server's name
+    name: String,
 }
 
 /// A server, as far as it could be reached.
@@ -68,6 +80,7 @@ pub(crate) fn run(arguments: BeltArguments) -> Result<Verdict, Box<dyn Error>> {
         BeltCommand::Check(of) => check(of, false),
         BeltCommand::Install(of) => check(of, true),
         BeltCommand::Remove(of) => remove(&of),
+        BeltCommand::RemoveServer(of) => remove_server(&of),
     }
 }
 
@@ -85,10 +98,12 @@ fn check(mut arguments: ApplicationArguments, installs: bool) -> Result<Verdict,
         parts.install(&mut reached)?;
         if parts.objections.is_empty() {
             say!(
-                "\nInstalled on {} servers. Applications cannot connect to the ring yet: tables that all servers have can now \
-                 be written by global operations alone. This takes it away again: anabranch belt remove {}\n",
+                "\nInstalled on {} servers. Run a middleware beside each of them, and connect applications to it:\n\n  \
+                 anabranch serve --belt {servers_file} --at NAME FILES\n\n\
+                 Tables that all servers have can now be written only so. This takes it away again:\n\n  \
+                 anabranch belt remove {servers_file}\n",
                 servers.server.len(),
-                arguments.servers.display()
+                servers_file = arguments.servers.display()
             )?;
         }
     }
@@ -122,6 +137,53 @@ fn reach(servers: &Servers) -> Result<Vec<Reached>, String> {
         })
     };
     servers.server.iter().map(one).collect()
+}
+
+/// Asks the first middleware that is reached to remove a server.
+fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn Error>> {
+    let servers = Servers::read(&arguments.servers)?;
+    let name = &arguments.name;
+    if !servers.server.iter().any(|server| server.name == *name) {
+        return Err(format!(
+            "error: {} has no server {name}",
+            arguments.servers.display()
+        )
+        .into());
+    }
+    let mut failures = Vec::new();
+    for server in servers.server.iter().filter(|server| server.name != *name) {
+        let address = anabranch_dbms::postgres::Address::parse(&server.database)?;
+        let reached = server.reached_at();
+        let (host, port) = reached.rsplit_once(':').unwrap_or((&reached, ""));
+        let Ok(port) = port.parse() else {
+            return Err(format!("error: {}: listen = \"{}\" has no port", server.name, server.listen).into());
+        };
+        let connected = address.at(host, port).connect(CONNECT_MAX);
+        let mut client = match connected {
+            Ok(client) => client,
+            Err(error) => {
+                failures.push(error.trim_start_matches("error: ").to_owned());
+                continue;
+            }
+        };
+        let call = format!(
+            "CALL anabranch.remove_server({})",
+            anabranch_dbms::postgres::literal(name)
+        );
+        return match client.batch_execute(&call) {
+            Ok(()) => {
+                say!(
+                    "{name} is removed, as the middleware of {} says. Take it out of no list of servers: their places tell \
+                     which keys are whose. What it alone had acknowledged is lost.\n",
+                    server.name
+                )?;
+                Ok(Verdict::Fine)
+            }
+            Err(error) => Err(format!("error: {}: {}", server.name, explain(&error)).into()),
+        };
+    }
+    say!("{}", report::objections(&failures, false))?;
+    Err("error: no middleware of the other servers is reached".into())
 }
 
 fn remove(arguments: &RemoveArguments) -> Result<Verdict, Box<dyn Error>> {

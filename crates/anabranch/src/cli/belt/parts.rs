@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_analysis::partition::{Distribution, OperationClass, Partitioning};
+use anabranch_analysis::report::partition::class_name;
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::capture::ReplicatedTable;
 use anabranch_dbms::postgres::catalog::{Sequence, Table};
 use anabranch_dbms::postgres::explain;
-use anabranch_dbms::postgres::install::{self, Part};
+use anabranch_dbms::postgres::install::{self, InstalledType, Part};
+use anabranch_dbms::servers::Unknown;
 use anabranch_sql::summary::Role;
 
 use super::Reached;
@@ -89,19 +91,36 @@ impl Parts {
                 ));
             }
         }
-        let replicated = parts.replicated(&first.tables);
+        let mut replicated = parts.replicated(&first.tables);
         let named: BTreeSet<&str> = parts.tables.iter().map(|t| t.name.as_str()).collect();
-        let others: Vec<String> = first
+        let others = first
             .tables
             .iter()
-            .filter(|t| t.schema != SCHEMA || !named.contains(t.name.as_str()))
-            .map(Table::title)
-            .collect();
-        if !others.is_empty() {
+            .filter(|t| t.schema != SCHEMA || !named.contains(t.name.as_str()));
+        let (shipped, kept): (Vec<&Table>, Vec<&Table>) =
+            others.partition(|t| servers.unknown == Unknown::Global && t.unsupported.is_none());
+        let titles = |of: &[&Table]| {
+            let titles: Vec<String> = of.iter().map(|t| t.title()).collect();
+            titles.join(", ")
+        };
+        if !shipped.is_empty() {
+            parts.remarks.push(format!(
+                "no statement of the application names {}: what writes there is global, and all servers get it",
+                titles(&shipped)
+            ));
+        }
+        if !kept.is_empty() {
             parts.remarks.push(format!(
                 "no statement of the application names {}: what is written there stays on its server",
-                others.join(", ")
+                titles(&kept)
             ));
+        }
+        for table in shipped {
+            replicated.push(ReplicatedTable {
+                number: replicated.len() as i16 + 1,
+                table: table.clone(),
+                is_whole: true,
+            });
         }
         parts.choose_sequences(servers, reached);
         let ring = servers
@@ -123,6 +142,7 @@ impl Parts {
                 middleware: server.role.clone(),
                 applications: servers.applications.clone(),
                 digest: first.digest.clone(),
+                types: types(input),
             });
         }
         parts
@@ -266,6 +286,31 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// The transaction types, as a ring is installed for them.
+pub(super) fn types(input: &Input) -> Vec<InstalledType> {
+    let Some(partitioning) = &input.plan.partitioning else {
+        return Vec::new();
+    };
+    let types = input.plan.entries.iter().zip(&partitioning.types);
+    let mut types: Vec<InstalledType> = types
+        .map(|(entry, of)| {
+            let summaries = &input.script.summaries;
+            let summary = summaries.iter().find(|s| s.name == entry.name);
+            let name_of = |place: &usize| {
+                let parameter = summary.and_then(|s| s.parameters.get(*place));
+                parameter.map_or_else(|| format!("${}", place + 1), |(name, _)| name.clone())
+            };
+            InstalledType {
+                name: entry.name.clone(),
+                class: class_name(of.class).to_owned(),
+                parameters: of.parameters.iter().map(name_of).collect(),
+            }
+        })
+        .collect();
+    types.sort();
+    types
 }
 
 /// The tables of the application with their distributions.

@@ -110,6 +110,16 @@ pub(super) struct Tls {
     newest_only: bool,
 }
 
+impl Tls {
+    /// The same, and TLS is not used.
+    pub(super) fn disabled(self) -> Tls {
+        Tls {
+            mode: Mode::Disable,
+            ..self
+        }
+    }
+}
+
 /// Whether a parameter of an address is a TLS parameter.
 pub(super) fn is_parameter(key: &str) -> bool {
     PARAMETERS.iter().any(|(parameter, _)| *parameter == key)

@@ -1,0 +1,151 @@
+//! Runs a global operation inside a hold.
+
+use anabranch_dbms::postgres::ring::{END, begin};
+use anabranch_wire::ErrorFields;
+
+use super::block::{Given, differs, of_server};
+use super::unit::Unit;
+use super::{End, Failure, Place, Session};
+use crate::backend::Answer;
+use crate::ring::{NoTurn, Turn};
+
+/// How one run of an operation has ended.
+enum Run {
+    /// It has committed.
+    Done(Vec<Answer>),
+    /// It was the victim of others, with this error.
+    Again(Failure),
+    /// It has failed.
+    Failed(Failure),
+    /// It has failed with this answer, which the client gets.
+    Refused(Answer),
+}
+
+impl Session {
+    /// Waits for the session's turn, and runs units as one global operation. A unit that has run before has to be answered
+    /// as then.
+    pub(super) fn in_hold(
+        &mut self,
+        entries: &[(&Unit, Option<&Given>)],
+        modes: &str,
+    ) -> Result<Vec<Answer>, Failure> {
+        let mut attempts = 0;
+        loop {
+            let turn = self.turn_of()?;
+            let number = self.handle.in_hold(true);
+            let handle = std::sync::Arc::clone(&self.handle);
+            turn.cancel_by(move || handle.cancel_operation(number));
+            let run = self.run_once(&turn, entries, modes);
+            self.handle.in_hold(false);
+            // An error here loses the turn without a word whether it has committed: the hold is then closed behind it.
+            let run = run?;
+            attempts += 1;
+            turn.end(matches!(run, Run::Done(_)));
+            match run {
+                Run::Done(answers) => return Ok(answers),
+                Run::Refused(answer) => return Ok(vec![answer]),
+                Run::Failed(failure) => return Err(failure),
+                Run::Again(failure) if attempts >= self.shared.options.attempts_max => {
+                    return Err(failure);
+                }
+                Run::Again(_) => {}
+            }
+        }
+    }
+
+    fn turn_of(&mut self) -> Result<Turn, Failure> {
+        let handle = std::sync::Arc::clone(&self.handle);
+        handle.waits(true);
+        let turn = self.shared.ring.turn_unless(|| handle.is_cancelled());
+        handle.waits(false);
+        turn.map_err(|why| match why {
+            NoTurn::Expired => ErrorFields::error("55P03", why.to_string())
+                .with_hint("Another server of the ring may be down: SELECT * FROM anabranch.ring.")
+                .into(),
+            NoTurn::Cancelled => {
+                ErrorFields::error("57014", "canceling statement due to user request").into()
+            }
+            NoTurn::Ended => End::Stopped.into(),
+        })
+    }
+
+    fn run_once(
+        &mut self,
+        turn: &Turn,
+        entries: &[(&Unit, Option<&Given>)],
+        modes: &str,
+    ) -> Result<Run, Failure> {
+        let modes = match modes {
+            "" => String::new(),
+            modes => format!("; SET TRANSACTION {modes}"),
+        };
+        let begun = format!("{}{modes}", begin(turn.hold()));
+        self.handle.runs_on(Some(self.home.cancel_key()));
+        let begun = self.home.run(&begun);
+        self.handle.runs_on(None);
+        if let Err(error) = begun.map_err(End::Home)? {
+            return self.ended_by(&error);
+        }
+        let mut answers = Vec::with_capacity(entries.len());
+        for (unit, given) in entries {
+            let answered = match given {
+                Some(given) => self.run_again(Place::Home, unit, given),
+                None => self.exchange(Place::Home, unit, false),
+            };
+            let answer = match answered {
+                Ok(answer) => answer,
+                // It is too large: the transaction is still there.
+                Err(Failure::Ends(end)) => return Err(end.into()),
+                Err(failure) => {
+                    self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+                    return Ok(Run::Failed(failure));
+                }
+            };
+            let is_as_before = given.is_none_or(|given| given.digest == answer.digest);
+            match answer.error.as_deref() {
+                Some("40001" | "40P01") if given.is_none() || !is_as_before => {
+                    self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+                    return Ok(Run::Again(victim()));
+                }
+                Some(_) if given.is_none() => {
+                    self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+                    return Ok(Run::Refused(answer));
+                }
+                _ if !is_as_before => {
+                    self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+                    return Ok(Run::Failed(differs()));
+                }
+                _ => answers.push(answer),
+            }
+        }
+        self.handle.runs_on(Some(self.home.cancel_key()));
+        let sealed = self.home.run(END);
+        self.handle.runs_on(None);
+        if let Err(error) = sealed.map_err(End::Home)? {
+            return self.ended_by(&error);
+        }
+        match self.home.run("COMMIT").map_err(End::Home)? {
+            Ok(()) => Ok(Run::Done(answers)),
+            Err(error) => self.ended_by(&error),
+        }
+    }
+
+    /// The operation's own statements, or those around it, have failed.
+    fn ended_by(&mut self, error: &anabranch_wire::relay::Frame) -> Result<Run, Failure> {
+        // After a failed COMMIT there is nothing to roll back, which is a warning.
+        self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+        Ok(match error.field(b'C') {
+            Some("40001" | "40P01") => Run::Again(victim()),
+            _ => Run::Failed(of_server(error)),
+        })
+    }
+}
+
+fn victim() -> Failure {
+    ErrorFields::error(
+        "40001",
+        "could not serialize access: the operation was the victim of others each time that it ran",
+    )
+    .with_hint("The operation might succeed if retried.")
+    .into()
+}

@@ -1,0 +1,490 @@
+//! Applications at three middlewares over three PostgreSQL databases: what they ask for is answered as one database would, and
+//! all servers have the same rows.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use anabranch_analysis::{Guarantee, Options, analyze_with};
+use anabranch_dbms::Servers;
+use anabranch_dbms::belt::Trouble;
+use anabranch_dbms::postgres::install::Part;
+use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
+use anabranch_dbms::postgres::{Address, Server, Settings, explain};
+use anabranch_middleware::peers::Membership;
+use anabranch_middleware::recognise::Recogniser;
+use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
+use anabranch_protocol::belt::ServerId;
+use anabranch_sql::SourceFile;
+use anabranch_sql::script::read;
+use postgres::{Client, NoTls, SimpleQueryMessage};
+
+const SERVERS: u16 = 3;
+
+const SCHEMA: &str = "CREATE TABLE account (id int PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0)); \
+    INSERT INTO account SELECT i, 100 FROM generate_series(0, 9) i; \
+    CREATE TABLE entry (id bigserial PRIMARY KEY, account int NOT NULL, amount int NOT NULL); \
+    CREATE TABLE cart (id int PRIMARY KEY, items int NOT NULL); \
+    INSERT INTO cart SELECT i, 0 FROM generate_series(0, 99) i;";
+
+/// The application's operations. Carts are of one server each, and are ordered by global operations.
+const OPERATIONS: &str = "
+    CREATE FUNCTION add_item(p_cart int, p_n int) RETURNS int LANGUAGE plpgsql AS $$
+    DECLARE n int;
+    BEGIN
+        UPDATE cart SET items = items + p_n WHERE id = p_cart RETURNING items INTO n;
+        RETURN n;
+    END $$;
+    CREATE FUNCTION items(p_cart int) RETURNS int LANGUAGE SQL STABLE
+    BEGIN ATOMIC SELECT items FROM cart WHERE id = p_cart; END;
+    CREATE PROCEDURE pay(p_cart int, p_account int, p_n int) LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE cart SET items = 0 WHERE id = p_cart;
+        UPDATE account SET balance = balance - p_n WHERE id = p_account;
+        INSERT INTO entry (account, amount) VALUES (p_account, -p_n);
+    END $$;
+    CREATE FUNCTION balance_of(p_account int) RETURNS int LANGUAGE SQL STABLE
+    BEGIN ATOMIC SELECT balance FROM account WHERE id = p_account; END;
+";
+
+fn run(client: &mut Client, statements: &str) {
+    if let Err(error) = client.batch_execute(statements) {
+        panic!("{}\n{statements}", explain(&error));
+    }
+}
+
+struct World {
+    server: Server,
+    services: Vec<Service>,
+    addresses: Vec<SocketAddr>,
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
+    (listener, address)
+}
+
+impl World {
+    fn new() -> World {
+        let server = Server::start(Settings {
+            has_port: true,
+            connections_max: 200,
+            ..Settings::default()
+        });
+        let server = server.unwrap_or_else(|error| panic!("{error}"));
+        let mut first = server.connect().unwrap_or_else(|error| panic!("{error}"));
+        let (mut rings, mut clients, mut text) = (Vec::new(), Vec::new(), "slots = 4\n".to_owned());
+        for place in 0..SERVERS {
+            let name = format!("site{place}");
+            run(&mut first, &format!("CREATE DATABASE {name}"));
+            let mut client = server.connect_to(&name).unwrap_or_else(|e| panic!("{e}"));
+            run(&mut client, SCHEMA);
+            run(&mut client, OPERATIONS);
+            let part =
+                Part::of_database(&mut client, ("test", &name), (place, SERVERS), 4, |table| {
+                    (table != "cart").then_some(true)
+                });
+            let part = part.unwrap_or_else(|error| panic!("{}", explain(&error)));
+            run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
+            let (ring, listen) = (listener(), listener());
+            text.push_str(&format!(
+                "[[server]]\nname = \"site{place}\"\ndatabase = \"{}\"\nlisten = \"{}\"\nring = \"{}\"\n",
+                format_args!("postgresql://anabranch@127.0.0.1:{}/{name}", server.port()),
+                listen.1,
+                ring.1
+            ));
+            rings.push(ring);
+            clients.push(listen);
+        }
+        let servers = Servers::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let members: Vec<SocketAddr> = rings.iter().map(|(_, address)| *address).collect();
+        let addresses = clients.iter().map(|(_, address)| *address).collect();
+        let mut services = Vec::new();
+        for (place, ((ring, _), (listen, _))) in rings.into_iter().zip(clients).enumerate() {
+            services.push(start(
+                &server,
+                &servers,
+                place as u16,
+                &members,
+                ring,
+                listen,
+            ));
+        }
+        World {
+            server,
+            services,
+            addresses,
+        }
+    }
+
+    /// A client at a middleware.
+    fn connect(&self, place: usize) -> Client {
+        let address = self.addresses[place];
+        let text = format!(
+            "host={} port={} user=anabranch dbname=site{place}",
+            address.ip(),
+            address.port()
+        );
+        Client::connect(&text, NoTls).unwrap_or_else(|error| panic!("{}", explain(&error)))
+    }
+
+    fn rows(&self, place: u16, query: &str) -> Vec<String> {
+        let client = self.server.connect_to(&format!("site{place}"));
+        let mut client = client.unwrap_or_else(|error| panic!("{error}"));
+        let rows = client.query(query, &[]);
+        let rows = rows.unwrap_or_else(|error| panic!("{}", explain(&error)));
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Waits until all servers answer a query alike, and as wanted.
+    fn all(&self, query: &str, wanted: &[&str]) {
+        let begun = Instant::now();
+        loop {
+            let found: Vec<Vec<String>> =
+                (0..SERVERS).map(|place| self.rows(place, query)).collect();
+            if found.iter().all(|rows| rows == wanted) {
+                return;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "{query}: {found:?}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn start(
+    server: &Server,
+    servers: &Servers,
+    place: u16,
+    members: &[SocketAddr],
+    ring: TcpListener,
+    listen: TcpListener,
+) -> Service {
+    let membership = Membership {
+        ring: "test".to_owned(),
+        own: ServerId(place),
+        others: (0..SERVERS)
+            .zip(members)
+            .filter(|(other, _)| *other != place)
+            .map(|(other, address)| (ServerId(other), *address))
+            .collect(),
+    };
+    let database = server.address(&format!("site{place}"));
+    let reach = database.clone();
+    let connector = move || {
+        let client =
+            Client::connect(&reach, NoTls).map_err(|error| Trouble::Lost(explain(&error)))?;
+        PostgresDatabase::new(client)
+    };
+    let ring = Ring::start(
+        &membership,
+        ring,
+        Box::new(connector),
+        RingOptions::default(),
+        |trouble| assert!(!matches!(trouble, Trouble::Failed(_)), "{trouble}"),
+    );
+    let sites: Result<Vec<Site>, String> = servers.server.iter().map(Site::new).collect();
+    let home = Address::parse(&servers.server[usize::from(place)].database)
+        .and_then(|address| address.endpoint())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut watcher = None;
+    Service::start(
+        listen,
+        home,
+        sites.unwrap_or_else(|error| panic!("{error}")),
+        ring.expect("threads can begin"),
+        recogniser(servers),
+        Box::new(move || {
+            let client = watcher.get_or_insert_with(|| Client::connect(&database, NoTls));
+            let found = client
+                .as_mut()
+                .ok()
+                .and_then(|client| blockers(client).ok());
+            found.unwrap_or_default()
+        }),
+        ServiceOptions::of(ServerId(place)),
+    )
+    .expect("threads can begin")
+}
+
+fn recogniser(servers: &Servers) -> Recogniser {
+    let schema = SCHEMA
+        .split(';')
+        .filter(|text| text.contains("CREATE TABLE"));
+    let files = vec![
+        SourceFile::new("schema.sql", schema.collect::<Vec<_>>().join(";")),
+        SourceFile::new("operations.sql", OPERATIONS),
+    ];
+    let script = read(files).unwrap_or_else(|error| panic!("{error:?}"));
+    let options = Options {
+        guarantee: Guarantee::Serializable,
+        ..Options::default()
+    };
+    let catalog = script.application.catalog();
+    let plan = analyze_with(catalog, &script.summaries, &options);
+    Recogniser::new(&script, &plan, servers).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn an_operation_runs_on_its_server() {
+    let world = World::new();
+    let mut clients: Vec<Client> = (0..3).map(|place| world.connect(place)).collect();
+    // Each cart's rows change on its own server alone, from whichever middleware.
+    for cart in 0..8 {
+        for client in &mut clients {
+            let n: i32 = client
+                .query_one("SELECT add_item($1, 1)", &[&cart])
+                .unwrap_or_else(|error| panic!("{}", explain(&error)))
+                .get(0);
+            assert!(n > 0);
+        }
+        // With four slots, the fourth belongs to the first server.
+        let owner = (cart as u16 % 4) % SERVERS;
+        for place in 0..SERVERS {
+            let items = world.rows(
+                place,
+                &format!("SELECT items::text FROM cart WHERE id = {cart}"),
+            );
+            assert_eq!(
+                items,
+                [if place == owner { "3" } else { "0" }],
+                "cart {cart} at {place}"
+            );
+        }
+        let items: i32 = clients[1]
+            .query_one("SELECT items($1)", &[&cart])
+            .expect("it runs")
+            .get(0);
+        assert_eq!(items, 3);
+    }
+    // A global one runs on the cart's server, and all get what it changes elsewhere.
+    for (cart, client) in (0..6).zip([0, 1, 2, 0, 1, 2]) {
+        run(&mut clients[client], &format!("CALL pay({cart}, 3, 5)"));
+    }
+    world.all("SELECT balance::text FROM account WHERE id = 3", &["70"]);
+    world.all("SELECT count(*)::text FROM entry", &["6"]);
+    for cart in 0..6 {
+        let items: i32 = clients[0]
+            .query_one("SELECT items($1)", &[&cart])
+            .expect("it runs")
+            .get(0);
+        assert_eq!(items, 0);
+    }
+    // Where, and why.
+    for (statement, words) in [
+        ("SELECT add_item(1, 1)", ["local", "site1"]),
+        ("CALL pay(2, 3, 4)", ["global", "site2"]),
+    ] {
+        let messages = clients[0].simple_query(&format!("EXPLAIN COORDINATION {statement}"));
+        let messages = messages.unwrap_or_else(|error| panic!("{}", explain(&error)));
+        let text: String = messages
+            .iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            })
+            .collect();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+}
+
+fn code(error: &postgres::Error) -> &str {
+    error.code().map_or("", |code| code.code())
+}
+
+#[test]
+fn a_query_runs_on_all_servers() {
+    let world = World::new();
+    let mut one = world.connect(0);
+    let mut two = world.connect(2);
+    run(
+        &mut one,
+        "UPDATE account SET balance = balance - 10 WHERE id = 1",
+    );
+    run(
+        &mut two,
+        "UPDATE account SET balance = balance - 10 WHERE id = 1; UPDATE account SET balance = balance + 20 WHERE id = 2",
+    );
+    world.all(
+        "SELECT id || ':' || balance FROM account WHERE id IN (1, 2) ORDER BY id",
+        &["1:80", "2:120"],
+    );
+    // Parameters, and rows.
+    let changed = one.execute(
+        "UPDATE account SET balance = balance + $1 WHERE id = $2",
+        &[&5, &1],
+    );
+    assert_eq!(changed.expect("it runs"), 1);
+    let rows = two.query(
+        "SELECT id, balance FROM account WHERE id < $1 ORDER BY id",
+        &[&2],
+    );
+    let rows = rows.unwrap_or_else(|error| panic!("{}", explain(&error)));
+    assert_eq!(rows.len(), 2);
+    // An error is the database's.
+    let error = one
+        .batch_execute("UPDATE account SET balance = -1 WHERE id = 3")
+        .expect_err("a check");
+    assert_eq!(code(&error), "23514");
+    let error = one
+        .execute("SELECT 1 / $1::int", &[&0])
+        .expect_err("a division");
+    assert_eq!(code(&error), "22012");
+    let error = one.batch_execute("SELEC 1").expect_err("a syntax error");
+    assert_eq!(code(&error), "42601");
+    world.all("SELECT balance::text FROM account WHERE id = 3", &["100"]);
+}
+
+#[test]
+fn a_transaction_by_hand_is_one_operation() {
+    let world = World::new();
+    let mut one = world.connect(0);
+    let mut two = world.connect(1);
+    let mut open = one.transaction().expect("it begins");
+    open.execute("UPDATE account SET balance = balance - 1 WHERE id = 4", &[])
+        .expect("it runs");
+    let balance: i32 = open
+        .query_one("SELECT balance FROM account WHERE id = 4", &[])
+        .expect("it runs")
+        .get(0);
+    assert_eq!(balance, 99);
+    // Another server is not blocked by it, and does not see it.
+    run(
+        &mut two,
+        "UPDATE account SET balance = balance + 7 WHERE id = 5",
+    );
+    let seen: i32 = two
+        .query_one("SELECT balance FROM account WHERE id = 4", &[])
+        .expect("it runs")
+        .get(0);
+    assert_eq!(seen, 100);
+    open.commit().expect("it commits");
+    world.all(
+        "SELECT id || ':' || balance FROM account WHERE id IN (4, 5) ORDER BY id",
+        &["4:99", "5:107"],
+    );
+    // What it has read has changed: it is refused.
+    let mut open = one.transaction().expect("it begins");
+    let before: i32 = open
+        .query_one("SELECT balance FROM account WHERE id = 6", &[])
+        .expect("it runs")
+        .get(0);
+    open.execute(
+        "UPDATE account SET balance = $1 WHERE id = 6",
+        &[&(before + 1)],
+    )
+    .expect("it runs");
+    run(
+        &mut two,
+        "UPDATE account SET balance = balance + 50 WHERE id = 6",
+    );
+    let error = open.commit().expect_err("its read is stale");
+    assert_eq!(code(&error), "40001", "{}", explain(&error));
+    world.all("SELECT balance::text FROM account WHERE id = 6", &["150"]);
+    // Rolled back, and with a savepoint.
+    let mut open = one.transaction().expect("it begins");
+    open.execute("UPDATE account SET balance = 0 WHERE id = 6", &[])
+        .expect("it runs");
+    open.rollback().expect("it ends");
+    let mut open = one.transaction().expect("it begins");
+    open.execute("UPDATE account SET balance = balance - 1 WHERE id = 7", &[])
+        .expect("it runs");
+    let mut inner = open.transaction().expect("a savepoint");
+    inner
+        .execute("UPDATE account SET balance = -5 WHERE id = 7", &[])
+        .expect_err("a check");
+    inner.rollback().expect("it goes back");
+    open.execute("UPDATE account SET balance = balance - 1 WHERE id = 7", &[])
+        .expect("it runs");
+    open.commit().expect("it commits");
+    world.all(
+        "SELECT id || ':' || balance FROM account WHERE id IN (6, 7) ORDER BY id",
+        &["6:150", "7:98"],
+    );
+}
+
+#[test]
+fn the_middleware_speaks_as_the_database() {
+    let world = World::new();
+    let mut client = world.connect(0);
+    // Several statements in a text, with a transaction in it.
+    let messages = client
+        .simple_query("SELECT 1; BEGIN; UPDATE account SET balance = 1 WHERE id = 0; ROLLBACK; SELECT balance FROM account WHERE id = 0")
+        .unwrap_or_else(|error| panic!("{}", explain(&error)));
+    let rows: Vec<&str> = messages
+        .iter()
+        .filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rows, ["1", "100"]);
+    // A failed transaction is refused further statements, and its COMMIT rolls back.
+    run(&mut client, "BEGIN");
+    client
+        .batch_execute("SELECT 1 / 0")
+        .expect_err("a division");
+    let error = client.batch_execute("SELECT 1").expect_err("it has failed");
+    assert_eq!(code(&error), "25P02");
+    run(&mut client, "COMMIT");
+    // Settings stay, also over DISCARD.
+    run(&mut client, "SET application_name = 'shop'; DISCARD ALL");
+    run(
+        &mut client,
+        "UPDATE account SET balance = balance + 1 WHERE id = 0",
+    );
+    world.all("SELECT balance::text FROM account WHERE id = 0", &["101"]);
+    for (text, wanted) in [
+        ("COPY account FROM STDIN", "0A000"),
+        ("LISTEN a", "0A000"),
+        ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", "0A000"),
+        ("CREATE TABLE t (a int)", "0A000"),
+        ("SET anabranch.hop = '1'", "42501"),
+        ("SET session_replication_role = replica", "42501"),
+        ("SELECT 'a", "42601"),
+    ] {
+        let error = client.batch_execute(text).expect_err(text);
+        assert_eq!(code(&error), wanted, "{text}: {}", explain(&error));
+    }
+    let level: String = client
+        .query_one("SHOW transaction_isolation", &[])
+        .expect("it runs")
+        .get(0);
+    assert_eq!(level, "serializable");
+    // Cursors within a transaction.
+    let mut open = client.transaction().expect("it begins");
+    let portal = open
+        .bind("SELECT id FROM account ORDER BY id", &[])
+        .expect("it runs");
+    let first = open.query_portal(&portal, 4).expect("it runs");
+    let second = open.query_portal(&portal, 4).expect("it runs");
+    assert_eq!((first.len(), second[0].get::<_, i32>(0)), (4, 4));
+    open.commit()
+        .unwrap_or_else(|error| panic!("{}", explain(&error)));
+    // What runs is cancelled.
+    let cancel = client.cancel_token();
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.cancel_query(NoTls).expect("it is reached");
+    });
+    let error = client
+        .batch_execute("SELECT pg_sleep(20)")
+        .expect_err("it is cancelled");
+    assert_eq!(code(&error), "57014");
+    canceller.join().expect("it ends");
+    run(&mut client, "SELECT 1");
+    // Only the own database is served.
+    let address = world.addresses[0];
+    let other = format!(
+        "host={} port={} user=anabranch dbname=other",
+        address.ip(),
+        address.port()
+    );
+    let error = Client::connect(&other, NoTls)
+        .err()
+        .expect("another database");
+    assert_eq!(code(&error), "3D000");
+    drop(world.services);
+}
