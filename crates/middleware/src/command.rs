@@ -159,7 +159,9 @@ impl Words<'_> {
             "call" if self.is(1, "anabranch") && self.is(3, "remove_server") => {
                 let name = self.tokens.get(5).filter(|t| t.kind == TokenKind::Text);
                 match name {
-                    Some(name) => Command::RemoveServer(name.text(self.text).trim_matches('\'').to_owned()),
+                    Some(name) => {
+                        Command::RemoveServer(name.text(self.text).trim_matches('\'').to_owned())
+                    }
                     None => Command::Refused {
                         code: "42601",
                         message: "anabranch.remove_server takes the name of a server".to_owned(),

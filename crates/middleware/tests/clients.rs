@@ -406,6 +406,173 @@ fn a_transaction_by_hand_is_one_operation() {
 }
 
 #[test]
+fn a_transaction_that_runs_again_keeps_its_numbers() {
+    let world = World::new();
+    let mut one = world.connect(0);
+    let mut two = world.connect(1);
+    for round in 0..4 {
+        // Each draws a number in between, so that the second run would draw another.
+        let mut open = one.transaction().expect("it begins");
+        let mut seen = Vec::new();
+        for amount in [1, 2] {
+            let row = open.query_one(
+                "INSERT INTO entry (account, amount) VALUES (1, $1) RETURNING id",
+                &[&amount],
+            );
+            seen.push(
+                row.unwrap_or_else(|error| panic!("{}", explain(&error)))
+                    .get::<_, i64>(0),
+            );
+            run(
+                &mut two,
+                "INSERT INTO entry (account, amount) VALUES (2, 1)",
+            );
+        }
+        let mut inner = open.transaction().expect("a savepoint");
+        inner
+            .execute("INSERT INTO entry (account, amount) VALUES (3, 1)", &[])
+            .expect("it runs");
+        inner.rollback().expect("it goes back");
+        let next: i64 = open
+            .query_one("SELECT nextval('entry_id_seq')", &[])
+            .expect("it runs")
+            .get(0);
+        let row = open.query_one(
+            "INSERT INTO entry (id, account, amount) VALUES ($1, 1, 9) RETURNING id",
+            &[&next],
+        );
+        seen.push(
+            row.unwrap_or_else(|error| panic!("{}", explain(&error)))
+                .get::<_, i64>(0),
+        );
+        open.commit()
+            .unwrap_or_else(|error| panic!("round {round}: {}", explain(&error)));
+        let seen: Vec<String> = seen.iter().map(i64::to_string).collect();
+        world.all(
+            &format!(
+                "SELECT count(*)::text FROM entry WHERE account = 1 AND id IN ({})",
+                seen.join(", ")
+            ),
+            &["3"],
+        );
+    }
+    world.all("SELECT count(*)::text FROM entry WHERE account = 2", &["8"]);
+    world.all("SELECT count(*)::text FROM entry WHERE account = 3", &["0"]);
+    // Each number tells the server that gave it.
+    world.all(
+        "SELECT DISTINCT (id % 4)::text FROM entry ORDER BY 1",
+        &["0", "1"],
+    );
+}
+
+#[test]
+fn a_transaction_gives_way_to_what_others_have_done() {
+    let world = World::new();
+    let mut one = world.connect(0);
+    let mut two = world.connect(1);
+    let mut open = one.transaction().expect("it begins");
+    open.execute("UPDATE account SET balance = balance + 1 WHERE id = 8", &[])
+        .expect("it runs");
+    // The row is locked on the first server while its client thinks, and the other one's change has to get in.
+    run(
+        &mut two,
+        "UPDATE account SET balance = balance + 10 WHERE id = 8",
+    );
+    let begun = Instant::now();
+    while world.rows(0, "SELECT balance::text FROM account WHERE id = 8") != ["110"] {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "the transaction does not give way"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What it has done is done again, and nothing that it has seen has changed.
+    open.execute("UPDATE account SET balance = balance + 1 WHERE id = 9", &[])
+        .expect("it runs");
+    open.commit()
+        .unwrap_or_else(|error| panic!("{}", explain(&error)));
+    world.all(
+        "SELECT id || ':' || balance FROM account WHERE id > 7 ORDER BY id",
+        &["8:111", "9:101"],
+    );
+}
+
+#[test]
+fn clients_of_all_servers_leave_one_database() {
+    let world = World::new();
+    let (world, committed) = (&world, &std::sync::atomic::AtomicI32::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..9_u64 {
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(number);
+                let mut client = world.connect((number % 3) as usize);
+                for _ in 0..25 {
+                    let (cart, from, to) =
+                        (random.i32(0..12), random.i32(0..10), random.i32(0..10));
+                    let done = match random.u8(0..4) {
+                        0 => client
+                            .execute("SELECT add_item($1, 1)", &[&cart])
+                            .map(|_| 0),
+                        1 => client
+                            .execute("CALL pay($1, $2, 1)", &[&cart, &from])
+                            .map(|_| 1),
+                        2 => client
+                            .execute(
+                                "UPDATE account SET balance = balance - 1 WHERE id = $1",
+                                &[&from],
+                            )
+                            .map(|_| 1),
+                        _ => {
+                            let by_hand = |client: &mut Client| {
+                                let mut open = client.transaction()?;
+                                let row = open.query_one(
+                                    "SELECT balance FROM account WHERE id = $1",
+                                    &[&from],
+                                )?;
+                                let balance: i32 = row.get(0);
+                                open.execute(
+                                    "UPDATE account SET balance = $1 WHERE id = $2",
+                                    &[&(balance - 1), &from],
+                                )?;
+                                open.execute(
+                                    "UPDATE account SET balance = balance + 1 WHERE id = $1",
+                                    &[&to],
+                                )?;
+                                open.commit()?;
+                                Ok(0)
+                            };
+                            by_hand(&mut client)
+                        }
+                    };
+                    match done {
+                        Ok(taken) => {
+                            committed.fetch_add(taken, std::sync::atomic::Ordering::Relaxed);
+                        }
+                        // What it has read has changed, or an account is empty.
+                        Err(error) => assert!(
+                            matches!(code(&error), "40001" | "23514"),
+                            "{}",
+                            explain(&error)
+                        ),
+                    }
+                }
+            });
+        }
+    });
+    let taken = committed.load(std::sync::atomic::Ordering::Relaxed);
+    world.all(
+        "SELECT sum(balance)::text FROM account",
+        &[&(1_000 - taken).to_string()],
+    );
+    let first = world.rows(0, "SELECT a::text FROM account a ORDER BY id");
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    world.all("SELECT a::text FROM account a ORDER BY id", &first);
+    let entries = world.rows(0, "SELECT e::text FROM entry e ORDER BY id");
+    let entries: Vec<&str> = entries.iter().map(String::as_str).collect();
+    world.all("SELECT e::text FROM entry e ORDER BY id", &entries);
+}
+
+#[test]
 fn the_middleware_speaks_as_the_database() {
     let world = World::new();
     let mut client = world.connect(0);

@@ -535,22 +535,30 @@ impl Session {
     fn remove_server(&mut self, name: &str) -> Result<(), Failure> {
         let shared = &self.shared;
         if Some(self.role.as_str()) != shared.operator.as_deref() {
-            return Err(ErrorFields::error("42501", "only the role of the middleware may remove a server").into());
+            return Err(ErrorFields::error(
+                "42501",
+                "only the role of the middleware may remove a server",
+            )
+            .into());
         }
         let Some(server) = shared.server_named(name) else {
             let message = format!("the ring has no server \"{name}\"");
             return Err(ErrorFields::error("42704", message).into());
         };
         let Some(through) = shared.ring.remove(server) else {
-            return Err(ErrorFields::error("55000", format!("{name} was not removed"))
-                .with_hint("All other servers have to be reached, and it must not be this one.")
-                .into());
+            return Err(
+                ErrorFields::error("55000", format!("{name} was not removed"))
+                    .with_hint("All other servers have to be reached, and it must not be this one.")
+                    .into(),
+            );
         };
         let fields = ErrorFields {
             severity: Severity::Info,
             ..ErrorFields::error(
                 "00000",
-                format!("{name} is removed; the ring has its operations up to number {through}, and later ones are lost"),
+                format!(
+                    "{name} is removed; the ring has its operations up to number {through}, and later ones are lost"
+                ),
             )
         };
         self.client.answers().notice(&fields);
