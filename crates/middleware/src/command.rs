@@ -124,7 +124,7 @@ impl Words<'_> {
             // A query in brackets, or what PostgreSQL will call a syntax error.
             return Command::Statement;
         };
-        if let Some(refused) = self.set_by_function() {
+        if let Some(refused) = self.set_by_function().or_else(|| self.of_one_server()) {
             return refused;
         }
         match word.as_str() {
@@ -389,6 +389,53 @@ impl Words<'_> {
         }
     }
 
+    /// What means something on one server alone, and would be taken for the whole ring's.
+    fn of_one_server(&self) -> Option<Command> {
+        let named = |at: usize| {
+            let is_called = self
+                .tokens
+                .get(at + 1)
+                .is_some_and(|t| t.is_symbol(self.text, '('));
+            self.name(at).filter(|_| is_called)
+        };
+        let called = (0..self.tokens.len()).filter_map(named);
+        for name in called {
+            if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") {
+                return Some(refused(
+                    "an advisory lock",
+                    "It would hold on one server alone. Write a row that others write as well.",
+                ));
+            }
+            if name == "pg_notify" {
+                return Some(refused(
+                    "NOTIFY",
+                    "Notifications of one server do not reach the others.",
+                ));
+            }
+            if name == "setval" {
+                return Some(refused(
+                    "setval",
+                    "The numbers of a sequence tell the server that gave them, and are in steps.",
+                ));
+            }
+            if name.starts_with("lo_") {
+                return Some(refused(
+                    "a large object",
+                    "Keep it in a column of type bytea.",
+                ));
+            }
+        }
+        let makes_table = (1..self.tokens.len())
+            .any(|at| self.is(at, "into") && !self.is_any(at - 1, &["insert", "merge"]));
+        let selects = self.is_any(0, &["select", "with"]);
+        (selects && makes_table).then(|| {
+            refused(
+                "SELECT INTO",
+                "The schema is the same on all servers, and stays as it is.",
+            )
+        })
+    }
+
     /// `set_config('name', …)` sets like SET.
     fn set_by_function(&self) -> Option<Command> {
         let at =
@@ -506,6 +553,10 @@ mod tests {
             "CREATE TABLE t (a int)",
             "PREPARE TRANSACTION 'a'",
             "DO $$ BEGIN END $$",
+            "SELECT pg_advisory_lock(1)",
+            "SELECT pg_notify('a', '')",
+            "SELECT setval('s', 1)",
+            "SELECT a INTO b FROM t",
         ] {
             assert!(matches!(read(text), Command::Refused { .. }), "{text}");
         }
@@ -525,6 +576,7 @@ mod tests {
             "(SELECT 1)",
             "CALL f(1)",
             "EXPLAIN ANALYZE UPDATE t SET a = 1",
+            "WITH a AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM a",
             "LOCK TABLE t",
             "TRUNCATE t",
         ] {

@@ -273,14 +273,14 @@ pub struct Service {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Says which processes block what is applied on the own database. It blocks until it knows.
-pub type Blockers = Box<dyn FnMut() -> Vec<i32> + Send>;
+/// Says which processes of the own database keep what other servers have done from being applied, or block one of the given
+/// processes. It blocks until it knows.
+pub type Blockers = Box<dyn FnMut(&[i32]) -> Vec<i32> + Send>;
 
 impl Service {
     /// Begins to accept connections.
     ///
-    /// `blockers` tells the processes of the own database that keep changes of other servers from being applied; it is asked
-    /// while clients have connections.
+    /// `blockers` is asked while clients have connections.
     ///
     /// # Errors
     /// When the listener has no address, or no thread can begin.
@@ -384,20 +384,24 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// Has clients' transactions give way to what other servers have done.
+/// Has clients' transactions give way to what other servers have done, and to operations inside a hold.
 fn keep_right_of_way(shared: &Arc<Shared>, mut blockers: Blockers) {
     while !shared.is_stopping() {
         thread::sleep(LOOKS_EVERY);
         if shared.connections.load(Ordering::Relaxed) == 0 {
             continue;
         }
-        for process in blockers() {
-            let handle = shared
-                .handles()
-                .values()
-                .find(|handle| handle.home.key.0 == process)
-                .cloned();
-            if let Some(handle) = handle {
+        let handles: Vec<Arc<Handle>> = shared.handles().values().cloned().collect();
+        // The ring waits for operations inside a hold. Only transactions of clients are in their way, if any.
+        let is_needed = handles.iter().any(|handle| handle.state().can_give_way);
+        if !is_needed {
+            continue;
+        }
+        let held = handles.iter().filter(|handle| handle.state().is_in_hold);
+        let held: Vec<i32> = held.map(|handle| handle.home.key.0).collect();
+        for process in blockers(&held) {
+            let found = handles.iter().find(|handle| handle.home.key.0 == process);
+            if let Some(handle) = found {
                 handle.displace();
             }
         }

@@ -46,15 +46,16 @@ pub const SETTLE: &str = "SELECT anabranch.settle()";
 /// The `application_name` of the connection that applies what other servers have done.
 const APPLIER: &str = "anabranch belt";
 
-/// The processes that keep what other servers have done from being applied in this database.
+/// The processes that keep what other servers have done from being applied in this database, or block one of those that are
+/// given.
 ///
 /// # Errors
 /// When PostgreSQL does not say.
-pub fn blockers(client: &mut Client) -> Result<Vec<i32>, postgres::Error> {
+pub fn blockers(client: &mut Client, blocked: &[i32]) -> Result<Vec<i32>, postgres::Error> {
     let rows = client.query(
-        "SELECT DISTINCT unnest(pg_blocking_pids(pid)) FROM pg_stat_activity \
-         WHERE application_name = $1 AND datname = current_database() AND wait_event_type = 'Lock'",
-        &[&APPLIER],
+        "SELECT DISTINCT unnest(pg_blocking_pids(pid)) FROM pg_stat_activity WHERE datname = current_database() \
+         AND wait_event_type = 'Lock' AND (application_name = $1 OR pid = ANY ($2))",
+        &[&APPLIER, &blocked],
     )?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -156,7 +156,11 @@ fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn E
         let reached = server.reached_at();
         let (host, port) = reached.rsplit_once(':').unwrap_or((&reached, ""));
         let Ok(port) = port.parse() else {
-            return Err(format!("error: {}: listen = \"{}\" has no port", server.name, server.listen).into());
+            return Err(format!(
+                "error: {}: listen = \"{}\" has no port",
+                server.name, server.listen
+            )
+            .into());
         };
         let connected = address.at(host, port).connect(CONNECT_MAX);
         let mut client = match connected {

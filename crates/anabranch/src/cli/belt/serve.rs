@@ -85,14 +85,14 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
     )?;
     let mut watcher: Option<Client> = None;
     let watched = entry.database.clone();
-    let blockers = move || {
+    let blockers = move |held: &[i32]| {
         if watcher.is_none() {
             let address = Address::parse(&watched);
             watcher = address
                 .ok()
                 .and_then(|address| address.connect(CONNECT_MAX).ok());
         }
-        match watcher.as_mut().map(blockers) {
+        match watcher.as_mut().map(|client| blockers(client, held)) {
             Some(Ok(found)) => found,
             // It is made again at the next look.
             Some(Err(_)) | None => {
