@@ -1,10 +1,11 @@
 //! `anabranch belt` against three databases of a PostgreSQL server.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anabranch_dbms::postgres::{Server, Settings};
-use postgres::Client;
+use postgres::{Client, NoTls};
 
 /// What a run of the program printed, and its exit code.
 struct Ran {
@@ -41,6 +42,12 @@ fn run(client: &mut Client, statements: &str) {
 
 const NAMES: [&str; 3] = ["germany", "japan", "brazil"];
 
+/// A port that nothing listens on.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    listener.local_addr().expect("it has an address").port()
+}
+
 /// Three databases with TPC-W's tables and procedures, and the file that describes them.
 fn three(test: &str) -> (Server, Vec<Client>, PathBuf) {
     let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
@@ -52,7 +59,7 @@ fn three(test: &str) -> (Server, Vec<Client>, PathBuf) {
     let (schema, procedures) = (read("schema.sql"), read("procedures.sql"));
     let mut clients = Vec::new();
     let mut text = String::new();
-    for (place, name) in NAMES.iter().enumerate() {
+    for name in NAMES {
         run(&mut first, &format!("CREATE DATABASE {name}"));
         let mut client = server
             .connect_to(name)
@@ -67,8 +74,8 @@ fn three(test: &str) -> (Server, Vec<Client>, PathBuf) {
         text.push_str(&format!(
             "[[server]]\nname = \"{name}\"\ndatabase = \"{}\"\nlisten = \"127.0.0.1:{}\"\nring = \"127.0.0.1:{}\"\n\n",
             server.address(name),
-            6432 + place,
-            7432 + place
+            free_port(),
+            free_port()
         ));
     }
     let file =
@@ -222,4 +229,164 @@ fn what_cannot_be_a_ring_is_refused_with_what_to_do() {
         "{}",
         missing.errors
     );
+}
+
+/// A middleware, ended with the test.
+struct Middleware(Child);
+
+impl Drop for Middleware {
+    fn drop(&mut self) {
+        // It has ended already if the test has ended it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(file: &str, at: &str) -> Middleware {
+    let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["serve", "--belt", file, "--at", at, "examples/tpcw"])
+        .current_dir(root())
+        .stdout(Stdio::null())
+        .spawn();
+    Middleware(child.expect("the program runs"))
+}
+
+/// A client of a middleware, as soon as that accepts one.
+fn connect(file: &str, place: usize) -> Client {
+    let text = std::fs::read_to_string(file).expect("it is there");
+    let listen = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("listen = "))
+        .nth(place)
+        .expect("each server has one");
+    let (_, port) = listen
+        .trim_matches('"')
+        .rsplit_once(':')
+        .expect("it has a port");
+    let address = format!(
+        "host=127.0.0.1 port={port} user=anabranch dbname={}",
+        NAMES[place]
+    );
+    let begun = Instant::now();
+    loop {
+        match Client::connect(&address, NoTls) {
+            Ok(client) => return client,
+            Err(error) if begun.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Calls a function that returns one number.
+fn number(client: &mut Client, call: &str) -> i64 {
+    let messages = client.simple_query(call);
+    let messages = messages
+        .unwrap_or_else(|error| panic!("{}\n{call}", anabranch_dbms::postgres::explain(&error)));
+    let rows = messages.iter().find_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    rows.and_then(|text| text.parse().ok()).expect("a number")
+}
+
+#[test]
+fn an_application_shops_at_three_servers() {
+    let (_server, mut databases, file) = three("served");
+    let file = file.display().to_string();
+    for database in &mut databases {
+        run(
+            database,
+            "INSERT INTO author VALUES (1, 'a', 'b', 'c', '1970-01-01', 'd'); \
+             INSERT INTO item SELECT i, 'title', 1, '2020-01-01', 'p', 'ARTS', 'd', 1, 2, 3, 4, 5, 't', 'i', 10.00, 9.00, \
+             '2020-01-01', 100, 'isbn', 100, 'HARDBACK', '1x1x1' FROM generate_series(1, 10) i",
+        );
+    }
+    let installed = anabranch(&["belt", "install", &file, "examples/tpcw"]);
+    assert_eq!(
+        installed.code,
+        Some(0),
+        "{}{}",
+        installed.out,
+        installed.errors
+    );
+    // Another application than was installed is not served.
+    let other = anabranch(&[
+        "serve",
+        "--belt",
+        &file,
+        "--at",
+        "japan",
+        "examples/counter",
+    ]);
+    assert_eq!(other.code, Some(2), "{}", other.out);
+    assert!(
+        other.errors.contains("installed for another application"),
+        "{}",
+        other.errors
+    );
+    let mut middlewares: Vec<Middleware> = NAMES.iter().map(|at| serve(&file, at)).collect();
+    let mut orders = Vec::new();
+    let shop = |client: &mut Client| {
+        let customer = number(
+            client,
+            "SELECT create_new_customer('f', 'l', 's', 's', 'c', 's', 'z', 'country 1', 'p', 'e', '1970-01-01', 'd', 5.0, \
+             '2026-01-01', '2026-01-01')",
+        );
+        let cart = number(client, "SELECT create_empty_cart('2026-01-01')");
+        run(
+            client,
+            &format!("CALL do_cart({cart}, 3, '{{}}', '{{}}', 5, '2026-01-01')"),
+        );
+        number(
+            client,
+            &format!(
+                "SELECT do_buy_confirm({cart}, {customer}, 'VISA', '1', 'n', '2030-01-01', 'a', 'AIR', '2026-01-01', \
+                 '2026-01-02')"
+            ),
+        )
+    };
+    for place in [0, 1, 2, 0, 1, 2] {
+        orders.push(shop(&mut connect(&file, place)));
+    }
+    // One ends at a bad moment, and comes back.
+    middlewares.remove(1);
+    middlewares.push(serve(&file, "japan"));
+    for place in [0, 1, 2] {
+        orders.push(shop(&mut connect(&file, place)));
+    }
+    orders.sort_unstable();
+    orders.dedup();
+    assert_eq!(orders.len(), 9);
+    let begun = Instant::now();
+    loop {
+        let stock: Vec<i32> = databases
+            .iter_mut()
+            .map(|database| {
+                let row = database.query_one("SELECT i_stock FROM item WHERE i_id = 3", &[]);
+                row.expect("it answers").get(0)
+            })
+            .collect();
+        if stock == [91, 91, 91] {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{stock:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // An operator's view.
+    let mut client = connect(&file, 2);
+    let types: i64 = client
+        .query_one("SELECT count(*) FROM anabranch.types", &[])
+        .expect("it answers")
+        .get(0);
+    assert_eq!(types, 20);
+    let members: i64 = client
+        .query_one("SELECT count(*) FROM anabranch.ring WHERE is_member", &[])
+        .expect("it answers")
+        .get(0);
+    assert_eq!(members, 3);
+    // One will never come back.
+    middlewares.remove(0);
+    let removed = anabranch(&["belt", "remove-server", &file, "germany"]);
+    assert_eq!(removed.code, Some(0), "{}{}", removed.out, removed.errors);
+    shop(&mut connect(&file, 1));
 }
