@@ -1,235 +1,25 @@
 //! Applications at three middlewares over three PostgreSQL databases: what they ask for is answered as one database would, and
 //! all servers have the same rows.
 
-use std::net::{SocketAddr, TcpListener};
+mod world;
+
 use std::time::{Duration, Instant};
 
-use anabranch_analysis::{Guarantee, Options, analyze_with};
-use anabranch_dbms::Servers;
-use anabranch_dbms::belt::Trouble;
-use anabranch_dbms::postgres::install::Part;
-use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
-use anabranch_dbms::postgres::{Address, Server, Settings, explain};
-use anabranch_middleware::peers::Membership;
-use anabranch_middleware::recognise::Recogniser;
-use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
-use anabranch_protocol::belt::ServerId;
-use anabranch_sql::SourceFile;
-use anabranch_sql::script::read;
+use anabranch_dbms::postgres::explain;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 
+use world::{World, run};
+
+/// The servers of a test.
 const SERVERS: u16 = 3;
 
-const SCHEMA: &str = "CREATE TABLE account (id int PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0)); \
-    INSERT INTO account SELECT i, 100 FROM generate_series(0, 9) i; \
-    CREATE TABLE entry (id bigserial PRIMARY KEY, account int NOT NULL, amount int NOT NULL); \
-    CREATE TABLE cart (id int PRIMARY KEY, items int NOT NULL); \
-    INSERT INTO cart SELECT i, 0 FROM generate_series(0, 99) i;";
-
-/// The application's operations. Carts are of one server each, and are ordered by global operations.
-const OPERATIONS: &str = "
-    CREATE FUNCTION add_item(p_cart int, p_n int) RETURNS int LANGUAGE plpgsql AS $$
-    DECLARE n int;
-    BEGIN
-        UPDATE cart SET items = items + p_n WHERE id = p_cart RETURNING items INTO n;
-        RETURN n;
-    END $$;
-    CREATE FUNCTION items(p_cart int) RETURNS int LANGUAGE SQL STABLE
-    BEGIN ATOMIC SELECT items FROM cart WHERE id = p_cart; END;
-    CREATE PROCEDURE pay(p_cart int, p_account int, p_n int) LANGUAGE plpgsql AS $$
-    BEGIN
-        UPDATE cart SET items = 0 WHERE id = p_cart;
-        UPDATE account SET balance = balance - p_n WHERE id = p_account;
-        INSERT INTO entry (account, amount) VALUES (p_account, -p_n);
-    END $$;
-    CREATE FUNCTION balance_of(p_account int) RETURNS int LANGUAGE SQL STABLE
-    BEGIN ATOMIC SELECT balance FROM account WHERE id = p_account; END;
-";
-
-fn run(client: &mut Client, statements: &str) {
-    if let Err(error) = client.batch_execute(statements) {
-        panic!("{}\n{statements}", explain(&error));
-    }
-}
-
-struct World {
-    server: Server,
-    services: Vec<Service>,
-    addresses: Vec<SocketAddr>,
-}
-
-fn listener() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    let address = listener.local_addr().expect("it has an address");
-    (listener, address)
-}
-
-impl World {
-    fn new() -> World {
-        let server = Server::start(Settings {
-            has_port: true,
-            connections_max: 200,
-            ..Settings::default()
-        });
-        let server = server.unwrap_or_else(|error| panic!("{error}"));
-        let mut first = server.connect().unwrap_or_else(|error| panic!("{error}"));
-        let (mut rings, mut clients, mut text) = (Vec::new(), Vec::new(), "slots = 4\n".to_owned());
-        for place in 0..SERVERS {
-            let name = format!("site{place}");
-            run(&mut first, &format!("CREATE DATABASE {name}"));
-            let mut client = server.connect_to(&name).unwrap_or_else(|e| panic!("{e}"));
-            run(&mut client, SCHEMA);
-            run(&mut client, OPERATIONS);
-            let part =
-                Part::of_database(&mut client, ("test", &name), (place, SERVERS), 4, |table| {
-                    (table != "cart").then_some(true)
-                });
-            let part = part.unwrap_or_else(|error| panic!("{}", explain(&error)));
-            run(&mut client, &format!("BEGIN;\n{}\nCOMMIT", part.script()));
-            let (ring, listen) = (listener(), listener());
-            text.push_str(&format!(
-                "[[server]]\nname = \"site{place}\"\ndatabase = \"{}\"\nlisten = \"{}\"\nring = \"{}\"\n",
-                format_args!("postgresql://anabranch@127.0.0.1:{}/{name}", server.port()),
-                listen.1,
-                ring.1
-            ));
-            rings.push(ring);
-            clients.push(listen);
-        }
-        let servers = Servers::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let members: Vec<SocketAddr> = rings.iter().map(|(_, address)| *address).collect();
-        let addresses = clients.iter().map(|(_, address)| *address).collect();
-        let mut services = Vec::new();
-        for (place, ((ring, _), (listen, _))) in rings.into_iter().zip(clients).enumerate() {
-            services.push(start(
-                &server,
-                &servers,
-                place as u16,
-                &members,
-                ring,
-                listen,
-            ));
-        }
-        World {
-            server,
-            services,
-            addresses,
-        }
-    }
-
-    /// A client at a middleware.
-    fn connect(&self, place: usize) -> Client {
-        let address = self.addresses[place];
-        let text = format!(
-            "host={} port={} user=anabranch dbname=site{place}",
-            address.ip(),
-            address.port()
-        );
-        Client::connect(&text, NoTls).unwrap_or_else(|error| panic!("{}", explain(&error)))
-    }
-
-    fn rows(&self, place: u16, query: &str) -> Vec<String> {
-        let client = self.server.connect_to(&format!("site{place}"));
-        let mut client = client.unwrap_or_else(|error| panic!("{error}"));
-        let rows = client.query(query, &[]);
-        let rows = rows.unwrap_or_else(|error| panic!("{}", explain(&error)));
-        rows.iter().map(|row| row.get(0)).collect()
-    }
-
-    /// Waits until all servers answer a query alike, and as wanted.
-    fn all(&self, query: &str, wanted: &[&str]) {
-        let begun = Instant::now();
-        loop {
-            let found: Vec<Vec<String>> =
-                (0..SERVERS).map(|place| self.rows(place, query)).collect();
-            if found.iter().all(|rows| rows == wanted) {
-                return;
-            }
-            assert!(
-                begun.elapsed() < Duration::from_secs(30),
-                "{query}: {found:?}"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-fn start(
-    server: &Server,
-    servers: &Servers,
-    place: u16,
-    members: &[SocketAddr],
-    ring: TcpListener,
-    listen: TcpListener,
-) -> Service {
-    let membership = Membership {
-        ring: "test".to_owned(),
-        own: ServerId(place),
-        others: (0..SERVERS)
-            .zip(members)
-            .filter(|(other, _)| *other != place)
-            .map(|(other, address)| (ServerId(other), *address))
-            .collect(),
-    };
-    let database = server.address(&format!("site{place}"));
-    let reach = database.clone();
-    let connector = move || {
-        let client =
-            Client::connect(&reach, NoTls).map_err(|error| Trouble::Lost(explain(&error)))?;
-        PostgresDatabase::new(client)
-    };
-    let ring = Ring::start(
-        &membership,
-        ring,
-        Box::new(connector),
-        RingOptions::default(),
-        |trouble| assert!(!matches!(trouble, Trouble::Failed(_)), "{trouble}"),
-    );
-    let sites: Result<Vec<Site>, String> = servers.server.iter().map(Site::new).collect();
-    let home = Address::parse(&servers.server[usize::from(place)].database)
-        .and_then(|address| address.endpoint())
-        .unwrap_or_else(|error| panic!("{error}"));
-    let mut watcher = None;
-    Service::start(
-        listen,
-        home,
-        sites.unwrap_or_else(|error| panic!("{error}")),
-        ring.expect("threads can begin"),
-        recogniser(servers),
-        Box::new(move |held: &[i32]| {
-            let client = watcher.get_or_insert_with(|| Client::connect(&database, NoTls));
-            let found = client
-                .as_mut()
-                .ok()
-                .and_then(|client| blockers(client, held).ok());
-            found.unwrap_or_default()
-        }),
-        ServiceOptions::of(ServerId(place)),
-    )
-    .expect("threads can begin")
-}
-
-fn recogniser(servers: &Servers) -> Recogniser {
-    let schema = SCHEMA
-        .split(';')
-        .filter(|text| text.contains("CREATE TABLE"));
-    let files = vec![
-        SourceFile::new("schema.sql", schema.collect::<Vec<_>>().join(";")),
-        SourceFile::new("operations.sql", OPERATIONS),
-    ];
-    let script = read(files).unwrap_or_else(|error| panic!("{error:?}"));
-    let options = Options {
-        guarantee: Guarantee::Serializable,
-        ..Options::default()
-    };
-    let catalog = script.application.catalog();
-    let plan = analyze_with(catalog, &script.summaries, &options);
-    Recogniser::new(&script, &plan, servers).unwrap_or_else(|error| panic!("{error}"))
+fn code(error: &postgres::Error) -> &str {
+    error.code().map_or("", |code| code.code())
 }
 
 #[test]
 fn an_operation_runs_on_its_server() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut clients: Vec<Client> = (0..3).map(|place| world.connect(place)).collect();
     // Each cart's rows change on its own server alone, from whichever middleware.
     for cart in 0..8 {
@@ -290,13 +80,9 @@ fn an_operation_runs_on_its_server() {
     }
 }
 
-fn code(error: &postgres::Error) -> &str {
-    error.code().map_or("", |code| code.code())
-}
-
 #[test]
 fn a_query_runs_on_all_servers() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut one = world.connect(0);
     let mut two = world.connect(2);
     run(
@@ -339,7 +125,7 @@ fn a_query_runs_on_all_servers() {
 
 #[test]
 fn a_transaction_by_hand_is_one_operation() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut one = world.connect(0);
     let mut two = world.connect(1);
     let mut open = one.transaction().expect("it begins");
@@ -407,7 +193,7 @@ fn a_transaction_by_hand_is_one_operation() {
 
 #[test]
 fn a_transaction_that_runs_again_keeps_its_numbers() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut one = world.connect(0);
     let mut two = world.connect(1);
     for round in 0..4 {
@@ -467,7 +253,7 @@ fn a_transaction_that_runs_again_keeps_its_numbers() {
 
 #[test]
 fn a_transaction_gives_way_to_what_others_have_done() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut one = world.connect(0);
     let mut two = world.connect(1);
     let mut open = one.transaction().expect("it begins");
@@ -505,7 +291,7 @@ fn a_transaction_gives_way_to_what_others_have_done() {
 
 #[test]
 fn clients_of_all_servers_leave_one_database() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let (world, committed) = (&world, &std::sync::atomic::AtomicI32::new(0));
     std::thread::scope(|scope| {
         for number in 0..9_u64 {
@@ -580,7 +366,7 @@ fn clients_of_all_servers_leave_one_database() {
 
 #[test]
 fn the_middleware_speaks_as_the_database() {
-    let world = World::new();
+    let world = World::new(SERVERS);
     let mut client = world.connect(0);
     // Several statements in a text, with a transaction in it.
     let messages = client

@@ -109,13 +109,6 @@ enum Sum {
     Refused(Refusal),
 }
 
-impl Operation {
-    /// Whether it has no statement yet.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
-
 /// What one or more statements need.
 #[derive(Clone, Debug)]
 struct Needs {

@@ -29,6 +29,8 @@ pub(super) struct Block {
     /// Whether only a ROLLBACK is possible.
     pub(super) has_failed: bool,
     operation: Operation,
+    /// Whether it has statements that an operation consists of.
+    has_operation: bool,
     /// Where it runs; `None` as long as nothing has run, or if it gave way.
     place: Option<Place>,
     /// What has run, and what it gave.
@@ -83,6 +85,7 @@ impl Session {
             modes: modes.to_owned(),
             has_failed: false,
             operation: Operation::default(),
+            has_operation: false,
             place: None,
             log: Vec::new(),
             settings: Vec::new(),
@@ -120,6 +123,7 @@ impl Session {
                     .recogniser
                     .advance(&mut block.operation, statement, arguments)?;
             server = route.server.or(server);
+            block.has_operation = true;
         }
         let wanted = match server {
             None => None,
@@ -352,13 +356,13 @@ impl Session {
         let Some(block) = &self.block else {
             return Ok(());
         };
-        if block.log.is_empty() && block.operation.is_empty() {
+        if block.log.is_empty() && !block.has_operation {
             return self.leave();
         }
-        let route = match block.operation.is_empty() {
+        let route = match block.has_operation {
             // Settings, cursors and the like alone.
-            true => None,
-            false => match self.shared.recogniser.finish(&block.operation) {
+            false => None,
+            true => match self.shared.recogniser.finish(&block.operation) {
                 Ok(route) => Some(route),
                 Err(refusal) => {
                     self.leave()?;

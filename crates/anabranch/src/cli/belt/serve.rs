@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use anabranch_dbms::Servers;
 use anabranch_dbms::belt::Trouble;
 use anabranch_dbms::postgres::inspect::{Roles, inspect};
 use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
 use anabranch_dbms::postgres::{Address, explain, install};
+use anabranch_dbms::{Servers, servers};
 use anabranch_middleware::peers::Membership;
 use anabranch_middleware::recognise::Recogniser;
 use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
-use anabranch_protocol::belt::ServerId;
+use anabranch_protocol::belt::{Acknowledge, BeltOptions, ServerId};
 use postgres::Client;
 
 use super::parts::types;
@@ -80,7 +80,16 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
         &membership(&servers, place)?,
         listening(&entry.ring, "ring")?,
         Box::new(connector(&entry.database)),
-        RingOptions::default(),
+        RingOptions {
+            belt: BeltOptions {
+                acknowledge: match servers.acknowledge {
+                    servers::Acknowledge::Commit => Acknowledge::Commit,
+                    servers::Acknowledge::Next => Acknowledge::Next,
+                },
+                ..BeltOptions::default()
+            },
+            ..RingOptions::default()
+        },
         tell(of.at.to_owned()),
     )?;
     let mut watcher: Option<Client> = None;
@@ -129,8 +138,8 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
         names = names.join(", "),
         types = read.plan.entries.len(),
         unknown = match servers.unknown {
-            anabranch_dbms::servers::Unknown::Global => "global",
-            anabranch_dbms::servers::Unknown::Refuse => "refused",
+            servers::Unknown::Global => "global",
+            servers::Unknown::Refuse => "refused",
         },
         host = listen.ip(),
         port = listen.port(),

@@ -251,6 +251,7 @@ fn a_generated_key_is_routed_to_the_server_that_generated_it() {
                 middleware: None,
                 applications: Vec::new(),
                 digest: String::new(),
+                types: Vec::new(),
             };
             let script = part.script();
             let after = |words: &str| -> i64 {
