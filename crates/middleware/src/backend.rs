@@ -272,6 +272,8 @@ pub struct Backend {
     destination: Destination,
     /// The process and the secret.
     key: (i32, i32),
+    /// Settings that have changed by statements of the middleware's own, which its client has to hear of.
+    reported: Vec<Frame>,
 }
 
 /// What becomes of an answer while it comes.
@@ -328,6 +330,7 @@ impl Backend {
             reader: Reader::new(socket, FRAME_BYTES_MAX),
             destination,
             key: (0, 0),
+            reported: Vec::new(),
         };
         backend.write(&bytes)?;
         Ok(backend)
@@ -459,6 +462,7 @@ impl Backend {
             let frame = self.read()?;
             match frame.letter() {
                 b'E' => error = Some(frame),
+                b'S' => self.reported.push(frame),
                 b'Z' => {
                     return Ok(match error {
                         Some(error) => Err(error),
@@ -468,6 +472,11 @@ impl Backend {
                 _ => {}
             }
         }
+    }
+
+    /// The settings that have changed by statements of the middleware's own since the last call.
+    pub fn take_reported(&mut self) -> Vec<Frame> {
+        std::mem::take(&mut self.reported)
     }
 
     /// Sends messages and reads the answer to all of them.

@@ -253,7 +253,7 @@ fn a_transaction_that_runs_again_keeps_its_numbers() {
 
 #[test]
 fn a_transaction_gives_way_to_what_others_have_done() {
-    let world = World::new(SERVERS);
+    let world = &World::new(SERVERS);
     let mut one = world.connect(0);
     let mut two = world.connect(1);
     let mut open = one.transaction().expect("it begins");
@@ -278,6 +278,16 @@ fn a_transaction_gives_way_to_what_others_have_done() {
         &mut three,
         "UPDATE account SET balance = balance + 10 WHERE id = 8",
     );
+    // Of two operations inside one hold, the one that blocks the other does not give way.
+    std::thread::scope(|scope| {
+        let both = [
+            "UPDATE account SET balance = balance + 1 WHERE id = 5; SELECT pg_sleep(0.5)",
+            "UPDATE account SET balance = balance + 1 WHERE id = 5",
+        ];
+        for statements in both {
+            scope.spawn(move || run(&mut world.connect(0), statements));
+        }
+    });
     // What it has done is done again, and nothing that it has seen has changed.
     open.execute("UPDATE account SET balance = balance + 1 WHERE id = 9", &[])
         .expect("it runs");

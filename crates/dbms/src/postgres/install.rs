@@ -74,6 +74,19 @@ pub fn types(
     Ok(types)
 }
 
+/// The names of the tables in the schema `public` whose changes the belt captures.
+///
+/// # Errors
+/// When the catalogs cannot be read.
+pub fn captured(client: &mut impl postgres::GenericClient) -> Result<Vec<String>, postgres::Error> {
+    let rows = client.query(
+        "SELECT c.relname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.tgname = 'anabranch_insert' AND n.nspname = 'public'",
+        &[],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// The views for people.
 const VIEWS: &str = "CREATE VIEW anabranch.ring AS SELECT m.name, m.place - 1 AS place, m.place - 1 = s.place AS is_own, \
     m.place - 1 = ANY (h.members) AS is_member, CASE WHEN m.place - 1 = s.place THEN h.received END AS hop, \

@@ -294,6 +294,13 @@ impl Recogniser {
         })
     }
 
+    /// Adds tables that the application's files do not declare, and whose changes the belt captures all the same.
+    #[must_use]
+    pub fn with_shipped_tables(mut self, names: impl IntoIterator<Item = String>) -> Recogniser {
+        self.tables.ship(names);
+        self
+    }
+
     /// Reads a statement's text.
     pub fn read(&self, text: &str) -> Statement {
         let file = SourceFile::new("statement", text);

@@ -36,6 +36,8 @@ pub(super) struct Tables {
     views: BTreeMap<String, String>,
     /// Routines of the application, and whether each is known to touch no rows.
     routines: BTreeMap<String, bool>,
+    /// Tables that the application's files do not declare, and whose changes all servers get.
+    shipped: BTreeSet<String>,
     has_triggers: bool,
     /// Whether some servers have rows that others have not.
     is_partitioned: bool,
@@ -200,6 +202,7 @@ impl Tables {
                 .map(|view| (view.name.clone(), view.query.to_string()))
                 .collect(),
             routines: routines.collect(),
+            shipped: BTreeSet::new(),
             has_triggers: script.has_triggers(),
             is_partitioned: tables.iter().any(is_own),
             tables,
@@ -309,6 +312,11 @@ impl Tables {
             if self.by_name.contains_key(&relation.name) {
                 continue;
             }
+            if self.shipped.contains(&relation.name) {
+                touched.is_constant = false;
+                touched.writes |= relation.used != Use::Read || verbs(of) > 0;
+                continue;
+            }
             let Some(query) = self.views.get(&relation.name) else {
                 return Err(Refusal::unsupported(
                     format!(
@@ -354,6 +362,14 @@ impl Tables {
             of_table.collect(touched)?;
         }
         Ok(())
+    }
+
+    /// Adds tables whose changes all servers get, unless the application declares them.
+    pub(super) fn ship(&mut self, names: impl IntoIterator<Item = String>) {
+        let undeclared = names
+            .into_iter()
+            .filter(|name| !self.by_name.contains_key(name) && !self.views.contains_key(name));
+        self.shipped = undeclared.collect();
     }
 
     /// Whether the functions that a statement calls touch rows.

@@ -295,6 +295,9 @@ impl Session {
             Some(block) if block.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Open,
         };
+        for frame in self.home.take_reported() {
+            self.client.send(frame.bytes())?;
+        }
         self.client.answers().ready(status);
         self.client.flush()
     }

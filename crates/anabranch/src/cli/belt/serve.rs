@@ -64,9 +64,13 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
     if read.plan.entries.is_empty() {
         return Err(input.nothing_found(&read.script).into());
     }
-    let client = address.connect(CONNECT_MAX)?;
-    check_installed(client, &servers, place, &types(&read))?;
-    let recogniser = Recogniser::new(&read.script, &read.plan, &servers)?;
+    let mut client = address.connect(CONNECT_MAX)?;
+    check_installed(&mut client, &servers, place, &types(&read))?;
+    let shipped = install::captured(&mut client)
+        .map_err(|error| format!("error: {}: {}", of.at, explain(&error)))?;
+    drop(client);
+    let recogniser =
+        Recogniser::new(&read.script, &read.plan, &servers)?.with_shipped_tables(shipped);
     let sites: Result<Vec<Site>, String> = servers.server.iter().map(Site::new).collect();
     let sites = sites?;
     let own = ServerId(u16::try_from(place)?);
@@ -158,7 +162,7 @@ fn home_name(address: &Address) -> Result<String, String> {
 
 /// Refuses to serve what the belt was not installed for.
 fn check_installed(
-    mut client: Client,
+    client: &mut Client,
     servers: &Servers,
     place: usize,
     types: &[install::InstalledType],
@@ -169,8 +173,7 @@ fn check_installed(
         middleware: None,
         applications: &[],
     };
-    let inspection =
-        inspect(&mut client, roles).map_err(|error| format!("error: {name}: {error}"))?;
+    let inspection = inspect(client, roles).map_err(|error| format!("error: {name}: {error}"))?;
     let Some(installed) = inspection.installed else {
         return Err(format!(
             "error: {name}: the belt is not installed in its database: anabranch belt install"
@@ -204,8 +207,8 @@ fn check_installed(
         )
         .into());
     }
-    let there = install::types(&mut client)
-        .map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+    let there =
+        install::types(client).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
     let differs = types
         .iter()
         .find(|of| !there.contains(of))
