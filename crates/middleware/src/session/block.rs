@@ -117,12 +117,15 @@ impl Session {
             .into());
         }
         let mut server = None;
-        for (statement, arguments) in runs {
-            let route =
+        for run in runs {
+            let recognised =
                 self.shared
                     .recogniser
-                    .advance(&mut block.operation, statement, arguments)?;
-            server = route.server.or(server);
+                    .advance(&mut block.operation, run.statement, &run.arguments);
+            match recognised {
+                Ok(route) => server = route.server.or(server),
+                Err(refusal) => return Err(self.refused(run.text, refusal)?),
+            }
             block.has_operation = true;
         }
         let wanted = match server {

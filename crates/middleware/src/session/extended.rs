@@ -24,6 +24,8 @@ struct Gathered {
     /// Whether numbers are drawn, and whether anything else runs.
     draws: bool,
     does_more: bool,
+    /// Whether more of the same pipeline follows later.
+    is_part: bool,
 }
 
 impl Session {
@@ -54,7 +56,10 @@ impl Session {
 
     /// Returns whether all succeeded.
     fn run_frames(&mut self, frames: Vec<Frame>, syncs: bool) -> Result<bool, End> {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered {
+            is_part: !syncs,
+            ..Gathered::default()
+        };
         // Whether this is a part of a transaction that is not one by hand.
         let mut of_several = !syncs;
         for frame in frames {
@@ -97,7 +102,9 @@ impl Session {
             begins,
             draws,
             does_more,
+            is_part,
         } = std::mem::take(gathered);
+        gathered.is_part = is_part;
         let unit = unit.draws(draws && !does_more);
         if unit.is_empty() {
             return Ok(true);
@@ -107,7 +114,13 @@ impl Session {
         }
         let runs: Vec<Run<'_>> = runs
             .iter()
-            .filter_map(|portal| Some((portal.prepared.statement.as_ref()?, portal.arguments())))
+            .filter_map(|portal| {
+                Some(Run {
+                    statement: portal.prepared.statement.as_ref()?,
+                    arguments: portal.arguments(),
+                    text: &portal.prepared.text,
+                })
+            })
             .collect();
         let done = match (&self.block, begins) {
             // Statements are prepared, and nothing runs: that is no part of a transaction.
@@ -177,7 +190,7 @@ impl Session {
                     return Ok(Some(Own::Answer(b'2')));
                 }
                 // A portal lives as long as its transaction, which has to be open for it.
-                gathered.begins |= self.block.is_some();
+                gathered.begins |= self.block.is_some() || gathered.is_part;
                 gathered.unit.push(Item::Using(frame, prepared));
                 Ok(None)
             }

@@ -26,11 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_protocol::belt::ServerId;
-use anabranch_wire::relay::{Answers, Frame};
+use anabranch_wire::relay::{Answers, Frame, Frames};
 use anabranch_wire::{ErrorFields, Field, Format, Severity, TransactionStatus};
 use bytes::BytesMut;
+use postgres_protocol::message::frontend;
 
-use crate::backend::{Answer, Backend, Reader, Sink};
+use crate::backend::{Answer, Backend, Reader, Sent, Sink};
 use crate::command::Command;
 use crate::recognise::{Arguments, Class, Operation, Refusal, Route, Statement};
 use crate::service::{Handle, Shared};
@@ -111,7 +112,12 @@ impl From<Refusal> for Failure {
 }
 
 /// A statement that a client runs, with its arguments.
-type Run<'r> = (&'r Statement, Arguments<'r>);
+#[derive(Clone, Copy, Debug)]
+struct Run<'r> {
+    statement: &'r Statement,
+    arguments: Arguments<'r>,
+    text: &'r str,
+}
 
 struct Session {
     shared: Arc<Shared>,
@@ -218,9 +224,23 @@ impl Session {
             }
             b'P' | b'B' | b'D' | b'E' | b'C' if self.skips => {}
             b'P' | b'B' | b'D' | b'E' | b'C' => {
+                // What has been bound has to run before it is sent on in pieces.
+                let is_execute = frame.letter() == b'E';
                 self.pipeline_bytes += frame.bytes().len();
+                if self.pipeline_bytes > 2 * self.shared.options.message_bytes_max {
+                    let error = ErrorFields {
+                        severity: Severity::Fatal,
+                        ..ErrorFields::error(
+                            "54000",
+                            "the messages up to the next Execute are too long",
+                        )
+                    };
+                    self.client.answers().error(&error);
+                    self.client.flush()?;
+                    return Err(End::Client);
+                }
                 self.pipeline.push(frame);
-                if self.pipeline_bytes > SENT_BYTES {
+                if self.pipeline_bytes > SENT_BYTES && is_execute {
                     self.run_pipeline(false)?;
                 }
                 return Ok(());
@@ -317,14 +337,21 @@ impl Session {
     /// Runs a unit outside of a transaction. Returns whether it succeeded.
     fn run_alone(&mut self, unit: &Unit, runs: &[Run<'_>]) -> Result<bool, Failure> {
         let mut operation = Operation::default();
-        for (statement, arguments) in runs {
-            self.shared
-                .recogniser
-                .advance(&mut operation, statement, arguments)?;
+        for run in runs {
+            if let Err(refusal) =
+                self.shared
+                    .recogniser
+                    .advance(&mut operation, run.statement, &run.arguments)
+            {
+                return Err(self.refused(run.text, refusal)?);
+            }
         }
-        let route = match runs.is_empty() {
-            true => None,
-            false => Some(self.shared.recogniser.finish(&operation)?),
+        let route = match runs.last() {
+            None => None,
+            Some(last) => match self.shared.recogniser.finish(&operation) {
+                Ok(route) => Some(route),
+                Err(refusal) => return Err(self.refused(last.text, refusal)?),
+            },
         };
         let answer = match route {
             Some(route) => match self.place_of(&route)? {
@@ -339,6 +366,39 @@ impl Session {
         };
         self.client.send(&answer.bytes)?;
         Ok(answer.error.is_none())
+    }
+
+    /// What a client is told whose statement is refused: if the database finds it wrong, what that says.
+    fn refused(&mut self, text: &str, refusal: Refusal) -> Result<Failure, End> {
+        let mut frames = Frames::new(usize::MAX);
+        let parsed = frontend::parse("", text, [], frames.buffer());
+        let (Ok(()), Ok(Some(parse))) = (parsed, frames.next_frame()) else {
+            return Ok(refusal.into());
+        };
+        let mut sent = Sent::default();
+        sent.push(parse.bytes(), false);
+        sent.sync();
+        self.on_home.insert(String::new(), None);
+        let mut keep = crate::backend::Keep {
+            bytes_max: SENT_BYTES,
+        };
+        let answered = self.home.exchange(sent, &mut keep).map_err(End::Home)?;
+        let wrong = answered.ok().filter(|answer| {
+            // Syntax, names, types. That it cannot run in a transaction that has failed is no news.
+            let code = answer.error.as_deref();
+            code.is_some_and(|code| code.starts_with("42"))
+        });
+        let Some(answer) = wrong else {
+            return Ok(refusal.into());
+        };
+        let mut frames = Frames::new(usize::MAX);
+        frames.buffer().extend_from_slice(&answer.bytes);
+        while let Ok(Some(frame)) = frames.next_frame() {
+            if frame.letter() == b'E' {
+                return Ok(Failure::Server(frame));
+            }
+        }
+        Ok(refusal.into())
     }
 
     /// The last of some answers.

@@ -79,12 +79,19 @@ impl Session {
             return Ok(());
         }
         if commands.iter().all(|c| *c == Command::Statement) {
-            let statements: Vec<Statement> = ranges
+            let statements: Vec<(Statement, &str)> = ranges
                 .iter()
-                .map(|range| self.shared.recogniser.read(&text[range.clone()]))
+                .map(|range| &text[range.clone()])
+                .map(|text| (self.shared.recogniser.read(text), text))
                 .collect();
-            let arguments = Arguments::NONE;
-            let runs: Vec<Run<'_>> = statements.iter().map(|s| (s, arguments)).collect();
+            let runs: Vec<Run<'_>> = statements
+                .iter()
+                .map(|(statement, text)| Run {
+                    statement,
+                    arguments: Arguments::NONE,
+                    text,
+                })
+                .collect();
             let done = self.run_within(&Unit::of_query(frame.clone()), &runs, false);
             return self.ended(done).map(drop);
         }
@@ -165,7 +172,14 @@ impl Session {
             values: &values,
         };
         let statement = read.map(|read| self.shared.recogniser.read(&read));
-        let runs: Vec<Run<'_>> = statement.iter().map(|s| (s, arguments)).collect();
+        let runs: Vec<Run<'_>> = statement
+            .iter()
+            .map(|statement| Run {
+                statement,
+                arguments,
+                text,
+            })
+            .collect();
         if of_several && !runs.is_empty() {
             self.open_implicit();
         }
