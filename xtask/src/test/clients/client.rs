@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::super::installer::{Manager, manager_on, on_path, privilege};
+use super::server::Kind;
 use crate::cargo;
 
 /// A client under `tests/clients`.
@@ -148,6 +149,12 @@ const NODE: &[Manager] = &[
 ];
 
 impl Client {
+    /// Whether its program is for such a server. A ring refuses COPY and changes of the schema, of which psql's scripts are
+    /// full.
+    pub(super) fn runs_on(&self, kind: Kind) -> bool {
+        kind != Kind::Ring || self.name != "psql"
+    }
+
     /// Installs what the client needs and builds it; the words of the command that runs it.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(super) fn run(root: &Path, postgres: &Postgres, counts: &mut Counts) -> Resu
             }
         };
         let mut oracle = None;
-        for kind in &servers {
+        for kind in servers.iter().filter(|kind| client.runs_on(**kind)) {
             let log = cache.join(format!("{}-on-{}.log", client.name, kind.name()));
             let mut report = against(root, postgres, client, &command, kind, &log)?;
             match &oracle {
@@ -89,7 +89,19 @@ fn against(
     if kind.reads_beside_writes() {
         words.push("--transactions".into());
     }
-    run::run(root, client.name, &words, log)
+    let mut report = run::run(root, client.name, &words, log)?;
+    if *kind == Kind::Ring {
+        let differs = server.ring_differs(&postgres.folder);
+        report.note(
+            "the servers of the ring have the same rows",
+            match differs {
+                Ok(None) => None,
+                Ok(Some(table)) => Some(format!("{table} differs")),
+                Err(error) => Some(error),
+            },
+        );
+    }
+    Ok(report)
 }
 
 /// The checks that ran against PostgreSQL and not here.

@@ -48,6 +48,15 @@ impl Report {
         self.failures.extend(lines);
     }
 
+    /// Adds a check of the harness's own, and why it failed, if it did.
+    pub(super) fn note(&mut self, name: &str, failure: Option<String>) {
+        self.names.insert(name.to_owned());
+        match failure {
+            None => self.passed += 1,
+            Some(failure) => self.failures.push(format!("{name}: {failure}")),
+        }
+    }
+
     /// Compares the lines with how the program ended.
     fn finish(&mut self, ended: &str, succeeded: bool) {
         let count = format!("{} passed, {} failed", self.passed, self.failures.len());

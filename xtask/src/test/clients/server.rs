@@ -19,6 +19,18 @@ const START_MAX: Duration = Duration::from_secs(60);
 /// The application that every server has loaded.
 const APPLICATION: &str = "tests/clients/types.sql";
 
+/// The application that a ring is installed for.
+const BELT_APPLICATION: &str = "tests/clients/belt.sql";
+
+/// The databases of a ring; clients connect to the first one's middleware.
+const RING: [&str; 3] = [NAME, "second", "third"];
+
+/// The tables of the application.
+const TABLES: [&str; 5] = ["every_type", "every_array", "customers", "orders", "notes"];
+
+/// How long the servers of a ring may take until they have the same rows.
+const EQUAL_MAX: Duration = Duration::from_secs(20);
+
 /// User and database of the clients.
 const NAME: &str = "anabranch";
 
@@ -29,6 +41,8 @@ pub(super) enum Kind {
     Postgres,
     /// Ours, with this guarantee.
     Anabranch(Guarantee),
+    /// A middleware of the Conveyor Belt over three databases of PostgreSQL's.
+    Ring,
 }
 
 /// What our server promises of transactions: the values of `--guarantee`.
@@ -68,6 +82,7 @@ impl Kind {
             Kind::Postgres,
             Kind::Anabranch(Guarantee::Serializable),
             Kind::Anabranch(Guarantee::Invariants),
+            Kind::Ring,
         ])
     }
 
@@ -76,6 +91,7 @@ impl Kind {
         match self {
             Kind::Postgres => "postgres",
             Kind::Anabranch(guarantee) => guarantee.name(),
+            Kind::Ring => "ring",
         }
     }
 
@@ -84,6 +100,7 @@ impl Kind {
         match self {
             Kind::Postgres => "PostgreSQL".to_owned(),
             Kind::Anabranch(guarantee) => format!("anabranch ({})", guarantee.name()),
+            Kind::Ring => "a ring of three".to_owned(),
         }
     }
 
@@ -99,6 +116,9 @@ pub(super) struct Server {
     folder: PathBuf,
     process: Option<Child>,
     port: u16,
+    /// The middlewares of a ring, and the first one's port.
+    middlewares: Vec<Child>,
+    middleware_port: Option<u16>,
 }
 
 impl Server {
@@ -118,14 +138,25 @@ impl Server {
             folder,
             process: None,
             port,
+            middlewares: Vec::new(),
+            middleware_port: None,
         };
         match kind {
-            Kind::Postgres => {
+            Kind::Postgres | Kind::Ring => {
                 let started = server.start_postgres(&postgres.folder);
                 started.map_err(|error| tool("starting it", error))?;
-                let file = root.join(APPLICATION);
-                let loaded = server.psql(&postgres.folder, NAME, &["-f", &file.to_string_lossy()]);
-                loaded.map_err(|error| tool("loading the application", error))?;
+                let databases = match kind {
+                    Kind::Ring => &RING[..],
+                    _ => &RING[..1],
+                };
+                for database in databases {
+                    let loaded = server.load(root, &postgres.folder, database);
+                    loaded.map_err(|error| tool("loading the application", error))?;
+                }
+                if *kind == Kind::Ring {
+                    let started = server.start_ring(root);
+                    started.map_err(|error| tool("starting the middlewares", error))?;
+                }
             }
             Kind::Anabranch(guarantee) => {
                 let started = server.start_anabranch(root, *guarantee);
@@ -135,9 +166,106 @@ impl Server {
         Ok(server)
     }
 
-    /// The port of 127.0.0.1 that it listens on.
+    /// The port of 127.0.0.1 that clients connect to.
     pub(super) fn port(&self) -> u16 {
-        self.port
+        self.middleware_port.unwrap_or(self.port)
+    }
+
+    /// Loads the application into a database, which is created unless it is the clients'.
+    fn load(&self, root: &Path, programs: &Path, database: &str) -> Result<(), String> {
+        if database != NAME {
+            let create = format!("CREATE DATABASE {database}");
+            self.psql(programs, "postgres", &["-c", &create])?;
+        }
+        let file = root.join(APPLICATION);
+        self.psql(programs, database, &["-f", &file.to_string_lossy()])
+    }
+
+    /// Installs the belt on the databases, and starts a middleware beside each.
+    fn start_ring(&mut self, root: &Path) -> Result<(), String> {
+        let port = || free_port().map_err(|error| error.to_string());
+        let mut text = String::new();
+        let mut listens = Vec::new();
+        for database in RING {
+            let (listen, ring) = (port()?, port()?);
+            text.push_str(&format!(
+                "[[server]]\nname = \"{database}\"\ndatabase = \"postgresql://{NAME}@127.0.0.1:{}/{database}\"\n\
+                 listen = \"127.0.0.1:{listen}\"\nring = \"127.0.0.1:{ring}\"\n",
+                self.port
+            ));
+            listens.push(listen);
+        }
+        let file = self.folder.join("servers.toml");
+        std::fs::write(&file, text).map_err(|error| error.to_string())?;
+        let program = target(root).join("debug/anabranch");
+        let application = root.join(BELT_APPLICATION);
+        let installed = Command::new(&program)
+            .args(["belt", "install"])
+            .arg(&file)
+            .arg(&application)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !installed.status.success() {
+            return Err(String::from_utf8_lossy(&installed.stdout).into_owned()
+                + &String::from_utf8_lossy(&installed.stderr));
+        }
+        for database in RING {
+            let path = self.folder.join(format!("{database}.log"));
+            let log = std::fs::File::create(path).map_err(|error| error.to_string())?;
+            let errors = log.try_clone().map_err(|error| error.to_string())?;
+            let mut command = Command::new(&program);
+            command
+                .args(["serve", "--at", database, "--belt"])
+                .arg(&file)
+                .arg(&application)
+                .process_group(0)
+                .stdin(Stdio::null())
+                .stdout(log)
+                .stderr(errors);
+            let started = command.spawn().map_err(|error| error.to_string())?;
+            self.middlewares.push(started);
+        }
+        let end = Instant::now() + START_MAX;
+        for (listen, database) in listens.iter().zip(RING) {
+            while TcpStream::connect(("127.0.0.1", *listen)).is_err() {
+                if Instant::now() > end {
+                    let log = self.folder.join(format!("{database}.log"));
+                    return Err(std::fs::read_to_string(log).unwrap_or_default());
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        self.middleware_port = listens.first().copied();
+        Ok(())
+    }
+
+    /// Waits until the servers of a ring have the same rows. Returns what differs if they do not get there.
+    pub(super) fn ring_differs(&self, programs: &Path) -> Result<Option<String>, String> {
+        let end = Instant::now() + EQUAL_MAX;
+        loop {
+            let differing = self.differing_table(programs)?;
+            match differing {
+                Some(_) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                found => return Ok(found),
+            }
+        }
+    }
+
+    fn differing_table(&self, programs: &Path) -> Result<Option<String>, String> {
+        for table in TABLES {
+            let query = format!("SELECT t::text FROM {table} t ORDER BY 1");
+            let mut rows = Vec::new();
+            for database in RING {
+                rows.push(self.psql_output(programs, database, &["-At", "-c", &query])?);
+            }
+            if rows.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Ok(Some(table.to_owned()));
+            }
+        }
+        Ok(None)
     }
 
     fn start_postgres(&mut self, programs: &Path) -> Result<(), String> {
@@ -235,6 +363,16 @@ impl Server {
 
     /// Runs psql, which has to succeed.
     fn psql(&self, programs: &Path, database: &str, arguments: &[&str]) -> Result<(), String> {
+        self.psql_output(programs, database, arguments).map(drop)
+    }
+
+    /// Runs psql, which has to succeed. Returns what it prints.
+    fn psql_output(
+        &self,
+        programs: &Path,
+        database: &str,
+        arguments: &[&str],
+    ) -> Result<String, String> {
         // Some distributions keep clients elsewhere than servers.
         let program = match programs.join("psql") {
             found if found.is_file() => found,
@@ -248,7 +386,7 @@ impl Server {
             .output()
             .map_err(|error| format!("psql: {error}"))?;
         match output.status.success() {
-            true => Ok(()),
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     }
@@ -275,6 +413,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        for mut middleware in self.middlewares.drain(..) {
+            // An error means that it has ended already.
+            let _ = middleware.kill();
+            let _ = middleware.wait();
+        }
         if let Some(mut process) = self.process.take() {
             // Its children end when they see that it has ended; an error means that it has ended already.
             let _ = process.kill();
