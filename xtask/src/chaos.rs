@@ -1,16 +1,27 @@
 //! `cargo xtask chaos`: kills a server again and again under load, and looks for what was acknowledged.
 //!
-//! The work is done by the example `chaos` of the crate `server`, which has a client of PostgreSQL; this builds it and
-//! the command, and runs it for the given time.
+//! The work is done by the example `chaos` of the crate `server`, or, for a ring of the belt, `belt-chaos` of the crate
+//! `middleware`: they have a client of PostgreSQL. This builds one of them and the command, and runs it for the given time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Outcome, Trouble, cargo};
 
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    /// One server of ours.
+    Single,
+    /// The middlewares and the PostgreSQL servers of a ring.
+    Belt,
+}
+
 /// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
+    /// What is killed.
+    victim: Victim,
     /// The duration.
     seconds: u64,
     /// What is promised of acknowledged transactions.
@@ -18,16 +29,17 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Parses the command's arguments: `--single --minutes N [--durability sync|batch|none]`.
+    /// Parses the command's arguments: `--single --minutes N [--durability sync|batch|none]`, or `--belt --minutes N`.
     ///
     /// # Errors
     /// Misuse, for other arguments.
     pub(crate) fn parse(arguments: &[String]) -> Result<Options, Trouble> {
-        let (mut minutes, mut single, mut durability) = (None, false, "sync".to_owned());
+        let (mut minutes, mut victim, mut durability) = (None, None, "sync".to_owned());
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                "--single" => single = true,
+                "--single" => victim = Some(Victim::Single),
+                "--belt" => victim = Some(Victim::Belt),
                 "--minutes" => {
                     let value = arguments.next().and_then(|text| text.parse::<u64>().ok());
                     minutes = value.filter(|minutes| (1..100_000).contains(minutes));
@@ -46,13 +58,17 @@ impl Options {
                 other => return Err(Trouble::Misuse(format!("chaos has no option `{other}`"))),
             }
         }
-        if !single {
-            let message = "only one server can be killed so far: `--single`".into();
-            return Err(Trouble::Misuse(message));
+        let victim = victim.ok_or_else(|| {
+            Trouble::Misuse("chaos has to know what it kills: `--single` or `--belt`".into())
+        })?;
+        if victim == Victim::Belt && durability != "sync" {
+            let message = "PostgreSQL's servers are always durable: `--belt` has no `--durability`";
+            return Err(Trouble::Misuse(message.into()));
         }
         let minutes = minutes
             .ok_or_else(|| Trouble::Misuse("chaos needs its duration: `--minutes N`".into()))?;
         Ok(Options {
+            victim,
             seconds: minutes * 60,
             durability,
         })
@@ -61,8 +77,17 @@ impl Options {
     /// A minute, which is part of `cargo xtask test`.
     pub(crate) fn minute() -> Options {
         Options {
+            victim: Victim::Single,
             seconds: 60,
             durability: "sync".to_owned(),
+        }
+    }
+
+    /// The same for a ring.
+    pub(crate) fn minute_of_belt() -> Options {
+        Options {
+            victim: Victim::Belt,
+            ..Options::minute()
         }
     }
 }
@@ -73,16 +98,13 @@ impl Options {
 /// When cargo cannot be started, or the server does not build.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let failed = |error: std::io::Error| Trouble::Tool(format!("running cargo: {error}"));
+    let (of, example) = match options.victim {
+        Victim::Single => ("anabranch-server", "chaos"),
+        Victim::Belt => ("anabranch-middleware", "belt-chaos"),
+    };
     for arguments in [
         &["build", "--quiet", "-p", "anabranch"][..],
-        &[
-            "build",
-            "--quiet",
-            "-p",
-            "anabranch-server",
-            "--example",
-            "chaos",
-        ],
+        &["build", "--quiet", "-p", of, "--example", example],
     ] {
         let built = cargo().current_dir(root).args(arguments).status();
         if !built.map_err(failed)?.success() {
@@ -90,14 +112,23 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         }
     }
     let built = target(root).join("debug");
-    println!(
-        "chaos: killing a server for {} seconds, durability {}",
-        options.seconds, options.durability
-    );
-    let status = Command::new(built.join("examples/chaos"))
+    let mut command = Command::new(built.join("examples").join(example));
+    command
         .arg(built.join("anabranch"))
-        .arg(options.seconds.to_string())
-        .arg(&options.durability)
+        .arg(options.seconds.to_string());
+    match options.victim {
+        Victim::Single => {
+            println!(
+                "chaos: killing a server for {} seconds, durability {}",
+                options.seconds, options.durability
+            );
+            command.arg(&options.durability);
+        }
+        Victim::Belt => {
+            println!("chaos: killing in a ring for {} seconds", options.seconds);
+        }
+    }
+    let status = command
         .status()
         .map_err(|error| Trouble::Tool(format!("running chaos: {error}")))?;
     Ok(match status.success() {
@@ -124,6 +155,8 @@ mod tests {
     fn a_duration_and_a_single_server_are_named() {
         let options = parse("--single --minutes 10").unwrap();
         assert_eq!((options.seconds, &*options.durability), (600, "sync"));
+        let ring = parse("--belt --minutes 10").unwrap();
+        assert_eq!((ring.victim, ring.seconds), (Victim::Belt, 600));
         let batch = parse("--minutes 1 --durability batch --single").unwrap();
         assert_eq!(batch.durability, "batch");
         for wrong in [
@@ -133,6 +166,7 @@ mod tests {
             "--single --minutes 0",
             "--single --minutes 1 --durability some",
             "--single --minutes 1 --fast",
+            "--belt --minutes 1 --durability batch",
         ] {
             assert!(matches!(parse(wrong), Err(Trouble::Misuse(_))), "{wrong}");
         }

@@ -38,6 +38,7 @@ Commands:
                             the tests that it names must fail. --only takes a part of a name, and
                             may be repeated; --seconds limits the time of each command (300).
   chaos --single --minutes N [--durability sync|batch|none]
+  chaos --belt --minutes N
                             Kills a server with SIGKILL again and again while clients write;
                             nothing acknowledged may be lost.
   soak --minutes N [--fresh] [--plans | --wire]

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: finds the programs that tests need, runs tidy, every test and the clients of other people
 //! (see [`clients`]), and prints one count.
 //!
-//! A minute of [`chaos`] counts as one test. The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
+//! A minute of [`chaos`] counts as one test, and one in a ring as another. The count sums the `test result:` lines of the test programs. Tidy counts as one test, and a build that fails
 //! before it reports anything as one failure, so that count and exit code agree. Nothing is skipped in silence:
 //! ignored tests are counted and named, and the output says what `--quick` skips.
 
@@ -144,9 +144,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     if options.arguments.is_empty() {
         clients::run(root, &postgres, &mut counts)?;
         if options.depth == Depth::Full {
-            match chaos::run(root, &chaos::Options::minute())? {
-                Outcome::Clean => counts.passed += 1,
-                Outcome::Findings => counts.failed += 1,
+            for options in [chaos::Options::minute(), chaos::Options::minute_of_belt()] {
+                match chaos::run(root, &options)? {
+                    Outcome::Clean => counts.passed += 1,
+                    Outcome::Findings => counts.failed += 1,
+                }
             }
         }
     }

@@ -145,6 +145,7 @@ pub struct Server {
     owner: Option<Owner>,
     process: Option<Child>,
     port: u16,
+    settings: Settings,
 }
 
 /// The user that the server runs as, if another than this process's.
@@ -169,15 +170,38 @@ impl Server {
             owner: None,
             process: None,
             port: PORT_OF_SOCKET,
+            settings,
         };
         if settings.has_port {
             server.port = free_port().map_err(system("find a port"))?;
         }
         server.owner = server.give_away()?;
         server.run_initdb()?;
-        server.process = Some(server.spawn(settings)?);
+        server.process = Some(server.spawn()?);
         server.wait_until_ready()?;
         Ok(server)
+    }
+
+    /// Kills the server (`kill -9`), and starts it again on what it has on disk; returns once it accepts connections.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn crash(&mut self) -> Result<(), ServerError> {
+        if let Some(mut process) = self.process.take() {
+            process.kill().map_err(system("be killed"))?;
+            process.wait().map_err(system("be killed"))?;
+        }
+        let end = Instant::now() + START_MAX;
+        loop {
+            self.process = Some(self.spawn()?);
+            match self.wait_until_ready() {
+                // Children of the killed one are still there.
+                Err(ServerError::Program {
+                    status: Some(_), ..
+                }) if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
+                other => return other,
+            }
+        }
     }
 
     /// The output of `postgres --version`.
@@ -308,7 +332,8 @@ impl Server {
         })
     }
 
-    fn spawn(&self, settings: Settings) -> Result<Child, ServerError> {
+    fn spawn(&self) -> Result<Child, ServerError> {
+        let settings = self.settings;
         let log = File::create(self.log()).map_err(system("write its log"))?;
         let log_too = log.try_clone().map_err(system("write its log"))?;
         let mut command = self.command("postgres");
