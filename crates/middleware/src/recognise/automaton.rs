@@ -15,6 +15,7 @@ use anabranch_types::{DataType, Value};
 
 use super::operand::Arguments;
 use super::shape::{Shape, Slot, Written, WrittenKind};
+use super::words::lexemes;
 
 /// The most statements of a type that are followed. Larger ones are not recognised.
 const POSITIONS_MAX: usize = 1_000;
@@ -297,7 +298,7 @@ impl Builder<'_> {
     fn step(&mut self, step: &Step) -> Option<Piece> {
         match step {
             Step::Run(statement) => {
-                let shape = Shape::of(&statement.text)?;
+                let shape = Shape::of(&statement.text, &lexemes(&statement.text)?);
                 let number = u32::try_from(self.shapes.len()).ok()?;
                 let id = *self.shapes.entry(shape.key).or_insert(ShapeId(number));
                 if self.positions.len() >= POSITIONS_MAX {

@@ -15,6 +15,8 @@ use sqlparser::ast::{
 };
 
 use super::operand::Operand;
+use super::shape::{Written, value};
+use super::words::{Lexeme, closing};
 
 /// A call of a routine.
 #[derive(Clone, Debug)]
@@ -59,6 +61,17 @@ impl Declaration {
 
     /// By input parameter its argument or its default. `None` if a routine of this declaration cannot be called so.
     fn arguments<'e>(&'e self, given: &[&'e FunctionArg]) -> Option<Vec<&'e Expr>> {
+        let given: Option<Vec<(Option<String>, &Expr)>> =
+            given.iter().map(|argument| named(argument)).collect();
+        let found = self.placed(given?)?;
+        let inputs = (0..self.parameters.len())
+            .filter(|place| self.parameters[*place].mode != ParameterMode::Out);
+        let values = inputs.map(|place| found[place].or(self.parameters[place].default.as_ref()));
+        values.collect()
+    }
+
+    /// Arguments, some of them with names, by parameter.
+    fn placed<A: Clone>(&self, given: Vec<(Option<String>, A)>) -> Option<Vec<Option<A>>> {
         // CALL has arguments for OUT parameters, too; they are not evaluated.
         let counts = |parameter: &Parameter| {
             self.kind == RoutineKind::Procedure || parameter.mode != ParameterMode::Out
@@ -66,42 +79,98 @@ impl Declaration {
         let places: Vec<usize> = (0..self.parameters.len())
             .filter(|place| counts(&self.parameters[*place]))
             .collect();
-        let mut found: Vec<Option<&Expr>> = vec![None; self.parameters.len()];
-        for (at, argument) in given.iter().enumerate() {
-            let (place, argument) = match argument {
-                // `name := value`, as the parser has it.
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
-                    left,
-                    op: BinaryOperator::Assignment,
-                    right,
-                })) => {
-                    let Expr::Identifier(name) = &**left else {
-                        return None;
-                    };
-                    (self.place_of(name)?, &**right)
-                }
-                FunctionArg::Unnamed(argument) => (*places.get(at)?, value(argument)?),
-                FunctionArg::Named { name, arg, .. } => (self.place_of(name)?, value(arg)?),
-                FunctionArg::ExprNamed { name, arg, .. } => match name {
-                    Expr::Identifier(name) => (self.place_of(name)?, value(arg)?),
-                    _ => return None,
-                },
+        let mut found: Vec<Option<A>> = vec![None; self.parameters.len()];
+        for (at, (name, argument)) in given.into_iter().enumerate() {
+            let place = match name {
+                None => *places.get(at)?,
+                Some(name) => self.parameters.iter().position(|of| of.name == name)?,
             };
             if found[place].replace(argument).is_some() {
                 return None;
             }
         }
-        let inputs = (0..self.parameters.len())
-            .filter(|place| self.parameters[*place].mode != ParameterMode::Out);
-        let values = inputs.map(|place| found[place].or(self.parameters[place].default.as_ref()));
-        values.collect()
+        Some(found)
     }
+}
 
-    fn place_of(&self, name: &Ident) -> Option<usize> {
-        let name = folded(name);
-        let mut parameters = self.parameters.iter();
-        parameters.position(|parameter| parameter.name == name)
+/// The call that a statement with these tokens is, if all arguments are constants and parameters: most calls need no
+/// parser.
+pub(super) fn plain_call(
+    statement: &str,
+    of: &[Lexeme],
+    routines: &BTreeMap<String, Routine>,
+) -> Option<Call> {
+    let is = |at: usize, keyword: &str| of.get(at).is_some_and(|token| token.is(keyword));
+    let is_symbol = |at: usize, symbol| of.get(at).is_some_and(|token| token.is_symbol(symbol));
+    let mut at = match () {
+        () if is(0, "select") && is_symbol(1, '*') && is(2, "from") => 3,
+        () if is(0, "call") || is(0, "select") => 1,
+        () => return None,
+    };
+    if is(at, "public") && is_symbol(at + 1, '.') {
+        at += 2;
     }
+    let name = of.get(at).filter(|name| name.is_name())?;
+    let routine = routines.get(&name.text)?;
+    let declaration = routine.declaration.as_ref()?;
+    if !is_symbol(at + 1, '(') || closing(of, at + 1) + 1 != of.len() {
+        return None;
+    }
+    let end = of.len() - 1;
+    at += 2;
+    let mut given: Vec<(Option<String>, Written)> = Vec::new();
+    while at < end {
+        let name = match of.get(at) {
+            Some(name) if name.is_name() && is_symbol(at + 1, '=') && is_symbol(at + 2, '>') => {
+                at += 3;
+                Some(name.text.clone())
+            }
+            _ => None,
+        };
+        let (written, next) = value(statement, of, at)?;
+        given.push((name, written));
+        at = match next {
+            next if next == end => next,
+            // A comma has an argument behind it.
+            next if is_symbol(next, ',') && next + 1 < end => next + 1,
+            _ => return None,
+        };
+    }
+    let found = declaration.placed(given)?;
+    let inputs = declaration.parameters.iter().zip(found);
+    let inputs = inputs.filter(|(parameter, _)| parameter.mode != ParameterMode::Out);
+    // A default is an expression.
+    let inputs: Option<Vec<(&Parameter, Written)>> = inputs
+        .map(|(parameter, found)| Some((parameter, found?)))
+        .collect();
+    let inputs = inputs?;
+    let arguments = routine.routing.iter().map(|parameter| {
+        let (of, written) = &inputs[*parameter];
+        (*parameter, written.operand(&of.data_type))
+    });
+    Some(Call {
+        place: routine.place,
+        arguments: arguments.collect(),
+    })
+}
+
+/// An argument with its name, if it has one.
+fn named(argument: &FunctionArg) -> Option<(Option<String>, &Expr)> {
+    let name = |name: &Expr| match name {
+        Expr::Identifier(name) => Some(folded(name)),
+        _ => None,
+    };
+    Some(match argument {
+        // `name := value`, as the parser has it.
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Assignment,
+            right,
+        })) => (Some(name(left)?), right),
+        FunctionArg::Unnamed(argument) => (None, argument_value(argument)?),
+        FunctionArg::Named { name, arg, .. } => (Some(folded(name)), argument_value(arg)?),
+        FunctionArg::ExprNamed { name: of, arg, .. } => (Some(name(of)?), argument_value(arg)?),
+    })
 }
 
 /// The call that a statement is.
@@ -376,7 +445,7 @@ pub(super) fn touches_no_rows(name: &str) -> bool {
     !is_lock && (is_builtin(name) || matches!(name, "nextval" | "currval" | "lastval"))
 }
 
-fn value(argument: &FunctionArgExpr) -> Option<&Expr> {
+fn argument_value(argument: &FunctionArgExpr) -> Option<&Expr> {
     match argument {
         FunctionArgExpr::Expr(value) => Some(value),
         _ => None,

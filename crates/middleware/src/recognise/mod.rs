@@ -40,6 +40,7 @@ use call::{Call, Declaration, Routine};
 pub use operand::Arguments;
 use shape::{Shape, Slot};
 use tables::{Judgement, Tables, Touched};
+use words::lexemes;
 
 /// Recognises the operations of one application. Immutable: all connections share one.
 #[derive(Debug)]
@@ -303,16 +304,30 @@ impl Recogniser {
 
     /// Reads a statement's text.
     pub fn read(&self, text: &str) -> Statement {
-        let file = SourceFile::new("statement", text);
-        let call = match parse_statements(&file, 0).as_deref() {
-            Ok([(statement, _)]) => call::call(statement, &self.routines),
-            _ => None,
+        let words = lexemes(text);
+        let words = words.as_deref();
+        // Most statements name no routine, and need no parser.
+        let names_routine = words.is_none_or(|words| {
+            let mut names = words.iter().filter(|word| word.is_name());
+            names.any(|name| self.routines.contains_key(&name.text))
+        });
+        let parsed = || {
+            let file = SourceFile::new("statement", text);
+            match parse_statements(&file, 0).as_deref() {
+                Ok([(statement, _)]) => call::call(statement, &self.routines),
+                _ => None,
+            }
+        };
+        let call = match words.filter(|_| names_routine) {
+            None => None,
+            Some(words) => call::plain_call(text, words, &self.routines).or_else(parsed),
         };
         let kind = match call {
             Some(call) => StatementKind::Call(call),
-            None => StatementKind::Other(self.tables.judge(text)),
+            None => StatementKind::Other(self.tables.judge(text, words)),
         };
-        let shape = Shape::of(text).and_then(|shape| {
+        let shape = words.and_then(|words| {
+            let shape = Shape::of(text, words);
             let id = self.automaton.shape(&shape)?;
             Some((id, shape.slots))
         });

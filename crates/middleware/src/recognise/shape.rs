@@ -14,7 +14,7 @@ use sqlparser::ast;
 
 use super::operand::{Arguments, Operand};
 use super::tables::operand;
-use super::words::{Lexeme, closing, lexemes};
+use super::words::{Lexeme, closing};
 use crate::lex::TokenKind;
 
 /// A statement as shape and values.
@@ -59,13 +59,12 @@ pub(super) enum WrittenKind {
 const SLOT: char = '\u{1}';
 
 impl Shape {
-    /// The shape of a statement. `None` if a constant, a name or a comment in it does not end.
-    pub(super) fn of(statement: &str) -> Option<Shape> {
-        let of = lexemes(statement)?;
+    /// The shape of a statement with these tokens.
+    pub(super) fn of(statement: &str, of: &[Lexeme]) -> Shape {
         let mut parts: Vec<Part> = Vec::new();
         let mut at = 0;
         while at < of.len() {
-            let (part, next) = value(statement, &of, at)
+            let (part, next) = value(statement, of, at)
                 .map(|(written, next)| {
                     (
                         Part::Slot(Slot {
@@ -95,7 +94,7 @@ impl Shape {
             }
             shape.key.push(' ');
         }
-        Some(shape)
+        shape
     }
 }
 
@@ -143,7 +142,7 @@ fn token(of: &Lexeme) -> String {
 }
 
 /// The value that begins at a place, and the place behind it.
-fn value(statement: &str, of: &[Lexeme], at: usize) -> Option<(Written, usize)> {
+pub(super) fn value(statement: &str, of: &[Lexeme], at: usize) -> Option<(Written, usize)> {
     const TYPES: [&str; 5] = ["date", "timestamp", "timestamptz", "time", "interval"];
     let first = &of[at];
     let before = at.checked_sub(1).map(|before| &of[before]);
@@ -396,7 +395,7 @@ impl Written {
         }
     }
 
-    fn operand(&self, wanted: &DataType) -> Operand {
+    pub(super) fn operand(&self, wanted: &DataType) -> Operand {
         let cast = match &self.cast {
             None => None,
             Some(cast) => match resolve_data_type(cast) {
@@ -465,14 +464,19 @@ fn is_simple(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::lexemes;
     use super::*;
 
+    fn shape(statement: &str) -> Shape {
+        Shape::of(statement, &lexemes(statement).unwrap())
+    }
+
     fn key(statement: &str) -> String {
-        Shape::of(statement).unwrap().key.replace(SLOT, "")
+        shape(statement).key.replace(SLOT, "")
     }
 
     fn counts(statement: &str) -> Vec<usize> {
-        let shape = Shape::of(statement).unwrap();
+        let shape = shape(statement);
         shape.slots.iter().map(|slot| slot.values.len()).collect()
     }
 
@@ -520,7 +524,7 @@ mod tests {
     #[test]
     fn constants_of_the_source_are_compared_as_values() {
         let written = |text: &str| {
-            let shape = Shape::of(&format!("SELECT {text}")).unwrap();
+            let shape = shape(&format!("SELECT {text}"));
             shape.slots[0].values[0].clone()
         };
         let is =

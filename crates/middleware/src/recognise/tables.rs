@@ -25,6 +25,7 @@ use sqlparser::ast;
 use super::Refusal;
 use super::call::{is_system, touches_no_rows};
 use super::operand::Operand;
+use super::shape::value;
 use super::words::{Lexeme, Relation, Use, closing, conjuncts, functions, lexemes, relations};
 
 /// The tables of an application, and which servers have what is written to them.
@@ -209,9 +210,9 @@ impl Tables {
         }
     }
 
-    /// Judges a statement.
-    pub(super) fn judge(&self, statement: &str) -> Judgement {
-        let Some(mut of) = lexemes(statement) else {
+    /// Judges a statement with these tokens; `None` if a constant, a name or a comment in it does not end.
+    pub(super) fn judge(&self, statement: &str, of: Option<&[Lexeme]>) -> Judgement {
+        let Some(mut of) = of else {
             return Judgement::Refused(Refusal {
                 code: "42601",
                 message: "this statement has a constant, a name or a comment that does not end, or a name with escapes".to_owned(),
@@ -225,11 +226,11 @@ impl Tables {
                 token.is_any(&["analyze", "analyse", "verbose"]) || token.is_symbol('(') && at == 1
             }) {
                 at = match of[at].is_symbol('(') {
-                    true => closing(&of, at) + 1,
+                    true => closing(of, at) + 1,
                     false => at + 1,
                 };
             }
-            of.drain(..at.min(of.len()));
+            of = of.get(at..).unwrap_or_default();
         }
         let mut touched = Touched {
             writes: false,
@@ -238,7 +239,7 @@ impl Tables {
             why: "".into(),
         };
         let mut named = BTreeSet::new();
-        match self.collect(statement, &of, &mut touched, &mut named, 0) {
+        match self.collect(statement, of, &mut touched, &mut named, 0) {
             Err(refusal) => Judgement::Refused(refusal),
             Ok(()) if named.is_empty() && touched.is_constant && !touched.writes => {
                 Judgement::Nothing
@@ -515,6 +516,18 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// What some tokens are where a value of the type is wanted.
+    fn operand(&self, range: std::ops::Range<usize>, wanted: &DataType) -> Operand {
+        let tokens = self.of.get(range.clone()).unwrap_or_default();
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
+            return Operand::Expression;
+        };
+        match value(self.statement, self.of, range.start) {
+            Some((written, end)) if end == range.end => written.operand(wanted),
+            _ => operand(&self.statement[first.start..last.end], wanted),
+        }
+    }
+
     fn refused(&self, what: &str) -> Refusal {
         Refusal::unsupported(format!("{} {what}", self.table().name), HINT)
     }
@@ -635,11 +648,8 @@ impl Reader<'_> {
                 }
                 _ => continue,
             };
-            let (Some(first), Some(last)) = (part.get(behind), part.last()) else {
-                continue;
-            };
             let data_type = &table.columns[place].data_type;
-            let operand = operand(&self.statement[first.start..last.end], data_type);
+            let operand = self.operand(range.start + behind..range.end, data_type);
             if operand != Operand::Expression {
                 return Ok(RowKey {
                     operand,
@@ -719,15 +729,13 @@ impl Reader<'_> {
                 Some(before) => commas.get(before).ok_or_else(missing)? + 1,
             };
             let last = commas.get(place).copied().unwrap_or(end);
-            let value = &self.of[first..last];
-            let (Some(begin), Some(finish)) = (value.first(), value.last()) else {
-                return Err(missing());
-            };
-            let is_generated = begin.is("nextval")
-                || value.len() == 1 && begin.is("default") && table.columns[column].is_generated;
+            let value = self.of.get(first..last).unwrap_or_default();
+            let begins = |keyword: &str| value.first().is_some_and(|begin| begin.is(keyword));
+            let is_generated = begins("nextval")
+                || value.len() == 1 && begins("default") && table.columns[column].is_generated;
             if !is_generated {
                 let data_type = table.columns[column].data_type.clone();
-                let operand = operand(&self.statement[begin.start..finish.end], &data_type);
+                let operand = self.operand(first..last, &data_type);
                 if operand == Operand::Expression {
                     return Err(missing());
                 }

@@ -267,3 +267,49 @@ fn a_generated_key_is_routed_to_the_server_that_generated_it() {
         }
     }
 }
+
+/// Without the parser a call is what it is with it.
+#[test]
+fn plain_calls_are_read_alike_with_the_parser_and_without() {
+    let tpcw = example("tpcw");
+    for (text, is_plain) in [
+        (
+            "CALL do_cart(18, 1, '{}', ARRAY[1, 2], 3, '2024-01-01'::timestamp)",
+            true,
+        ),
+        (
+            "CALL do_cart(-18, NULL, NULL, NULL, 3, timestamp '2024-01-01')",
+            true,
+        ),
+        (
+            "call public.\"do_cart\" ($1, $2::int, $3, $4, $5, $6)",
+            true,
+        ),
+        ("SELECT * FROM get_name(p_c_id => '17')", true),
+        ("SELECT create_empty_cart('2024-01-01');", true),
+        ("SELECT get_cart(E'1\\x37')", true),
+        (
+            "CALL do_cart(18, 1, '{}', '{}', 3, now()::timestamp)",
+            false,
+        ),
+        ("SELECT get_cart(1 + 1)", false),
+        ("SELECT get_cart(1) AS c", false),
+        ("SELECT get_cart('1' '2')", false),
+        ("SELECT get_cart(1, 2)", false),
+        ("SELECT get_cart(1,)", false),
+        ("SELECT get_cart()", false),
+        ("SELECT get_cart(1) + 1", false),
+        ("SELECT * FROM get_cart(1), item", false),
+        ("SELECT get_cart(p_other => 1)", false),
+    ] {
+        let words = lexemes(text).expect("it is complete");
+        let plain = call::plain_call(text, &words, &tpcw.routines);
+        assert_eq!(plain.is_some(), is_plain, "{text}");
+        let Some(plain) = plain else { continue };
+        let file = SourceFile::new("statement", text);
+        let parsed = parse_statements(&file, 0).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let parsed = call::call(&parsed[0].0, &tpcw.routines).expect(text);
+        assert_eq!(plain.place, parsed.place, "{text}");
+        assert_eq!(plain.arguments, parsed.arguments, "{text}");
+    }
+}

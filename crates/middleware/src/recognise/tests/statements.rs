@@ -308,3 +308,55 @@ fn views_are_read_as_their_queries() {
     let message = refused(&shop, "UPDATE w SET n = 1");
     assert!(message.contains("w is a view"), "{message}");
 }
+
+/// The damaged statement in which a value without any token was found.
+#[test]
+fn a_missing_value_is_no_key() {
+    let tpcw = example("tpcw");
+    for text in [
+        "INSERT INTO shopping_cart (sc_time, sc_id) VALUES (now,)",
+        "INSERT INTO shopping_cart (sc_time, sc_id) VALUES (",
+        "SELECT * FROM shopping_cart WHERE sc_id =",
+        "SELECT * FROM shopping_cart WHERE sc_id = ORDER BY 1",
+    ] {
+        let message = refused(&tpcw, text);
+        assert!(message.contains("on several servers"), "{text}: {message}");
+    }
+}
+
+/// Statements with tokens missing, doubled or exchanged: whatever a client sends is answered.
+#[test]
+fn damaged_statements_are_read() {
+    const STATEMENTS: [&str; 10] = [
+        "SELECT sc_time FROM public.shopping_cart AS c WHERE c.sc_id = '17' AND (sc_time < now() OR true) ORDER BY 1",
+        "INSERT INTO shopping_cart (sc_time, sc_id) VALUES (now(), -19), (DEFAULT, $1::bigint) ON CONFLICT (sc_id) DO UPDATE SET sc_time = now()",
+        "UPDATE item SET (i_cost, i_srp) = (1, 2), i_stock = 3 FROM author WHERE a_id = i_a_id AND i_id IN (1, 2)",
+        "WITH x (a) AS MATERIALIZED (DELETE FROM cc_xacts USING item i WHERE true RETURNING cx_o_id) SELECT x.* FROM x",
+        "MERGE INTO item USING (SELECT 1 AS a) s ON i_id = a WHEN MATCHED THEN UPDATE SET i_cost = 1 WHEN NOT MATCHED THEN INSERT VALUES (1)",
+        "CALL do_cart(18, 1, '{}', ARRAY[1, 2], 3, '2024-01-01'::timestamp with time zone)",
+        "SELECT fname AS f FROM public.get_name(p_c_id => 17) n WHERE lname BETWEEN 'a' AND $2 LIMIT 5",
+        "EXPLAIN (ANALYZE, VERBOSE) DELETE FROM cc_xacts",
+        "TRUNCATE TABLE item, ONLY orders RESTART IDENTITY",
+        "SELECT extract(year FROM DATE '2024-01-01'), (ARRAY[1, 2])[1], a::numeric(3, 1)[] FROM generate_series(1, 2) AS s (a) FOR UPDATE",
+    ];
+    let tpcw = example("tpcw");
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut answered = 0;
+    for round in 0..4_000 {
+        let statement = STATEMENTS[round % STATEMENTS.len()];
+        let tokens = crate::lex::tokens(statement).unwrap();
+        let mut words: Vec<&str> = tokens.iter().map(|token| token.text(statement)).collect();
+        for _ in 0..random.usize(0..4) {
+            let (one, other) = (random.usize(0..words.len()), random.usize(0..words.len()));
+            match random.u8(0..4) {
+                0 => words.swap(one, other),
+                1 => words[one] = words[other],
+                2 if words.len() > 1 => drop(words.remove(one)),
+                _ => words.truncate(one.max(1)),
+            }
+        }
+        let damaged = words.join(" ");
+        answered += usize::from(alone(&tpcw, &damaged, &Arguments::NONE).is_ok());
+    }
+    assert!(answered > 100 && answered < 3_900, "{answered}");
+}
