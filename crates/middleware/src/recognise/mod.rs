@@ -39,7 +39,7 @@ use automaton::{Automaton, Bound, Candidate, ShapeId};
 use call::{Call, Declaration, Routine};
 pub use operand::Arguments;
 use shape::{Shape, Slot};
-use tables::{Judgement, Tables, Touched};
+use tables::{Judgement, RowAccess, Tables};
 use words::lexemes;
 
 /// Recognises the operations of one application. Immutable: all connections share one.
@@ -621,7 +621,7 @@ impl Recogniser {
     }
 
     /// What a statement needs that is no transaction type.
-    fn touched(&self, touched: &Touched, arguments: &Arguments<'_>) -> Result<Needs, Refusal> {
+    fn touched(&self, touched: &RowAccess, arguments: &Arguments<'_>) -> Result<Needs, Refusal> {
         let mut server = None;
         for key in &touched.keys {
             let Some(value) = key.operand.value(&key.data_type, arguments) else {

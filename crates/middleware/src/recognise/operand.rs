@@ -1,6 +1,7 @@
 //! Values that statements compare and pass: constants, and parameters as a client binds them.
 
-use anabranch_sql::parse::resolve_data_type;
+use anabranch_sql::SourceFile;
+use anabranch_sql::parse::{parse_statements, resolve_data_type};
 use anabranch_types::text::{depends_on_zone, format_value, parse_value};
 use anabranch_types::{DataType, TimeZone, Value};
 use anabranch_wire::format::{data_type_of, decode, text_of};
@@ -104,6 +105,26 @@ impl Operand {
                         });
                 let elements: Option<Vec<Value>> = elements.collect();
                 constant(elements.map(|elements| Value::Array(elements.into())))
+            }
+            _ => Operand::Expression,
+        }
+    }
+
+    /// What a piece of a statement is where a value of the type is wanted.
+    pub(super) fn parse(text: &str, wanted: &DataType) -> Operand {
+        let file = SourceFile::new("value", format!("SELECT {text}"));
+        let Ok(statements) = parse_statements(&file, 0) else {
+            return Operand::Expression;
+        };
+        let [(ast::Statement::Query(query), _)] = statements.as_slice() else {
+            return Operand::Expression;
+        };
+        let ast::SetExpr::Select(select) = &*query.body else {
+            return Operand::Expression;
+        };
+        match select.projection.as_slice() {
+            [ast::SelectItem::UnnamedExpr(value)] if select.from.is_empty() => {
+                Operand::of(value, wanted)
             }
             _ => Operand::Expression,
         }
@@ -258,8 +279,6 @@ fn converted(value: Value, from: &DataType, to: &DataType) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_sql::{SourceFile, parse::parse_statements};
-
     use super::*;
 
     fn operand(text: &str, wanted: &DataType) -> Operand {

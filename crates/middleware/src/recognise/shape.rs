@@ -13,7 +13,6 @@ use anabranch_types::{DataType, Value};
 use sqlparser::ast;
 
 use super::operand::{Arguments, Operand};
-use super::tables::operand;
 use super::words::{Lexeme, closing};
 use crate::lex::TokenKind;
 
@@ -430,7 +429,7 @@ impl Written {
                     None => text.clone(),
                     Some(cast) => format!("CAST({text} AS {cast})"),
                 };
-                operand(&text, wanted)
+                Operand::parse(&text, wanted)
             }
         }
     }

@@ -46,9 +46,9 @@ fn shop() -> Recogniser {
     )
 }
 
-type Shown = (Class, Option<u16>, Option<String>);
+type RouteSummary = (Class, Option<u16>, Option<String>);
 
-fn shown(route: Route) -> Shown {
+fn shown(route: Route) -> RouteSummary {
     (
         route.class,
         route.server.map(|server| server.0),
@@ -57,7 +57,10 @@ fn shown(route: Route) -> Shown {
 }
 
 /// What the operation is after each statement, and at its end.
-fn run(recogniser: &Recogniser, texts: &[&str]) -> Result<(Vec<Shown>, Shown), Refusal> {
+fn run(
+    recogniser: &Recogniser,
+    texts: &[&str],
+) -> Result<(Vec<RouteSummary>, RouteSummary), Refusal> {
     let mut operation = Operation::default();
     let mut after = Vec::new();
     for text in texts {
@@ -71,7 +74,7 @@ fn run(recogniser: &Recogniser, texts: &[&str]) -> Result<(Vec<Shown>, Shown), R
     Ok((after, shown(recogniser.finish(&operation)?)))
 }
 
-fn named(class: Class, server: u16, name: &str) -> Shown {
+fn named(class: Class, server: u16, name: &str) -> RouteSummary {
     (class, Some(server), Some(name.to_owned()))
 }
 

@@ -170,7 +170,7 @@ fn writes_that_other_servers_would_not_learn_of_are_refused() {
         ("UPDATE pg_class SET relname = 'x'", "not the application's"),
         ("SELECT 'a", "does not end"),
         ("SELECT * FROM U&\"item\"", "names without U&"),
-        ("ANALYZE x UPDATE item SET i_cost = 1", "not understood"),
+        ("ANALYZE x UPDATE item SET i_cost = 1", "could not be read"),
     ] {
         let refusal = alone(&tpcw, text, &Arguments::NONE).expect_err(text);
         let whole = format!("{} {}", refusal.message, refusal.hint);
