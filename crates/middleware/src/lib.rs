@@ -16,6 +16,8 @@ pub mod recognise;
 pub mod ring;
 pub mod service;
 mod session;
+pub mod shared;
 
 pub use ring::{NoTurn, Ring, RingOptions, Turn};
-pub use service::{Service, ServiceOptions, Site};
+pub use service::Service;
+pub use shared::{ServiceOptions, Site};

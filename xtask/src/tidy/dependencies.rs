@@ -57,8 +57,20 @@ const CRATES: &[(&str, &[&str])] = &[
     (
         "anabranch",
         &[
-            "types", "sql", "source", "analysis", "storage", "protocol", "engine", "history",
-            "dbms", "server", "workload", "sim", "bench",
+            "types",
+            "sql",
+            "source",
+            "analysis",
+            "storage",
+            "protocol",
+            "engine",
+            "history",
+            "dbms",
+            "middleware",
+            "server",
+            "workload",
+            "sim",
+            "bench",
         ],
     ),
 ];

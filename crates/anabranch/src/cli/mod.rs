@@ -18,6 +18,7 @@ mod replay;
 mod reproduce;
 mod serve;
 mod shell;
+mod signals;
 mod sim;
 mod solver;
 mod text;

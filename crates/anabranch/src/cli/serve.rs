@@ -6,7 +6,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_bench::application;
@@ -25,6 +25,7 @@ use anabranch_workload::tpcc::Scale;
 use clap::{Args, ValueEnum};
 
 use super::output::say;
+use super::signals::signals;
 use super::{Verdict, progress};
 
 /// Serves an application to PostgreSQL's clients. Without --data, what is written is lost when the server ends.
@@ -233,24 +234,6 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         }
     }
     end(service)
-}
-
-/// Where signals to end arrive.
-pub(crate) fn signals() -> std::io::Result<Receiver<()>> {
-    let (sender, ended) = channel();
-    let mut signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGINT,
-    ])?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for _ in signals.forever() {
-                // The receiver is gone when the server has ended.
-                let _ = sender.send(());
-            }
-        })?;
-    Ok(ended)
 }
 
 /// Stops the server; a second signal, or too long a wait, ends it at once.

@@ -13,7 +13,7 @@ use super::links::FORWARDED;
 use super::unit::OnServer;
 use super::{Client, End, Session};
 use crate::backend::{Backend, CONNECT_MAX, Destination, Reader, Socket};
-use crate::service::Shared;
+use crate::shared::Shared;
 
 /// What is set on each connection to the own database, as statements.
 pub(super) const SETTINGS: &str = "SET anabranch.hop = 'local'; SET default_transaction_isolation = serializable; \

@@ -22,7 +22,7 @@ pub(super) struct Given {
 
 /// A transaction that is open.
 pub(super) struct Block {
-    /// Whether nobody said BEGIN: it ends with its query, or with the pipeline.
+    /// Whether it began without a BEGIN: it ends with its query, or with the pipeline.
     pub(super) is_implicit: bool,
     /// `READ ONLY` and the like.
     pub(super) modes: String,

@@ -6,7 +6,7 @@ use anabranch_wire::ErrorFields;
 use super::unit::OnServer;
 use super::{Failure, Session};
 use crate::backend::{Backend, Destination, password};
-use crate::service::Shared;
+use crate::shared::Shared;
 
 /// The parameter by which a middleware says that it forwards.
 pub(super) const FORWARDED: &str = "anabranch.forwarded";

@@ -34,7 +34,7 @@ use postgres_protocol::message::frontend;
 use crate::backend::{Answer, Backend, Reader, Sent, Sink};
 use crate::command::Command;
 use crate::recognise::{Arguments, Class, Operation, Refusal, Route, Statement};
-use crate::service::{Handle, Shared};
+use crate::shared::{Handle, Shared};
 use block::Block;
 use links::Link;
 use unit::{OnServer, Portal, Prepared, Unit};

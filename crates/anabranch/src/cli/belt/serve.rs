@@ -21,7 +21,7 @@ use super::parts::types;
 use super::{CONNECT_MAX, Verdict};
 use crate::cli::input::InputArguments;
 use crate::cli::output::say;
-use crate::cli::serve::signals;
+use crate::cli::signals::signals;
 
 /// The least time between two messages of the same trouble.
 const TOLD_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
