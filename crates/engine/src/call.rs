@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anabranch_protocol::{AbortReason, Session};
 use anabranch_sql::application::{CompiledStatement, ResultSet};
+use anabranch_sql::sequence::SessionSequences;
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
 use crate::admission::Shortage;
@@ -37,6 +38,9 @@ pub struct Call {
     /// The longest wait for one answer of the protocol, which is mostly a wait for a lock. A call that waits longer
     /// ends with [`CallError::LockTimeout`].
     pub lock_timeout: Option<Ticks>,
+    /// What the client's connection has drawn from sequences, for `currval` and `lastval`. `None`: nothing, and nothing is
+    /// noted.
+    pub sequences: Option<Arc<SessionSequences>>,
     /// Whether it is a global operation under the Conveyor Belt: each of its attempts waits for the token.
     pub is_global: bool,
 }
@@ -52,6 +56,7 @@ impl Call {
             timestamp: None,
             time_zone: TimeZone::UTC,
             lock_timeout: None,
+            sequences: None,
             is_global: false,
         }
     }
@@ -75,6 +80,15 @@ impl Call {
     #[must_use]
     pub fn with_time_zone(self, time_zone: TimeZone) -> Call {
         Call { time_zone, ..self }
+    }
+
+    /// The same call of a connection that has drawn this from sequences.
+    #[must_use]
+    pub fn with_sequences(self, sequences: Arc<SessionSequences>) -> Call {
+        Call {
+            sequences: Some(sequences),
+            ..self
+        }
     }
 
     /// The same call as a global operation, or not ([`anabranch_analysis::partition::OperationRouter`]).

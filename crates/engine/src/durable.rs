@@ -137,7 +137,7 @@ pub struct DurableNode<P: Durable, D> {
     log: Log<D>,
     options: DurableOptions,
     incarnation: Incarnation,
-    /// The logged bounds of identity columns.
+    /// The logged bounds of sequences.
     numbers: SequenceStarts,
     opened: Opened,
     /// The output of the current batch.
@@ -210,8 +210,8 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         };
         let node = node(made, incarnation).with_sequence_starts(&numbers);
         if opened.is_new {
-            for (table, column, bound) in node.passed_bounds() {
-                numbers.include(table, column, bound);
+            for (sequence, bound) in node.passed_bounds() {
+                numbers.include_point(sequence, bound);
             }
             write_checkpoint(&mut log, incarnation, &numbers, node.protocol())?;
             if let OutputRule::Epochs { first } = options.output {

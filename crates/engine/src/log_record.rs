@@ -1,7 +1,7 @@
 //! The records of a node's log.
 
 use anabranch_protocol::Record;
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{SequenceId, SequencePoint};
 use serde::{Deserialize, Serialize};
 
 /// One record of a node's log.
@@ -11,6 +11,6 @@ pub enum NodeRecord {
     Incarnation(u64),
     /// A state change of the node's protocol.
     Protocol(Record),
-    /// An identity column may have handed out numbers up to this one.
-    Numbers(TableId, ColumnIndex, i64),
+    /// A sequence may have come up to this point.
+    Numbers(SequenceId, SequencePoint),
 }

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod ending;
+mod sequences;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -21,8 +22,7 @@ use anabranch_sql::application::ResultSet;
 use anabranch_sql::deferred::ConstraintSelection;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{
-    Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
-    TableId, Ticks, Value,
+    Access, Activity, ActivityProbe, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Value,
 };
 use rustc_hash::FxHashMap;
 
@@ -30,7 +30,7 @@ use crate::admission::Admission;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
-use crate::interactive::{Block, TransactionSlot};
+use crate::interactive::{Block, CallSequences, TransactionSlot};
 use crate::limits::{TransactionLimits, is_larger};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
@@ -162,7 +162,7 @@ pub struct Node<P: Protocol> {
     next_alarm: u64,
     /// Clients' open transactions.
     blocks: FxHashMap<BlockId, Block>,
-    /// Numbers for identity columns.
+    /// Numbers of sequences.
     sequences: Rc<NodeSequences>,
     probe: ActivityProbe,
     /// The number of steps that its protocol has taken.
@@ -174,7 +174,7 @@ pub struct Node<P: Protocol> {
 pub struct HandedOver<P> {
     /// The protocol, with the store.
     pub protocol: P,
-    /// The last number that each sequence has drawn here.
+    /// How far each sequence has come.
     pub numbers: SequenceStarts,
     /// The node's incarnation.
     pub incarnation: Incarnation,
@@ -199,6 +199,8 @@ struct OpenCall {
     cancelled: bool,
     /// The transaction of its first attempt.
     first_attempt: Option<TransactionId>,
+    /// What its attempts have drawn from sequences, after the first has begun.
+    sequences: Option<Rc<CallSequences>>,
 }
 
 /// One attempt of one call.
@@ -374,18 +376,6 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Starts the node's identity and serial columns above these numbers.
-    #[must_use]
-    pub fn with_sequence_starts(self, starts: &SequenceStarts) -> Node<P> {
-        self.sequences.start_after(starts);
-        self
-    }
-
-    /// The sequences that have passed their logged bounds, with the new bounds.
-    pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
-        self.sequences.passed_bounds()
-    }
-
     /// Reports the node's activity to this probe from now on.
     pub fn observe(&mut self, probe: ActivityProbe) {
         self.protocol.observe(probe.clone());
@@ -480,6 +470,7 @@ impl<P: Protocol> Node<P> {
                     deferral: true,
                     cancelled: false,
                     first_attempt: None,
+                    sequences: None,
                 };
                 self.start(now, open, out);
             }
@@ -617,11 +608,18 @@ impl<P: Protocol> Node<P> {
             time_zone: call.time_zone.clone(),
             deferral: open.deferral,
         };
+        let node = &self.sequences;
+        let sequences = open.sequences.get_or_insert_with(|| {
+            let sequences = CallSequences::new(Rc::clone(node));
+            sequences.enter(call.id, call.sequences.clone());
+            Rc::new(sequences)
+        });
+        sequences.begin_attempt();
         let mut procedure_transaction = NodeTransaction::new(
             Arc::clone(&self.planned),
             identity,
             Rc::clone(&mailbox),
-            self.sequences.clone(),
+            Rc::<CallSequences>::clone(sequences),
         );
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));

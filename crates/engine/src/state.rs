@@ -13,7 +13,7 @@ use crate::sequence::SequenceStarts;
 /// The durable state of a node that does not run.
 pub(crate) struct NodeState<P> {
     pub(crate) protocol: P,
-    /// The logged bounds of identity columns.
+    /// The logged bounds of sequences.
     pub(crate) numbers: SequenceStarts,
     /// The highest incarnation logged; 0 before the first.
     pub(crate) incarnation: u64,
@@ -40,8 +40,8 @@ impl<P: Durable> NodeState<P> {
     pub(crate) fn replay(&mut self, record: NodeRecord) -> Result<(), String> {
         match record {
             NodeRecord::Incarnation(number) => self.incarnation = self.incarnation.max(number),
-            NodeRecord::Numbers(table, column, bound) => {
-                self.numbers.include(table, column, bound);
+            NodeRecord::Numbers(sequence, bound) => {
+                self.numbers.include_point(sequence, bound);
             }
             NodeRecord::Protocol(record) => {
                 let replayed = self.protocol.replay(record);
@@ -86,8 +86,8 @@ fn write_sequences(
     sink: &mut dyn FnMut(NodeRecord),
 ) {
     sink(NodeRecord::Incarnation(incarnation.0));
-    for (table, column, bound) in numbers.all() {
-        sink(NodeRecord::Numbers(table, column, bound));
+    for (sequence, bound) in numbers.all() {
+        sink(NodeRecord::Numbers(sequence, bound));
     }
 }
 
@@ -105,9 +105,9 @@ pub(crate) fn take_records<P: Protocol>(
     let forced = !passed.is_empty() || output.records.iter().any(Record::is_forced);
     let records = output.records.drain(..).map(NodeRecord::Protocol);
     let mut records: Vec<NodeRecord> = records.collect();
-    for (table, column, bound) in passed {
-        numbers.include(table, column, bound);
-        records.push(NodeRecord::Numbers(table, column, bound));
+    for (sequence, bound) in passed {
+        numbers.include_point(sequence, bound);
+        records.push(NodeRecord::Numbers(sequence, bound));
     }
     Some((records, forced))
 }

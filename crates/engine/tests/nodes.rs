@@ -13,6 +13,7 @@ mod pauses;
 mod provisional;
 mod replicas;
 mod room;
+mod sequences;
 mod support;
 mod undeclared;
 

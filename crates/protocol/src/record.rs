@@ -19,7 +19,7 @@ use crate::ramp::recovery::record::RampRecord;
 
 /// The version of the record format; every change of a record raises it. A data folder has its format's
 /// version, and logs of another version are not read.
-pub const RECORD_FORMAT: u32 = 4;
+pub const RECORD_FORMAT: u32 = 5;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]

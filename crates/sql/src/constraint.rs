@@ -11,7 +11,7 @@ use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, Deferrability, ReferentialAction},
     diagnostic::Diagnostic,
-    expression::{Expression, Sequence, integer::Shapes},
+    expression::{Expression, integer::Shapes},
     program::{Program, Programs, check::Check},
 };
 
@@ -227,17 +227,8 @@ pub(crate) fn default_of(
     match &catalog.tables[table.index()].defaults[column.index()] {
         ColumnDefault::Null => Ok(Expression::NULL),
         ColumnDefault::Generated { .. } => {
-            let name = &catalog.schema.table(table).name;
-            Ok(Expression::Next(Arc::new(Sequence {
-                table,
-                column,
-                name: format!("{name}_{}_seq", described.name),
-                maximum: match described.data_type {
-                    anabranch_types::DataType::Int2 => i16::MAX.into(),
-                    anabranch_types::DataType::Int4 => i32::MAX.into(),
-                    _ => i64::MAX,
-                },
-            })))
+            let sequence = catalog.sequence_of_column(table, column);
+            Ok(sequence.map_or(Expression::NULL, |of| Expression::Next(Arc::new(of))))
         }
         ColumnDefault::Expression(expression, span) => {
             let mut binder = Binder::new(catalog, &NoVariables, *span);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anabranch_types::TableSchema;
 
 use crate::{
-    expression::{Expression, text::format_text},
+    expression::{Expression, SequenceFunction, SequenceTarget, text::format_text},
     plan::{
         Body, Distinct, Finish, Join, KeyPart, Path, Query, RowsOf, Select, Step, SubqueryKind,
         TableFunction, TableRead,
@@ -575,6 +575,26 @@ fn text(expression: &Expression, names: &Names<'_>) -> String {
         Expression::Now => "now()".into(),
         Expression::Unique => "gen_random_uuid()".into(),
         Expression::Next(sequence) => format!("nextval('{}')", sequence.name),
+        Expression::OfSequence {
+            function,
+            target,
+            arguments,
+        } => {
+            let name = match function {
+                SequenceFunction::Next => "nextval",
+                SequenceFunction::Current => "currval",
+                SequenceFunction::Last => "lastval",
+                SequenceFunction::Set => "setval",
+                SequenceFunction::LastValue | SequenceFunction::LastCalled => "last_value",
+                SequenceFunction::IsCalled => "is_called",
+            };
+            let mut listed = Vec::new();
+            if let SequenceTarget::Named(sequence) = target {
+                listed.push(format!("'{}'", sequence.name));
+            }
+            listed.extend(arguments.iter().map(of));
+            format!("{name}({})", listed.join(", "))
+        }
     }
 }
 

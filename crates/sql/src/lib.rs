@@ -35,6 +35,7 @@ mod procedure;
 mod program;
 mod result;
 pub mod script;
+pub mod sequence;
 mod session_value;
 pub mod source;
 pub mod summary;

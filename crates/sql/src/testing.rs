@@ -15,15 +15,16 @@ use std::{
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Read, Row, RowPrograms,
-    Schema, SlotId, TableId, TableSchema, TimeZone, Value,
+    Schema, SequenceId, SequencePoint, SlotId, TableId, TableSchema, TimeZone, Value,
 };
 
 use crate::{
     Transaction, TransactionError,
     application::Application,
     change::{MappingContext, SchemaChange, TableRows},
+    sequence::{ResolvedSequence, SessionSequences},
     summary::StatementId,
-    transaction::Sequences,
+    transaction::{SequenceError, Sequences},
 };
 
 /// A database in memory.
@@ -38,14 +39,57 @@ pub struct Store {
 
 /// One counter a sequence, from 1.
 #[derive(Debug, Default)]
-struct Counters(RefCell<BTreeMap<(TableId, ColumnIndex), i64>>);
+struct Counters {
+    points: RefCell<BTreeMap<SequenceId, SequencePoint>>,
+    session: SessionSequences,
+}
+
+impl Counters {
+    fn point(&self, sequence: &ResolvedSequence) -> SequencePoint {
+        let points = self.points.borrow();
+        let first = SequencePoint::first(sequence.options.start);
+        points.get(&sequence.id).copied().unwrap_or(first)
+    }
+}
 
 impl Sequences for Counters {
-    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64> {
-        let mut counters = self.0.borrow_mut();
-        let last = counters.entry((table, column)).or_default();
-        *last += 1;
-        Some(*last)
+    fn next(&self, sequence: &ResolvedSequence) -> Option<i64> {
+        let mut point = self.point(sequence);
+        let number = sequence.options.number(point.base, point.drawn)?;
+        point.drawn += 1;
+        self.points.borrow_mut().insert(sequence.id, point);
+        self.session.drawn(sequence, number);
+        Some(number)
+    }
+
+    fn current(&self, sequence: &ResolvedSequence) -> Option<i64> {
+        self.session.current(sequence)
+    }
+
+    fn last(&self) -> Option<i64> {
+        self.session.last()
+    }
+
+    fn set(
+        &self,
+        sequence: &ResolvedSequence,
+        number: i64,
+        is_called: bool,
+    ) -> Result<(), SequenceError> {
+        let point = SequencePoint {
+            epoch: self.point(sequence).epoch + 1,
+            drawn: u64::from(is_called),
+            base: number,
+        };
+        self.points.borrow_mut().insert(sequence.id, point);
+        if is_called {
+            self.session.set(sequence, number);
+        }
+        Ok(())
+    }
+
+    fn state(&self, sequence: &ResolvedSequence) -> (i64, bool) {
+        sequence.options.last(self.point(sequence))
     }
 }
 
@@ -111,19 +155,17 @@ impl Store {
         let mut store = Store::new(after);
         store.transactions = self.transactions + 1;
         let mut drawn = u128::from(store.transactions) << 64;
+        for of in &change.sequences {
+            let before = self.sequences.points.borrow().get(&of.from).copied();
+            if let Some(point) = of.point(before) {
+                store.sequences.points.borrow_mut().insert(of.to, point);
+            }
+        }
         for (to, of) in change.tables.iter_mut().enumerate() {
             let to = TableId(to as u16);
             let Some(from) = of.from else {
                 continue;
             };
-            for (new, old) in of.columns.iter().enumerate() {
-                let new = (to, ColumnIndex(new as u16));
-                let counter =
-                    old.and_then(|old| self.sequences.0.borrow().get(&(from, old)).copied());
-                if let (Some(counter), false) = (counter, change.restarts.contains(&new)) {
-                    store.sequences.0.borrow_mut().insert(new, counter);
-                }
-            }
             let mut unique = || {
                 drawn += 1;
                 drawn

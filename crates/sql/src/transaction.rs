@@ -7,11 +7,9 @@
 
 use std::{future::Future, rc::Rc};
 
-use anabranch_types::{
-    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone,
-};
+use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone};
 
-use crate::{deferred::DeferredChecks, summary::StatementId};
+use crate::{deferred::DeferredChecks, sequence::ResolvedSequence, summary::StatementId};
 
 /// Why a transaction cannot go on. The engine ends it, and reports this to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +21,44 @@ pub enum TransactionError {
     Retry(&'static str),
 }
 
-/// The sequences behind identity and serial columns. As in PostgreSQL, a number that was given out
-/// is not given out again, also if the transaction that asked for it aborts.
+/// Sequences as a transaction uses them. As in PostgreSQL, a number that was given out is not given out again, also if
+/// the transaction that asked for it aborts; and what `setval` has set stays.
 pub trait Sequences: std::fmt::Debug {
-    /// The next number of a column's sequence; `None` when 64 bits hold no more.
-    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64>;
+    /// The next number of a sequence; `None` behind its last one.
+    fn next(&self, sequence: &ResolvedSequence) -> Option<i64>;
+
+    /// The last number of a sequence in this connection, if it has drawn or set one: `currval`.
+    fn current(&self, _: &ResolvedSequence) -> Option<i64> {
+        None
+    }
+
+    /// The last number of the sequence from which this connection has drawn last: `lastval`.
+    fn last(&self) -> Option<i64> {
+        None
+    }
+
+    /// Sets a sequence: the next number follows `number`, or is `number` itself unless it counts as given.
+    ///
+    /// # Errors
+    /// Why it stays as it is.
+    fn set(&self, _: &ResolvedSequence, _: i64, _: bool) -> Result<(), SequenceError> {
+        Err(SequenceError::Unsupported)
+    }
+
+    /// The last number that was given or set, whatever connection did it, and whether it counts as given.
+    fn state(&self, sequence: &ResolvedSequence) -> (i64, bool) {
+        (sequence.options.start, false)
+    }
+}
+
+/// Why a sequence is not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SequenceError {
+    /// Nodes count without knowing of each other.
+    Unsupported,
+    /// Numbers would come again, and the plan relies on that they do not.
+    Backward,
 }
 
 /// No sequence gives anything: for what only reads.
@@ -35,7 +66,7 @@ pub trait Sequences: std::fmt::Debug {
 pub struct NoSequences;
 
 impl Sequences for NoSequences {
-    fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
+    fn next(&self, _: &ResolvedSequence) -> Option<i64> {
         None
     }
 }

@@ -7,6 +7,7 @@ use anabranch_sql::{
     client::{ClientContext, ClientPlan, ClientStatementKind, ClientWork, SessionValue, parse},
     expression::text::format_text,
     load, render,
+    testing::{Store, ready},
 };
 use anabranch_types::{DataType, Value};
 
@@ -35,13 +36,19 @@ fn plan(application: &Application, text: &str) -> Result<ClientPlan, String> {
 fn answer(application: &Application, text: &str) -> Result<String, String> {
     let plan = plan(application, text)?;
     let session: Vec<Value> = plan.session_values.iter().map(session_value).collect();
-    let ClientWork::Constant(constant) = &plan.work else {
-        return Err(format!("it touches tables: {:?}", plan.work));
+    let result = match &plan.work {
+        ClientWork::Constant(constant) => constant
+            .evaluate(&session, &ClientContext::at(0))
+            .map_err(|error| format!("{} {}", error.code, error.message))?
+            .ok_or("it pauses")?,
+        // It reads sequences.
+        ClientWork::Statement(statement) => {
+            let mut store = Store::new(application);
+            let run = ready(statement.execute(&mut store.begin(), &session));
+            run.map_err(|error| format!("{error:?}"))?
+        }
+        other => return Err(format!("it is called: {other:?}")),
     };
-    let result = constant
-        .evaluate(&session, &ClientContext::at(0))
-        .map_err(|error| format!("{} {}", error.code, error.message))?
-        .ok_or("it pauses")?;
     let columns = plan.columns.expect("a query has columns");
     let mut out = String::new();
     for row in &result.rows {

@@ -15,6 +15,7 @@
 //! * [`text`]: values of every type as text.
 //! * [`zone`]: time zones.
 //! * [`schema`]: what is known of a table below SQL.
+//! * [`sequence`]: sequences, and how far each has come.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 //! * [`activity`]: the current activity of a node, for a profiler.
 //! * [`random`]: seeded random numbers.
@@ -34,6 +35,7 @@ pub mod markup;
 pub mod random;
 pub mod row;
 pub mod schema;
+pub mod sequence;
 pub mod text;
 pub mod time;
 pub mod value;
@@ -53,6 +55,7 @@ pub use row::{
     LikeWriter, Row, RowBuilder, RowLayout, RowTemplate, RowTooLong, RowWriter, StoredInt,
 };
 pub use schema::{ColumnSchema, IndexSchema, Placement, Schema, TableSchema};
+pub use sequence::{SequenceId, SequencePoint};
 pub use time::{HybridClock, Ticks, Timestamp};
 pub use value::{Pending, Value, ValueRef};
 pub use zone::TimeZone;

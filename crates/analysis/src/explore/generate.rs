@@ -125,10 +125,7 @@ impl<'w> Source<'w> {
             .collect();
         self.lengths = lengths.into_iter().collect();
         let catalog = self.world.catalog();
-        self.draws_numbers = catalog.tables.iter().any(|table| {
-            let mut defaults = table.defaults.iter();
-            defaults.any(|default| matches!(default, ColumnDefault::Generated { .. }))
-        });
+        self.draws_numbers = catalog.all_sequences().next().is_some();
         self
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use anabranch_sql::deferred::{ConstraintSelection, DeferredChecks};
+use anabranch_sql::sequence::ResolvedSequence;
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::testing::ready;
 use anabranch_sql::transaction::{NoSequences, Sequences};
@@ -238,7 +239,7 @@ pub(super) fn number_given(call: u64) -> i64 {
 }
 
 impl Sequences for OwnSequencePart {
-    fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
+    fn next(&self, _: &ResolvedSequence) -> Option<i64> {
         self.given.set(self.given.get() + 1);
         Some(self.first + self.given.get())
     }

@@ -132,9 +132,9 @@ fn declared(
     let described = &schema.columns[column.index()];
     match &of.defaults[column.index()] {
         ColumnDefault::Generated { .. } => return Some(Vec::new()),
-        ColumnDefault::Expression(tree, _) => {
-            let generates = tree.to_string().to_lowercase() == "gen_random_uuid()";
-            return generates.then(Vec::new);
+        default @ ColumnDefault::Expression(tree, _) => {
+            let is_uuid = tree.to_string().to_lowercase() == "gen_random_uuid()";
+            return (is_uuid || default.draws_number()).then(Vec::new);
         }
         ColumnDefault::Null => {}
     }

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use anabranch_analysis::partition::{OperationClass, Partitioning};
 use anabranch_analysis::{Guarantee, Options, analyze_with};
+use anabranch_sql::sequence::ResolvedSequence;
 use anabranch_sql::source::SourceFile;
 use anabranch_sql::summary::{Role, StatementId};
 use anabranch_sql::testing::{Store, StoreTransaction, ready};
@@ -92,7 +93,7 @@ struct Counting {
 }
 
 impl Sequences for Numbers {
-    fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
+    fn next(&self, _: &ResolvedSequence) -> Option<i64> {
         let mut numbers = self.0.borrow_mut();
         if numbers.again {
             return numbers.given.pop_front();

@@ -152,7 +152,7 @@ pub(crate) fn show(row: &TextRow) -> String {
 pub(crate) struct Postgres {
     /// The connection.
     pub(crate) client: Client,
-    _server: Server,
+    server: Server,
 }
 
 impl Postgres {
@@ -163,10 +163,13 @@ impl Postgres {
     pub(crate) fn start() -> Postgres {
         let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
         let client = server.connect().unwrap_or_else(|error| panic!("{error}"));
-        Postgres {
-            client,
-            _server: server,
-        }
+        Postgres { client, server }
+    }
+
+    /// Another connection.
+    pub(crate) fn connect(&self) -> Client {
+        let client = self.server.connect();
+        client.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Sends one statement.

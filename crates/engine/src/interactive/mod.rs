@@ -21,7 +21,7 @@ use crate::sequence::NodeSequences;
 use crate::step::{BlockId, BlockOptions, SavepointId};
 use crate::transaction::{Mailbox, NodeTransaction};
 use log::{BlockLog, LoggedStep};
-use sequences::BlockSequences;
+pub(crate) use sequences::CallSequences;
 pub(crate) use step::{BlockContext, log_too_large, run};
 
 /// A client's open transaction at its node.
@@ -31,7 +31,7 @@ pub(crate) struct Block {
     /// The value of `now()`.
     pub(crate) timestamp: i64,
     log: Rc<RefCell<BlockLog>>,
-    sequences: Rc<BlockSequences>,
+    sequences: Rc<CallSequences>,
     /// The attempt, while no step is under way. `None` if it was lost, or none has begun.
     pub(crate) attempt: Option<BlockAttempt>,
     /// The step under way (INT-I1).
@@ -104,7 +104,7 @@ impl DetachedBlock {
         let block = Block {
             age: self.age,
             timestamp: self.timestamp,
-            sequences: Rc::new(BlockSequences::new(sequences)),
+            sequences: Rc::new(CallSequences::new(sequences)),
             log: Rc::new(RefCell::new(log)),
             attempt: None,
             step: None,
@@ -123,7 +123,7 @@ impl Block {
         Block {
             age,
             timestamp,
-            sequences: Rc::new(BlockSequences::new(sequences)),
+            sequences: Rc::new(CallSequences::new(sequences)),
             log: Rc::new(RefCell::new(BlockLog::new(options.log_bytes_max))),
             attempt: None,
             step: None,
@@ -131,7 +131,7 @@ impl Block {
     }
 
     /// The block's sequences.
-    pub(crate) fn sequences(&self) -> Rc<BlockSequences> {
+    pub(crate) fn sequences(&self) -> Rc<CallSequences> {
         Rc::clone(&self.sequences)
     }
 

@@ -10,7 +10,7 @@ use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{EffectError, TimeZone, Value};
 
 use super::log::{BlockLog, Digest, LoggedStatement, LoggedStep};
-use super::sequences::{BlockSequences, Draw};
+use super::sequences::{CallSequences, Draw};
 use super::{Block, OpenTransaction, TransactionSlot};
 use crate::application::PlannedApplication;
 use crate::call::CallError;
@@ -23,7 +23,7 @@ use crate::transaction::NodeTransaction;
 pub(crate) struct BlockContext {
     planned: Arc<PlannedApplication>,
     log: Rc<RefCell<BlockLog>>,
-    sequences: Rc<BlockSequences>,
+    sequences: Rc<CallSequences>,
     needs_entry: bool,
     result_bytes_max: u64,
 }
@@ -72,7 +72,7 @@ pub(crate) async fn run(
         StepAction::Statement(work) => {
             let place = context.log.borrow().len();
             let told = context
-                .statement(&mut open, place, &work, &arguments, &time_zone, &[])
+                .statement(&mut open, place, &work, &arguments, &time_zone, None)
                 .await?;
             let statement = LoggedStatement {
                 work,
@@ -124,7 +124,7 @@ impl BlockContext {
         work: &StatementWork,
         arguments: &Arc<[Value]>,
         time_zone: &TimeZone,
-        draws: &[Draw],
+        draws: Option<&[Draw]>,
     ) -> Result<Result<ResultSet, EffectError>, TransactionError> {
         self.sequences.begin_step(draws);
         let transaction = &mut open.transaction;
@@ -188,7 +188,7 @@ impl BlockContext {
                         digest,
                     } = logged;
                     let told = self
-                        .statement(open, place, work, arguments, time_zone, draws)
+                        .statement(open, place, work, arguments, time_zone, Some(draws))
                         .await?;
                     if Digest::of(&told) != *digest {
                         return Err(TransactionError::Failed(differs()));

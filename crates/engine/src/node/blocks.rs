@@ -29,11 +29,12 @@ impl<P: Protocol> Node<P> {
         self.blocks.len()
     }
 
-    /// Checks INT-I1 and INT-I2 of every open block.
+    /// Checks INT-I1 and INT-I2 of every open block, and SEQ-I1 of every sequence.
     ///
     /// # Errors
     /// The invariant's name, and what contradicts it.
     pub fn check_blocks(&self) -> Result<(), String> {
+        self.sequences.check_invariants()?;
         // tidy: order-free because at most one finding is of interest
         self.blocks.values().try_for_each(Block::check_invariants)
     }
@@ -145,6 +146,7 @@ impl<P: Protocol> Node<P> {
         };
         let (planned, mailbox) = (Arc::clone(&self.planned), Rc::clone(&held.mailbox));
         let (sequences, locks) = (block.sequences(), self.options.declares);
+        sequences.enter(open.call.id, open.call.sequences.clone());
         let begin =
             move || NodeTransaction::new(planned, identity, mailbox, sequences).interactive(locks);
         let context = BlockContext::new(

@@ -241,8 +241,8 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         let incarnation = Incarnation::FIRST;
         let node = (self.factory.node)(state.protocol, incarnation);
         let mut numbers = SequenceStarts::default();
-        for (table, column, bound) in node.passed_bounds() {
-            numbers.include(table, column, bound);
+        for (sequence, bound) in node.passed_bounds() {
+            numbers.include_point(sequence, bound);
         }
         let (view, voted) = (self.group.view(), self.group.voted());
         let base = self.group.base();

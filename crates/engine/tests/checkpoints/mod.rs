@@ -249,6 +249,9 @@ fn a_complete_checkpoint_waits_for_the_log() {
         world.enter(value);
         value += 1;
     }
+    // The next entry is not the first of a segment, which is synced with the one before.
+    world.enter(value);
+    value += 1;
     // Logged, and not synced.
     world.now += 1_000_000;
     let call = Call::new(CallId(world.now), Work::Procedure(0), args([value]));

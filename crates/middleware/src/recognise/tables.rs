@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_analysis::partition::{Distribution, Partitioning, Spread, WrittenParts};
-use anabranch_sql::catalog::{ColumnDefault, ReferentialAction};
+use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::script::Script;
 use anabranch_types::DataType;
 
@@ -147,7 +147,7 @@ impl Tables {
             let columns = columns.map(|(column, default)| Column {
                 name: column.name.clone(),
                 data_type: column.data_type.clone(),
-                is_generated: matches!(default, ColumnDefault::Generated { .. }),
+                is_generated: default.draws_number(),
             });
             tables.push(Table {
                 name: schema.name.clone(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::sequence::SequenceStarts;
+use anabranch_engine::sequence::{SequenceCounters, SequenceStarts};
 use anabranch_engine::{
     BlockId, Call, DetachedBlock, DurableNode, DurableOptions, Node, NodeOptions, NodeStart,
     Outcome, OutputRule, TransactionLimits, Work,
@@ -78,7 +78,7 @@ pub(crate) struct NodesLeft {
 pub(crate) struct Past {
     /// The highest logical time.
     pub(crate) time: u64,
-    /// The last numbers of sequences.
+    /// How far sequences have come.
     pub(crate) numbers: SequenceStarts,
     /// The incarnation and the last transaction of each node.
     pub(crate) nodes: Vec<(Incarnation, u64)>,
@@ -256,8 +256,12 @@ where
         protocol.continue_after(time);
         protocol
     };
+    let counters = SequenceCounters::default();
     let node = |id: NodeId| {
         let (planned, numbers) = (Arc::clone(planned), past.numbers.clone());
+        let counters = counters.clone();
+        // The plan relies on that numbers are new.
+        let only_forward = environment.guarantee == Guarantee::Invariants;
         let options = NodeOptions {
             declares: environment.guarantee == Guarantee::Serializable,
             needs_entries: environment.guarantee == Guarantee::Invariants,
@@ -276,6 +280,7 @@ where
                 ..options
             };
             Node::new(id, PartitionId(id.0), planned, protocol, options)
+                .with_sequence_counters(counters, only_forward)
                 .with_sequence_starts(&numbers)
         }
     };

@@ -420,8 +420,8 @@ impl<'c> Judge<'c> {
         let fitting = known.filter(|number| *number < NUMBERS_ABOVE + NUMBERS_STEP);
         let above = fitting.max().unwrap_or(0).max(NUMBERS_ABOVE);
         let offset = NUMBERS_STEP * replica as i64;
-        for (table, column) in generated(planned) {
-            numbers.include(table, column, above + offset);
+        for sequence in planned.application.catalog().all_sequences() {
+            numbers.include(&sequence, above + offset);
         }
         Ok(numbers)
     }

@@ -373,6 +373,14 @@ impl Binder<'_> {
                 list,
             );
         }
+        if self.catalog.opaque.is_none()
+            && self.catalog.table_by_name(&text).is_none()
+            && let Some(sequence) = self.catalog.sequence_by_name(&text)
+        {
+            let (columns, row) = Self::sequence_row(sequence);
+            let kind = SourceKind::Query(Self::rows_query(vec![row], &columns));
+            return self.add_source(shown, columns, alias, kind, factor, list);
+        }
         let table = self.table_named(name)?;
         self.add_table(table, shown, alias, Role::Read, factor, list)
     }

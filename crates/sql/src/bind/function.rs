@@ -339,6 +339,9 @@ impl Binder<'_> {
 
     /// A function by its name in lower case.
     fn named_function(&mut self, name: &str, arguments: &[&Expr], syntax: &Expr) -> Bind<Bound> {
+        if let Some(bound) = self.sequence_function(name, arguments, syntax)? {
+            return Ok(bound);
+        }
         let mut bounds = Vec::new();
         for argument in arguments {
             bounds.push(self.expression(argument)?);

@@ -16,6 +16,7 @@ pub(crate) mod operator;
 pub(crate) mod output;
 pub(crate) mod query;
 pub(crate) mod scope;
+mod sequence;
 pub(crate) mod system;
 pub(crate) mod term;
 pub(crate) mod values;

@@ -250,6 +250,8 @@ impl Binder<'_> {
                 function: Function::Unknown(_),
                 ..
             } => RawTerm::Unknown,
+            // The numbers of a sequence that cycles come again.
+            Expression::Next(sequence) if sequence.options.cycles => RawTerm::Unknown,
             Expression::Unique | Expression::Next(_) => RawTerm::Generated,
             Expression::Column {
                 depth,

@@ -35,7 +35,15 @@ impl Binder<'_> {
             .collect();
         let terms = match rows.as_slice() {
             [row] => row.iter().map(|e| self.term(e)).collect(),
-            _ => columns.iter().map(|_| RawTerm::Unknown).collect(),
+            _ => (0..columns.len())
+                .map(|column| {
+                    let mut terms = rows.iter().map(|row| self.term(&row[column]));
+                    match terms.all(|term| matches!(term, RawTerm::Generated)) {
+                        true => RawTerm::Generated,
+                        false => RawTerm::Unknown,
+                    }
+                })
+                .collect(),
         };
         let mut scope = self.scopes.pop().expect("it was pushed");
         if !scope.subqueries.is_empty() {
@@ -149,7 +157,8 @@ impl Binder<'_> {
             }
             rows.push(expressions);
         }
-        if rows.len() > 1 && rows.iter().flatten().any(Expression::is_volatile) {
+        // The executor draws unique numbers for one row.
+        if rows.len() > 1 && rows.iter().flatten().any(|value| value.uniques() > 0) {
             let construct = "a generated value in VALUES of more than one row";
             return Err(self.unsupported(construct, values));
         }

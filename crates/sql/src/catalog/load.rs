@@ -8,19 +8,22 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Assertion, Catalog, Sequence, View, directive,
+    Assertion, Catalog, ColumnDefault, Sequence, View, directive,
+    names::implied_sequence,
     tables::{Relations, Tables},
 };
 use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
-        declaration::{Declaration, ViewDeclaration},
+        declaration::{Declaration, SequenceDeclaration, ViewDeclaration},
         lexer::{Places, Text, Token, lex},
         routine::routine,
+        sequence::{is_nextval, nextval_of},
         split::{StatementTokens, statements},
         statement::{cursor_of, declaration},
     },
+    sequence::SequenceOptions,
     source::{SourceFile, Span, Translated},
 };
 
@@ -32,15 +35,26 @@ const DIAGNOSTICS_MAX: usize = 50;
 /// # Errors
 /// All problems that can be found at once, in order of place.
 pub fn load(files: Vec<SourceFile>) -> Result<Catalog, Vec<Diagnostic>> {
-    load_translated(files, &[])
+    load_with(Loader::default(), files, &[])
 }
 
-/// Loads files of which some, by number, are read in a translation.
+/// Loads files of a foreign schema, of which some, by number, are read in a translation.
 pub(crate) fn load_translated(
     files: Vec<SourceFile>,
     translated: &[Option<Translated>],
 ) -> Result<Catalog, Vec<Diagnostic>> {
-    let mut loader = Loader::default();
+    let loader = Loader {
+        is_foreign: true,
+        ..Loader::default()
+    };
+    load_with(loader, files, translated)
+}
+
+fn load_with(
+    mut loader: Loader,
+    files: Vec<SourceFile>,
+    translated: &[Option<Translated>],
+) -> Result<Catalog, Vec<Diagnostic>> {
     let lexed = loader.lex(0, &files, translated);
     let declared = loader.declared(&lexed);
     let mut catalog = loader.build(declared);
@@ -77,6 +91,8 @@ struct Loader {
     errors: Vec<Diagnostic>,
     /// Names with unreadable declarations: that they are missing is not reported again.
     broken: BTreeSet<String>,
+    /// Whether the files are a foreign schema for the analyser, of which parts may be missing.
+    is_foreign: bool,
 }
 
 type Lexed<'a> = (&'a SourceFile, Vec<Token>, Span);
@@ -222,10 +238,30 @@ impl Loader {
                         }
                     }
                 }
-                Declaration::Sequence(name) => {
+                Declaration::Sequence(SequenceDeclaration {
+                    name,
+                    if_not_exists,
+                    settings,
+                }) => {
+                    if if_not_exists && sequences.iter().any(|of| of.name == name.text) {
+                        continue;
+                    }
                     tables.claim(&name, &mut self.errors);
-                    let (name, owner) = (name.text, None);
-                    sequences.push(Sequence { name, owner });
+                    let options = match settings.options(None) {
+                        Ok(options) => options,
+                        Err((code, message)) => {
+                            self.errors.push(Diagnostic::new(code, message, name.span));
+                            continue;
+                        }
+                    };
+                    if let Some(Some((table, column))) = settings.owner {
+                        owners.push([name.text.clone(), table.text, column.text]);
+                    }
+                    sequences.push(Sequence {
+                        name: name.text,
+                        options,
+                        owner: None,
+                    });
                 }
                 Declaration::SequenceOwner(names) => owners.push(names),
                 Declaration::Index(index) => indexes.push(index),
@@ -259,12 +295,47 @@ impl Loader {
                 sequence.owner = Some((table, column));
             }
         }
+        self.take_serial_numbers(&sequences, &mut catalog);
         sequences.retain(|sequence| !catalog.implies(sequence));
         catalog.sequences = sequences;
         self.views(views, &mut relations, &mut catalog);
         self.assertions(assertions, &mut catalog);
         self.routines(routines, &mut catalog);
         catalog
+    }
+
+    /// Makes columns serial whose DEFAULT takes the next number of the sequence that a serial column would imply. Of a
+    /// foreign schema, every column is one, unless the numbers of its sequence come again.
+    fn take_serial_numbers(&self, sequences: &[Sequence], catalog: &mut Catalog) {
+        for (table, schema) in catalog.tables.iter_mut().zip(&catalog.schema.tables) {
+            for (default, column) in table.defaults.iter_mut().zip(&schema.columns) {
+                let ColumnDefault::Expression(expression, _) = default else {
+                    continue;
+                };
+                let is_nextval = is_nextval(expression);
+                let declared = nextval_of(expression)
+                    .and_then(|name| sequences.iter().find(|of| of.name == name));
+                let is_serial = match declared {
+                    None => is_nextval && self.is_foreign,
+                    // The analyser needs to know of it only that its numbers are new.
+                    Some(sequence) if self.is_foreign => !sequence.options.cycles,
+                    Some(sequence) => {
+                        let owner = sequence.owner.as_ref();
+                        let is_own = owner
+                            .is_some_and(|(of, name)| (of, name) == (&schema.name, &column.name));
+                        is_own
+                            && sequence.name == implied_sequence(&schema.name, &column.name)
+                            && sequence.options == SequenceOptions::of_type(&column.data_type)
+                    }
+                };
+                if is_serial && column.data_type.is_integer() {
+                    *default = ColumnDefault::Generated {
+                        always: false,
+                        serial: true,
+                    };
+                }
+            }
+        }
     }
 
     fn views(

@@ -2,9 +2,16 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
+use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
-use super::{Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, View};
+use super::{
+    Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, View,
+    names::implied_sequence,
+};
+use crate::{
+    parse::sequence::is_nextval,
+    sequence::{ResolvedSequence, SequenceOptions},
+};
 
 impl Catalog {
     /// The table with this name (folded as the catalog keeps it: lower case unless quoted).
@@ -52,11 +59,54 @@ impl Catalog {
             .find(|check| check.name == name)
     }
 
+    /// All sequences: those of columns in the order of their tables, then those of CREATE SEQUENCE.
+    pub fn all_sequences(&self) -> impl Iterator<Item = ResolvedSequence> + '_ {
+        let of_columns = self.tables.iter().flat_map(|table| {
+            let columns = (0..).map(ColumnIndex).zip(&table.defaults);
+            columns.filter_map(|(column, _)| self.sequence_of_column(table.id, column))
+        });
+        of_columns.chain(self.named_sequences())
+    }
+
+    /// The sequences of CREATE SEQUENCE.
+    pub fn named_sequences(&self) -> impl Iterator<Item = ResolvedSequence> + '_ {
+        let named = (0..).zip(&self.sequences);
+        named.map(|(number, sequence)| ResolvedSequence {
+            id: SequenceId::Named(number),
+            name: sequence.name.as_str().into(),
+            options: sequence.options.clone(),
+        })
+    }
+
+    /// The sequence with this name.
+    pub fn sequence_by_name(&self, name: &str) -> Option<ResolvedSequence> {
+        self.all_sequences().find(|of| &*of.name == name)
+    }
+
+    /// The sequence that a column implies, if it is a serial or identity column.
+    pub fn sequence_of_column(
+        &self,
+        table: TableId,
+        column: ColumnIndex,
+    ) -> Option<ResolvedSequence> {
+        let default = &self.table(table).defaults[column.index()];
+        let schema = self.schema.table(table);
+        let described = &schema.columns[column.index()];
+        matches!(default, ColumnDefault::Generated { .. }).then(|| ResolvedSequence {
+            id: SequenceId::Column(table, column),
+            name: implied_sequence(&schema.name, &described.name).into(),
+            options: SequenceOptions::of_type(&described.data_type),
+        })
+    }
+
     /// Whether a sequence is the one that its owner, a serial column, implies.
     pub(super) fn implies(&self, sequence: &Sequence) -> bool {
         let Some((table, column)) = &sequence.owner else {
             return false;
         };
+        if sequence.name != implied_sequence(table, column) {
+            return false;
+        }
         let Some(table) = self.table_by_name(table) else {
             return false;
         };
@@ -70,6 +120,17 @@ impl Catalog {
         let columns = &self.schema.table(table).columns;
         let position = columns.iter().position(|column| column.name == name)?;
         u16::try_from(position).ok().map(ColumnIndex)
+    }
+}
+
+impl ColumnDefault {
+    /// Whether it is the next number of a sequence: that of a serial or identity column, or another one by `nextval`.
+    pub fn draws_number(&self) -> bool {
+        match self {
+            ColumnDefault::Generated { .. } => true,
+            ColumnDefault::Expression(expression, _) => is_nextval(expression),
+            ColumnDefault::Null => false,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use anabranch_types::{ColumnIndex, DataType, IndexId, Schema, TableId};
 use sqlparser::ast;
 
 use crate::{
+    sequence::SequenceOptions,
     source::{SourceFile, Span},
     system::System,
 };
@@ -159,11 +160,13 @@ pub enum ReferentialAction {
     SetDefault,
 }
 
-/// A sequence of a `CREATE SEQUENCE` that no column takes its numbers from.
+/// A sequence of a `CREATE SEQUENCE`, unless it is just the one that a serial column implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     /// Its name.
     pub name: String,
+    /// Its options.
+    pub options: SequenceOptions,
     /// The table and the column that own it.
     pub owner: Option<(String, String)>,
 }

@@ -24,6 +24,11 @@ pub(crate) fn make_name(first: &str, second: &str, label: &str) -> String {
     }
 }
 
+/// The name that a serial or identity column gives to its sequence.
+pub(crate) fn implied_sequence(table: &str, column: &str) -> String {
+    make_name(table, column, "seq")
+}
+
 fn cut_last(text: &str) -> &str {
     let mut end = text.len().saturating_sub(1);
     while !text.is_char_boundary(end) {

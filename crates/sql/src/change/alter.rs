@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     bind::convert::{Context, exists},
-    catalog::{ColumnDefault, Deferrability, plain_type},
+    catalog::{ColumnDefault, Deferrability, names::implied_sequence, plain_type},
     parse::{
         cursor::Name,
         data_type::Declared,
@@ -522,18 +522,11 @@ impl Changer<'_> {
         }
         let default = DeclaredDefault::of(default, |_| &self.file);
         self.check_default(&name.text, &column.data_type, &default)?;
-        if let DeclaredDefault::Generated { .. } = default {
-            let (table, column) = (own.name.clone(), name.text.clone());
-            self.take_sequence(table, column)?;
+        if let DeclaredDefault::Generated { .. } = column.default {
+            // As in PostgreSQL, the column owns its sequence still.
+            self.declare_sequence(table, number);
         }
         self.declared.tables[table].columns[number].default = default;
-        Ok(())
-    }
-
-    /// A column takes its numbers from now on; the sequence that it owned goes.
-    fn take_sequence(&mut self, table: String, column: String) -> Change<()> {
-        let owner = Some((table, column));
-        self.declared.sequences.retain(|of| of.owner != owner);
         Ok(())
     }
 
@@ -620,6 +613,12 @@ impl Changer<'_> {
         self.is_free(to, false)?;
         match relation {
             Relation::Table(number) => {
+                for column in self.generated_columns(number) {
+                    self.rename_in_defaults(
+                        &implied_sequence(&name.text, &column),
+                        &implied_sequence(&to.text, &column),
+                    );
+                }
                 self.declared.tables[number].name.clone_from(&to.text);
                 for check in &mut self.declared.tables[number].checks {
                     check.condition = rename::qualifiers(&check.condition, &name.text, &to.text);
@@ -649,12 +648,19 @@ impl Changer<'_> {
             }
             Relation::Sequence(number) => {
                 self.declared.sequences[number].name.clone_from(&to.text);
+                self.rename_in_defaults(&name.text, &to.text);
             }
-            Relation::SerialSequence(..) => {
-                return Err(
-                    ChangeError::unsupported("RENAME of the sequence of a column")
-                        .hint("the sequence has the name of its table and column"),
-                );
+            Relation::SerialSequence(table, column) => {
+                let default = &self.declared.tables[table].columns[column].default;
+                if let DeclaredDefault::Generated { serial: false, .. } = default {
+                    return Err(ChangeError::unsupported(
+                        "RENAME of the sequence of an identity column",
+                    )
+                    .hint("the sequence has the name of its table and column"));
+                }
+                let number = self.declare_sequence(table, column);
+                self.declared.sequences[number].name.clone_from(&to.text);
+                self.rename_in_defaults(&name.text, &to.text);
             }
             Relation::PrimaryKey(number) => {
                 if let Some(key) = &mut self.declared.tables[number].primary_key {
@@ -668,6 +674,25 @@ impl Changer<'_> {
         }
         self.renamed = Some(format!("{} \"{}\"", rename::kind(relation), name.text));
         Ok(())
+    }
+
+    /// The serial and identity columns of a table.
+    fn generated_columns(&self, table: usize) -> Vec<String> {
+        let columns = self.declared.tables[table].columns.iter();
+        let generated = columns
+            .filter(|column| matches!(column.default, DeclaredDefault::Generated { .. }))
+            .map(|column| column.name.clone());
+        generated.collect()
+    }
+
+    /// Lets the defaults that name a sequence name it by its new name.
+    fn rename_in_defaults(&mut self, from: &str, to: &str) {
+        let columns = self.declared.tables.iter_mut();
+        for column in columns.flat_map(|table| &mut table.columns) {
+            if let DeclaredDefault::Expression(text) = &mut column.default {
+                *text = rename::sequence(text, from, to);
+            }
+        }
     }
 
     fn rename_column(&mut self, table: usize, name: &Name, to: &Name) -> Change<()> {
@@ -685,6 +710,10 @@ impl Changer<'_> {
             return Err(ChangeError::new("42701", message));
         }
         own.columns[number].name.clone_from(&to.text);
+        let is_generated = matches!(
+            own.columns[number].default,
+            DeclaredDefault::Generated { .. }
+        );
         let follow = |names: &mut Vec<String>| {
             for of in names.iter_mut().filter(|of| **of == name.text) {
                 of.clone_from(&to.text);
@@ -716,6 +745,12 @@ impl Changer<'_> {
             {
                 column.clone_from(&to.text);
             }
+        }
+        if is_generated {
+            self.rename_in_defaults(
+                &implied_sequence(&own_name, &name.text),
+                &implied_sequence(&own_name, &to.text),
+            );
         }
         self.columns.push(RenamedColumn {
             table: own_name.clone(),

@@ -12,11 +12,7 @@ use super::{
     error::{Change, ChangeError, Notice},
     statement::{ChangeKind, ChangeStatement},
 };
-use crate::{
-    catalog::{Catalog, Sequence},
-    parse::cursor::Name,
-    source::SourceFile,
-};
+use crate::{catalog::Catalog, parse::cursor::Name, source::SourceFile};
 
 /// A change under way.
 #[derive(Debug)]
@@ -35,8 +31,8 @@ pub(super) struct Changer<'c> {
     pub(super) concerned: BTreeSet<ObjectName>,
     /// Tables that lose their rows.
     pub(super) truncated: BTreeSet<String>,
-    /// Whether the sequences of truncated tables begin again.
-    pub(super) restarts: bool,
+    /// Sequences that begin again, by their names, each with the number with which it does.
+    pub(super) restarts: BTreeMap<String, i64>,
     /// Renamed columns, by their old names.
     pub(super) columns: Vec<RenamedColumn>,
     /// What the statement renames, in messages' words.
@@ -80,7 +76,7 @@ impl<'c> Changer<'c> {
             drops: Drops::default(),
             concerned: BTreeSet::new(),
             truncated: BTreeSet::new(),
-            restarts: false,
+            restarts: BTreeMap::new(),
             columns: Vec::new(),
             renamed: None,
             view_columns: BTreeMap::new(),
@@ -93,16 +89,12 @@ impl<'c> Changer<'c> {
         match kind {
             ChangeKind::CreateTable(table) => self.create_table(table),
             ChangeKind::CreateIndex(index) => self.create_index(index),
-            ChangeKind::CreateSequence {
-                name,
-                if_not_exists,
-                owner,
-            } => self.create_sequence(name, *if_not_exists, owner.as_ref()),
-            ChangeKind::OwnSequence {
+            ChangeKind::CreateSequence(declaration) => self.create_sequence(declaration),
+            ChangeKind::AlterSequence {
                 name,
                 if_exists,
-                owner,
-            } => self.own_sequence(name, *if_exists, owner.as_ref()),
+                settings,
+            } => self.alter_sequence(name, *if_exists, settings),
             ChangeKind::CreateView { name, or_replace } => self.create_view(name, *or_replace),
             ChangeKind::CreateAssertion(name) => self.create_assertion(name),
             ChangeKind::CreateRoutine {
@@ -173,67 +165,6 @@ impl<'c> Changer<'c> {
             return Ok(false);
         }
         Err(ChangeError::new("42P07", message))
-    }
-
-    fn create_sequence(
-        &mut self,
-        name: &Name,
-        if_not_exists: bool,
-        owner: Option<&(Name, Name)>,
-    ) -> Change<()> {
-        if !self.is_free(name, if_not_exists)? {
-            return Ok(());
-        }
-        let owner = self.sequence_owner(owner)?;
-        let name = name.text.clone();
-        self.concerned.insert(ObjectName::Sequence(name.clone()));
-        self.declared.sequences.push(Sequence { name, owner });
-        Ok(())
-    }
-
-    fn sequence_owner(&self, owner: Option<&(Name, Name)>) -> Change<Option<(String, String)>> {
-        let Some((table, column)) = owner else {
-            return Ok(None);
-        };
-        let Some(number) = self.declared.table(&table.text) else {
-            return Err(no_relation(table));
-        };
-        if self.declared.tables[number].column(&column.text).is_none() {
-            let message = format!(
-                "column \"{}\" of relation \"{}\" does not exist",
-                column.text, table.text
-            );
-            return Err(ChangeError::new("42703", message));
-        }
-        Ok(Some((table.text.clone(), column.text.clone())))
-    }
-
-    fn own_sequence(
-        &mut self,
-        name: &Name,
-        if_exists: bool,
-        owner: Option<&(Name, Name)>,
-    ) -> Change<()> {
-        match self.declared.relation(&name.text) {
-            Some(Relation::Sequence(number)) => {
-                let owner = self.sequence_owner(owner)?;
-                self.declared.sequences[number].owner = owner;
-                Ok(())
-            }
-            Some(Relation::SerialSequence(..)) => self.sequence_owner(owner).map(|_| ()),
-            Some(_) => {
-                let message = format!("\"{}\" is not a sequence", name.text);
-                Err(ChangeError::new("42809", message))
-            }
-            None if if_exists => {
-                self.skip(
-                    "42P01",
-                    format!("relation \"{}\" does not exist", name.text),
-                );
-                Ok(())
-            }
-            None => Err(no_relation(name)),
-        }
     }
 
     fn create_view(&mut self, name: &Name, or_replace: bool) -> Change<()> {

@@ -3,14 +3,15 @@
 //! Tables, keys, constraints and indexes are kept by their parts. Expressions, views, assertions and routines are kept
 //! as their texts.
 
-use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
+use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
 use crate::{
     catalog::{
-        Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind, Sequence,
-        names::make_name,
+        Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind,
+        names::implied_sequence,
     },
     parse::{Lexeme, lexemes},
+    sequence::SequenceOptions,
     source::{SourceFile, Span},
 };
 
@@ -18,12 +19,23 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Declared {
     pub(super) tables: Vec<DeclaredTable>,
-    pub(super) sequences: Vec<Sequence>,
+    pub(super) sequences: Vec<DeclaredSequence>,
     pub(super) views: Vec<DeclaredText>,
     pub(super) assertions: Vec<DeclaredText>,
     pub(super) routines: Vec<DeclaredRoutine>,
     /// Routines whose bodies name what does not exist: they cannot be called until it does.
     pub(super) unresolved: Vec<DeclaredRoutine>,
+}
+
+/// A sequence of CREATE SEQUENCE.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredSequence {
+    /// Its number before the change, or the column that implied it; `None` if the change creates it.
+    pub(super) from: Option<SequenceId>,
+    pub(super) name: String,
+    /// The table and the column that own it.
+    pub(super) owner: Option<(String, String)>,
+    pub(super) options: SequenceOptions,
 }
 
 /// A view or an assertion.
@@ -164,11 +176,18 @@ impl Declared {
             text: text(routine.span),
             keeps: routine.keeps.clone(),
         });
+        let sequences = catalog.sequences.iter().zip(catalog.named_sequences());
+        let sequences = sequences.map(|(declared, resolved)| DeclaredSequence {
+            from: Some(resolved.id),
+            name: declared.name.clone(),
+            owner: declared.owner.clone(),
+            options: resolved.options,
+        });
         Declared {
             tables: (0..catalog.tables.len())
                 .map(|number| DeclaredTable::of(catalog, number))
                 .collect(),
-            sequences: catalog.sequences.clone(),
+            sequences: sequences.collect(),
             views: views.collect(),
             assertions: assertions.collect(),
             routines: routines.collect(),
@@ -196,7 +215,7 @@ impl Declared {
         if let Some(view) = self.views.iter().position(|view| view.name == name) {
             return Some(Relation::View(view));
         }
-        let named = |of: &Sequence| of.name == name;
+        let named = |of: &DeclaredSequence| of.name == name;
         if let Some(sequence) = self.sequences.iter().position(named) {
             return Some(Relation::Sequence(sequence));
         }
@@ -210,7 +229,7 @@ impl Declared {
             }
             let column = table.columns.iter().position(|column| {
                 let is_generated = matches!(column.default, DeclaredDefault::Generated { .. });
-                is_generated && make_name(&table.name, &column.name, "seq") == name
+                is_generated && implied_sequence(&table.name, &column.name) == name
             })?;
             Some(Relation::SerialSequence(number, column))
         })

@@ -95,17 +95,7 @@ impl Changer<'_> {
             Relation::Sequence(number) => {
                 self.declared.sequences.remove(number);
             }
-            Relation::SerialSequence(table, column) => {
-                let of = &self.declared.tables[table];
-                let (table, column) = (&of.name, &of.columns[column].name);
-                let message =
-                    format!("cannot drop sequence {name} because other objects depend on it");
-                return Err(ChangeError::new("2BP01", message)
-                    .detail(format!(
-                        "default value for column {column} of table {table} depends on sequence {name}"
-                    ))
-                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-            }
+            Relation::SerialSequence(table, column) => self.drop_column_sequence(table, column)?,
             Relation::PrimaryKey(table) => return Err(self.index_of_constraint(table, name)),
             Relation::Index(table, index) => {
                 if self.declared.tables[table].indexes[index].is_constraint {

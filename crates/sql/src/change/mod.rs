@@ -21,6 +21,7 @@ mod mapping;
 pub(crate) mod parse;
 mod print;
 mod rename;
+mod sequence;
 mod statement;
 mod table;
 mod unresolved;
@@ -34,13 +35,13 @@ use rustc_hash::FxHashSet;
 use crate::{
     application::Application,
     bind::{Binder, ViewVariables},
-    catalog::{Catalog, ColumnDefault, Table, View, load},
+    catalog::{Catalog, View, load},
     diagnostic::Diagnostic,
     source::SourceFile,
     system::names::quoted,
 };
 use apply::{Changer, ObjectName, RenamedColumn};
-use declared::{ColumnValues, Declared, DeclaredTable, Test};
+use declared::{ColumnValues, Declared, Test};
 use dependents::Dropped;
 use error::Change;
 use print::{Printed, PrintedObject, print};
@@ -50,6 +51,7 @@ use verification::{Broken, UniqueKey};
 
 pub use error::{ChangeError, Notice};
 pub use mapping::{MappingContext, RowMapping};
+pub use sequence::SequenceMove;
 pub use statement::ChangeStatement;
 pub use verification::{RowVerifier, Verification};
 
@@ -72,9 +74,8 @@ pub struct SchemaChange {
     pub notices: Vec<Notice>,
     /// The command tag.
     pub tag: &'static str,
-    /// The columns of the new schema with sequences that begin again at 1: whose numbers are new, or TRUNCATE … RESTART
-    /// IDENTITY.
-    pub restarts: Vec<(TableId, ColumnIndex)>,
+    /// The sequences that were there before the change, with the points at which they go on. Others begin anew.
+    pub sequences: Vec<SequenceMove>,
 }
 
 /// What happens to one table.
@@ -124,7 +125,7 @@ impl SchemaChange {
     pub fn is_nothing(&self) -> bool {
         self.application.is_none()
             && self.verifications.is_empty()
-            && self.restarts.is_empty()
+            && !self.sequences.iter().any(SequenceMove::restarts)
             && self.tables.iter().all(TableChange::is_nothing)
     }
 }
@@ -170,6 +171,7 @@ impl Application {
             })
             .collect();
         changer.apply(&statement.kind)?;
+        changer.drop_defaults();
         if changer.declared == before {
             return Ok(self.unchanged(changer, statement.tag));
         }
@@ -180,9 +182,9 @@ impl Application {
             application: None,
             tables: Vec::new(),
             verifications: Vec::new(),
-            notices: changer.notices,
+            notices: std::mem::take(&mut changer.notices),
             tag: statement.tag,
-            restarts: Vec::new(),
+            sequences: Vec::new(),
         };
         let (old, new) = (self.catalog(), application.catalog());
         let mut rewritten = BTreeSet::new();
@@ -196,9 +198,6 @@ impl Application {
                 reindexed: false,
             };
             if let Some(from) = declared.from {
-                let generated = new_sequences(old.table(from), new.table(to), declared);
-                let restarts = generated.map(|column| (to, column));
-                change.restarts.extend(restarts);
                 let columns = declared.columns.iter().map(|column| match &column.values {
                     ColumnValues::Old(old) | ColumnValues::Using(old, _) => Some(*old),
                     ColumnValues::New(_) => None,
@@ -227,6 +226,7 @@ impl Application {
                 change.verifications.push(assertion(new, declared));
             }
         }
+        change.sequences = changer.moves(new);
         change.application = Some(application);
         Ok(change)
     }
@@ -237,15 +237,15 @@ impl Application {
     }
 
     /// A change of rows alone, or of nothing.
-    fn unchanged(&self, changer: Changer<'_>, tag: &'static str) -> SchemaChange {
+    fn unchanged(&self, mut changer: Changer<'_>, tag: &'static str) -> SchemaChange {
         let catalog = self.catalog();
         let mut change = SchemaChange {
             application: None,
             tables: Vec::new(),
             verifications: Vec::new(),
-            notices: changer.notices,
+            notices: std::mem::take(&mut changer.notices),
             tag,
-            restarts: Vec::new(),
+            sequences: changer.moves(catalog),
         };
         let mut removed = BTreeSet::new();
         for table in &catalog.tables {
@@ -254,14 +254,6 @@ impl Application {
             let is_truncated = changer.truncated.contains(&table.name);
             if is_truncated {
                 removed.insert(table.id);
-            }
-            if is_truncated && changer.restarts {
-                let generated = columns.iter().filter(|column| {
-                    let default = &table.defaults[column.index()];
-                    matches!(default, ColumnDefault::Generated { .. })
-                });
-                let restarts = generated.map(|column| (table.id, *column));
-                change.restarts.extend(restarts);
             }
             change.tables.push(TableChange {
                 from: Some(table.id),
@@ -548,23 +540,6 @@ fn view_columns(catalog: &Catalog, view: &View) -> Option<Vec<(String, DataType)
         column.0.clone_from(name);
     }
     Some(columns)
-}
-
-/// The columns that take numbers from now on, and did not before.
-fn new_sequences(
-    before: &Table,
-    after: &Table,
-    declared: &DeclaredTable,
-) -> impl Iterator<Item = ColumnIndex> {
-    let is_generated = |of: &ColumnDefault| matches!(of, ColumnDefault::Generated { .. });
-    let columns = declared.columns.iter().zip(&after.defaults).enumerate();
-    columns.filter_map(move |(place, (column, default))| {
-        let (ColumnValues::Old(old) | ColumnValues::Using(old, _)) = &column.values else {
-            return None;
-        };
-        let was = is_generated(&before.defaults[old.index()]);
-        (is_generated(default) && !was).then_some(ColumnIndex(place as u16))
-    })
 }
 
 /// The names, columns and uniqueness of a table's secondary indexes, in order.

@@ -120,16 +120,11 @@ fn create(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>>
         return Ok(Some((kind, "CREATE EXTENSION")));
     }
     if at.eat_word("sequence") {
-        let if_not_exists = at.eat_words(&["if", "not", "exists"]);
-        let name = at.schema_name("a sequence name")?;
-        sequence::sequence_options(at)?;
-        let owner = owner(at)?;
-        let kind = ChangeKind::CreateSequence {
-            name,
-            if_not_exists,
-            owner,
-        };
-        return Ok(Some((kind, "CREATE SEQUENCE")));
+        let declared = sequence::create_sequence(&mut at)?;
+        return Ok(Some((
+            ChangeKind::CreateSequence(declared),
+            "CREATE SEQUENCE",
+        )));
     }
     if cursor.at_words(&["create", "unlogged", "table"]) {
         // A table's rows are as durable as others.
@@ -156,35 +151,6 @@ fn declared(found: Declaration) -> Parsed<Option<(ChangeKind, &'static str)>> {
         }
         _ => return Ok(None),
     }))
-}
-
-/// `OWNED BY table.column` among the options of a sequence.
-fn owner(mut cursor: Cursor<'_>) -> Parsed<Option<(Name, Name)>> {
-    while !cursor.is_done() {
-        if cursor.eat_words(&["owned", "by"]) {
-            return owning_column(&mut cursor);
-        }
-        cursor.next();
-    }
-    Ok(None)
-}
-
-/// `table.column`, or NONE.
-fn owning_column(cursor: &mut Cursor<'_>) -> Parsed<Option<(Name, Name)>> {
-    if cursor.eat_word("none") {
-        return Ok(None);
-    }
-    let mut names = vec![cursor.name("a table name")?];
-    while cursor.eat(&Kind::Period) {
-        names.push(cursor.name("a column name")?);
-    }
-    let column = names.pop();
-    match (names.pop(), column) {
-        (Some(table), Some(column)) => Ok(Some((table, column))),
-        _ => Err(cursor
-            .expected("\".\" and a column name")
-            .help("Specify OWNED BY table.column or OWNED BY NONE.")),
-    }
 }
 
 /// `DROP …`, from after this word.
@@ -426,15 +392,6 @@ fn alter(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> 
 fn alter_sequence(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
     let if_exists = cursor.eat_words(&["if", "exists"]);
     let name = cursor.schema_name("a sequence name")?;
-    if cursor.eat_words(&["owned", "by"]) {
-        let owner = owning_column(cursor)?;
-        cursor.finish(END)?;
-        return Ok(ChangeKind::OwnSequence {
-            name,
-            if_exists,
-            owner,
-        });
-    }
     if cursor.eat_words(&["owner", "to"]) {
         return Ok(ChangeKind::Accepted {
             relations: vec![name],
@@ -450,9 +407,14 @@ fn alter_sequence(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
             actions,
         });
     }
-    sequence::sequence_options(*cursor)?;
-    Ok(ChangeKind::Accepted {
-        relations: vec![name],
+    if cursor.is_done() {
+        return Err(cursor.syntax_error());
+    }
+    let settings = sequence::settings(cursor, true)?;
+    Ok(ChangeKind::AlterSequence {
+        name,
+        if_exists,
+        settings,
     })
 }
 

@@ -9,7 +9,10 @@ use super::{
     declared::{Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable},
     unresolved,
 };
-use crate::{catalog::ReferentialAction, diagnostic::Diagnostic, system::names::quoted};
+use crate::{
+    catalog::ReferentialAction, diagnostic::Diagnostic, sequence::SequenceOptions,
+    system::names::quoted,
+};
 
 /// The text of all declarations, and where each object stands in it.
 #[derive(Debug, Default)]
@@ -55,6 +58,7 @@ pub(super) fn print(declared: &Declared) -> Printed {
         printed.object(PrintedObject::Sequence(number), |text| {
             text.push_str("CREATE SEQUENCE ");
             text.push_str(&quoted(&sequence.name));
+            text.push_str(&options(&sequence.options));
         });
     }
     for (number, table) in declared.tables.iter().enumerate() {
@@ -128,6 +132,34 @@ pub(super) fn print(declared: &Declared) -> Printed {
         unresolved::print(routine, &mut printed.text);
     }
     printed
+}
+
+/// The options of a sequence that are not the defaults.
+fn options(of: &SequenceOptions) -> String {
+    let mut text = String::new();
+    let usual = SequenceOptions::of_type(&of.data_type);
+    if of.data_type != DataType::Int8 {
+        text.push_str(&format!(" AS {}", of.data_type));
+    }
+    if of.increment != 1 {
+        text.push_str(&format!(" INCREMENT BY {}", of.increment));
+    }
+    // The defaults depend on each other, and on the direction.
+    if (of.minimum, of.maximum, of.start) != (usual.minimum, usual.maximum, usual.start)
+        || of.increment < 0
+    {
+        text.push_str(&format!(
+            " MINVALUE {} MAXVALUE {} START WITH {}",
+            of.minimum, of.maximum, of.start
+        ));
+    }
+    if of.cache != 1 {
+        text.push_str(&format!(" CACHE {}", of.cache));
+    }
+    if of.cycles {
+        text.push_str(" CYCLE");
+    }
+    text
 }
 
 /// CREATE TABLE, with its keys and checks.

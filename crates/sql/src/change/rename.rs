@@ -2,7 +2,7 @@
 
 use super::declared::Relation;
 use crate::{
-    parse::{Lexeme, LexemeKind, lexemes},
+    parse::{Lexeme, LexemeKind, lexemes, sequence::relation_name},
     source::{SourceFile, Span},
     system::names::quoted,
 };
@@ -73,6 +73,45 @@ pub(super) fn created(text: &str, to: &str) -> String {
         at += 2;
     }
     replaced(text, words.get(at).map(|word| word.span).into_iter(), to)
+}
+
+/// The sequences that an expression names, each with the place of the literal: `nextval('name')`.
+pub(super) fn sequences_in(expression: &str) -> Vec<(Span, String)> {
+    let file = SourceFile::new("expression", expression);
+    let words = lexemes(&file, whole(expression));
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let is_function = ["nextval", "currval", "setval"]
+            .iter()
+            .any(|name| word.is_word(name));
+        let is_open = words.get(at + 1).is_some_and(|next| next.is_sign("("));
+        let Some(literal) = words.get(at + 2).filter(|_| is_function && is_open) else {
+            continue;
+        };
+        let text = &expression[literal.span.start as usize..literal.span.end as usize];
+        let inner = text.strip_prefix('\'').and_then(|of| of.strip_suffix('\''));
+        let name = inner.and_then(|inner| relation_name(&inner.replace("''", "'")));
+        if let Some(name) = name {
+            found.push((literal.span, name));
+        }
+    }
+    found
+}
+
+/// An expression, with a sequence that it names renamed.
+pub(super) fn sequence(expression: &str, from: &str, to: &str) -> String {
+    let literal = format!("'{}'", quoted(to).replace('\'', "''"));
+    let mut changed = String::new();
+    let mut done = 0;
+    for (place, name) in sequences_in(expression) {
+        if name == from {
+            changed.push_str(&expression[done..place.start as usize]);
+            changed.push_str(&literal);
+            done = place.end as usize;
+        }
+    }
+    changed.push_str(&expression[done..]);
+    changed
 }
 
 fn replaced(text: &str, places: impl Iterator<Item = Span>, to: &str) -> String {

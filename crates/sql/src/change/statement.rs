@@ -10,7 +10,8 @@ use crate::{
         cursor::Name,
         data_type::Declared,
         declaration::{
-            ColumnDeclaration, ConstraintDeclaration, IndexDeclaration, TableDeclaration,
+            ColumnDeclaration, ConstraintDeclaration, IndexDeclaration, SequenceDeclaration,
+            SequenceSettings, TableDeclaration,
         },
     },
     source::Span,
@@ -41,16 +42,12 @@ impl ChangeStatement {
 pub(crate) enum ChangeKind {
     CreateTable(TableDeclaration),
     CreateIndex(IndexDeclaration),
-    CreateSequence {
-        name: Name,
-        if_not_exists: bool,
-        owner: Option<(Name, Name)>,
-    },
-    /// `ALTER SEQUENCE … OWNED BY`; `None` is NONE.
-    OwnSequence {
+    CreateSequence(SequenceDeclaration),
+    /// ALTER SEQUENCE, RENAME apart.
+    AlterSequence {
         name: Name,
         if_exists: bool,
-        owner: Option<(Name, Name)>,
+        settings: SequenceSettings,
     },
     CreateView {
         name: Name,

@@ -446,7 +446,16 @@ impl Changer<'_> {
             self.notices.push(Notice::new("00000", message));
             self.truncated.insert(child);
         }
-        self.restarts = restart;
+        if restart {
+            for table in self.truncated.clone() {
+                for name in self.sequences_of_table(&table) {
+                    let mut named = self.declared.sequences.iter();
+                    let named = named.find(|of| of.name == name);
+                    let start = named.map_or(1, |of| of.options.start);
+                    self.restarts.insert(name, start);
+                }
+            }
+        }
         Ok(())
     }
 }

@@ -34,12 +34,14 @@ impl ConstantStatement {
         ConstantStatement(statement)
     }
 
-    /// Whether a statement needs no transaction: no table, and no number that is unique among transactions.
+    /// Whether a statement needs no transaction: no table, no sequence, and no number that is unique among transactions.
     pub(super) fn may_be(statement: &Statement) -> bool {
-        let mut uniques = 0;
-        walk::statement(statement, &mut |expression| uniques += expression.uniques());
+        let mut needs_one = false;
+        walk::statement(statement, &mut |expression| {
+            needs_one = needs_one || expression.is_volatile();
+        });
         let is_query = matches!(statement.kind, StatementKind::Query(_));
-        is_query && statement.accesses.is_empty() && uniques == 0
+        is_query && statement.accesses.is_empty() && !needs_one
     }
 
     /// The statement itself, which runs in a transaction as well.

@@ -497,7 +497,10 @@ fn depends_on_tuple(expression: &Expression) -> bool {
     expression.any(&mut |part| {
         matches!(
             part,
-            Expression::Column { .. } | Expression::Unique | Expression::Next(_)
+            Expression::Column { .. }
+                | Expression::Unique
+                | Expression::Next(_)
+                | Expression::OfSequence { .. }
         )
     })
 }

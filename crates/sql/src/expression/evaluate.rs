@@ -6,8 +6,8 @@ use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 
 use super::{
-    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, bounds,
-    budget::within_value, cast, failure, function, pattern,
+    EvaluationContext, Expression, Failure, Frame, Relation, arithmetic, bounds,
+    budget::within_value, cast, failure, function, pattern, sequence,
 };
 
 impl Expression {
@@ -227,7 +227,12 @@ impl Expression {
                     number.expect("the executor draws numbers before it evaluates"),
                 ))
             }
-            Expression::Next(sequence) => next(sequence, frame.context).map(Value::Int),
+            Expression::Next(of) => sequence::next(of, frame.context).map(Value::Int),
+            Expression::OfSequence {
+                function,
+                target,
+                arguments,
+            } => sequence::call(function, target, arguments, frame),
             _ => Ok(self.test(frame)?.map_or(Value::Null, Value::Bool)),
         }
     }
@@ -397,20 +402,6 @@ fn concat(left: Value, right: Value) -> Result<Value, Failure> {
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
         (a, b) => Err(failure("XX000", format!("{a:?} || {b:?} is not defined"))),
     }
-}
-
-/// The next number of a sequence.
-fn next(sequence: &Sequence, context: &EvaluationContext) -> Result<i64, Failure> {
-    let source = context.sequences.as_deref();
-    let number = source.and_then(|source| source.next(sequence.table, sequence.column));
-    number
-        .filter(|number| *number <= sequence.maximum)
-        .ok_or_else(|| {
-            let Sequence { name, maximum, .. } = sequence;
-            let message =
-                format!("nextval: reached maximum value of sequence \"{name}\" ({maximum})");
-            failure("2200H", message)
-        })
 }
 
 /// A number that no other call gets, as a version-4-shaped uuid.

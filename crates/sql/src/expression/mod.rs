@@ -19,20 +19,22 @@ pub(crate) mod pattern;
 mod quote;
 pub(crate) mod regex;
 pub(crate) mod registers;
+pub(crate) mod sequence;
 pub mod text;
 mod to_char;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-use anabranch_types::{ColumnIndex, DataType, EffectError, TableId, TimeZone, Value};
+use anabranch_types::{DataType, EffectError, TimeZone, Value};
 
-use crate::transaction::Sequences;
+use crate::{sequence::ResolvedSequence, transaction::Sequences};
 
 pub(crate) use arithmetic::{Domain, Operator};
 pub(crate) use budget::Budget;
 pub(crate) use compare::Relation;
 pub(crate) use frame::{Batch, Frame, NONE, Source};
 pub(crate) use function::Function;
+pub(crate) use sequence::{SequenceFunction, SequenceTarget};
 
 /// Why an expression has no value. Boxed: a result stays as small as a value.
 pub(crate) type Failure = Box<EffectError>;
@@ -55,17 +57,6 @@ pub(crate) struct EvaluationContext {
     pub(crate) sequences: Option<Rc<dyn Sequences>>,
     /// The statement's work and memory.
     pub(crate) budget: Budget,
-}
-
-/// The sequence behind an identity or serial column.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sequence {
-    pub(crate) table: TableId,
-    pub(crate) column: ColumnIndex,
-    /// Its name in PostgreSQL.
-    pub(crate) name: String,
-    /// The last number that the column's type holds.
-    pub(crate) maximum: i64,
 }
 
 /// A compiled expression.
@@ -184,7 +175,13 @@ pub(crate) enum Expression {
     /// A number that no other call gets, as a uuid.
     Unique,
     /// The next number of a sequence.
-    Next(Arc<Sequence>),
+    Next(Arc<ResolvedSequence>),
+    /// Another function of a sequence.
+    OfSequence {
+        function: SequenceFunction,
+        target: SequenceTarget,
+        arguments: Vec<Expression>,
+    },
 }
 
 impl Expression {
@@ -209,6 +206,9 @@ impl Expression {
             | Expression::Or(list)
             | Expression::Coalesce(list)
             | Expression::Array(list)
+            | Expression::OfSequence {
+                arguments: list, ..
+            }
             | Expression::Call {
                 arguments: list, ..
             } => list.iter().for_each(visit),
@@ -276,6 +276,9 @@ impl Expression {
             | Expression::Or(list)
             | Expression::Coalesce(list)
             | Expression::Array(list)
+            | Expression::OfSequence {
+                arguments: list, ..
+            }
             | Expression::Call {
                 arguments: list, ..
             } => list.iter_mut().for_each(visit),
@@ -385,7 +388,12 @@ impl Expression {
 
     /// Whether each evaluation may give another value.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.any(&mut |e| matches!(e, Expression::Unique | Expression::Next(_)))
+        self.any(&mut |e| matches!(e, Expression::Unique) || e.uses_sequence())
+    }
+
+    /// Whether the expression itself, apart from its operands, draws from a sequence or reads or sets one.
+    pub(crate) fn uses_sequence(&self) -> bool {
+        matches!(self, Expression::Next(_) | Expression::OfSequence { .. })
     }
 
     /// Whether it is the transaction's time, as `timestamptz` or as `timestamp` in some time zone.
@@ -429,6 +437,7 @@ impl Expression {
                     | Expression::Now
                     | Expression::Unique
                     | Expression::Next(_)
+                    | Expression::OfSequence { .. }
             ) || e.reads_zone()
         })
     }

@@ -1,5 +1,6 @@
 //! Parsed statements of data definition, before any name is looked up.
 
+use anabranch_types::DataType;
 use sqlparser::ast;
 
 use super::{cursor::Name, data_type::Declared};
@@ -9,7 +10,6 @@ use crate::{
 };
 
 /// One statement of a file.
-#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Debug)]
 pub(crate) enum Declaration {
     Table(TableDeclaration),
@@ -20,8 +20,8 @@ pub(crate) enum Declaration {
         names: Vec<Name>,
         if_exists: bool,
     },
-    /// `CREATE SEQUENCE`; only a column's default can take its numbers.
-    Sequence(Name),
+    /// `CREATE SEQUENCE`.
+    Sequence(SequenceDeclaration),
     /// `ALTER SEQUENCE … OWNED BY`: the sequence, the table, the column.
     SequenceOwner([String; 3]),
     Index(IndexDeclaration),
@@ -35,6 +35,32 @@ pub(crate) enum Declaration {
     Routine,
     /// A statement that changes nothing here.
     Nothing,
+}
+
+/// `CREATE SEQUENCE`.
+#[derive(Clone, Debug)]
+pub(crate) struct SequenceDeclaration {
+    pub(crate) name: Name,
+    pub(crate) if_not_exists: bool,
+    pub(crate) settings: SequenceSettings,
+}
+
+/// The options that a statement names; what it does not name stays as it is, or is the default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SequenceSettings {
+    pub(super) data_type: Option<DataType>,
+    pub(super) increment: Option<i64>,
+    /// `Some(None)`: NO MINVALUE.
+    pub(super) minimum: Option<Option<i64>>,
+    /// `Some(None)`: NO MAXVALUE.
+    pub(super) maximum: Option<Option<i64>>,
+    pub(super) start: Option<i64>,
+    pub(super) cache: Option<i64>,
+    pub(super) cycles: Option<bool>,
+    /// RESTART: the number, or that of START.
+    pub(crate) restart: Option<Option<i64>>,
+    /// OWNED BY; `Some(None)`: NONE.
+    pub(crate) owner: Option<Option<(Name, Name)>>,
 }
 
 /// `CREATE TABLE`.

@@ -304,13 +304,7 @@ pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     let expression = cursor
         .take_until(|at| at.at(&Kind::Comma) || at.left() < tokens_left && at.at_any(&OPTIONS));
     let tree = expression.expression()?;
-    Ok(match sequence::is_nextval(&tree) {
-        true => ColumnDefault::Generated {
-            always: false,
-            serial: true,
-        },
-        false => ColumnDefault::Expression(tree, cursor.since(start)),
-    })
+    Ok(ColumnDefault::Expression(tree, cursor.since(start)))
 }
 
 /// After GENERATED: whether ALWAYS.
@@ -331,7 +325,7 @@ pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     }
     cursor.expect_words(&["identity"])?;
     if cursor.at(&Kind::LParen) {
-        sequence::sequence_options(cursor.parenthesised()?)?;
+        sequence::identity_options(cursor.parenthesised()?)?;
     }
     Ok(always)
 }

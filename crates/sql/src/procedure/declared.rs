@@ -108,6 +108,7 @@ impl Knowledge {
             Expression::Column { .. }
             | Expression::Unique
             | Expression::Next(_)
+            | Expression::OfSequence { .. }
             | Expression::Now => true,
             // As the time, the session's time zone is known only to the call itself.
             other => other.reads_zone(),

@@ -102,17 +102,22 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
             // PostgreSQL does not list those of identity columns.
             .filter(|sequence| !sequence.is_identity)
             .map(|sequence| {
+                let sequence = &sequence.sequence;
+                let options = &sequence.options;
                 let mut given = named("sequence", &sequence.name).to_vec();
                 given.extend([
-                    ("data_type", sequence.data_type.to_string().into()),
-                    ("numeric_precision", precision(&sequence.data_type).into()),
+                    ("data_type", options.data_type.to_string().into()),
+                    ("numeric_precision", precision(&options.data_type).into()),
                     ("numeric_precision_radix", 2.into()),
                     ("numeric_scale", 0.into()),
-                    ("start_value", "1".into()),
-                    ("minimum_value", "1".into()),
-                    ("maximum_value", sequence.maximum().to_string().into()),
-                    ("increment", "1".into()),
-                    ("cycle_option", "NO".into()),
+                    ("start_value", options.start.to_string().into()),
+                    ("minimum_value", options.minimum.to_string().into()),
+                    ("maximum_value", options.maximum.to_string().into()),
+                    ("increment", options.increment.to_string().into()),
+                    (
+                        "cycle_option",
+                        if options.cycles { "YES" } else { "NO" }.into(),
+                    ),
                 ]);
                 row(of, given)
             })

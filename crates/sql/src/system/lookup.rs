@@ -296,11 +296,12 @@ impl System {
             return Err(EffectError::new("42703", message));
         }
         let sequences = self.objects.sequences.iter();
-        let found = sequences
-            .clone()
-            .find(|of| of.table == oid && of.column_name == column);
+        let found = sequences.clone().find(|of| {
+            let owner = of.owner.as_ref();
+            owner.is_some_and(|of| of.table == oid && of.column_name == column)
+        });
         Ok(found.map_or(Value::Null, |of| {
-            Value::text(format!("public.{}", quoted(&of.name)))
+            Value::text(format!("public.{}", quoted(&of.sequence.name)))
         }))
     }
 }

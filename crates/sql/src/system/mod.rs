@@ -6,7 +6,7 @@
 //! 4. [`lookup`] has the functions over them, such as `format_type`, and the names behind casts like `::regclass`.
 //!
 //! All of it is a function of the application alone. A value of the connection (its user, its database) stands in the
-//! rows as a [`SessionCell`], which the binder makes a parameter of the statement.
+//! rows as a [`SessionCell`], which the binder makes a parameter of the statement. So does the last number of a sequence.
 //!
 //! The binder fills in the objects of a catalog (`bind::system`), since their definitions need types.
 
@@ -26,6 +26,7 @@ use std::{
 
 use anabranch_types::Value;
 
+use crate::sequence::ResolvedSequence;
 use objects::Objects;
 use relations::Definition;
 
@@ -41,7 +42,7 @@ pub(crate) struct System {
 pub(crate) enum Contents {
     /// Values, row by row.
     Constant(Arc<Vec<Value>>),
-    /// Rows with values of the connection.
+    /// Rows with values of the connection, or of sequences.
     Session(Arc<Vec<Vec<Cell>>>),
 }
 
@@ -50,6 +51,8 @@ pub(crate) enum Contents {
 pub(crate) enum Cell {
     Value(Value),
     Session(SessionCell),
+    /// The last number of a sequence; NULL before the first.
+    LastCalled(Arc<ResolvedSequence>),
 }
 
 /// A value of the connection.
@@ -98,7 +101,7 @@ impl System {
                 .flatten()
                 .map(|cell| match cell {
                     Cell::Value(value) => Some(value.clone()),
-                    Cell::Session(_) => None,
+                    Cell::Session(_) | Cell::LastCalled(_) => None,
                 })
                 .collect();
             match constant {

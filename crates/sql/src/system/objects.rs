@@ -4,9 +4,11 @@
 //! itself, its indexes, constraints, sequences and defaults. What another table declares moves none of them. The first
 //! table has 16384, as in PostgreSQL.
 
-use anabranch_types::{ColumnIndex, DataType, IndexId, TableId};
+use std::sync::Arc;
 
-use crate::deferred::Deferrability;
+use anabranch_types::{ColumnIndex, DataType, IndexId, SequenceId, TableId};
+
+use crate::{deferred::Deferrability, sequence::ResolvedSequence};
 
 /// The first OID that is none of PostgreSQL's own.
 const FIRST: u32 = 16_384;
@@ -19,6 +21,7 @@ const SEQUENCES: u32 = 8_192;
 const DEFAULTS: u32 = 12_288;
 /// Beyond the blocks of all tables, whose numbers have 16 bits.
 const VIEWS: u32 = FIRST + (1 << 16) * BLOCK;
+const NAMED_SEQUENCES: u32 = VIEWS + (1 << 27);
 const PROCEDURES: u32 = VIEWS + (1 << 28);
 
 /// The OIDs of schemas.
@@ -45,8 +48,16 @@ pub(crate) fn constraint_oid(table: TableId, place: u32) -> u32 {
 }
 
 /// The OID of the sequence of a column.
-pub(crate) fn sequence_oid(table: TableId, column: ColumnIndex) -> u32 {
+fn sequence_oid(table: TableId, column: ColumnIndex) -> u32 {
     table_oid(table) + SEQUENCES + u32::from(column.0)
+}
+
+/// The OID of a sequence.
+pub(crate) fn oid_of_sequence(sequence: SequenceId) -> u32 {
+    match sequence {
+        SequenceId::Column(table, column) => sequence_oid(table, column),
+        SequenceId::Named(number) => NAMED_SEQUENCES + u32::from(number),
+    }
 }
 
 /// The OID of a column's default.
@@ -245,29 +256,25 @@ impl Action {
     }
 }
 
-/// The sequence of an identity or serial column.
+/// A sequence.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) oid: u32,
-    pub(crate) name: String,
-    /// Its table, as an OID.
-    pub(crate) table: u32,
-    /// The place of its column, from 1, and its name.
-    pub(crate) column: i64,
-    pub(crate) column_name: String,
-    pub(crate) data_type: DataType,
+    pub(crate) sequence: Arc<ResolvedSequence>,
+    /// The column that owns it.
+    pub(crate) owner: Option<SequenceOwner>,
+    /// Whether it is that of an identity column.
     pub(crate) is_identity: bool,
 }
 
-impl Sequence {
-    /// The last number that it gives.
-    pub(crate) fn maximum(&self) -> i64 {
-        match self.data_type {
-            DataType::Int2 => i16::MAX.into(),
-            DataType::Int4 => i32::MAX.into(),
-            _ => i64::MAX,
-        }
-    }
+/// The column that owns a sequence.
+#[derive(Debug)]
+pub(crate) struct SequenceOwner {
+    /// Its table, as an OID.
+    pub(crate) table: u32,
+    /// Its place, from 1, and its name.
+    pub(crate) column: i64,
+    pub(crate) column_name: String,
 }
 
 /// A procedure or function.

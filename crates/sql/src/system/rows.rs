@@ -4,6 +4,8 @@
 //! comments. What a row leaves out has the value that stands for nothing: NULL where the column may be NULL, otherwise
 //! 0, false or an empty text.
 
+use std::sync::Arc;
+
 use anabranch_types::{DataType, Value};
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
     names::quoted,
     objects::{
         Column, Constraint, ConstraintKind, INFORMATION_SCHEMA, Index, OWNER, PG_CATALOG, PUBLIC,
-        Procedure, Relation, RelationKind,
+        Procedure, Relation, RelationKind, Sequence,
     },
     relations::{Definition, definitions, schema_of},
     types::{base_type_of, base_types, type_functions, type_modifier, type_oid},
@@ -119,12 +121,16 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
                     of,
                     vec![
                         ("seqrelid", sequence.oid.into()),
-                        ("seqtypid", type_oid(&sequence.data_type).into()),
-                        ("seqstart", 1.into()),
-                        ("seqincrement", 1.into()),
-                        ("seqmax", sequence.maximum().into()),
-                        ("seqmin", 1.into()),
-                        ("seqcache", 1.into()),
+                        (
+                            "seqtypid",
+                            type_oid(&sequence.sequence.options.data_type).into(),
+                        ),
+                        ("seqstart", sequence.sequence.options.start.into()),
+                        ("seqincrement", sequence.sequence.options.increment.into()),
+                        ("seqmax", sequence.sequence.options.maximum.into()),
+                        ("seqmin", sequence.sequence.options.minimum.into()),
+                        ("seqcache", sequence.sequence.options.cache.into()),
+                        ("seqcycle", sequence.sequence.options.cycles.into()),
                     ],
                 )
             })
@@ -132,20 +138,22 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
         "pg_sequences" => objects
             .sequences
             .iter()
-            .map(|sequence| {
+            .map(|Sequence { sequence, .. }| {
+                let options = &sequence.options;
                 row(
                     of,
                     vec![
                         ("schemaname", "public".into()),
-                        ("sequencename", sequence.name.as_str().into()),
+                        ("sequencename", (&*sequence.name).into()),
                         ("sequenceowner", Cell::Session(SessionCell::User)),
-                        ("data_type", type_oid(&sequence.data_type).into()),
-                        ("start_value", 1.into()),
-                        ("min_value", 1.into()),
-                        ("max_value", sequence.maximum().into()),
-                        ("increment_by", 1.into()),
-                        ("cycle", false.into()),
-                        ("cache_size", 1.into()),
+                        ("data_type", type_oid(&options.data_type).into()),
+                        ("start_value", options.start.into()),
+                        ("min_value", options.minimum.into()),
+                        ("max_value", options.maximum.into()),
+                        ("increment_by", options.increment.into()),
+                        ("cycle", options.cycles.into()),
+                        ("cache_size", options.cache.into()),
+                        ("last_value", Cell::LastCalled(Arc::clone(sequence))),
                     ],
                 )
             })
@@ -536,13 +544,15 @@ fn dependencies(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for sequence in &objects.sequences {
         let kind = if sequence.is_identity { "i" } else { "a" };
-        rows.push(depends(
-            PG_CLASS,
-            sequence.oid,
-            sequence.table,
-            sequence.column,
-            kind,
-        ));
+        if let Some(owner) = &sequence.owner {
+            rows.push(depends(
+                PG_CLASS,
+                sequence.oid,
+                owner.table,
+                owner.column,
+                kind,
+            ));
+        }
     }
     for relation in &objects.relations {
         for (column, place) in relation.columns.iter().zip(1i64..) {

@@ -15,7 +15,7 @@ use anabranch_sql::change::{MappingContext, SchemaChange, TableChange, TableRows
 use anabranch_sql::client::{self, ClientStatementKind, ClientWork};
 use anabranch_sql::transaction::Sequences;
 use anabranch_storage::Store;
-use anabranch_types::{ColumnIndex, EffectError, Key, NodeId, Placement, Row, TableId, TimeZone};
+use anabranch_types::{EffectError, Key, NodeId, Placement, Row, TableId, TimeZone};
 
 use super::plan::plan_application;
 use super::{Changer, Refused, UndoStep};
@@ -51,7 +51,7 @@ impl Changer {
             application,
             tables,
             verifications,
-            restarts,
+            sequences,
             ..
         } = change;
         let after = match application {
@@ -64,13 +64,7 @@ impl Changer {
             }
         };
         let mut next = past.clone();
-        next.numbers = past.numbers.moved(|table, column| {
-            let place = tables.iter().position(|of| of.from == Some(table))?;
-            let columns = tables[place].columns.iter();
-            let column = columns.zip(0..).find(|(of, _)| **of == Some(column))?.1;
-            let moved = (TableId(place as u16), ColumnIndex(column));
-            (!restarts.contains(&moved)).then_some(moved)
-        });
+        next.numbers = past.numbers.moved(&sequences);
         let changed = self.change_rows(&tables, (&before, stores), &after, &mut next);
         let (stores, undo) = match changed {
             Ok(changed) => changed,
@@ -80,7 +74,12 @@ impl Changer {
             }
         };
         let exclusive = self.exclusive()?;
-        let step = UndoStep::Schema(Box::new(undo), before, past);
+        let step = UndoStep::Schema {
+            undo: Box::new(undo),
+            environment: before,
+            past,
+            sequences,
+        };
         exclusive.undo.push(step);
         exclusive.environment = Arc::clone(&after);
         self.start_own(&after, stores, next, frontends)?;
@@ -278,9 +277,14 @@ impl Changer {
                 }
                 Ok((environment, stores, past))
             }
-            UndoStep::Schema(undo, environment, before) => {
+            UndoStep::Schema {
+                undo,
+                environment,
+                past: before,
+                sequences,
+            } => {
                 let past = Past {
-                    numbers: before.numbers,
+                    numbers: past.numbers.taken_back(&sequences, &before.numbers),
                     ..past
                 };
                 Ok((environment, undo.undo(stores), past))

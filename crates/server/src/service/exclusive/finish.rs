@@ -7,7 +7,7 @@ use anabranch_engine::sequence::SequenceStarts;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::NodeId;
 
-use super::{Changer, Refused};
+use super::{Changer, Refused, UndoStep};
 use crate::cluster::Frontends;
 use crate::data::DataFolder;
 use crate::frontend::{Note, Post};
@@ -61,7 +61,9 @@ impl Changer {
                 self.run_lasting(nodes, frontends)
             }
             Err(failure) => {
-                self.reopen(&data, past, frontends)?;
+                // The sequences of the schema before have the points of the log.
+                let numbers = SequenceStarts::default();
+                self.reopen(&data, Past { numbers, ..past }, frontends)?;
                 let message = format!("could not write the changed database: {failure}");
                 let hint = "The schema and all rows are as before.";
                 Err(error_with_hint("58030", message, hint).into())
@@ -81,8 +83,18 @@ impl Changer {
             frontends,
         } = self.stop_nodes()?;
         if let Some(data) = self.data.clone() {
-            // Nothing of the transaction is there.
-            drop((steps, stores));
+            // Nothing of the transaction is there, but the numbers that it has drawn stay drawn.
+            for step in steps.into_iter().rev() {
+                if let UndoStep::Schema {
+                    past: before,
+                    sequences,
+                    ..
+                } = step
+                {
+                    past.numbers = past.numbers.taken_back(&sequences, &before.numbers);
+                }
+            }
+            drop(stores);
             return self.reopen(&data, past, frontends);
         }
         for step in steps.into_iter().rev() {
@@ -105,10 +117,7 @@ impl Changer {
         let schema = environment.planned.schema();
         let empty = || Store::new(schema, StoreSettings::default());
         let stores = (0..environment.nodes()).map(|_| empty()).collect();
-        // Those of the log count.
-        let numbers = SequenceStarts::default();
-        let past = Some(Past { numbers, ..past });
-        let started = nodes::start(&environment, stores, &Keeping::Folder(data), past);
+        let started = nodes::start(&environment, stores, &Keeping::Folder(data), Some(past));
         let started = started.map_err(|failure| Refused::fatal(&failure))?;
         self.run_lasting(started, frontends)
     }

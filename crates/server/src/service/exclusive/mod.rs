@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use anabranch_engine::DetachedBlock;
 use anabranch_engine::schema_change::Undo;
+use anabranch_sql::change::SequenceMove;
 use anabranch_storage::{DetachedTable, Store};
 use anabranch_types::TableId;
 use anabranch_wire::ErrorFields;
@@ -121,8 +122,17 @@ pub(crate) struct Exclusive {
 
 /// A step of the way back.
 enum UndoStep {
-    /// The schema, and what was replaced with it.
-    Schema(Box<Undo>, Arc<Environment>, Past),
+    /// The schema.
+    Schema {
+        /// What was replaced with it.
+        undo: Box<Undo>,
+        /// The environment before.
+        environment: Arc<Environment>,
+        /// What the nodes before left.
+        past: Past,
+        /// The sequences that went on.
+        sequences: Vec<SequenceMove>,
+    },
     /// The rows before statements were committed.
     Rows(Vec<Store>),
     /// Those of one table.

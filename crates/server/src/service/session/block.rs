@@ -876,10 +876,12 @@ impl Session {
         };
         let (timestamp, zone) = (block.timestamp, self.settings.zone().clone());
         let lock_timeout = self.settings.lock_timeout();
+        let sequences = Arc::clone(&self.sequences);
         let call = scope.call(block.node.unwrap_or(scope.node), |id| {
             Call::new(id, Work::Step(step), arguments)
                 .with_timestamp(timestamp)
                 .with_time_zone(zone)
+                .with_sequences(sequences)
                 .with_lock_timeout(lock_timeout)
         });
         self.state = State::Calling { call, awaited };

@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use anabranch_engine::{BlockId, Call, CallId, Outcome};
 use anabranch_sql::client::ClientStatement;
+use anabranch_sql::sequence::SessionSequences;
 use anabranch_types::{NodeId, Value};
 use anabranch_wire::{BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup};
 use rustc_hash::FxHashMap;
@@ -137,6 +138,8 @@ pub(crate) struct Session {
     /// Its name for other threads.
     connection: ConnectionId,
     locks: SessionLocks,
+    /// What it has drawn from sequences.
+    sequences: Arc<SessionSequences>,
     /// The values of the connection for the statement that runs, as far as they are there.
     hidden: Vec<Value>,
     /// The right to have a transaction at a node.
@@ -229,6 +232,7 @@ impl Session {
             ending: false,
             connection,
             locks: SessionLocks::default(),
+            sequences: Arc::default(),
             hidden: Vec::new(),
             permit: None,
             change: None,

@@ -354,10 +354,12 @@ impl Session {
     ) -> Result<(), Box<ErrorFields>> {
         let zone = self.settings.zone().clone();
         let lock_timeout = self.settings.lock_timeout();
+        let sequences = Arc::clone(&self.sequences);
         let call = scope.call(node, |id| {
             Call::new(id, work, arguments)
                 .with_timestamp(now)
                 .with_time_zone(zone)
+                .with_sequences(sequences)
                 .with_lock_timeout(lock_timeout)
         });
         let awaited = Awaited::Statement(Box::new(run));

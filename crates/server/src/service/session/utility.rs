@@ -84,6 +84,9 @@ impl Session {
                     self.reset_all();
                     self.statements.clear();
                 }
+                if matches!(kind, DiscardKind::All | DiscardKind::Sequences) {
+                    self.sequences.discard();
+                }
                 kind.tag()
             }
             ClientStatementKind::Prepare {

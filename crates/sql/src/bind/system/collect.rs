@@ -1,5 +1,7 @@
 //! Collects an application's objects for the system catalogs.
 
+use std::sync::Arc;
+
 use anabranch_types::{ColumnIndex, DataType, TableId, TableSchema};
 
 use super::written::Writer;
@@ -14,8 +16,8 @@ use crate::{
         names::quoted,
         objects::{
             Action, Column, Constraint, ConstraintKind, Default, ForeignKey, Index, Objects,
-            PUBLIC, Parameter, Procedure, Relation, RelationKind, Sequence, Written,
-            constraint_oid, default_oid, index_oid, procedure_oid, sequence_oid, table_oid,
+            PUBLIC, Parameter, Procedure, Relation, RelationKind, Sequence, SequenceOwner, Written,
+            constraint_oid, default_oid, index_oid, oid_of_sequence, procedure_oid, table_oid,
             view_oid,
         },
         types::type_oid,
@@ -37,6 +39,25 @@ pub(super) fn objects(catalog: &Catalog) -> Objects {
         of.keys();
         of.checks();
         of.foreign_keys();
+    }
+    for (declared, sequence) in catalog.sequences.iter().zip(catalog.named_sequences()) {
+        let owner = declared.owner.as_ref().and_then(|(table, name)| {
+            let table = catalog.table_by_name(table)?.id;
+            Some(SequenceOwner {
+                table: table_oid(table),
+                column: number(catalog.column_by_name(table, name)?),
+                column_name: name.clone(),
+            })
+        });
+        add_sequence(
+            &mut objects,
+            Sequence {
+                oid: oid_of_sequence(sequence.id),
+                owner,
+                is_identity: false,
+                sequence: Arc::new(sequence),
+            },
+        );
     }
     for (view, place) in catalog.views.iter().zip(0..) {
         let mut binder = Binder::new(catalog, &ViewVariables, view.span);
@@ -67,6 +88,29 @@ pub(super) fn objects(catalog: &Catalog) -> Objects {
     objects
 }
 
+/// Adds a sequence, and the relation that it is.
+fn add_sequence(objects: &mut Objects, sequence: Sequence) {
+    let columns = [
+        ("last_value", DataType::Int8),
+        ("log_cnt", DataType::Int8),
+        ("is_called", DataType::Bool),
+    ];
+    objects.relations.push(Relation {
+        oid: sequence.oid,
+        schema: PUBLIC,
+        name: sequence.sequence.name.to_string(),
+        kind: RelationKind::Sequence,
+        columns: columns
+            .map(|(name, data_type)| Column {
+                not_null: true,
+                ..Column::plain(name, data_type)
+            })
+            .into(),
+        definition: None,
+    });
+    objects.sequences.push(sequence);
+}
+
 struct Collector<'c> {
     catalog: &'c Catalog,
     table: &'c Table,
@@ -91,7 +135,7 @@ impl Collector<'_> {
             };
             let text = match default {
                 ColumnDefault::Generated { .. } => {
-                    let name = self.sequence(place, &column.name, &column.data_type, identity);
+                    let name = self.column_sequence(place, &column.name, identity);
                     let text =
                         format!("nextval('{}'::regclass)", quoted(&name).replace('\'', "''"));
                     identity.is_empty().then(|| Written {
@@ -140,44 +184,27 @@ impl Collector<'_> {
         binder
     }
 
-    fn sequence(
-        &mut self,
-        column: ColumnIndex,
-        column_name: &str,
-        data_type: &DataType,
-        identity: &str,
-    ) -> String {
+    /// Adds the sequence of a serial or identity column, and returns its name.
+    fn column_sequence(&mut self, column: ColumnIndex, name: &str, identity: &str) -> Arc<str> {
         let id = self.table.id;
-        let oid = sequence_oid(id, column);
-        let name = format!("{}_{column_name}_seq", self.table.name);
-        let columns = [
-            ("last_value", DataType::Int8),
-            ("log_cnt", DataType::Int8),
-            ("is_called", DataType::Bool),
-        ];
-        self.objects.relations.push(Relation {
-            oid,
-            schema: PUBLIC,
-            name: name.clone(),
-            kind: RelationKind::Sequence,
-            columns: columns
-                .map(|(name, data_type)| Column {
-                    not_null: true,
-                    ..Column::plain(name, data_type)
-                })
-                .into(),
-            definition: None,
-        });
-        self.objects.sequences.push(Sequence {
-            oid,
-            name: name.clone(),
-            table: table_oid(id),
-            column: number(column),
-            column_name: column_name.to_owned(),
-            data_type: data_type.clone(),
-            is_identity: !identity.is_empty(),
-        });
-        name
+        let Some(sequence) = self.catalog.sequence_of_column(id, column) else {
+            return Arc::from("");
+        };
+        let sequence = Arc::new(sequence);
+        add_sequence(
+            self.objects,
+            Sequence {
+                oid: oid_of_sequence(sequence.id),
+                owner: Some(SequenceOwner {
+                    table: table_oid(id),
+                    column: number(column),
+                    column_name: name.to_owned(),
+                }),
+                is_identity: !identity.is_empty(),
+                sequence: Arc::clone(&sequence),
+            },
+        );
+        Arc::clone(&sequence.name)
     }
 
     fn constraint(

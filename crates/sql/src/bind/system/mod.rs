@@ -26,7 +26,7 @@ use super::{
 use crate::{
     catalog::Catalog,
     diagnostic::Diagnostic,
-    expression::{Expression, Function},
+    expression::{Expression, Function, SequenceFunction, SequenceTarget},
     plan::{Body, Finish, Join, OutputColumn, Query, QueryStep, RowsOf, Select, Step},
     session_value::SessionValue,
     system::{
@@ -134,10 +134,33 @@ impl Binder<'_> {
                 cells.push(match cell {
                     Cell::Value(value) => Expression::Constant(value.clone()),
                     Cell::Session(cell) => self.session_cell(*cell, syntax)?,
+                    Cell::LastCalled(sequence) => Expression::OfSequence {
+                        function: SequenceFunction::LastCalled,
+                        target: SequenceTarget::Named(Arc::clone(sequence)),
+                        arguments: Vec::new(),
+                    },
                 });
             }
             bound.push(cells);
         }
+        Ok(Self::rows_query(bound, columns))
+    }
+
+    /// These rows as a query.
+    pub(in crate::bind) fn rows_query(
+        rows: Vec<Vec<Expression>>,
+        columns: &[OutputColumn],
+    ) -> Query {
+        let step = Step::Rows {
+            source: 1,
+            rows,
+            join: Join::default(),
+        };
+        Self::query_of(step, columns)
+    }
+
+    /// All columns of a step, as a query.
+    fn query_of(step: Step, columns: &[OutputColumn]) -> Query {
         let projection = (0..columns.len()).map(|column| Expression::Column {
             depth: 0,
             source: 1,
@@ -145,11 +168,7 @@ impl Binder<'_> {
         });
         let select = Select {
             stride: 2,
-            steps: vec![Step::Rows {
-                source: 1,
-                rows: bound,
-                join: Join::default(),
-            }],
+            steps: vec![step],
             projection: projection.collect(),
             finish: Finish {
                 visible: columns.len(),
@@ -157,13 +176,13 @@ impl Binder<'_> {
             },
             uniques: 0,
         };
-        Ok(Query {
+        Query {
             ctes: Vec::new(),
             body: Body::Select(Box::new(select)),
             columns: columns.to_vec(),
             correlated: false,
             terms: columns.iter().map(|_| RawTerm::Unknown).collect(),
-        })
+        }
     }
 
     /// A value of the connection.

@@ -9,7 +9,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 use crate::{
     bind::{Binder, convert::unbounded, fold, operator::peeled},
     expression::{Expression, text::format_text},
-    parse::resolve_data_type,
+    parse::{resolve_data_type, sequence::sequence_named},
     system::{names::quoted, objects::Written},
 };
 
@@ -394,7 +394,13 @@ impl<'w, 'b> Writer<'w, 'b> {
             false => Some(DataType::Text),
         };
         let mut texts = Vec::new();
-        for argument in arguments {
+        let of_sequence = matches!(name.as_str(), "nextval" | "currval" | "setval");
+        for (place, argument) in arguments.into_iter().enumerate() {
+            if let (true, 0, Some(sequence)) = (of_sequence, place, sequence_named(argument)) {
+                let literal = quoted(&sequence).replace('\'', "''");
+                texts.push(format!("'{literal}'::regclass"));
+                continue;
+            }
             let own = self.type_of(argument);
             let part = self.part(argument, of_literals.as_ref());
             texts.push(match own {
