@@ -17,6 +17,7 @@ use oracle::Postgres;
 use postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 const SEQUENCES: &str = include_str!("scripts/sequences.sql");
+const CURSORS: &str = include_str!("scripts/cursors.sql");
 
 fn start(partitions: u16) -> Service {
     let catalog = anabranch_sql::load(Vec::new()).expect("nothing is declared");
@@ -75,6 +76,11 @@ fn answer(client: &mut Client, statement: &str) -> String {
 #[test]
 fn sequences_are_those_of_postgresql() {
     compare(SEQUENCES);
+}
+
+#[test]
+fn cursors_that_are_held_are_those_of_postgresql() {
+    compare(CURSORS);
 }
 
 fn compare(script: &str) {

@@ -57,6 +57,37 @@ pub enum SessionValue {
     StartTime,
     /// `current_query()`: text.
     CurrentQuery,
+    /// A column of `pg_cursors`: an array with an element for each open cursor, in the order of their declarations.
+    Cursors(CursorColumn),
+}
+
+/// A column of `pg_cursors`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorColumn {
+    /// Its name: text.
+    Name,
+    /// The statement that declares it: text.
+    Statement,
+    /// Whether it outlives its transaction.
+    IsHoldable,
+    /// Whether its rows are sent in binary form.
+    IsBinary,
+    /// Whether it may go back.
+    IsScrollable,
+    /// When it was declared: timestamp with time zone.
+    CreationTime,
+}
+
+impl CursorColumn {
+    /// All columns, in order.
+    pub(crate) const ALL: [CursorColumn; 6] = [
+        CursorColumn::Name,
+        CursorColumn::Statement,
+        CursorColumn::IsHoldable,
+        CursorColumn::IsBinary,
+        CursorColumn::IsScrollable,
+        CursorColumn::CreationTime,
+    ];
 }
 
 /// A function of advisory locks.
@@ -140,6 +171,13 @@ impl SessionValue {
             | SessionValue::ClientAddress
             | SessionValue::CurrentQuery => DataType::Text,
             SessionValue::CurrentSchemas { .. } => DataType::Array(Box::new(DataType::Text)),
+            SessionValue::Cursors(column) => DataType::Array(Box::new(match column {
+                CursorColumn::Name | CursorColumn::Statement => DataType::Text,
+                CursorColumn::IsHoldable | CursorColumn::IsBinary | CursorColumn::IsScrollable => {
+                    DataType::Bool
+                }
+                CursorColumn::CreationTime => DataType::TimestampTz,
+            })),
             SessionValue::BackendPid | SessionValue::ServerPort | SessionValue::ClientPort => {
                 DataType::Int4
             }
@@ -203,6 +241,7 @@ impl fmt::Display for SessionValue {
             SessionValue::ClientPort => "inet_client_port()",
             SessionValue::StartTime => "pg_postmaster_start_time()",
             SessionValue::CurrentQuery => "current_query()",
+            SessionValue::Cursors(_) => "pg_cursor()",
         })
     }
 }

@@ -69,6 +69,7 @@ fn session_value(value: &SessionValue) -> Value {
         SessionValue::Database => Value::text("s"),
         SessionValue::CurrentSchemas { implicit: false } => list(&["public"]),
         SessionValue::CurrentSchemas { implicit: true } => list(&["pg_catalog", "public"]),
+        SessionValue::Cursors(_) => list(&[]),
         other => panic!("{other}"),
     }
 }

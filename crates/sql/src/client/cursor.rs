@@ -11,6 +11,8 @@ pub struct CursorDeclaration {
     pub binary: bool,
     /// Whether it was declared SCROLL (`true`) or NO SCROLL.
     pub scroll: Option<bool>,
+    /// Whether it outlives a transaction that commits: WITH HOLD.
+    pub holds: bool,
     /// The query.
     pub query: Runnable,
 }

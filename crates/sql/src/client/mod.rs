@@ -41,5 +41,5 @@ pub use transaction::{IsolationLevel, TransactionModes, TransactionStatement};
 
 pub use crate::{
     argument::{ArgumentList, ArgumentSyntax, ClientContext},
-    session_value::{AdvisoryFunction, SessionValue},
+    session_value::{AdvisoryFunction, CursorColumn, SessionValue},
 };

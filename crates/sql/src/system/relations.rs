@@ -157,6 +157,8 @@ const LIST: &str = "
 2607 pg_catalog.pg_conversion r
     oid oid!, conname name!, connamespace oid!, conowner oid!, conforencoding int4!, contoencoding int4!,
     conproc regproc!, condefault bool!
+12077 pg_catalog.pg_cursors v
+    name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, creation_time timestamptz
 1262 pg_catalog.pg_database r
     oid oid!, datname name!, datdba oid!, encoding int4!, datlocprovider char!, datistemplate bool!,
     datallowconn bool!, datconnlimit int4!, datfrozenxid oid!, datminmxid oid!, dattablespace oid!,

@@ -459,7 +459,7 @@ impl Session {
                     self.report(change);
                 }
             }
-            self.close_all();
+            self.close_all(true);
             if control.chain {
                 self.begin(true, block.modes, scope);
             }
@@ -482,7 +482,7 @@ impl Session {
             let modes = block.modes;
             self.settings.set_transaction(None);
             self.restore(block.settings);
-            self.close_all();
+            self.close_all(false);
             if chain {
                 self.begin(true, modes, scope);
             }
@@ -632,14 +632,14 @@ impl Session {
             }
             self.settings.set_transaction(None);
             self.restore(block.settings);
-            self.close_all();
+            self.close_all(false);
         }
     }
 
     /// Closes what belongs to a block that ends.
-    fn close_all(&mut self) {
+    fn close_all(&mut self, committed: bool) {
         self.portals.clear();
-        self.cursors.clear();
+        self.close_cursors_of_block(committed);
     }
 
     /// Ends the block of a connection that ends.

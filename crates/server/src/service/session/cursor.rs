@@ -1,14 +1,17 @@
 //! Cursors of SQL: DECLARE, FETCH, MOVE and CLOSE.
 //!
 //! DECLARE runs the query to its end and keeps the rows: a cursor sees what was there when it was declared, as
-//! PostgreSQL's do. It belongs to its block.
+//! PostgreSQL's do. It belongs to its block; one WITH HOLD belongs to the connection once its block has committed.
 
-use anabranch_sql::client::{CursorDeclaration, FetchDirection};
+use std::sync::Arc;
+
+use anabranch_sql::client::{CursorColumn, CursorDeclaration, FetchDirection};
 use anabranch_types::Value;
 use anabranch_wire::ErrorFields;
 
 use super::run::{Destination, Run};
 use super::{Scope, Session};
+use crate::service::environment::now_micros;
 use crate::service::errors::{error, error_with_hint};
 use crate::service::prepared::{Columns, Tag};
 
@@ -22,7 +25,16 @@ pub(super) struct SqlCursor {
     /// The current row, from 1; 0 is before the first, one more than there are rows is behind the last.
     position: usize,
     scroll: Option<bool>,
+    /// Whether it was declared WITH HOLD.
+    holds: bool,
+    /// The whole statement.
+    statement: Arc<str>,
+    /// When it was declared, in microseconds since 2000-01-01.
+    declared: i64,
 }
+
+/// The number of a cursor that belongs to the connection.
+const HELD: u64 = 0;
 
 impl Session {
     /// Runs the query of a DECLARE; its rows come to [`Session::open_cursor`].
@@ -32,7 +44,7 @@ impl Session {
         run: Run,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
-        if self.block.is_none() {
+        if self.block.is_none() && !declaration.holds {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(error("25P01", message));
         }
@@ -62,7 +74,8 @@ impl Session {
         }
         let destination = Destination::Cursor {
             name: declaration.name.clone(),
-            scroll: declaration.scroll,
+            options: (declaration.scroll, declaration.holds),
+            statement: Arc::clone(&run.prepared.text),
             answer: Box::new(run.destination),
         };
         let run = Run {
@@ -77,20 +90,49 @@ impl Session {
     /// Keeps the rows of a cursor's query.
     pub(super) fn open_cursor(
         &mut self,
-        name: String,
-        scroll: Option<bool>,
+        (name, statement): (String, Arc<str>),
+        (scroll, holds): (Option<bool>, bool),
         columns: Columns,
         rows: Vec<Vec<Value>>,
     ) {
         self.next_cursor += 1;
+        let number = match self.block {
+            Some(_) => self.next_cursor,
+            None => HELD,
+        };
         self.cursors.push(SqlCursor {
             name,
-            number: self.next_cursor,
+            number,
             columns,
             rows,
             position: 0,
             scroll,
+            holds,
+            statement,
+            declared: now_micros(),
         });
+    }
+
+    /// A column of `pg_cursors`.
+    pub(super) fn cursors_column(&self, column: CursorColumn) -> Value {
+        let values = self.cursors.iter().map(|cursor| match column {
+            CursorColumn::Name => Value::text(&cursor.name),
+            CursorColumn::Statement => Value::text(&*cursor.statement),
+            CursorColumn::IsHoldable => Value::Bool(cursor.holds),
+            CursorColumn::IsBinary => Value::Bool(false),
+            CursorColumn::IsScrollable => Value::Bool(cursor.scroll != Some(false)),
+            CursorColumn::CreationTime => Value::Timestamp(cursor.declared),
+        });
+        Value::Array(values.collect())
+    }
+
+    /// Closes the cursors of a block that ends. Those WITH HOLD stay if it has `committed`.
+    pub(super) fn close_cursors_of_block(&mut self, committed: bool) {
+        self.cursors
+            .retain(|cursor| cursor.number == HELD || committed && cursor.holds);
+        for cursor in &mut self.cursors {
+            cursor.number = HELD;
+        }
     }
 
     /// The columns of an open cursor.

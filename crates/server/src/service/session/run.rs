@@ -47,7 +47,10 @@ pub(crate) enum Destination {
     /// To a cursor that is being declared.
     Cursor {
         name: String,
-        scroll: Option<bool>,
+        /// Whether it was declared SCROLL (`true`) or NO SCROLL, and whether WITH HOLD.
+        options: (Option<bool>, bool),
+        /// The whole statement.
+        statement: Arc<str>,
         /// Where the answer to DECLARE goes.
         answer: Box<Destination>,
     },
@@ -445,10 +448,12 @@ impl Session {
             Destination::CopyPart => (Vec::new(), None, None),
             Destination::Cursor {
                 name,
-                scroll,
+                options,
+                statement,
                 answer,
             } => {
-                self.open_cursor(name.clone(), *scroll, columns, rows);
+                let named = (name.clone(), Arc::clone(statement));
+                self.open_cursor(named, *options, columns, rows);
                 self.complete_without_rows(answer, "DECLARE CURSOR");
                 return Ok(());
             }

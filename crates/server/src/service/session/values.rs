@@ -99,6 +99,7 @@ impl Session {
                 .map_or(Value::Null, |peer| Value::Int(peer.port().into())),
             SessionValue::StartTime => Value::Timestamp(self.environment.shared.started_micros),
             SessionValue::CurrentQuery => Value::text(text),
+            SessionValue::Cursors(column) => self.cursors_column(*column),
             other => {
                 let message = format!("{other:?} is not known to the session");
                 return Err(error("XX000", message));

@@ -27,8 +27,11 @@ use crate::{
     catalog::Catalog,
     diagnostic::Diagnostic,
     expression::{Expression, Function, SequenceFunction, SequenceTarget},
-    plan::{Body, Finish, Join, OutputColumn, Query, QueryStep, RowsOf, Select, Step},
-    session_value::SessionValue,
+    plan::{
+        Body, Finish, FunctionStep, Join, OutputColumn, Query, QueryStep, RowsOf, Select, Step,
+        TableFunction,
+    },
+    session_value::{CursorColumn, SessionValue},
     system::{
         self, Cell, Contents, SessionCell, System,
         lookup::SystemFunction,
@@ -108,6 +111,10 @@ impl Binder<'_> {
             .map(|column| (column.name.to_owned(), column.data_type.clone()))
             .collect();
         let system = Arc::clone(self.system().expect("foreign SQL has no such relation"));
+        if of.name == "pg_cursors" {
+            let kind = SourceKind::Query(self.cursors(&columns, factor)?);
+            return self.add_source(name, columns, alias, kind, factor, list);
+        }
         let kind = match system.contents(of) {
             Contents::Constant(values) => SourceKind::Constant {
                 values,
@@ -118,6 +125,26 @@ impl Binder<'_> {
             }
         };
         self.add_source(name, columns, alias, kind, factor, list)
+    }
+
+    /// The open cursors of the connection, as a query.
+    fn cursors(&mut self, columns: &[OutputColumn], syntax: &impl Spanned) -> Bind<Query> {
+        let mut arrays = Vec::new();
+        for column in CursorColumn::ALL {
+            let slot = self.variables.session_value(SessionValue::Cursors(column));
+            arrays.push(Expression::Variable(slot.ok_or_else(|| {
+                self.unsupported("pg_cursors in a procedure", syntax)
+                    .help("read this relation by a statement of its own")
+            })?));
+        }
+        let step = Step::Function(Box::new(FunctionStep {
+            source: 1,
+            function: TableFunction::Unnest,
+            arguments: arrays,
+            ordinality: false,
+            join: Join::default(),
+        }));
+        Ok(Self::query_of(step, columns))
     }
 
     /// Rows with values of the connection, as a query.

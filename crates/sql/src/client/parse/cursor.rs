@@ -8,7 +8,6 @@ use crate::{
         cursor::{CursorDeclaration, FetchDirection},
         statement::ClientStatementKind,
     },
-    diagnostic::Diagnostic,
     parse::cursor::{Cursor, Parsed},
 };
 
@@ -51,14 +50,10 @@ fn declare(cursor: &mut Cursor<'_>, start: usize) -> Parsed<ClientStatementKind>
         }
     }
     cursor.expect_words(&["cursor"])?;
-    let hold = cursor.span();
-    if cursor.eat_words(&["with", "hold"]) {
-        return Ok(ClientStatementKind::Unsupported(
-            Diagnostic::unsupported("WITH HOLD", hold)
-                .help("fetch all rows before the transaction ends"),
-        ));
+    let holds = cursor.eat_words(&["with", "hold"]);
+    if !holds {
+        cursor.eat_words(&["without", "hold"]);
     }
-    cursor.eat_words(&["without", "hold"]);
     cursor.expect_words(&["for"])?;
     let is_query = ["select", "values", "table", "with"];
     let opens = cursor.at(&Kind::LParen) || cursor.at_any(&is_query);
@@ -70,6 +65,7 @@ fn declare(cursor: &mut Cursor<'_>, start: usize) -> Parsed<ClientStatementKind>
             name,
             binary,
             scroll,
+            holds,
             query: runnable(cursor, start)?,
         },
     )))
