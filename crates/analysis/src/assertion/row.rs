@@ -1,7 +1,9 @@
 //! Conditions on one row: CHECK constraints, and assertions that are equivalent to one.
 
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
-use sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator};
+use sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator,
+};
 
 /// One conjunct of a condition on a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +140,7 @@ fn comparison(
 
 /// Makes a test that is not examined: of one column, or of several together.
 fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
-    match columns_of(scope, expression).as_deref() {
+    match columns_named(scope, expression, true).as_deref() {
         Some([column]) => Atom::Value(*column),
         Some(columns) => Atom::Several(columns.to_vec()),
         None => Atom::Several(
@@ -150,10 +152,19 @@ fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
 }
 
 /// The columns that an expression depends on, ascending; `None` if a part of it is not recognised, so that it may
-/// depend on any.
+/// depend on any, or if it calls a function: its result may depend on the time.
 pub(crate) fn columns_of(scope: &RowScope<'_>, expression: &Expr) -> Option<Vec<ColumnIndex>> {
+    columns_named(scope, expression, false)
+}
+
+/// The columns that an expression names; with `functions`, also those in arguments of functions.
+fn columns_named(
+    scope: &RowScope<'_>,
+    expression: &Expr,
+    functions: bool,
+) -> Option<Vec<ColumnIndex>> {
     let mut columns = Vec::new();
-    let understood = gather(scope, expression, &mut columns);
+    let understood = gather(scope, expression, &mut columns, functions);
     columns.sort_unstable();
     columns.dedup();
     understood.then_some(columns)
@@ -183,7 +194,12 @@ pub(super) fn is_constant(expression: &Expr) -> bool {
 
 /// Collects the columns that an expression names; returns false if a part is not recognised, so that it may depend
 /// on more.
-fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex>) -> bool {
+fn gather(
+    scope: &RowScope<'_>,
+    expression: &Expr,
+    columns: &mut Vec<ColumnIndex>,
+    functions: bool,
+) -> bool {
     match expression {
         Expr::Value(_) | Expr::TypedString(_) => true,
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
@@ -200,7 +216,7 @@ fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex
         | Expr::IsNotFalse(e)
         | Expr::Cast { expr: e, .. }
         | Expr::Collate { expr: e, .. }
-        | Expr::UnaryOp { expr: e, .. } => gather(scope, e, columns),
+        | Expr::UnaryOp { expr: e, .. } => gather(scope, e, columns, functions),
         Expr::BinaryOp { left, right, .. }
         | Expr::IsDistinctFrom(left, right)
         | Expr::IsNotDistinctFrom(left, right)
@@ -216,20 +232,90 @@ fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex
         }
         | Expr::AnyOp { left, right, .. }
         | Expr::AllOp { left, right, .. } => {
-            gather(scope, left, columns) & gather(scope, right, columns)
+            gather(scope, left, columns, functions) & gather(scope, right, columns, functions)
         }
         Expr::Between {
             expr, low, high, ..
         } => {
-            gather(scope, expr, columns)
-                & gather(scope, low, columns)
-                & gather(scope, high, columns)
+            gather(scope, expr, columns, functions)
+                & gather(scope, low, columns, functions)
+                & gather(scope, high, columns, functions)
         }
-        Expr::InList { expr, list, .. } => {
-            list.iter().fold(gather(scope, expr, columns), |known, e| {
-                gather(scope, e, columns) & known
+        // A function's result depends on its arguments, whatever it computes.
+        Expr::Function(function) => {
+            let plain = functions
+                && function.filter.is_none()
+                && function.over.is_none()
+                && function.within_group.is_empty()
+                && matches!(function.parameters, FunctionArguments::None);
+            let arguments = match &function.args {
+                FunctionArguments::None => &[],
+                FunctionArguments::List(list) if list.clauses.is_empty() => list.args.as_slice(),
+                FunctionArguments::List(_) | FunctionArguments::Subquery(_) => return false,
+            };
+            arguments
+                .iter()
+                .fold(plain, |known, argument| match argument {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(e))
+                    | FunctionArg::Named {
+                        arg: FunctionArgExpr::Expr(e),
+                        ..
+                    } => gather(scope, e, columns, functions) & known,
+                    _ => false,
+                })
+        }
+        Expr::Case {
+            operand,
+            conditions,
+            else_result,
+            ..
+        } => {
+            let parts = conditions.iter().flat_map(|of| [&of.condition, &of.result]);
+            let others = operand.iter().chain(else_result).map(|e| &**e);
+            parts.chain(others).fold(true, |known, e| {
+                gather(scope, e, columns, functions) & known
             })
         }
+        Expr::Substring {
+            expr,
+            substring_from,
+            substring_for,
+            ..
+        } => {
+            let bounds = substring_from.iter().chain(substring_for).map(|e| &**e);
+            bounds.fold(gather(scope, expr, columns, functions), |known, e| {
+                gather(scope, e, columns, functions) & known
+            })
+        }
+        Expr::Trim {
+            expr,
+            trim_what,
+            trim_characters,
+            ..
+        } => {
+            let what = trim_what.iter().map(|e| &**e);
+            let what = what.chain(trim_characters.iter().flatten());
+            what.fold(gather(scope, expr, columns, functions), |known, e| {
+                gather(scope, e, columns, functions) & known
+            })
+        }
+        Expr::SimilarTo {
+            expr: left,
+            pattern: right,
+            ..
+        }
+        | Expr::Position {
+            expr: left,
+            r#in: right,
+        } => gather(scope, left, columns, functions) & gather(scope, right, columns, functions),
+        Expr::Extract { expr, .. } | Expr::Ceil { expr, .. } | Expr::Floor { expr, .. } => {
+            gather(scope, expr, columns, functions)
+        }
+        Expr::InList { expr, list, .. } => list
+            .iter()
+            .fold(gather(scope, expr, columns, functions), |known, e| {
+                gather(scope, e, columns, functions) & known
+            }),
         _ => false,
     }
 }
