@@ -489,6 +489,8 @@ fn class_with_checks(
 ) -> CoordinationClass {
     let guarded = checks.iter().filter(|check| check.guarded);
     let tables = guarded.flat_map(|check| match &declared[check.invariant].content {
+        // The rows that it changes: what has to be ordered of them are its guards.
+        Content::Assertion(formula) if formula.is_checked_by_row => Vec::new(),
         Content::Assertion(formula) => formula.clauses.iter().flat_map(|c| &c.tables).collect(),
         _ => Vec::new(),
     });

@@ -9,6 +9,7 @@
 mod verify;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -313,8 +314,12 @@ impl NodeTransaction {
         let planned = Arc::clone(&self.planned);
         for check in checks {
             let assertion = &planned.application.assertions()[check.assertion];
+            let changed = self.changed_rows(assertion);
             self.guards_all = check.guarded;
-            let holds = assertion.holds(self).await;
+            let holds = match changed {
+                Some(keys) => assertion.holds_for(self, keys).await,
+                None => assertion.holds(self).await,
+            };
             self.guards_all = false;
             if !holds? {
                 let name = assertion.name();
@@ -328,6 +333,26 @@ impl NodeTransaction {
             }
         }
         Ok(())
+    }
+
+    /// The rows of which an assertion about each row by itself is evaluated: those that the transaction has inserted or
+    /// updated. `None` for any other assertion.
+    fn changed_rows(&self, assertion: &CompiledAssertion) -> Option<Vec<Key>> {
+        let table = assertion.row_table()?;
+        let mailbox = self.mailbox.borrow();
+        let changed = mailbox
+            .writes
+            .iter()
+            .filter_map(|write| match &write.effect {
+                Effect::Insert { table: of, key, .. } | Effect::Update { table: of, key, .. }
+                    if *of == table =>
+                {
+                    Some(key.clone())
+                }
+                _ => None,
+            });
+        let keys: BTreeSet<Key> = changed.collect();
+        Some(keys.into_iter().collect())
     }
 
     /// Remembers a row that was read, if its table's rows are permanent.

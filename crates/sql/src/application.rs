@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use anabranch_types::{
-    ColumnIndex, DataType, EffectError, Read, Row, RowPrograms, Schema, TableId, TimeZone, Value,
+    ColumnIndex, ColumnSet, DataType, EffectError, Fetched, Key, Read, Row, RowPrograms, Schema,
+    TableId, TableSchema, TimeZone, Value,
 };
 use sqlparser::ast;
 
@@ -18,6 +19,7 @@ use crate::{
     constraint::{Constraints, TableConstraints},
     deferred::ConstraintSelection,
     diagnostic::Diagnostic,
+    every_row,
     execute::Run,
     expression::{Budget, EvaluationContext, Frame, Source},
     plan::statement::Statement,
@@ -28,7 +30,7 @@ use crate::{
         names::Placeholders,
         statement_summary,
     },
-    program::{Programs, merging::ColumnPolicy},
+    program::{Programs, check::Check, merging::ColumnPolicy},
     source::{SourceFile, Span},
     summary::{Deferral, StatementId, TransactionSummary},
     transaction::Transaction,
@@ -55,6 +57,8 @@ pub struct CompiledAssertion {
     name: String,
     tables: Vec<TableId>,
     statement: CompiledStatement,
+    /// If it is a condition on each row of a table by itself: the table, and that condition.
+    row: Option<(Arc<TableSchema>, Check)>,
 }
 
 /// A statement that belongs to no procedure, ready to run.
@@ -101,10 +105,17 @@ impl Application {
                         columns,
                         constraints,
                     };
+                    let of_rows = every_row::checked_row(&catalog, &assertion.expression);
+                    let row = of_rows.and_then(|every| {
+                        let check = every.bind(&catalog, assertion.span);
+                        let schema = catalog.schema.tables[every.table.index()].clone();
+                        Some((schema, check.ok()?))
+                    });
                     assertions.push(CompiledAssertion {
                         name: assertion.name.clone(),
                         tables,
                         statement,
+                        row,
                     });
                 }
                 Err(problem) => problems.push(problem),
@@ -475,6 +486,58 @@ impl CompiledAssertion {
     /// The tables that its evaluation reads, ascending, each once.
     pub fn tables(&self) -> &[TableId] {
         &self.tables
+    }
+
+    /// The table, if it is a condition on each row of that table by itself: then a transaction that has changed rows
+    /// evaluates it on these alone ([`CompiledAssertion::holds_for`]).
+    pub fn row_table(&self) -> Option<TableId> {
+        self.row.as_ref().map(|(schema, _)| schema.id)
+    }
+
+    /// The columns on which the condition on a row depends.
+    pub fn row_columns(&self) -> ColumnSet {
+        self.row
+            .as_ref()
+            .map_or(ColumnSet::EMPTY, |(_, check)| check.columns)
+    }
+
+    /// Whether the rows with these keys satisfy a condition on each row, in a transaction's view. Rows that are not
+    /// there do.
+    ///
+    /// # Errors
+    /// Errors that its evaluation raises, and those of the transaction.
+    ///
+    /// # Panics
+    /// If it is no condition on each row.
+    pub async fn holds_for<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        keys: Vec<Key>,
+    ) -> Result<bool, TransactionError> {
+        let (schema, check) = self.row.as_ref().expect("a condition on each row");
+        let table = schema.id;
+        let reads = keys.into_iter().map(|key| Read::Point { table, key });
+        let fetched = transaction
+            .read(self.statement.id, false, reads.collect())
+            .await?;
+        let context = EvaluationContext {
+            timestamp: transaction.timestamp(),
+            zone: TimeZone::UTC,
+            ..EvaluationContext::default()
+        };
+        let rows = fetched.iter().filter_map(|fetched| match fetched {
+            Fetched::Point(row) => row.as_ref(),
+            Fetched::Range(_) | Fetched::Recorded(_) => None,
+        });
+        for row in rows {
+            let layout = &schema.layout;
+            let sources = [Source::Empty, Source::Row { layout, row }];
+            let frame = Frame::of_rows(&[], &sources, &context);
+            if check.evaluate(&frame)? == Some(false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation, and the time zone is UTC.

@@ -13,6 +13,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, integer::Shapes},
     program::{Program, Programs, check::Check},
+    source::Span,
 };
 
 /// The constraints of all tables.
@@ -190,13 +191,41 @@ fn bind_check(
     table: TableId,
     check: &crate::catalog::Check,
 ) -> Result<Check, Diagnostic> {
+    let name = catalog.schema.table(table).name.clone();
+    bind_named(catalog, (table, name), check)
+}
+
+/// Binds what an assertion says of each row of a table, which has this name in it.
+///
+/// # Errors
+/// If it depends on more than the row.
+pub(crate) fn bind_row(
+    catalog: &Catalog,
+    (table, name): (TableId, &str),
+    condition: &sqlparser::ast::Expr,
+    span: Span,
+) -> Result<Check, Diagnostic> {
+    let check = crate::catalog::Check {
+        name: String::new(),
+        expression: condition.clone(),
+        span,
+    };
+    bind_named(catalog, (table, name.to_owned()), &check)
+}
+
+/// Binds a condition on a row of a table that has this name in it.
+fn bind_named(
+    catalog: &Catalog,
+    (table, name): (TableId, String),
+    check: &crate::catalog::Check,
+) -> Result<Check, Diagnostic> {
     let mut binder = Binder::new(catalog, &NoVariables, check.span);
     binder.stored = true;
     binder.scopes.push(Scope {
         clause: "check constraints",
         ..Scope::default()
     });
-    binder.row_source(table, None);
+    binder.row_source_named(table, name, None);
     let expression = binder.condition(&check.expression)?;
     if !binder.scope().subqueries.is_empty() {
         return Err(Diagnostic::unsupported(

@@ -26,6 +26,7 @@ pub mod client;
 mod constraint;
 pub mod deferred;
 pub mod diagnostic;
+pub mod every_row;
 mod execute;
 mod explain;
 pub mod expression;

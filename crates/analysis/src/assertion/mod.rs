@@ -8,11 +8,10 @@
 //! Constants beside sums are dropped, since rules are about differences; [`Clause::constants`] records that there
 //! were some. NULL is not followed: a comparison with NULL satisfies an assertion in SQL, and it does so here.
 
-mod every_row;
 mod recognise;
 mod row;
 
-pub(crate) use every_row::EveryRow;
+pub(crate) use anabranch_sql::every_row::EveryRow;
 pub(crate) use recognise::read_assertion;
 pub(crate) use row::{Atom, RowScope, columns_of, read_check, simple_column};
 
@@ -28,6 +27,8 @@ pub(crate) struct Formula {
     pub(crate) clauses: Vec<Clause>,
     /// What the clauses say of each row of a table by itself, if they say nothing else.
     pub(crate) every_row: Option<Box<EveryRow>>,
+    /// Whether it is evaluated on the rows that a transaction changes.
+    pub(crate) is_checked_by_row: bool,
     /// The text in lower case, if the condition uses only columns that the text names.
     pub(crate) text: Option<String>,
 }

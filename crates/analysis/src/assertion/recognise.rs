@@ -12,12 +12,12 @@ use sqlparser::ast::{
     Query, Select, SelectItem, UnaryOperator,
 };
 
-use super::every_row::every_row;
 use super::row::{RowScope, conjuncts, is_constant};
 use super::{
     Aggregate, Atom, Clause, Facet, Filter, Formula, Links, Part, Region, Shape, Source,
     TableColumn, Test,
 };
+use anabranch_sql::every_row::{checked_row, every_row};
 
 use scope::{Item, ItemKind, Output, Scope, join_conditions};
 use syntax::{
@@ -35,6 +35,7 @@ pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);
     formula.every_row = every_row(catalog, expression).map(Box::new);
+    formula.is_checked_by_row = checked_row(catalog, expression).is_some();
     let text = expression.to_string().to_lowercase();
     let more = ["natural", "select *", ".*"];
     let views = catalog.views.iter().map(|view| view.name.to_lowercase());

@@ -47,6 +47,13 @@ CREATE PROCEDURE stay(p_id integer, p_nights integer)
 LANGUAGE SQL BEGIN ATOMIC
     UPDATE guests SET nights = p_nights WHERE id = p_id;
 END;
+
+-- Changes two rows of which the assertion speaks.
+CREATE PROCEDURE stay_both(p_one integer, p_other integer, p_nights integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE guests SET nights = p_nights WHERE id = p_one;
+    UPDATE guests SET nights = p_nights + 1 WHERE id = p_other;
+END;
 ";
 
 fn rows() -> Vec<(u16, Vec<Value>)> {
@@ -88,6 +95,12 @@ fn what_a_transaction_would_break_alone_is_refused_and_leaves_no_trace() {
             violates(&smuggled, "guests_are_counted");
             violates(&cluster.call(0, "stay", &args([4, 10])), "nights_are_few");
             cluster.call(0, "stay", &args([4, 9])).unwrap();
+            // Each of the rows that it has changed is looked at, on whichever partition it is.
+            for (one, other) in [(1, 2), (2, 1), (1, 4), (4, 1)] {
+                let both = cluster.call(0, "stay_both", &args([one, other, 9]));
+                violates(&both, "nights_are_few");
+            }
+            cluster.call(0, "stay_both", &args([7, 8, 9])).unwrap();
             let guests = "SELECT id, room, nights FROM guests ORDER BY id";
             let expected = [[1, 1, 1], [2, 1, 1], [3, 1, 1], [4, 2, 9]];
             assert_eq!(cluster.ints(0, guests), expected);

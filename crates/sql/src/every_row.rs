@@ -1,33 +1,47 @@
 //! Assertions that are CHECK constraints by another name: `NOT EXISTS (SELECT … FROM t WHERE c)`.
 //!
 //! A row violates such an assertion if `c` is true of it, not if `c` is NULL: each row satisfies `c IS NOT TRUE`.
-//! Several such clauses about one table form one condition. The condition is kept beside the [`super::Shape`],
-//! which serves the rules and holds less of the condition.
+//! Several such clauses about one table form one condition. A transaction that may violate it need only look at the
+//! rows that it has changed ([`checked_row`]).
 //!
 //! Only a query that is equivalent to such a CHECK is taken: one table, no view, no alias of its columns; no
 //! grouping and no function in the select list, which may make a row where there is none; no LIMIT, which may drop
 //! one. The solver's front end checks whether the condition is about columns of the row alone.
 
-use anabranch_sql::catalog::Catalog;
 use anabranch_types::TableId;
 use sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
     UnaryOperator,
 };
 
-use super::row::fold;
+use crate::{
+    bind::fold, catalog::Catalog, constraint, diagnostic::Diagnostic, program::check::Check,
+    source::Span,
+};
 
 /// A condition on each row of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct EveryRow {
+pub struct EveryRow {
     /// The table.
-    pub(crate) table: TableId,
+    pub table: TableId,
+    /// The name by which the condition may call the row.
+    pub name: String,
     /// The condition that each row satisfies, as a CHECK would state it.
-    pub(crate) condition: Expr,
+    pub condition: Expr,
+}
+
+impl EveryRow {
+    /// Binds the condition.
+    ///
+    /// # Errors
+    /// If it depends on more than the row.
+    pub(crate) fn bind(&self, catalog: &Catalog, span: Span) -> Result<Check, Diagnostic> {
+        constraint::bind_row(catalog, (self.table, &self.name), &self.condition, span)
+    }
 }
 
 /// Returns what an assertion says of each row of a table by itself, if it says nothing else.
-pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
+pub fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     match assertion {
         Expr::Nested(inner) => every_row(catalog, inner),
         Expr::BinaryOp {
@@ -37,8 +51,10 @@ pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow>
         } => {
             let (left, right) = (every_row(catalog, left)?, every_row(catalog, right)?);
             let [one, other] = [left.condition, right.condition].map(Box::new);
-            (left.table == right.table).then_some(EveryRow {
+            let alike = left.table == right.table && left.name == right.name;
+            alike.then_some(EveryRow {
                 table: left.table,
+                name: left.name,
                 condition: Expr::BinaryOp {
                     left: one,
                     op: BinaryOperator::And,
@@ -53,10 +69,11 @@ pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow>
 /// Reads one NOT EXISTS.
 fn of_query(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     let select = forbidden(assertion, false)?;
-    let table = only_table(catalog, select)?;
+    let (table, name) = only_table(catalog, select)?;
     let wrong = select.selection.as_ref()?;
     Some(EveryRow {
         table,
+        name,
         condition: Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(wrong.clone())))),
     })
 }
@@ -87,7 +104,7 @@ fn plain(query: &Query) -> Option<&Select> {
 }
 
 /// The table of a query that returns one row for each table row that satisfies the WHERE clause.
-fn only_table(catalog: &Catalog, select: &Select) -> Option<TableId> {
+fn only_table(catalog: &Catalog, select: &Select) -> Option<(TableId, String)> {
     let groups = match &select.group_by {
         GroupByExpr::Expressions(columns, modifiers) => {
             !columns.is_empty() || !modifiers.is_empty()
@@ -126,7 +143,22 @@ fn only_table(catalog: &Catalog, select: &Select) -> Option<TableId> {
     if !from.joins.is_empty() || alias.as_ref().is_some_and(|a| !a.columns.is_empty()) {
         return None;
     }
-    let name = fold(name.0.last()?.as_ident()?);
-    let tables = catalog.schema.tables.iter();
-    tables.filter(|t| t.name == name).map(|t| t.id).next()
+    let of_table = fold(name.0.last()?.as_ident()?);
+    let called = alias.as_ref().map_or(of_table.clone(), |a| fold(&a.name));
+    let mut tables = catalog.schema.tables.iter();
+    let table = tables.find(|t| t.name == of_table)?;
+    Some((table.id, called))
+}
+
+/// Returns what an assertion says of each row of a table, if it can be evaluated on one row, and the table's rows are
+/// told apart by a primary key: then it is evaluated on the rows that a transaction changes.
+pub fn checked_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
+    let every = every_row(catalog, assertion)?;
+    let place = Span {
+        file: 0,
+        start: 0,
+        end: 0,
+    };
+    let has_key = !catalog.schema.table(every.table).primary_key.is_empty();
+    (has_key && every.bind(catalog, place).is_ok()).then_some(every)
 }
