@@ -39,6 +39,8 @@ pub(crate) struct Action {
     pub(crate) in_loop: bool,
     /// Whether the statement writes anything.
     pub(crate) writing: bool,
+    /// Whether it is a query that finds no row in each call that writes.
+    pub(crate) finds_none: bool,
     /// Whether a foreign key's action does this, not the statement itself.
     pub(crate) cascaded: bool,
     /// Whether this is the implicit write of a row's other columns when an UPDATE changes its primary key.
@@ -337,6 +339,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 deferral: statement.deferral,
                 in_loop: statement.in_loop,
                 writing,
+                finds_none: statement.finds_none,
                 cascaded: false,
                 carried: false,
             };
@@ -473,7 +476,7 @@ fn informativeness(term: &Term) -> u8 {
         Term::Incremented { .. } | Term::Aggregate { .. } => 2,
         Term::Element(_) => 3,
         Term::Column { .. } | Term::Now | Term::Generated => 4,
-        Term::Pure => 5,
+        Term::Pure | Term::Negated(_) => 5,
         Term::Unknown => 6,
     }
 }

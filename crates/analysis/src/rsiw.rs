@@ -135,6 +135,7 @@ fn is_known(term: &Term) -> bool {
             | Term::Element(_)
             | Term::Generated
             | Term::Now
+            | Term::Negated(_)
             | Term::Pure
     )
 }

@@ -105,6 +105,7 @@ impl Signs {
                 .get(*p)
                 .copied()
                 .unwrap_or(Sign::Either),
+            Term::Negated(p) => self.of(owner, summary, &Term::Parameter(*p)).turned(),
             Term::Column {
                 statement,
                 access,

@@ -25,7 +25,7 @@ pub(crate) fn surely_equal(a: &Term, b: &Term) -> bool {
         Term::Parameter(_) | Term::Constant(_) | Term::Column { .. } | Term::Incremented { .. } => {
             a == b
         }
-        Term::Aggregate { .. } | Term::Now => a == b,
+        Term::Aggregate { .. } | Term::Negated(_) | Term::Now => a == b,
         Term::Element(_) | Term::Generated | Term::Pure | Term::Unknown => false,
     }
 }
@@ -75,6 +75,7 @@ pub(crate) fn describe(footprint: &Footprint<'_>, owner: usize, term: &Term) -> 
         Term::Aggregate { function, .. } => format!("{function}(*)"),
         Term::Generated => "a generated value".into(),
         Term::Now => "the current time".into(),
+        Term::Negated(i) => format!("-{}", parameter(*i)),
         Term::Pure => "computed".into(),
         Term::Unknown => "not known".into(),
     }

@@ -52,6 +52,9 @@ pub struct StatementSummary {
     pub may_skip_rows: bool,
     /// Whether it is an INSERT that puts exactly one row there, or fails, whenever it runs.
     pub inserts_one: bool,
+    /// Whether it is a query that finds no row in each call that writes anything: a call in which it finds one fails, or
+    /// returns before its first write.
+    pub finds_none: bool,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the
     /// analyser adds them from the catalog).
@@ -211,6 +214,8 @@ pub enum Term {
     Generated,
     /// `now()` and its kin.
     Now,
+    /// Minus the procedure's input parameter with this index.
+    Negated(usize),
     /// Computed from parameters and constants alone, in some way.
     Pure,
     /// Computed from data that was read, or opaque.

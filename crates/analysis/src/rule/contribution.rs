@@ -140,6 +140,7 @@ fn amount(
         Term::Constant(Value::Int(n)) => (factor * *n as f64, Term::Constant(Value::Int(1))),
         Term::Constant(Value::Numeric(n)) => (factor * n.to_f64(), Term::Constant(Value::Int(1))),
         Term::Constant(Value::Null) => (0.0, Term::Constant(Value::Int(1))),
+        Term::Negated(parameter) => (-factor, Term::Parameter(*parameter)),
         _ => (factor, term.clone()),
     })
 }

@@ -125,6 +125,7 @@ fn side_change(
                 | Term::Element(_)
                 | Term::Now
                 | Term::Generated
+                | Term::Negated(_)
                 | Term::Pure
                 | Term::Incremented { .. },
             ) => SideChange::OneWay,

@@ -24,11 +24,16 @@ use crate::footprint::{Action, Footprint};
 /// A part of a table that types can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect {
-    /// Which rows exist.
+    /// Which rows come into existence.
     Rows,
+    /// Which rows cease to exist.
+    Gone,
     /// The value of a column.
     Column(ColumnIndex),
 }
+
+/// Which rows there are.
+const EXISTENCE: [Aspect; 2] = [Aspect::Rows, Aspect::Gone];
 
 /// A type's check: it changes what it has read.
 struct Check<'f> {
@@ -80,7 +85,7 @@ fn use_common_keys(footprint: &Footprint<'_>, table: TableId, findings: &mut [Fi
     let needs = || findings.iter().flat_map(|f| &f.needs);
     let known = |c: &ColumnIndex| needs().all(|n| n.key.iter().any(|(k, _)| k == c));
     let primary = &footprint.table(table).primary_key;
-    let named: Vec<ColumnIndex> = match primary.iter().all(known) {
+    let named: Vec<ColumnIndex> = match !primary.is_empty() && primary.iter().all(known) {
         true => primary.clone(),
         false => identifying_columns(footprint, table)
             .into_iter()
@@ -106,7 +111,8 @@ fn identifying_columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnI
 fn changed(action: &Action) -> Vec<Aspect> {
     match action.access.role {
         Role::Read => Vec::new(),
-        Role::Insert | Role::Delete => vec![Aspect::Rows],
+        Role::Insert => vec![Aspect::Rows],
+        Role::Delete => vec![Aspect::Gone],
         Role::Update => action
             .access
             .writes
@@ -136,7 +142,10 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
     let mut aspects = Vec::new();
     for action in mine {
         let mut seen = relied_on(footprint, action);
-        seen.retain(|aspect| written.contains(aspect));
+        seen.retain(|aspect| match aspect {
+            Aspect::Rows | Aspect::Gone => EXISTENCE.iter().any(|of| written.contains(of)),
+            Aspect::Column(_) => written.contains(aspect),
+        });
         if !seen.is_empty() {
             reads.push(action);
             aspects.extend(seen);
@@ -169,8 +178,11 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
         // A read inside a statement that writes is used for what is written.
         Role::Read if used || action.writing || feeds_a_choice(footprint, action) => {
             let mut seen = moving(&mut read.iter().copied());
-            if rows_change {
-                seen.push(Aspect::Rows);
+            match rows_change {
+                // Rows that it has not found may go.
+                true if action.finds_none => seen.push(Aspect::Rows),
+                true => seen.extend(EXISTENCE),
+                false => {}
             }
             seen
         }
@@ -184,7 +196,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
             // The existence of the row decides what becomes of its contents.
             if action.result != ResultUse::Unused {
                 seen.extend(moving(&mut read.iter().copied()));
-                seen.push(Aspect::Rows);
+                seen.extend(EXISTENCE);
             }
             seen
         }
@@ -192,7 +204,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
         // if the row is gone; the existence of a row may decide whether another is inserted.
         Role::Update if footprint.is_deferred(action.deferral, &action.access) => {
             match action.deferral {
-                Deferral::AfterReading if rows_change => vec![Aspect::Rows],
+                Deferral::AfterReading if rows_change => EXISTENCE.to_vec(),
                 _ => Vec::new(),
             }
         }
@@ -205,7 +217,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
                 seen.extend(moving(&mut action.access.columns_returned.iter().copied()));
             }
             if used && !facts.deleters.is_empty() {
-                seen.push(Aspect::Rows);
+                seen.extend(EXISTENCE);
             }
             let writes = action.access.writes.iter();
             for write in writes.filter(|w| is_computed(&w.class)) {
@@ -260,7 +272,8 @@ fn is_data(term: &Term) -> bool {
 
 /// Whether `insert` appends numbers above those of which a check takes the least.
 fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>) -> bool {
-    if insert.access.role != Role::Insert || check.aspects != [Aspect::Rows] {
+    let of_rows = |aspect: &Aspect| EXISTENCE.contains(aspect);
+    if insert.access.role != Role::Insert || !check.aspects.iter().all(of_rows) {
         return false;
     }
     let columns: Vec<ColumnIndex> = insert.access.writes.iter().map(|w| w.column).collect();

@@ -153,6 +153,10 @@ fn sure_effect<'f>(
         access,
         &contribution.kind,
     )?;
+    let (factor, term) = match term {
+        Term::Negated(parameter) => (-factor, Term::Parameter(parameter)),
+        other => (factor, other),
+    };
     let summary = footprint.types[action.owner].summary;
     if let Some(column) = column
         && !fits(

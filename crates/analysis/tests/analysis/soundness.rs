@@ -588,7 +588,7 @@ pub(crate) struct Tally {
     pub(crate) free: u32,
     pub(crate) guarded: u32,
     /// Rules that gave the verdict yes.
-    yes: BTreeSet<&'static str>,
+    pub(crate) yes: BTreeSet<&'static str>,
     /// Rules that gave the verdict no on something that then broke.
     broken: BTreeSet<&'static str>,
 }

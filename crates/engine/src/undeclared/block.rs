@@ -87,7 +87,7 @@ fn general(
 fn of_client(term: &Term, number: &impl Fn(StatementId) -> StatementId) -> Term {
     match term.clone() {
         // The client may have computed it from anything that it has read.
-        Term::Parameter(_) | Term::Element(_) | Term::Pure => Term::Unknown,
+        Term::Parameter(_) | Term::Negated(_) | Term::Element(_) | Term::Pure => Term::Unknown,
         Term::Column {
             statement,
             access,

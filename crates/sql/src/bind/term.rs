@@ -16,6 +16,10 @@ pub(crate) enum RawTerm {
         slot: usize,
         offset: i64,
     },
+    /// Minus a variable.
+    Negated {
+        slot: usize,
+    },
     /// An element of the array in a variable.
     Element {
         slot: usize,
@@ -67,7 +71,7 @@ impl RawTerm {
                 column,
                 offset: offset.saturating_add(by),
             },
-            RawTerm::Element { slot } => RawTerm::Of(vec![slot]),
+            RawTerm::Element { slot } | RawTerm::Negated { slot } => RawTerm::Of(vec![slot]),
             RawTerm::Of(slots) => RawTerm::Of(slots),
             RawTerm::Constant(_) | RawTerm::Now => RawTerm::Of(Vec::new()),
             RawTerm::Generated | RawTerm::Unknown => RawTerm::Unknown,
@@ -78,7 +82,9 @@ impl RawTerm {
     fn pure(&self) -> Option<Vec<usize>> {
         match self {
             RawTerm::Constant(_) | RawTerm::Now => Some(Vec::new()),
-            RawTerm::Variable { slot, .. } | RawTerm::Element { slot } => Some(vec![*slot]),
+            RawTerm::Variable { slot, .. }
+            | RawTerm::Element { slot }
+            | RawTerm::Negated { slot } => Some(vec![*slot]),
             RawTerm::Of(slots) => Some(slots.clone()),
             _ => None,
         }
@@ -267,12 +273,21 @@ impl Binder<'_> {
                     self.column_term(scope, *source, *column)
                 })
             }
+            Expression::Negate { operand, .. } => match &**operand {
+                Expression::Variable(slot) => RawTerm::Negated { slot: *slot },
+                _ => self.computed(expression),
+            },
             Expression::Arithmetic {
                 operator,
                 left,
                 right,
                 ..
             } => match (operator, &**left, &**right) {
+                (
+                    Operator::Subtract,
+                    Expression::Constant(Value::Int(0)),
+                    Expression::Variable(slot),
+                ) => RawTerm::Negated { slot: *slot },
                 (Operator::Add, e, Expression::Constant(Value::Int(by)))
                 | (Operator::Add, Expression::Constant(Value::Int(by)), e) => {
                     self.term(e).shifted(*by)

@@ -94,7 +94,12 @@ struct Walk<'w> {
 pub(super) fn is_pure(term: &Term) -> bool {
     matches!(
         term,
-        Term::Constant(_) | Term::Parameter(_) | Term::Element(_) | Term::Now | Term::Pure
+        Term::Constant(_)
+            | Term::Parameter(_)
+            | Term::Negated(_)
+            | Term::Element(_)
+            | Term::Now
+            | Term::Pure
     )
 }
 
@@ -140,6 +145,11 @@ impl State {
         match raw {
             RawTerm::Constant(value) => Term::Constant(value.clone()),
             RawTerm::Variable { slot, offset } => shifted(&self.terms[*slot], *offset),
+            RawTerm::Negated { slot } => match &self.terms[*slot] {
+                Term::Parameter(parameter) => Term::Negated(*parameter),
+                term if is_pure(term) => Term::Pure,
+                _ => Term::Unknown,
+            },
             RawTerm::Element { slot } => match &self.terms[*slot] {
                 Term::Parameter(parameter) => Term::Element(*parameter),
                 term if is_pure(term) => Term::Pure,

@@ -5,6 +5,7 @@
 //! fn` over a [`crate::Transaction`]. [`declared`] runs it without data, to find the reads that the arguments alone
 //! determine.
 
+mod absence;
 pub(crate) mod analyze;
 mod calling;
 pub(crate) mod compile;

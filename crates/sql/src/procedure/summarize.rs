@@ -1,9 +1,12 @@
 //! Summaries of compiled procedures for the analyser, from the data flow in them ([`super::analyze`]).
 
+use std::collections::BTreeSet;
+
 use anabranch_types::{ColumnIndex, DataType};
 
 use super::{
     Code, CompiledProcedure,
+    absence::absences,
     analyze::{Calling, State, is_pure, is_update},
 };
 use crate::{
@@ -41,6 +44,11 @@ impl CompiledProcedure {
 
     fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
         let findings = self.walked(calling);
+        let absences = match calling.within {
+            false => absences(self),
+            // The caller may have written before, and goes on after a RETURN.
+            true => BTreeSet::new(),
+        };
         for (place, site) in self.statements.iter().enumerate() {
             let state = findings.before[place].as_ref();
             let told = !site.statement.columns.is_empty();
@@ -69,6 +77,7 @@ impl CompiledProcedure {
                 path: findings.paths[place].clone(),
                 may_skip_rows: may_skip_rows(&site.statement.kind),
                 inserts_one: is_one_insert(&site.statement.kind),
+                finds_none: absences.contains(&place),
                 accesses: accesses(&site.statement, id, state),
                 result,
                 deferral: match calling.within {
@@ -113,6 +122,7 @@ pub(crate) fn statement_summary(
             path: Vec::new(),
             may_skip_rows: may_skip_rows(&statement.kind),
             inserts_one: is_one_insert(&statement.kind),
+            finds_none: false,
             accesses,
             result: match statement.columns.is_empty() {
                 true => ResultUse::Unused,

@@ -224,6 +224,7 @@ fn statement(
         path: Vec::new(),
         may_skip_rows: true,
         inserts_one: false,
+        finds_none: false,
         accesses,
         result: ResultUse::Used,
         deferral: Deferral::None,

@@ -243,6 +243,7 @@ impl Type<'_> {
             path: Vec::new(),
             may_skip_rows: false,
             inserts_one: accesses.iter().any(|a| a.role == Role::Insert),
+            finds_none: false,
             accesses,
             result: ResultUse::Unused,
             deferral: match deferrable {
