@@ -6,10 +6,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_sql::SourceFile;
-use anabranch_sql::script::{ClientParameter, ClientTransaction, Step, Unresolved};
+use anabranch_sql::script::{
+    ClientParameter, ClientTransaction, ProbableInvariant, Step, Unresolved,
+};
 
 use crate::{
     Broken, Program,
+    alternatives::{alternatives, labels, names, owned},
     declarations::place_name,
     dirty_checking,
     fold::{PlaceholderValue, statement},
@@ -28,8 +31,12 @@ pub(crate) struct Extraction<'p> {
     pub(crate) program: Program,
     /// Functions that run a parameter as SQL, with the call that does.
     forwards: Vec<(usize, Unresolved)>,
-    /// The client made of each function.
-    of_functions: BTreeMap<usize, usize>,
+    /// For each function that others run in their transactions, those that do.
+    runners: BTreeMap<usize, Vec<usize>>,
+    /// The functions that are alternatives of others.
+    alternatives: BTreeSet<usize>,
+    /// The transactions made of each function.
+    of_functions: BTreeMap<usize, Vec<usize>>,
     /// Declarations that the program runs, each with its file.
     declared: Vec<(usize, FoldedText)>,
 }
@@ -41,6 +48,8 @@ impl<'p> Extraction<'p> {
             facts: ProgramFacts::default(),
             program: Program::default(),
             forwards: Vec::new(),
+            runners: BTreeMap::new(),
+            alternatives: BTreeSet::new(),
             of_functions: BTreeMap::new(),
             declared: Vec::new(),
         }
@@ -65,9 +74,16 @@ impl<'p> Extraction<'p> {
                 false => self.function(at),
             }
         }
-        for at in waiting {
+        let last: BTreeSet<usize> = waiting.iter().copied().collect();
+        for at in self.callers_first(waiting) {
             let joined = self.facts.joined.contains(&at) && !self.facts.called.contains(&at);
-            if !joined || self.facts.routes.contains_key(&at) {
+            // A function that is declared before those that run it may be called by itself, too.
+            let runs_earlier = |runner: &usize| !last.contains(runner) || *runner < at;
+            let runners = self.runners.get(&at);
+            let is_part = joined
+                && (self.alternatives.contains(&at)
+                    || runners.is_none_or(|runners| runners.iter().any(runs_earlier)));
+            if !is_part || self.facts.routes.contains_key(&at) {
                 self.function(at);
             }
         }
@@ -80,11 +96,47 @@ impl<'p> Extraction<'p> {
         clients.sort_by_key(|client| (client.file, client.range.start));
     }
 
+    /// These functions, each behind those that may call it, whatever the order of their declarations.
+    fn callers_first(&self, mut waiting: Vec<usize>) -> Vec<usize> {
+        let all: BTreeSet<usize> = waiting.iter().copied().collect();
+        let mut callers: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for at in &waiting {
+            for used in self.project.used_by(*at) {
+                if used != *at && all.contains(&used) {
+                    callers.entry(used).or_default().insert(*at);
+                }
+            }
+        }
+        let mut ordered = Vec::new();
+        let mut left = all;
+        while !waiting.is_empty() {
+            let is_free = |at: &usize| {
+                let callers = callers.get(at);
+                callers.is_none_or(|callers| callers.is_disjoint(&left))
+            };
+            let (mut free, mut others): (Vec<usize>, Vec<usize>) =
+                waiting.into_iter().partition(is_free);
+            // They call each other: the one that is declared first.
+            if free.is_empty() {
+                free.push(others.remove(0));
+            }
+            free.iter().for_each(|at| {
+                left.remove(at);
+            });
+            ordered.extend(free);
+            waiting = others;
+        }
+        ordered
+    }
+
     fn function(&mut self, at: usize) {
         if self.of_functions.contains_key(&at) {
             return;
         }
         let walked = Walk::new(self.project, &mut self.facts).function(at);
+        for of in &walked.entered {
+            self.runners.entry(*of).or_default().push(at);
+        }
         let declared = &self.project.functions[at];
         let name = match self.facts.routes.get(&at) {
             Some(name) => name.clone(),
@@ -101,42 +153,94 @@ impl<'p> Extraction<'p> {
                 .extend(forwards.map(|unresolved| (at, unresolved)));
         }
         self.declared.extend(walked.declared.iter().cloned());
-        if walked.steps.is_empty() && walked.unresolved.is_empty() {
-            return;
-        }
         let range = match function {
             Some(at) => self.project.functions[at].function.range.clone(),
             None => {
                 let first = walked.runs.first().map(|run| run.at);
-                let first = first.or_else(|| walked.unresolved.first().map(|u| u.range.start));
+                let unresolved = walked.unresolved_among(first.is_some(), &|_| true);
+                let first = first.or_else(|| unresolved.first().map(|u| u.range.start));
                 first.unwrap_or(0)..first.unwrap_or(0)
             }
         };
-        let probable = probable(&walked);
+        let runs = !walked.runs.is_empty();
+        let alternatives = alternatives(&walked);
+        if alternatives.is_empty() {
+            let unresolved = walked.unresolved_among(runs, &|_| true);
+            let made = MadeTransaction {
+                name,
+                steps: &walked.steps,
+                unresolved,
+                probable: probable(&walked),
+                rounds: 0,
+            };
+            self.add(&walked, made, (file, range), function);
+            return;
+        }
+        self.alternatives.extend(labels(&alternatives));
+        let owned = owned(&alternatives);
+        let names = names(self.project, &alternatives);
+        let mut probable = probable(&walked);
+        for (alternative, of) in alternatives.iter().zip(names) {
+            let entered = alternative.entered();
+            let concerns = |file: usize, at: usize| {
+                let owner = self.project.innermost_among(file, at, &owned);
+                owner.is_none_or(|owner| entered.contains(&owner))
+            };
+            let unresolved =
+                walked.unresolved_among(runs, &|u: &Unresolved| concerns(u.file, u.range.start));
+            let (own, others) = probable
+                .into_iter()
+                .partition(|rule| concerns(rule.file, rule.range.start));
+            probable = others;
+            let made = MadeTransaction {
+                name: match of {
+                    Some(of) => format!("{name}[{of}]"),
+                    None => name.clone(),
+                },
+                steps: &alternative.steps,
+                unresolved,
+                probable: own,
+                rounds: alternative.rounds,
+            };
+            self.add(&walked, made, (file, range.clone()), function);
+        }
+    }
+
+    /// Adds a transaction of a walked function.
+    fn add(
+        &mut self,
+        walked: &Walked,
+        made: MadeTransaction<'_>,
+        (file, range): (usize, Range<usize>),
+        function: Option<usize>,
+    ) {
         let mut making = ClientBuilder {
             project: self.project,
             parameters: Vec::new(),
             known: BTreeMap::new(),
             names: BTreeSet::new(),
-            unresolved: walked.unresolved,
+            unresolved: made.unresolved,
             runs: &walked.runs,
+            finds_none: &walked.finds_none,
+            rounds: made.rounds,
         };
-        let steps = making.steps(&walked.steps);
+        let steps = making.steps(made.steps);
         let (parameters, unresolved) = (making.parameters, making.unresolved);
         if steps.is_empty() && unresolved.is_empty() {
             return;
         }
         if let Some(at) = function {
-            self.of_functions.insert(at, self.program.clients.len());
+            let of_function = self.of_functions.entry(at).or_default();
+            of_function.push(self.program.clients.len());
         }
         self.program.clients.push(ClientTransaction {
-            name,
+            name: made.name,
             file,
             range,
             parameters,
             steps,
             unresolved,
-            probable,
+            probable: made.probable,
         });
     }
 
@@ -185,12 +289,16 @@ impl<'p> Extraction<'p> {
         unresolved: Unresolved,
     ) {
         let known = function.and_then(|at| self.of_functions.get(&at));
-        if let Some(client) = known {
-            self.program.clients[*client].unresolved.push(unresolved);
+        if let Some(clients) = known {
+            for client in clients {
+                let known = &mut self.program.clients[*client].unresolved;
+                known.push(unresolved.clone());
+            }
             return;
         }
         if let Some(at) = function {
-            self.of_functions.insert(at, self.program.clients.len());
+            self.of_functions
+                .insert(at, vec![self.program.clients.len()]);
         }
         self.program.clients.push(ClientTransaction {
             name,
@@ -321,6 +429,16 @@ fn may_run(text: &str) -> bool {
     .any(|word| lower.contains(word))
 }
 
+/// A transaction of a function, before its steps are made statements.
+struct MadeTransaction<'w> {
+    name: String,
+    steps: &'w [WalkedStep],
+    unresolved: Vec<Unresolved>,
+    probable: Vec<ProbableInvariant>,
+    /// The number of loops around it of which each round is a transaction.
+    rounds: usize,
+}
+
 struct ClientBuilder<'w> {
     project: &'w Project<'w>,
     parameters: Vec<ClientParameter>,
@@ -329,6 +447,9 @@ struct ClientBuilder<'w> {
     names: BTreeSet<String>,
     unresolved: Vec<Unresolved>,
     runs: &'w [Run],
+    finds_none: &'w BTreeSet<usize>,
+    /// The number of loops around the transaction: values made in them do not vary within it.
+    rounds: usize,
 }
 
 impl ClientBuilder<'_> {
@@ -336,11 +457,21 @@ impl ClientBuilder<'_> {
         let mut found = Vec::new();
         for step in steps {
             match step {
-                WalkedStep::Run(run) => found.extend(self.run(&self.runs[*run]).map(Step::Run)),
-                WalkedStep::Prepared(_) => {}
+                WalkedStep::Run(run) => {
+                    let statement = self.run(&self.runs[*run]).map(|mut statement| {
+                        statement.finds_none = self.finds_none.contains(run);
+                        statement
+                    });
+                    found.extend(statement.map(Step::Run));
+                }
+                WalkedStep::Prepared(_) | WalkedStep::Ends => {}
+                WalkedStep::Called(called) => found.extend(self.steps(&called.steps)),
                 WalkedStep::Either(branches) => {
                     let mut either = Vec::new();
-                    for Branch { file, at, steps } in branches {
+                    for Branch {
+                        file, at, steps, ..
+                    } in branches
+                    {
                         let inner = self.steps(steps);
                         if !inner.is_empty() {
                             let source = &self.project.sources[*file];
@@ -389,7 +520,7 @@ impl ClientBuilder<'_> {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let varies = scalar.varies || !scalar.read.is_empty();
+        let varies = scalar.loops > self.rounds || !scalar.read.is_empty();
         let parameter = self.parameter(scalar.shown.to_string(), varies);
         self.known.insert(key, parameter);
         parameter
@@ -443,7 +574,18 @@ impl ClientBuilder<'_> {
         let bound = run.bound.clone();
         let mut of_names: BTreeMap<String, usize> = BTreeMap::new();
         let made = statement(&run.text, run.file, place, percent, |placeholder| {
-            1 + match placeholder {
+            let given = match placeholder {
+                PlaceholderValue::Hole(_) => None,
+                PlaceholderValue::Position(at) => bound.positional.get(&at),
+                PlaceholderValue::Named(name) => bound.named.get(name),
+            };
+            // `-n` is known to be the negative of `n`.
+            if let Some(Value::Scalar(scalar)) = given.filter(|_| !bound.unsure)
+                && let Some(of) = &scalar.minus
+            {
+                return format!("(0 - ${})", 1 + self.of_scalar(of));
+            }
+            let number = match placeholder {
                 PlaceholderValue::Hole(scalar) => self.of_scalar(scalar),
                 PlaceholderValue::Position(at) => {
                     let value = bound.positional.get(&at).filter(|_| !bound.unsure);
@@ -458,7 +600,8 @@ impl ClientBuilder<'_> {
                         number
                     }
                 },
-            }
+            };
+            format!("${}", 1 + number)
         });
         match made {
             Ok(statement) => Some(statement),

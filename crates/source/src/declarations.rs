@@ -25,6 +25,14 @@ pub(crate) struct Source {
     pub(crate) libraries: BTreeSet<String>,
 }
 
+impl Source {
+    /// Whether a name is that of this file without its extension, by which other files name it.
+    pub(crate) fn is_module(&self, name: &str) -> bool {
+        let file = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
+        file.split('.').next() == Some(name)
+    }
+}
+
 /// A function with its position and properties.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredFunction<'p> {

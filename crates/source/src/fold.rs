@@ -201,16 +201,17 @@ pub(crate) fn statement(
     file: usize,
     place: u32,
     percent_is_value: bool,
-    mut number: impl FnMut(PlaceholderValue<'_>) -> usize,
+    mut number: impl FnMut(PlaceholderValue<'_>) -> String,
 ) -> Result<ClientStatement, Scalar> {
     if folded.length() > TEXT_MAX {
         return Err(Scalar {
             id: 0,
             shown: "it is too long".into(),
-            varies: false,
+            loops: 0,
             read: Arc::default(),
             number: false,
             database: false,
+            minus: None,
         });
     }
     let (text, places, holes) = with_markers(folded, file, place);
@@ -257,7 +258,12 @@ pub(crate) fn statement(
             }
         },
     );
-    Ok(ClientStatement { text, places, file })
+    Ok(ClientStatement {
+        text,
+        places,
+        file,
+        finds_none: false,
+    })
 }
 
 /// A hole, and whether it is certainly a value.
@@ -382,10 +388,11 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
             // A new identity: the value differs from that in the hole.
             id: first.map_or(u32::MAX, |value| u32::MAX - value.id),
             shown: shown.into(),
-            varies: of.clone().any(|value| value.varies),
+            loops: of.clone().map(|value| value.loops).max().unwrap_or(0),
             read: deduplicated(of.flat_map(|value| value.read.iter().cloned()).collect()).into(),
             number: false,
             database: false,
+            minus: None,
         },
     }
 }
@@ -443,10 +450,11 @@ mod tests {
         Scalar {
             id,
             shown: shown.into(),
-            varies: false,
+            loops: 0,
             read: Arc::default(),
             number,
             database: false,
+            minus: None,
         }
     }
 
@@ -458,7 +466,7 @@ mod tests {
                 PlaceholderValue::Named(name) => name.to_owned(),
                 PlaceholderValue::Hole(value) => value.shown.to_string(),
             });
-            placeholders.len()
+            format!("${}", placeholders.len())
         });
         let statement = statement.map_err(|value| value.shown.to_string())?;
         assert_eq!(statement.text.len() + 1, statement.places.len());

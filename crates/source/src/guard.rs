@@ -74,6 +74,34 @@ pub(crate) struct Comparison {
     pub(crate) alone: bool,
 }
 
+impl Comparison {
+    /// The query whose rows it asks for, and whether the comparison, or its negation, holds if there are any.
+    pub(crate) fn rows(&self, negated: bool) -> Option<(usize, bool)> {
+        let run = |value: &Value| match value {
+            Value::Rows(runs) => match runs.as_slice() {
+                [one] => Some(*one),
+                _ => None,
+            },
+            _ => None,
+        };
+        let is_nothing = |value: &Value| {
+            matches!(value, Value::Nothing)
+                || matches!(value, Value::Scalar(scalar) if &*scalar.shown == "0")
+        };
+        let (run, sign) = match (run(&self.left), run(&self.right)) {
+            (Some(run), None) if is_nothing(&self.right) => (run, self.sign),
+            (None, Some(run)) if is_nothing(&self.left) => (run, self.sign.flipped()),
+            _ => return None,
+        };
+        let holds = match sign {
+            Comparator::IsTrue | Comparator::NotEqual | Comparator::Greater => true,
+            Comparator::Equal | Comparator::LessOrEqual => false,
+            Comparator::Less | Comparator::GreaterOrEqual => return None,
+        };
+        Some((run, holds != negated))
+    }
+}
+
 /// A condition that guards statements.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {

@@ -15,10 +15,13 @@
 //!
 //! A function is a transaction, unless other functions run it on their own connection.
 
+mod alternatives;
 mod client;
+mod collections;
 mod declarations;
 mod dirty_checking;
 mod fold;
+mod function_tables;
 mod guard;
 mod implicit_calls;
 mod language;
@@ -26,6 +29,7 @@ mod lower;
 mod mapped;
 mod mutable_names;
 mod names;
+mod numbers;
 mod objects;
 mod probable;
 mod project;
@@ -104,6 +108,7 @@ fn constants(project: &mut Project<'_>) {
         let mut report_unresolved = Vec::new();
         let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
         let mut of_objects: BTreeMap<String, Value> = BTreeMap::new();
+        let mut numbers: BTreeMap<String, bool> = BTreeMap::new();
         // Summaries of functions are shared by all files, until constants change.
         let mut seen = ProgramFacts::default();
         for file in 0..project.sources.len() {
@@ -117,6 +122,8 @@ fn constants(project: &mut Project<'_>) {
                 found.running.entry(name).or_default().insert(file);
             }
             for (class, name, value) in constants.named {
+                let is_number = matches!(&value, Value::Scalar(scalar) if scalar.number);
+                *numbers.entry(name.clone()).or_insert(true) &= is_number;
                 let Some(value) = constant(value, &mut next) else {
                     report_unresolved.push((file, class, name));
                     continue;
@@ -160,6 +167,8 @@ fn constants(project: &mut Project<'_>) {
         }
         of_descendants(project, &mut found);
         found.by_name = names;
+        let numbers = numbers.into_iter().filter(|(_, is_number)| *is_number);
+        found.numbers = numbers.map(|(name, _)| name).collect();
         project.constants = found;
     }
 }
@@ -211,10 +220,11 @@ fn any_text() -> Value {
     let any = Scalar {
         id: FIRST_OF_CONSTANTS,
         shown: "one of many texts".into(),
-        varies: true,
+        loops: usize::MAX,
         read: Arc::default(),
         number: false,
         database: false,
+        minus: None,
     };
     Value::Text(vec![FoldedText::hole(any, 0, 0)])
 }

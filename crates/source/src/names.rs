@@ -1,6 +1,7 @@
 //! What calls do, judged by their names: the conventions of the drivers and libraries that programs use.
 
 use crate::{
+    collections,
     language::Language,
     syntax::{Expression, ExpressionKind},
 };
@@ -870,6 +871,7 @@ pub(crate) fn leaves_connection_unused(name: &str) -> bool {
             .into_iter()
             .any(|what| is_connection(what.trim_start_matches('_')))
         || builds_text(&lower)
+        || collections::adds(&lower)
         || opens(&lower)
         || lower.ends_with("exception")
         || lower.ends_with("error")

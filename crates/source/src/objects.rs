@@ -468,7 +468,7 @@ impl Objects {
     }
 
     /// A class with all of its base classes.
-    fn with_bases(&self, class: &str) -> Vec<Rc<str>> {
+    pub(crate) fn with_bases(&self, class: &str) -> Vec<Rc<str>> {
         let mut found: Vec<Rc<str>> = vec![class.into()];
         let mut at = 0;
         while at < found.len() {
@@ -709,6 +709,14 @@ fn of_class(name: &str, runs: ExecutionMode) -> ExecutionMode {
         true => ExecutionMode::Autocommit,
         false => runs,
     }
+}
+
+/// Whether a name is the current object, class, or their base.
+pub(crate) fn is_own(name: &str) -> bool {
+    matches!(
+        name,
+        "this" | "self" | "cls" | "static" | "super" | "parent" | "exports"
+    )
 }
 
 /// Whether a name is the current object or class.

@@ -274,6 +274,13 @@ fn of_rows(
         }
         let same = outline.table.as_deref() == Some(table.as_str());
         if !there && same {
+            // Not unique, but apart from each other: no two bookings of one room at a time.
+            if let Some(condition) = &read.condition {
+                let why =
+                    "the code looks for such a row, and inserts one if there is none".to_owned();
+                let rule = format!("no two rows of {table} that meet by {condition}");
+                return Some((rule, Confidence::High, why));
+            }
             let all = read.equal.iter().all(|key| outline.inserted.contains(key));
             let confidence = if all {
                 Confidence::High

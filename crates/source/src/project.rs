@@ -6,11 +6,13 @@ use std::rc::Rc;
 
 use crate::{
     declarations::{Declarations, Source, called, is_dynamic},
+    function_tables::FunctionTables,
     implicit_calls,
     language::Language,
     mapped::Mapped,
     mutable_names::{Reassignment, globals, reassignments},
     names,
+    numbers::{is_number, is_typed},
     objects::{Classes, Objects, Scope},
     syntax::{Expression, ExpressionKind},
     traverse::expressions,
@@ -39,6 +41,10 @@ pub(crate) struct Project<'p> {
     pub(crate) mapped: Mapped,
     /// Constants and fields by file and name, and by class and name.
     pub(crate) constants: Constants,
+    /// Tables of functions.
+    pub(crate) tables: FunctionTables,
+    /// The fields with the type of a number, by class, where the language checks types.
+    number_fields: BTreeSet<(String, String)>,
 }
 
 /// The values of names outside of functions.
@@ -50,6 +56,8 @@ pub(crate) struct Constants {
     pub(crate) running: BTreeMap<String, BTreeSet<usize>>,
     /// Values by name alone; `None` where several places assign different values.
     pub(crate) by_name: BTreeMap<String, Option<Value>>,
+    /// The names that are given numbers wherever they are given a value.
+    pub(crate) numbers: BTreeSet<String>,
 }
 
 impl<'p> Deref for Project<'p> {
@@ -73,7 +81,21 @@ impl<'p> Project<'p> {
             objects: Objects::default(),
             mapped: Mapped::default(),
             constants: Constants::default(),
+            tables: FunctionTables::default(),
+            number_fields: BTreeSet::new(),
         };
+        project.tables = FunctionTables::new(&project.declarations);
+        for class in &project.declarations.classes {
+            if !is_typed(class.language) {
+                continue;
+            }
+            let numbers = class
+                .fields
+                .iter()
+                .filter(|field| is_number(&field.of_type));
+            let named = numbers.map(|field| (class.name.to_owned(), field.name.clone()));
+            project.number_fields.extend(named);
+        }
         project.libraries = libraries(&project.declarations);
         let mut objects = Objects::default();
         for class in &project.declarations.classes {
@@ -118,6 +140,35 @@ impl<'p> Project<'p> {
             }
         }
         project
+    }
+
+    /// Whether a name without a local value is certainly a number: a constant, or a field of the class around it.
+    pub(crate) fn is_number(&self, name: &str, class: Option<&str>) -> bool {
+        let of_class = |class: &str| self.is_number_field(class, name);
+        self.constants.numbers.contains(name) || class.is_some_and(of_class)
+    }
+
+    /// Whether a field of a class, or of its bases, has the type of a number.
+    pub(crate) fn is_number_field(&self, class: &str, name: &str) -> bool {
+        let classes = self.objects.with_bases(class);
+        let field = |class: Rc<str>| (class.to_string(), name.to_owned());
+        classes
+            .into_iter()
+            .any(|class| self.number_fields.contains(&field(class)))
+    }
+
+    /// The innermost of these functions around a place.
+    pub(crate) fn innermost_among(
+        &self,
+        file: usize,
+        at: usize,
+        among: &BTreeSet<usize>,
+    ) -> Option<usize> {
+        let around = among.iter().copied().filter(|function| {
+            let declared = &self.functions[*function];
+            declared.file == file && declared.function.range.contains(&at)
+        });
+        around.min_by_key(|function| self.functions[*function].function.range.len())
     }
 
     /// The accessors of a name that may come to run SQL.
@@ -195,6 +246,31 @@ impl<'p> Project<'p> {
                 open.append(&mut callers[at]);
             }
         }
+    }
+
+    /// The functions that a function may call: by name, or from a table of functions.
+    pub(crate) fn used_by(&self, at: usize) -> BTreeSet<usize> {
+        let declared = &self.functions[at];
+        let language = self.sources[declared.file].language;
+        let mut found = BTreeSet::new();
+        expressions(
+            &declared.function.body,
+            true,
+            &mut |value| match &value.kind {
+                ExpressionKind::Call { callee, .. } => found.extend(self.called(at, callee)),
+                ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => {
+                    if let Some(Value::Map(pairs)) = self.tables.get(name, language) {
+                        let functions = pairs.iter().filter_map(|(_, value)| value.functions());
+                        found.extend(functions.flatten());
+                    }
+                    if matches!(value.kind, ExpressionKind::Name(_)) {
+                        found.extend(self.find(name, declared.file, None));
+                    }
+                }
+                _ => {}
+            },
+        );
+        found
     }
 
     /// All functions that a call may mean: by the receiver's class where the language declares types, otherwise by

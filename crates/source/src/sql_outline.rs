@@ -120,6 +120,37 @@ pub(crate) fn without_leading_comments(text: &str) -> &str {
     rest
 }
 
+/// Whether SQL only reads.
+pub(crate) fn is_read(sql: &str) -> bool {
+    let text = sql.trim_start().to_ascii_lowercase();
+    text.starts_with("select") && !text.contains("nextval") && !text.contains(" into ")
+}
+
+/// Whether SQL is a query of the rows of one table: a deletion adds no row to its result.
+pub(crate) fn is_lookup(sql: &str) -> bool {
+    const OTHERS: [&str; 17] = [
+        "group by",
+        "having",
+        "over",
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "exists",
+        "offset",
+        "union",
+        "except",
+        "intersect",
+        "join",
+        "distinct on",
+        "not in",
+        "agg",
+    ];
+    let text = sql.trim_start().to_ascii_lowercase();
+    is_read(sql) && !OTHERS.iter().any(|word| text.contains(word)) && !text[6..].contains("select")
+}
+
 /// The parts of a statement that guards compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SqlOutline {
@@ -137,6 +168,8 @@ pub(crate) struct SqlOutline {
     pub(crate) inserted: Vec<String>,
     /// The columns that a WHERE clause compares with `=`.
     pub(crate) equal: Vec<String>,
+    /// The WHERE clause as it is written, if it compares in other ways as well.
+    pub(crate) condition: Option<String>,
     /// The column that each placeholder is compared with or assigned to.
     pub(crate) placed: Vec<(usize, String)>,
 }
@@ -227,6 +260,20 @@ impl SqlOutline {
                     outline.equal.push(last_part(words[at - 1]));
                 }
             }
+            let ends = [
+                "limit",
+                "order",
+                "group",
+                "for",
+                "offset",
+                "fetch",
+                "returning",
+            ];
+            let end = ends.iter().filter_map(|word| find(at + 1, word)).min();
+            let clause = &words[at + 1..end.unwrap_or(words.len())];
+            let compares = clause.iter().any(|word| matches!(*word, "<" | ">"));
+            outline.condition =
+                compares.then(|| clause.join(" ").replace("< =", "<=").replace("> =", ">="));
         }
         outline
     }

@@ -27,14 +27,16 @@ pub(crate) struct Scalar {
     pub(crate) id: u32,
     /// The expression that it stands for, as written.
     pub(crate) shown: Arc<str>,
-    /// Whether it differs between iterations of a loop.
-    pub(crate) varies: bool,
+    /// The number of loops around the place where it was made: it differs between the iterations of each of them.
+    pub(crate) loops: usize,
     /// The reads that it was computed from: statement and column.
     pub(crate) read: Arc<[Read]>,
     /// Whether it is certainly a number.
     pub(crate) number: bool,
     /// Whether it leads to a database: a method called on it may run SQL.
     pub(crate) database: bool,
+    /// The value of which it is the negative.
+    pub(crate) minus: Option<Arc<Scalar>>,
 }
 
 /// A read by a statement.
@@ -258,6 +260,8 @@ pub(crate) enum Value {
     Map(Vec<(String, Value)>),
     /// A function, by its number in the project.
     Function(usize),
+    /// One of these functions, which the program chooses while it runs.
+    OneOf(Vec<usize>),
     /// Null, or the result of a function without a return value.
     Nothing,
 }
@@ -268,6 +272,25 @@ impl Value {
         let mut found: Vec<Read> = Vec::new();
         self.collect_read(&mut found);
         deduplicated(found)
+    }
+
+    /// The functions that it may be; `None` if it may be anything else.
+    pub(crate) fn functions(&self) -> Option<Vec<usize>> {
+        match self {
+            Value::Function(at) => Some(vec![*at]),
+            Value::OneOf(all) => Some(all.clone()),
+            _ => None,
+        }
+    }
+
+    /// One of these functions.
+    pub(crate) fn one_of(mut functions: Vec<usize>) -> Value {
+        functions.sort_unstable();
+        functions.dedup();
+        match functions.as_slice() {
+            [one] => Value::Function(*one),
+            _ => Value::OneOf(functions),
+        }
     }
 
     /// Whether it depends on any read.
@@ -281,7 +304,7 @@ impl Value {
                 .iter()
                 .flat_map(|t| &t.pieces)
                 .any(|piece| matches!(piece, Piece::Hole { value, .. } if !value.read.is_empty())),
-            Value::Handle(_) | Value::Function(_) | Value::Nothing => false,
+            Value::Handle(_) | Value::Function(_) | Value::OneOf(_) | Value::Nothing => false,
         }
     }
 
@@ -305,7 +328,7 @@ impl Value {
             Value::Text(texts) => texts.iter().map(|text| text.pieces.len()).sum(),
             Value::List(values) => values.iter().map(Value::weight).sum(),
             Value::Map(pairs) => pairs.iter().map(|(_, value)| value.weight()).sum(),
-            Value::Handle(all) | Value::Rows(all) => all.len(),
+            Value::Handle(all) | Value::Rows(all) | Value::OneOf(all) => all.len(),
             Value::Scalar(_) | Value::Function(_) | Value::Nothing => 0,
         }
     }
@@ -327,7 +350,7 @@ impl Value {
                     }
                 }
             }
-            Value::Handle(_) | Value::Function(_) | Value::Nothing => {}
+            Value::Handle(_) | Value::Function(_) | Value::OneOf(_) | Value::Nothing => {}
         }
     }
 }

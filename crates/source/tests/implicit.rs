@@ -294,7 +294,8 @@ def writes_by_a_choice(conn, i, what):
 const handlers: Record<string, (i: number) => Promise<any>> = {
     pay: async (i) => pool.query("UPDATE account SET balance = balance - 1 WHERE id = $1", [i]),
 };
-export async function writesByName(i: number, what: string) {
+// Each statement on the pool is a transaction of its own: pay() is one.
+export async function readsBesideAPayment(i: number, what: string) {
     await pool.query("SELECT owner FROM account WHERE id = $1", [i]);
     await handlers[what](i);
 }

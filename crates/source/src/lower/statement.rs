@@ -8,6 +8,7 @@ use super::{DEPTH_MAX, Lowering, expression::is_block, named};
 use crate::{
     language::Language,
     names,
+    numbers::is_number,
     syntax::{Expression, ExpressionKind, Statement, StatementKind},
 };
 
@@ -239,7 +240,8 @@ impl Lowering<'_> {
                 | "const_spec"
                 | "const_element"
                 | "property_element" => {
-                    let value = self.expression(child);
+                    let mut value = self.expression(child);
+                    self.note_number(node, &mut value);
                     let range = child.byte_range();
                     let kind = StatementKind::Expression(value);
                     found.push(Statement { kind, range });
@@ -247,6 +249,27 @@ impl Lowering<'_> {
                 "var_spec_list" => self.statement(child, found),
                 _ => {}
             }
+        }
+    }
+
+    /// Makes the value of a variable that is declared as a number a number.
+    fn note_number(&self, declaration: Node<'_>, value: &mut Expression) {
+        let of_type = declaration.child_by_field_name("type");
+        if self.language != Language::Java || !of_type.is_some_and(|n| is_number(self.text(n))) {
+            return;
+        }
+        if let (Some(of_type), ExpressionKind::Assign { value: given, .. }) =
+            (of_type, &mut value.kind)
+        {
+            let whole = given.range.clone();
+            let inner = std::mem::replace(&mut given.kind, ExpressionKind::Null);
+            given.kind = ExpressionKind::Cast {
+                to: self.text(of_type).to_owned(),
+                value: Box::new(Expression {
+                    kind: inner,
+                    range: whole,
+                }),
+            };
         }
     }
 

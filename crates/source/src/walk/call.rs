@@ -1,11 +1,11 @@
 //! Evaluates calls: their results and their effects.
 
-use std::{rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use anabranch_sql::script::Unresolved;
 
 use super::{
-    Bound, CANDIDATES_MAX, Frame, Walk,
+    ALTERNATIVES_MAX, Bound, CANDIDATES_MAX, CalledFunction, Frame, Walk, WalkedStep,
     expression::file_offset,
     state::{Variables, Written, is_field},
 };
@@ -13,7 +13,8 @@ use crate::{
     fold::Format,
     language::Language,
     names::{self, Certainty},
-    objects::Classes,
+    numbers::{counts, is_number, is_typed},
+    objects::{Classes, is_own},
     syntax::{Argument, Expression, ExpressionKind, Literal},
     value::{FoldedText, Value},
 };
@@ -90,16 +91,22 @@ impl Walk<'_, '_> {
         if self.gave_up {
             return Value::Nothing;
         }
+        let mut whole_values = values.clone();
+        values = values
+            .into_iter()
+            .map(|value| self.without_choice(value, whole))
+            .collect();
         // Some APIs take a text as a list of lines.
         if names::takes_sql(call.name)
             && let Some(Value::List(lines)) = values.first()
             && let Some(text) = self.text_in_lines(&lines.clone(), whole)
         {
-            values[0] = text;
+            values[0] = text.clone();
+            whole_values[0] = text;
         }
         match self.call_by_convention(&call, receiver.as_ref(), &values) {
             Some(found) => found,
-            None => self.call_of_program(&call, receiver, values),
+            None => self.call_of_program(&call, receiver, whole_values),
         }
     }
 
@@ -114,11 +121,13 @@ impl Walk<'_, '_> {
         let name = call.name;
         if names::rolls_back(name) {
             self.aborted = true;
+            self.push(WalkedStep::Ends);
             return Some(Value::Nothing);
         }
         if names::commits(name) {
             self.committed = true;
             self.controlled = true;
+            self.push(WalkedStep::Ends);
             return Some(Value::Nothing);
         }
         if let Some(found) = self.of_text(call, receiver, values) {
@@ -153,8 +162,15 @@ impl Walk<'_, '_> {
         values: Vec<Value>,
     ) -> Value {
         let name = call.name;
-        let by_class = self.methods_called(call);
+        let chosen = self.functions_chosen(call, receiver.as_ref());
+        let by_class = match chosen.is_empty() {
+            true => self.methods_called(call),
+            false => Rc::default(),
+        };
         let is_with = matches!(name, names::ENTERS | names::LEAVES);
+        if name == names::LEAVES && self.is_transaction_of_with(call) {
+            self.push(WalkedStep::Ends);
+        }
         if is_with && by_class.is_empty() {
             // Entering a library's context object returns the object.
             return receiver
@@ -162,17 +178,30 @@ impl Walk<'_, '_> {
                 .unwrap_or(Value::Nothing);
         }
         let function = match &*by_class {
+            _ if !chosen.is_empty() => None,
             [] => self.function_called(call, receiver.as_ref()),
             [one] => Some(*one),
             _ => None,
         };
+        let is_listed = !chosen.is_empty() || !by_class.is_empty();
         let functions = match by_class.is_empty() {
+            _ if !chosen.is_empty() => chosen,
             true => self.functions_called(function, call, receiver.as_ref()),
             false => by_class.to_vec(),
         };
-        if let Some(found) = self.follow_candidates(&functions, call, receiver.as_ref(), &values) {
+        let most = match is_listed {
+            true => ALTERNATIVES_MAX,
+            false => CANDIDATES_MAX,
+        };
+        if let Some(found) =
+            self.follow_candidates((&functions, most), call, receiver.as_ref(), &values)
+        {
             return found;
         }
+        let values: Vec<Value> = values
+            .into_iter()
+            .map(|value| self.without_choice(value, call.whole))
+            .collect();
         if call.on.and_then(Expression::last_name).is_some_and(is_own) {
             let methods = match function {
                 Some(at) => vec![at],
@@ -205,7 +234,7 @@ impl Walk<'_, '_> {
     /// Follows the functions that a call may mean. `None` if none of them is followed.
     fn follow_candidates(
         &mut self,
-        functions: &[usize],
+        (functions, most): (&[usize], usize),
         call: &Call<'_>,
         receiver: Option<&Value>,
         values: &[Value],
@@ -225,9 +254,7 @@ impl Walk<'_, '_> {
                 self.facts.called.insert(*at);
                 None
             }
-            several if several.len() <= CANDIDATES_MAX => {
-                self.follow_any_of(several, values, call, receiver)
-            }
+            several if several.len() <= most => self.follow_any_of(several, values, call, receiver),
             several => {
                 self.facts.called.extend(several);
                 if several.iter().any(|at| self.project.functions[*at].reaches) {
@@ -283,8 +310,11 @@ impl Walk<'_, '_> {
             || self.is_given_connection(call)
             || names::opens(call.name)
             || self.runs_in_transaction(call.whole);
+        let language = self.project.sources[self.file()].language;
+        let is_number = counts(call.name, language) && !self.project.has(call.name, language);
         match self.computed(values, call.whole) {
             Value::Scalar(mut scalar) => {
+                scalar.number |= is_number;
                 scalar.database |= from_database;
                 Value::Scalar(scalar)
             }
@@ -403,6 +433,9 @@ impl Walk<'_, '_> {
                     }
                     _ => Vec::new(),
                 }))
+            }
+            ("get" | "getordefault" | "at", Some(table @ Value::Map(_))) => {
+                self.function_in_table(table, values)
             }
             ("addvalue" | "put" | "set", Some(Value::Map(pairs))) => {
                 let [Value::Text(key), value, ..] = values else {
@@ -545,6 +578,9 @@ impl Walk<'_, '_> {
         });
         let exits = std::mem::take(&mut self.exits);
         let aborted = self.aborted;
+        let known = (self.ran, self.escaped, self.recursive_calls.len());
+        self.steps.push(Vec::new());
+        self.entered.push(BTreeSet::from([at]));
         if declared.function.is_abstract {
             self.annotations(declared.function);
         }
@@ -553,6 +589,22 @@ impl Walk<'_, '_> {
         self.aborted = aborted;
         self.exits = exits;
         self.report_recursion();
+        let steps = self.steps.pop().unwrap_or_default();
+        let entered = self.entered.pop().unwrap_or_default();
+        if let Some(outer) = self.entered.last_mut() {
+            outer.extend(&entered);
+        }
+        // Unknown SQL may run even if no step is known.
+        if !steps.is_empty() || known != (self.ran, self.escaped, self.recursive_calls.len()) {
+            self.push(WalkedStep::Called(CalledFunction {
+                function: at,
+                steps,
+                entered: Rc::new(entered),
+            }));
+        }
+        if self.is_own_transaction(at) {
+            self.push(WalkedStep::Ends);
+        }
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
         let written = self.keep_writes(at, &inner);
@@ -562,6 +614,12 @@ impl Walk<'_, '_> {
         let mut returned = returns.next().unwrap_or(Value::Nothing);
         for other in returns {
             returned = self.join(call.name, &returned, &other);
+        }
+        let language = self.project.sources[declared.file].language;
+        if let Value::Scalar(scalar) = &mut returned
+            && is_typed(language)
+        {
+            scalar.number |= is_number(&declared.function.returns);
         }
         (returned, written)
     }
@@ -591,11 +649,7 @@ impl Walk<'_, '_> {
                 .and_then(|n| values.get(n).cloned());
             let value = match given {
                 Some(value) => value,
-                None => self.scalar(
-                    &parameter.name,
-                    Vec::new(),
-                    super::is_number(&parameter.of_type),
-                ),
+                None => self.scalar(&parameter.name, Vec::new(), is_number(&parameter.of_type)),
             };
             // The parameter shadows an outer variable of this name with its parts.
             if declared.owns(&parameter.name) {
@@ -821,64 +875,6 @@ impl Walk<'_, '_> {
         }
         bound
     }
-
-    /// Evaluates a function's annotations, which may hold the SQL that it runs.
-    pub(super) fn annotations(&mut self, function: &crate::syntax::Function) {
-        for annotation in &function.annotations {
-            let ExpressionKind::Call { callee, arguments } = &annotation.kind else {
-                continue;
-            };
-            let name = callee
-                .last_name()
-                .unwrap_or_default()
-                .trim_start_matches('@')
-                .to_owned();
-            let values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
-            let native = arguments.iter().any(|a| {
-                a.name.as_deref() == Some("nativeQuery") && self.source(&a.value.range) == "true"
-            });
-            let texts = values.into_iter().find_map(|v| match v {
-                Value::Text(texts) if texts.iter().any(FoldedText::is_sql) => Some(texts),
-                _ => None,
-            });
-            let Some(texts) = texts else { continue };
-            let head = texts.first().map(FoldedText::head).unwrap_or_default();
-            let call = Call {
-                whole: annotation,
-                callee,
-                arguments,
-                name: "",
-                on: None,
-                classes: Rc::default(),
-            };
-            if name == "Query" && !native {
-                self.mark(&texts);
-                self.report_unresolved(
-                    &call,
-                    "@Query is written in the mapper's query language, not in SQL".to_owned(),
-                    String::new(),
-                );
-                let _ = head;
-                continue;
-            }
-            let mut bound = Bound::default();
-            for (at, parameter) in function.parameters.iter().enumerate() {
-                if let Some(value) = self.state.variables.get(&parameter.name) {
-                    bound.named.insert(parameter.name.clone(), value.clone());
-                    bound.positional.insert(at, value.clone());
-                }
-            }
-            self.run(&texts, bound, annotation.range.start);
-        }
-    }
-}
-
-/// Whether a name is the current object, class, or their base.
-pub(super) fn is_own(name: &str) -> bool {
-    matches!(
-        name,
-        "this" | "self" | "cls" | "static" | "super" | "parent" | "exports"
-    )
 }
 
 /// The arguments from one on, as a list.

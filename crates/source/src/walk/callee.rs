@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
     CALLS_MAX, CANDIDATES_MAX, ExpressionKey, Frame, Object, Walk,
-    call::{Call, is_own, shown},
+    call::{Call, shown},
+    expression::functions_in,
     state::{State, is_field},
 };
 use crate::{
     language::Language,
     names,
-    objects::{ExecutionMode, Scope},
+    objects::{ExecutionMode, Scope, is_own},
     syntax::{Expression, ExpressionKind},
     traverse::expressions,
     value::Value,
@@ -104,6 +105,98 @@ impl Walk<'_, '_> {
             }
             _ => None,
         }
+    }
+
+    /// The functions of which a call means one, if the program chooses it from a table or in a branch.
+    pub(super) fn functions_chosen(&self, call: &Call<'_>, receiver: Option<&Value>) -> Vec<usize> {
+        let language = self.project.sources[self.file()].language;
+        let chosen = match (&call.callee.kind, receiver) {
+            (ExpressionKind::Name(name), _) => self.state.variables.get(name),
+            // A functional interface of Java has one method.
+            (ExpressionKind::Member(_, name), chosen)
+                if language == Language::Java
+                    || matches!(name.as_str(), "call" | "apply" | "__invoke") =>
+            {
+                chosen
+            }
+            (ExpressionKind::Member(..), _) => None,
+            (_, chosen) => chosen,
+        };
+        match chosen {
+            Some(Value::OneOf(all)) => all.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The table of functions that a path names: a name of a file, or a field of a class.
+    pub(super) fn function_table(&self, path: &str) -> Option<Value> {
+        let frame = self.frame();
+        let language = self.project.sources[frame.file].language;
+        let table = self.project.tables.get(path, language)?;
+        let of_class = path.rsplit_once('.').is_none_or(|(of, _)| {
+            let of = of.rsplit('.').next().unwrap_or(of);
+            is_own(of)
+                || of.starts_with(char::is_uppercase)
+                || self
+                    .project
+                    .sources
+                    .iter()
+                    .any(|source| source.is_module(of))
+        });
+        of_class.then(|| table.clone())
+    }
+
+    /// An element of a table of functions, by a call such as `HANDLERS.get(kind)`.
+    pub(super) fn function_in_table(&mut self, table: &Value, values: &[Value]) -> Option<Value> {
+        let mut chosen = functions_in(table)?;
+        if let Some(Value::Text(texts)) = values.first()
+            && let [key] = texts.as_slice()
+            && let Value::Map(pairs) = table
+            && !pairs.iter().any(|(key, _)| key.is_empty())
+        {
+            let key = key.shown();
+            let of_key = pairs.iter().filter(|(name, _)| *name == key);
+            chosen = of_key
+                .filter_map(|(_, value)| value.functions())
+                .flatten()
+                .collect();
+        }
+        // What is returned if there is no such key.
+        match values.get(1) {
+            None | Some(Value::Nothing) => {}
+            Some(other) => chosen.extend(other.functions()?),
+        }
+        (!chosen.is_empty()).then(|| Value::one_of(chosen))
+    }
+
+    /// A value that library code gets: of a choice among functions it is only known whether one of them may run SQL.
+    pub(super) fn without_choice(&mut self, value: Value, at: &Expression) -> Value {
+        if !matches!(value, Value::OneOf(_)) {
+            return value;
+        }
+        let mut any = self.plain(self.source(&at.range), Vec::new(), false);
+        any.database = self.may_run(&value);
+        Value::Scalar(any)
+    }
+
+    /// Whether a followed function is a transaction of its own, by its annotations.
+    pub(super) fn is_own_transaction(&self, at: usize) -> bool {
+        let outer = &self.frames[..self.frames.len() - 1];
+        let begun = |frame: &Frame| {
+            let of = frame.function.map(|at| &self.project.functions[at]);
+            of.is_some_and(|declared| declared.is_transaction)
+        };
+        let annotations = &self.project.functions[at].function.annotations;
+        annotations.iter().any(names::makes_a_transaction)
+            && self.transactions == 0
+            && !self.controlled
+            && !outer.iter().any(begun)
+    }
+
+    /// Whether a call leaves the context of Python's `with` that began a transaction.
+    pub(super) fn is_transaction_of_with(&self, call: &Call<'_>) -> bool {
+        let name = call.on.and_then(Expression::last_name);
+        name.is_some_and(|name| self.transactions_of_with.contains(name))
     }
 
     /// Whether a method accepts this many arguments. Only Python requires all of them.

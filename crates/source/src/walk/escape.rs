@@ -9,11 +9,13 @@ use anabranch_sql::script::Unresolved;
 
 use super::{
     Walk,
-    call::{Call, is_own, shown},
+    call::{Call, shown},
 };
 use crate::{
+    collections::is_collection,
     language::Language,
     names::{self, Certainty},
+    objects::is_own,
     syntax::{Argument, Expression, ExpressionKind},
     traverse::{expression, expressions},
     value::{FoldedText, Value},
@@ -457,6 +459,18 @@ impl Walk<'_, '_> {
             });
         if let Some(reason) = method {
             return Some((Certainty::Possible, reason));
+        }
+        // It waits there until it is taken out.
+        let mut classes = call.classes.iter();
+        let waits = |class: &std::rc::Rc<str>| is_collection(class);
+        let is_element = |class: &std::rc::Rc<str>| {
+            names::is_connection_type(class) || matches!(&**class, "Thread" | "String" | "Long")
+        };
+        if self.project.objects.are_foreign(&call.classes)
+            && classes.clone().any(waits)
+            && classes.all(|class| waits(class) || is_element(class))
+        {
+            return None;
         }
         // A callee that also receives a function passes the connection to it.
         if names::leaves_connection_unused(call.name)

@@ -7,6 +7,9 @@ use crate::{
     fold::{self, Format},
     guard::{Comparator, Comparison},
     language::Language,
+    names,
+    numbers::is_number,
+    objects::is_own,
     syntax::{Expression, ExpressionKind},
     value::{FoldedText, Piece, Read, Value},
 };
@@ -90,8 +93,17 @@ impl Walk<'_, '_> {
             ExpressionKind::Reference(inner) => self.evaluate(inner),
             ExpressionKind::Other(parts) => {
                 let values: Vec<Value> = parts.iter().map(|v| self.evaluate(v)).collect();
+                let negates = self.source(&value.range).starts_with('-');
                 match values.as_slice() {
                     [Value::Function(at)] => Value::Function(*at),
+                    [Value::Scalar(of)] if negates && of.minus.is_none() => {
+                        let mut negative = self.computed(&values, value);
+                        if let Value::Scalar(scalar) = &mut negative {
+                            scalar.number = of.number;
+                            scalar.minus = Some(Arc::new(of.clone()));
+                        }
+                        negative
+                    }
                     _ => self.computed(&values, value),
                 }
             }
@@ -175,7 +187,46 @@ impl Walk<'_, '_> {
                 _ => self.join(self.source(&value.range), &a, &b),
             };
         }
-        self.computed(&[a, b], value)
+        let is_number = |value: &Value| matches!(value, Value::Scalar(scalar) if scalar.number);
+        let numbers = is_number(&a) && is_number(&b);
+        let computes = matches!(operator, "-" | "*" | "/" | "%" | "**" | "//" | "<<" | ">>");
+        let mut found = self.computed(&[a, b], value);
+        if let Value::Scalar(scalar) = &mut found {
+            scalar.number = computes && numbers;
+        }
+        found
+    }
+
+    /// Whether a member is certainly a number: a constant of a class or of a file, or a field with such a type.
+    fn is_number_member(&mut self, value: &Expression) -> bool {
+        let ExpressionKind::Member(of, name) = &value.kind else {
+            return false;
+        };
+        let is_class_or_file = of.last_name().is_some_and(|of| {
+            is_own(of)
+                || self.project.classes.iter().any(|class| class.name == of)
+                || self
+                    .project
+                    .sources
+                    .iter()
+                    .any(|source| source.is_module(of))
+        });
+        if is_class_or_file && self.project.constants.numbers.contains(name) {
+            return true;
+        }
+        let own = of.last_name().is_some_and(is_own);
+        let classes = match (own, of.last_name()) {
+            (true, _) => self.frame().class.clone().into_iter().collect(),
+            (false, Some(class)) if self.project.classes.iter().any(|c| c.name == class) => {
+                vec![class.to_owned()]
+            }
+            _ => {
+                let classes = self.object(of).classes;
+                classes.iter().map(|class| class.to_string()).collect()
+            }
+        };
+        let is_field = |class: &String| self.project.is_number_field(class, name);
+        !classes.is_empty() && classes.iter().all(is_field)
     }
 
     fn conditional(
@@ -209,6 +260,13 @@ impl Walk<'_, '_> {
         given: &Expression,
         value: &Expression,
     ) -> Value {
+        if let (ExpressionKind::Name(name), ExpressionKind::Call { callee, .. }) =
+            (&target.kind, &given.kind)
+            && name.starts_with("with ")
+            && callee.last_name().is_some_and(names::begins)
+        {
+            self.transactions_of_with.insert(name.clone());
+        }
         let mut given = self.evaluate(given);
         if let Some(operator) = operator {
             let old = self.evaluate(target);
@@ -225,12 +283,14 @@ impl Walk<'_, '_> {
 
     fn cast(&mut self, to: &str, inner: &Expression, value: &Expression) -> Value {
         let inner = self.evaluate(inner);
-        match (super::is_number(to), &inner) {
+        match (is_number(to), &inner) {
             (true, Value::Scalar(scalar)) => {
                 let mut scalar = scalar.clone();
                 scalar.number = true;
                 Value::Scalar(scalar)
             }
+            // The count of changed rows stays recognisable.
+            (true, Value::Rows(_)) => inner,
             (true, _) => {
                 let read = inner.read();
                 self.scalar(self.source(&value.range), read, true)
@@ -283,6 +343,9 @@ impl Walk<'_, '_> {
 
     /// An unknown part of a value.
     fn any_part(&mut self, from: &Value, others: &[Value], value: &Expression) -> Value {
+        if let Some(chosen) = functions_in(from) {
+            return Value::one_of(chosen);
+        }
         let all = [std::slice::from_ref(from), others].concat();
         let may_run = self.may_run(from);
         let mut found = self.computed(&all, value);
@@ -296,6 +359,7 @@ impl Walk<'_, '_> {
     pub(super) fn may_run(&self, value: &Value) -> bool {
         match value {
             Value::Function(at) => self.project.functions[*at].reaches,
+            Value::OneOf(all) => all.iter().any(|at| self.project.functions[*at].reaches),
             Value::Map(pairs) => pairs.iter().any(|(_, value)| self.may_run(value)),
             Value::List(values) => values.iter().any(|value| self.may_run(value)),
             value => value.leads_to_database(),
@@ -307,8 +371,14 @@ impl Walk<'_, '_> {
         let frame = self.frame();
         if let Some(value) = self.state.variables.get(path) {
             let may_be_another = self.project.is_dynamic(frame.function, frame.file)
-                && matches!(value, Value::Text(_) | Value::List(_) | Value::Map(_));
+                && matches!(
+                    value,
+                    Value::Text(_) | Value::List(_) | Value::Map(_) | Value::OneOf(_)
+                );
             return (!may_be_another).then(|| value.clone());
+        }
+        if let Some(table) = self.function_table(path) {
+            return Some(table);
         }
         // A part of a variable is no constant.
         let first = path.split('.').next().unwrap_or_default();
@@ -341,6 +411,7 @@ impl Walk<'_, '_> {
         let shown = self.source(&value.range).trim_start_matches('$').to_owned();
         let mut fresh = self.plain(&shown, Vec::new(), false);
         fresh.database = self.runs_in_transaction(value) || self.project.is_running(name, file);
+        fresh.number = self.project.is_number(name, self.frame().class.as_deref());
         let fresh = Value::Scalar(fresh);
         // The name stands for this value until the next assignment.
         if !self.constants {
@@ -358,12 +429,20 @@ impl Walk<'_, '_> {
         value: &Expression,
     ) -> Value {
         match from {
+            // An element with an unknown key may have replaced the one with this key.
+            Value::Map(pairs)
+                if pairs.iter().any(|(key, _)| key.is_empty()) && functions_in(from).is_some() =>
+            {
+                self.any_part(from, &[], value)
+            }
             Value::Map(pairs) => match pairs.iter().rev().find(|(key, _)| key == name) {
                 Some((_, found)) => found.clone(),
                 None => self.any_part(from, &[], value),
             },
             Value::Rows(runs) => self.column(runs, name, number, value),
-            Value::Text(_) | Value::Handle(_) | Value::Function(_) if number.is_none() => {
+            Value::Text(_) | Value::Handle(_) | Value::Function(_) | Value::OneOf(_)
+                if number.is_none() =>
+            {
                 // A method or the length.
                 from.clone()
             }
@@ -373,6 +452,7 @@ impl Walk<'_, '_> {
                 let mut found = self.computed(std::slice::from_ref(from), value);
                 if let Value::Scalar(scalar) = &mut found {
                     scalar.database |= self.runs_in_transaction(value);
+                    scalar.number |= self.is_number_member(value);
                 }
                 if let (Some(path), false) = (path, self.constants) {
                     self.state.variables.insert(&path, found.clone());
@@ -387,7 +467,13 @@ impl Walk<'_, '_> {
         let values: Vec<Value> = parts.iter().map(|part| self.evaluate(part)).collect();
         let is_text = |v: &Value| matches!(v, Value::Text(_));
         if !values.iter().any(is_text) {
-            return self.computed(&values, value);
+            let is_number = |v: &Value| matches!(v, Value::Scalar(scalar) if scalar.number);
+            let numbers = values.iter().all(is_number);
+            let mut found = self.computed(&values, value);
+            if let Value::Scalar(scalar) = &mut found {
+                scalar.number = numbers;
+            }
+            return found;
         }
         if !bound {
             return self.concatenated(&values, value);
@@ -677,6 +763,17 @@ impl Walk<'_, '_> {
             }
         }
     }
+}
+
+/// The functions in a list or a map that has nothing else.
+pub(super) fn functions_in(value: &Value) -> Option<Vec<usize>> {
+    let values: Vec<&Value> = match value {
+        Value::Map(pairs) => pairs.iter().map(|(_, value)| value).collect(),
+        Value::List(values) => values.iter().collect(),
+        _ => return None,
+    };
+    let all: Option<Vec<Vec<usize>>> = values.into_iter().map(Value::functions).collect();
+    all.map(|all| all.concat()).filter(|all| !all.is_empty())
 }
 
 /// The operands of `a.compareTo(b)`, a comparison of decimals that yields -1, 0 or 1.

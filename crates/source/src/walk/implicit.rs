@@ -6,13 +6,14 @@
 use std::rc::Rc;
 
 use super::{
-    CANDIDATES_MAX, Walk,
-    call::{Call, is_own, shown},
+    Bound, CANDIDATES_MAX, Walk,
+    call::{Call, shown},
 };
 use crate::{
     declarations::DeclaredFunction,
     language::Language,
     names,
+    objects::is_own,
     syntax::{Expression, ExpressionKind, Function},
     traverse::expressions,
     value::{FoldedText, Value},
@@ -52,6 +53,56 @@ impl Walk<'_, '_> {
                 self.report_possible(&call, reason);
                 None
             }
+        }
+    }
+
+    /// Evaluates a function's annotations, which may hold the SQL that it runs.
+    pub(super) fn annotations(&mut self, function: &crate::syntax::Function) {
+        for annotation in &function.annotations {
+            let ExpressionKind::Call { callee, arguments } = &annotation.kind else {
+                continue;
+            };
+            let name = callee
+                .last_name()
+                .unwrap_or_default()
+                .trim_start_matches('@')
+                .to_owned();
+            let values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
+            let native = arguments.iter().any(|a| {
+                a.name.as_deref() == Some("nativeQuery") && self.source(&a.value.range) == "true"
+            });
+            let texts = values.into_iter().find_map(|v| match v {
+                Value::Text(texts) if texts.iter().any(FoldedText::is_sql) => Some(texts),
+                _ => None,
+            });
+            let Some(texts) = texts else { continue };
+            let head = texts.first().map(FoldedText::head).unwrap_or_default();
+            let call = Call {
+                whole: annotation,
+                callee,
+                arguments,
+                name: "",
+                on: None,
+                classes: Rc::default(),
+            };
+            if name == "Query" && !native {
+                self.mark(&texts);
+                self.report_unresolved(
+                    &call,
+                    "@Query is written in the mapper's query language, not in SQL".to_owned(),
+                    String::new(),
+                );
+                let _ = head;
+                continue;
+            }
+            let mut bound = Bound::default();
+            for (at, parameter) in function.parameters.iter().enumerate() {
+                if let Some(value) = self.state.variables.get(&parameter.name) {
+                    bound.named.insert(parameter.name.clone(), value.clone());
+                    bound.positional.insert(at, value.clone());
+                }
+            }
+            self.run(&texts, bound, annotation.range.start);
         }
     }
 

@@ -28,6 +28,7 @@ use anabranch_sql::script::Unresolved;
 
 use crate::{
     guard::Guard,
+    numbers::is_number,
     objects::{Classes, ExecutionMode},
     project::Project,
     syntax::{Expression, ExpressionKind},
@@ -36,8 +37,10 @@ use crate::{
 use state::{Handles, State};
 pub(crate) use summary_cache::SummaryCache;
 
-/// The most candidate functions that are followed for one call.
+/// The most candidate functions that are followed for one call, if only their name is known.
 const CANDIDATES_MAX: usize = 6;
+/// The most that are followed if the receiver's class, or a table of functions, says that it is one of them.
+const ALTERNATIVES_MAX: usize = 64;
 /// The depth limits for nested calls and for nested expressions.
 const CALLS_MAX: usize = 12;
 const DEPTH_MAX: usize = 400;
@@ -68,6 +71,31 @@ pub(crate) struct Walked {
     pub(crate) forwards: Vec<Unresolved>,
     /// Calls that may run SQL; they count if the function is a transaction.
     possible: Vec<Unresolved>,
+    /// Whether the function begins or ends a transaction, or runs a parameter as SQL.
+    is_transaction: bool,
+    /// Whether a limit was reached, so that the rest is not known.
+    pub(crate) gave_up: bool,
+    /// The functions that were followed.
+    pub(crate) entered: BTreeSet<usize>,
+    /// The runs of queries after which the function writes nothing if a row is found.
+    pub(crate) finds_none: BTreeSet<usize>,
+}
+
+impl Walked {
+    /// The calls with unknown SQL among those that pass a test. A certain one makes the transaction unknown already;
+    /// else possible ones count if the transaction runs anything.
+    pub(crate) fn unresolved_among(
+        &self,
+        runs: bool,
+        test: &dyn Fn(&Unresolved) -> bool,
+    ) -> Vec<Unresolved> {
+        let among = |all: &[Unresolved]| all.iter().filter(|u| test(u)).cloned().collect();
+        let certain: Vec<Unresolved> = among(&self.unresolved);
+        match certain.is_empty() && (runs || self.is_transaction) {
+            true => among(&self.possible),
+            false => certain,
+        }
+    }
 }
 
 /// Steps as in [`anabranch_sql::script::Step`], by run numbers.
@@ -78,6 +106,35 @@ pub(crate) enum WalkedStep {
     Prepared(usize),
     Either(Vec<Branch>),
     Repeat(Vec<WalkedStep>),
+    /// What a function of the program does.
+    Called(CalledFunction),
+    /// The transaction is committed or rolled back.
+    Ends,
+}
+
+impl WalkedStep {
+    /// Whether it runs no statement.
+    pub(crate) fn is_silent(&self) -> bool {
+        match self {
+            WalkedStep::Run(_) | WalkedStep::Prepared(_) => false,
+            WalkedStep::Ends => true,
+            WalkedStep::Called(called) => called.steps.iter().all(WalkedStep::is_silent),
+            WalkedStep::Repeat(inner) => inner.iter().all(WalkedStep::is_silent),
+            WalkedStep::Either(branches) => {
+                let mut steps = branches.iter().flat_map(|branch| &branch.steps);
+                steps.all(WalkedStep::is_silent)
+            }
+        }
+    }
+}
+
+/// A function that was followed, with its steps. A function that runs nothing and has no unknown SQL is left out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CalledFunction {
+    pub(crate) function: usize,
+    pub(crate) steps: Vec<WalkedStep>,
+    /// All functions that were followed from it, itself included.
+    pub(crate) entered: Rc<BTreeSet<usize>>,
 }
 
 /// One branch and its position.
@@ -86,6 +143,19 @@ pub(crate) struct Branch {
     pub(crate) file: usize,
     pub(crate) at: usize,
     pub(crate) steps: Vec<WalkedStep>,
+    pub(crate) role: BranchRole,
+}
+
+/// How a branch and the statements behind it exclude each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BranchRole {
+    /// The statements behind the choice may follow.
+    #[default]
+    Continues,
+    /// Control leaves the function at the end of the branch.
+    Returns,
+    /// The branch is the rest of a block behind a choice, of which a branch may have left the function.
+    Rest,
 }
 
 /// One statement that runs.
@@ -126,6 +196,10 @@ struct Flow {
     aborts: bool,
     /// What follows may not run, while what came before has taken effect.
     may_leave: bool,
+    /// Control may go on behind a loop or a switch: by `break` or `continue`.
+    breaks: bool,
+    /// SQL may have run in it.
+    runs: bool,
 }
 
 /// An active call.
@@ -234,6 +308,12 @@ pub(crate) struct Walk<'p, 's> {
     aborted: bool,
     /// Whether the transaction was committed in this statement.
     committed: bool,
+    /// The number of active `try` blocks with a handler that goes on after an exception, or that runs SQL.
+    swallowing: usize,
+    /// The functions that were followed, by active call.
+    entered: Vec<BTreeSet<usize>>,
+    /// The names that stand for the transactions of Python's `with`.
+    transactions_of_with: BTreeSet<String>,
 }
 
 impl<'p, 's> Walk<'p, 's> {
@@ -269,6 +349,9 @@ impl<'p, 's> Walk<'p, 's> {
             exits: Vec::new(),
             aborted: false,
             committed: false,
+            swallowing: 0,
+            entered: vec![BTreeSet::new()],
+            transactions_of_with: BTreeSet::new(),
         }
     }
 
@@ -323,7 +406,7 @@ impl<'p, 's> Walk<'p, 's> {
         let project = self.project;
         self.collect_constants(&project.sources[file].module.body, &mut found.named);
         let may_run = |(class, _, value): &&(Option<String>, String, Value)| {
-            class.is_none() && !matches!(value, Value::Function(_)) && self.may_run(value)
+            class.is_none() && value.functions().is_none() && self.may_run(value)
         };
         let running = found.named.iter().filter(may_run);
         found.running = running.map(|(_, name, _)| name.clone()).collect();
@@ -363,13 +446,9 @@ impl<'p, 's> Walk<'p, 's> {
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
         self.place_unexecuted(&mut steps);
         self.out.steps = steps;
-        // A certain unresolved call makes the transaction unknown already.
-        let possible = std::mem::take(&mut self.out.possible);
-        if self.out.unresolved.is_empty()
-            && !(self.out.runs.is_empty() && self.out.forwards.is_empty() && !self.controlled)
-        {
-            self.out.unresolved = possible;
-        }
+        self.out.is_transaction = !self.out.forwards.is_empty() || self.controlled;
+        self.out.gave_up = self.gave_up;
+        self.out.entered = self.entered.pop().unwrap_or_default();
         self.out
     }
 
@@ -417,7 +496,14 @@ impl<'p, 's> Walk<'p, 's> {
                     }
                     steps[at] = WalkedStep::Repeat(own);
                 }
-                WalkedStep::Run(_) => {}
+                WalkedStep::Called(called) => {
+                    let mut own = std::mem::take(&mut called.steps);
+                    self.place_unexecuted(&mut own);
+                    if let WalkedStep::Called(called) = &mut steps[at] {
+                        called.steps = own;
+                    }
+                }
+                WalkedStep::Run(_) | WalkedStep::Ends => {}
             }
             at += 1;
         }
@@ -442,10 +528,11 @@ impl<'p, 's> Walk<'p, 's> {
         Scalar {
             id: self.scalars,
             shown: shortened(shown).into(),
-            varies: self.loops > 0,
+            loops: self.loops,
             read: deduplicated(read).into(),
             number,
             database: false,
+            minus: None,
         }
     }
 
@@ -504,7 +591,7 @@ impl<'p, 's> Walk<'p, 's> {
             (Value::Nothing, other) | (other, Value::Nothing) => {
                 if matches!(
                     other,
-                    Value::Rows(_) | Value::Handle(_) | Value::Function(_)
+                    Value::Rows(_) | Value::Handle(_) | Value::Function(_) | Value::OneOf(_)
                 ) {
                     return other.clone();
                 }
@@ -518,6 +605,10 @@ impl<'p, 's> Walk<'p, 's> {
                 return Value::List(pairs);
             }
             _ => {}
+        }
+        if let (Some(mut all), Some(others)) = (left.functions(), right.functions()) {
+            all.extend(others);
+            return Value::one_of(all);
         }
         let mut read = left.read();
         read.extend(right.read());
@@ -640,34 +731,4 @@ fn union(a: &[usize], b: &[usize]) -> Vec<usize> {
     let mut both = a.to_vec();
     both.extend(b.iter().filter(|n| !a.contains(n)));
     both
-}
-
-/// Whether a type's values are numbers as in SQL.
-fn is_number(of_type: &str) -> bool {
-    let name = of_type
-        .trim()
-        .trim_start_matches([':', '?', ' '])
-        .to_ascii_lowercase();
-    matches!(
-        name.as_str(),
-        "int"
-            | "long"
-            | "short"
-            | "byte"
-            | "integer"
-            | "double"
-            | "float"
-            | "number"
-            | "bigint"
-            | "int64"
-            | "int32"
-            | "int16"
-            | "uint"
-            | "uint32"
-            | "uint64"
-            | "float64"
-            | "float32"
-            | "bigdecimal"
-            | "decimal"
-    )
 }

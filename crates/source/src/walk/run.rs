@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Bound, Branch, Handle, RUNS_MAX, Run, Walk, WalkedStep,
+    Bound, Branch, BranchRole, Handle, RUNS_MAX, Run, Walk, WalkedStep,
     call::{Call, start},
 };
 use crate::{
@@ -223,8 +223,14 @@ impl Walk<'_, '_> {
         };
         self.controlled |= !matches!(control, Control::Utility) || texts.iter().any(begins);
         match control {
-            Control::Commit => self.committed = true,
-            Control::Rollback => self.aborted = true,
+            Control::Commit => {
+                self.committed = true;
+                self.push(WalkedStep::Ends);
+            }
+            Control::Rollback => {
+                self.aborted = true;
+                self.push(WalkedStep::Ends);
+            }
             Control::Utility => {
                 let declares = |text: &&FoldedText| {
                     let head = text.head();
@@ -371,6 +377,7 @@ impl Walk<'_, '_> {
                     file,
                     at,
                     steps: vec![step],
+                    role: BranchRole::default(),
                 });
             }
             all.extend(runs);
@@ -657,6 +664,7 @@ impl Walk<'_, '_> {
                     file,
                     at,
                     steps: vec![WalkedStep::Run(*run)],
+                    role: BranchRole::default(),
                 };
                 Some(WalkedStep::Either(several.iter().map(branch).collect()))
             }

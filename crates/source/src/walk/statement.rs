@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Branch, Flow, LOOPS_MAX, State, Walk, WalkedStep};
+use super::{Branch, BranchRole, Flow, LOOPS_MAX, Run, State, Walk, WalkedStep};
 use crate::{
-    guard::Guard,
+    guard::{Comparison, Guard},
+    language::Language,
+    names,
+    sql_outline::{Control, is_lookup, is_read},
     syntax::{Expression, ExpressionKind, Function, Statement, StatementKind},
+    traverse::expressions,
     value::Value,
 };
 
@@ -20,7 +24,7 @@ impl Walk<'_, '_> {
             }
             if whole.may_leave && nested.len() < 64 {
                 // Opens a branch for the following statements, unless an empty one is open.
-                let empty = !nested.is_empty() && self.steps.last().is_some_and(Vec::is_empty);
+                let empty = !nested.is_empty() && self.runs_nothing_yet();
                 if !empty {
                     self.steps.push(Vec::new());
                     nested.push(statement.range.start);
@@ -29,6 +33,7 @@ impl Walk<'_, '_> {
             }
             let flow = self.statement(statement);
             whole.may_leave |= flow.may_leave;
+            whole.breaks |= flow.breaks;
             if flow.ends {
                 whole.ends = true;
                 whole.aborts = flow.aborts;
@@ -39,18 +44,36 @@ impl Walk<'_, '_> {
         whole.may_leave |= !nested.is_empty();
         for at in nested.into_iter().rev() {
             let inner = self.steps.pop().unwrap_or_default();
-            self.either(vec![(at, inner)]);
+            self.either_of(vec![(at, inner, BranchRole::Rest)]);
         }
         whole
     }
 
+    /// Whether the steps of the open branch run no statement.
+    fn runs_nothing_yet(&self) -> bool {
+        let last = self.steps.last();
+        last.is_some_and(|steps| steps.iter().all(WalkedStep::is_silent))
+    }
+
     /// Adds a choice between these branches, or none of them.
     pub(super) fn either(&mut self, branches: Vec<(usize, Vec<WalkedStep>)>) {
+        let branches = branches.into_iter();
+        let with_role = branches.map(|(at, steps)| (at, steps, BranchRole::Continues));
+        self.either_of(with_role.collect());
+    }
+
+    /// Adds a choice between these branches, or none of them, by their roles.
+    fn either_of(&mut self, branches: Vec<(usize, Vec<WalkedStep>, BranchRole)>) {
         let file = self.file();
         let branches: Vec<Branch> = branches
             .into_iter()
-            .filter(|(_, steps)| !steps.is_empty())
-            .map(|(at, steps)| Branch { file, at, steps })
+            .filter(|(_, steps, _)| !steps.is_empty())
+            .map(|(at, steps, role)| Branch {
+                file,
+                at,
+                steps,
+                role,
+            })
             .collect();
         if !branches.is_empty() {
             self.push(WalkedStep::Either(branches));
@@ -63,7 +86,9 @@ impl Walk<'_, '_> {
         self.restore_handles();
         let outer = std::mem::replace(&mut self.aborted, false);
         self.steps.push(Vec::new());
+        let ran = (self.ran, self.escaped, self.recursive_calls.len());
         let mut flow = self.block(statements);
+        flow.runs = ran != (self.ran, self.escaped, self.recursive_calls.len());
         let steps = self.steps.pop().unwrap_or_default();
         flow.aborts |= std::mem::replace(&mut self.aborted, outer);
         (steps, std::mem::take(&mut self.state), flow)
@@ -126,7 +151,7 @@ impl Walk<'_, '_> {
                 Flow {
                     ends: true,
                     aborts: true,
-                    may_leave: false,
+                    ..Flow::default()
                 }
             }
             StatementKind::Leave => {
@@ -136,6 +161,7 @@ impl Walk<'_, '_> {
                 }
                 Flow {
                     ends: true,
+                    breaks: true,
                     ..Flow::default()
                 }
             }
@@ -219,7 +245,13 @@ impl Walk<'_, '_> {
                 .map_or(statement.range.start, |s| s.range.start)
         };
         let places = [at(then), at(otherwise)];
+        let found = self.run_that_found_rows(condition, &guard);
         let flows = self.both(&[then, otherwise], &places);
+        if let Some((run, in_then)) = found
+            && self.writes_nothing(flows[usize::from(!in_then)])
+        {
+            self.out.finds_none.insert(run);
+        }
         if self.trial == 0 {
             let (file, last) = (self.file(), self.out.runs.len());
             for (comparison, negated) in guard {
@@ -238,6 +270,48 @@ impl Walk<'_, '_> {
         combined(&flows)
     }
 
+    /// The query that a condition asks for rows, and whether the condition holds if there are any.
+    ///
+    /// The query has run wherever the condition is evaluated, and nothing was written before.
+    fn run_that_found_rows(
+        &self,
+        condition: &Expression,
+        guards: &[(Comparison, bool)],
+    ) -> Option<(usize, bool)> {
+        let [(comparison, negated)] = guards else {
+            return None;
+        };
+        let (run, holds) = comparison.rows(*negated).filter(|_| comparison.alone)?;
+        let language = self.project.sources[self.file()].language;
+        let is_script = !matches!(language, Language::Java | Language::Go);
+        let here = self.steps.last()?;
+        let is_plain = |known: &Run| is_lookup(&known.text.shown());
+        let reads = self
+            .out
+            .runs
+            .iter()
+            .all(|known| is_read(&known.text.shown()));
+        let known = self.out.runs.get(run)?;
+        let surely = is_script
+            && asks_for_rows(condition)
+            && self.trial == 0
+            && self.loops == 0
+            && runs_in(here, run)
+            && is_plain(known)
+            && reads
+            && self.out.unresolved.is_empty()
+            && self.out.possible.is_empty()
+            && self.out.forwards.is_empty();
+        surely.then_some((run, holds))
+    }
+
+    /// Whether a transaction that takes this branch at this place has written nothing, and ends.
+    fn writes_nothing(&self, branch: Flow) -> bool {
+        // A callee's caller goes on behind its `return`.
+        let leaves = branch.aborts || self.frames.len() == 1 && !branch.breaks;
+        branch.ends && !branch.runs && leaves && self.swallowing == 0
+    }
+
     /// Walks alternatives of which one runs.
     fn branches(&mut self, all: &[&[Statement]], places: &[usize]) -> Flow {
         combined(&self.both(all, places))
@@ -250,7 +324,11 @@ impl Walk<'_, '_> {
         let mut steps = Vec::new();
         for (statements, at) in all.iter().zip(places) {
             let (inner, state, flow) = self.branch(&from, statements);
-            steps.push((*at, inner));
+            let role = match flow.ends && !flow.breaks {
+                true => BranchRole::Returns,
+                false => BranchRole::Continues,
+            };
+            steps.push((*at, inner, role));
             flows.push(flow);
             if flow.ends {
                 // Statements that it prepared stay known.
@@ -263,7 +341,7 @@ impl Walk<'_, '_> {
         }
         self.state = joined.unwrap_or(from);
         self.restore_handles();
-        self.either(steps);
+        self.either_of(steps);
         flows
     }
 
@@ -361,19 +439,22 @@ impl Walk<'_, '_> {
         }
         self.state = from.clone();
         self.restore_handles();
+        let goes_on = swallowed || handlers.iter().any(|h| runs_sql(h)) || runs_sql(finally);
+        self.swallowing += usize::from(goes_on);
         let flow = match swallowed {
             false => self.block(body),
             true => {
                 let mut opened = Vec::new();
                 let mut whole = Flow::default();
                 for inner in body {
-                    let empty = self.steps.last().is_some_and(Vec::is_empty) && !opened.is_empty();
+                    let empty = self.runs_nothing_yet() && !opened.is_empty();
                     if !empty {
                         self.steps.push(Vec::new());
                         opened.push(inner.range.start);
                     }
                     let flow = self.block(std::slice::from_ref(inner));
                     whole.may_leave |= flow.may_leave;
+                    whole.breaks |= flow.breaks;
                     if flow.ends {
                         whole.ends = true;
                         whole.aborts = flow.aborts;
@@ -390,13 +471,16 @@ impl Walk<'_, '_> {
                 whole
             }
         };
+        self.swallowing -= usize::from(goes_on);
         // A handler may run after any part of the body.
         let mut state = std::mem::take(&mut self.state);
         let before = self.join_states(from, state.clone());
         let mut steps = Vec::new();
+        let mut breaks = flow.breaks;
         for handler in handlers {
             let (inner, other, flow) = self.branch(&before, handler);
             steps.push((at(handler), inner));
+            breaks |= flow.breaks;
             if !flow.ends {
                 state = self.join_states(state, other);
             }
@@ -411,6 +495,8 @@ impl Walk<'_, '_> {
             may_leave: flow.may_leave
                 || last.may_leave
                 || swallowed && handlers.iter().any(|h| leaves(h)),
+            breaks: breaks || last.breaks,
+            runs: flow.runs || last.runs,
         }
     }
 
@@ -514,12 +600,72 @@ impl Walk<'_, '_> {
     }
 }
 
+/// Whether statements of a handler, or of `finally`, may run SQL besides ROLLBACK.
+fn runs_sql(statements: &[Statement]) -> bool {
+    let mut found = false;
+    expressions(statements, true, &mut |value| {
+        if let ExpressionKind::Call { callee, arguments } = &value.kind
+            && let Some(name) = callee.last_name()
+        {
+            let is_rollback = arguments.first().is_some_and(|argument| {
+                matches!(&argument.value.kind, ExpressionKind::Text(text)
+                    if Control::of(&text.text) == Some(Control::Rollback))
+            });
+            let runs = names::always_runs_sql(name) || names::takes_sql(name);
+            found |= runs && !is_rollback || names::commits(name);
+        }
+    });
+    found
+}
+
+/// Whether a run is among these steps.
+fn runs_in(steps: &[WalkedStep], run: usize) -> bool {
+    steps.iter().any(|step| match step {
+        WalkedStep::Run(at) => *at == run,
+        WalkedStep::Prepared(_) | WalkedStep::Ends => false,
+        WalkedStep::Called(called) => runs_in(&called.steps, run),
+        WalkedStep::Repeat(_) => false,
+        WalkedStep::Either(branches) => branches.iter().any(|branch| runs_in(&branch.steps, run)),
+    })
+}
+
+/// Whether a condition about the result of a query is true, or false, whenever a row was found: it tests the row, the
+/// list of rows, or their number.
+fn asks_for_rows(condition: &Expression) -> bool {
+    match &condition.kind {
+        ExpressionKind::Not(inner) => asks_for_rows(inner),
+        ExpressionKind::Binary { left, right, .. } => {
+            let is_nothing = |value: &Expression| match &value.kind {
+                ExpressionKind::Null => true,
+                ExpressionKind::Number(number) => number == "0",
+                _ => false,
+            };
+            is_nothing(right) && asks_for_rows(left) || is_nothing(left) && asks_for_rows(right)
+        }
+        ExpressionKind::Other(parts) => matches!(parts.as_slice(), [one] if asks_for_rows(one)),
+        ExpressionKind::Name(name) => !name.to_ascii_lowercase().contains("err"),
+        ExpressionKind::Member(_, name) => {
+            matches!(name.as_str(), "length" | "rowCount" | "rows" | "num_rows")
+        }
+        ExpressionKind::Index(of, at) => {
+            matches!(&at.kind, ExpressionKind::Number(n) if n == "0") && asks_for_rows(of)
+        }
+        ExpressionKind::Call { callee, .. } => matches!(
+            callee.last_name(),
+            Some("fetchone" | "fetchall" | "fetch" | "fetch_assoc" | "first" | "one_or_none")
+        ),
+        _ => false,
+    }
+}
+
 /// The flow of a choice between branches.
 fn combined(flows: &[Flow]) -> Flow {
     Flow {
         ends: flows.iter().all(|f| f.ends),
         aborts: flows.iter().all(|f| f.aborts),
         may_leave: flows.iter().any(|f| f.may_leave || f.ends && !f.aborts),
+        breaks: flows.iter().any(|f| f.breaks),
+        runs: flows.iter().any(|f| f.runs),
     }
 }
 

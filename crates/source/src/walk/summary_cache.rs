@@ -404,7 +404,7 @@ impl Walk<'_, '_> {
         });
         Scalar {
             id,
-            varies: scalar.varies || self.loops > 0,
+            loops: scalar.loops.max(self.loops),
             ..scalar.clone()
         }
     }
@@ -455,6 +455,10 @@ fn is_own(value: &Value, others: u32, texts_too: bool, depth: usize) -> bool {
                 own(value) && value.id < crate::FIRST_OF_CONSTANTS
             })
         }
-        Value::Text(_) | Value::Handle(_) | Value::Rows(_) | Value::Function(_) => false,
+        Value::Text(_)
+        | Value::Handle(_)
+        | Value::Rows(_)
+        | Value::Function(_)
+        | Value::OneOf(_) => false,
     }
 }

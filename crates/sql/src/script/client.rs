@@ -19,7 +19,7 @@ use crate::{
         sql_body::sql_statement,
     },
     source::{Span, Translated},
-    summary::{Term, TransactionSummary, WriteClass},
+    summary::{Role, Term, TransactionSummary, WriteClass},
 };
 
 /// A transaction that a program runs.
@@ -134,6 +134,8 @@ pub struct ClientStatement {
     pub places: Vec<u32>,
     /// The number of the file.
     pub file: usize,
+    /// Whether it is a query, and the program writes nothing if it finds a row.
+    pub finds_none: bool,
 }
 
 /// SQL that a program runs and that could not be resolved.
@@ -250,7 +252,18 @@ impl ClientTransaction {
 
     /// Replaces terms by [`Term::Unknown`] where they name a parameter that is known only while the transaction runs.
     pub(super) fn correct(&self, summary: &mut TransactionSummary) {
-        let varies = |term: &Term| matches!(term, Term::Parameter(n) | Term::Element(n) if self.parameters.get(*n).is_none_or(|p| p.varies));
+        let absent = self.statements().into_iter().filter(|s| s.finds_none);
+        for place in absent.map(ClientStatement::place) {
+            for statement in &mut summary.statements {
+                // The query of one table, so that a deletion adds no row to its result.
+                let is_lookup = matches!(
+                    statement.accesses.as_slice(),
+                    [access] if access.role == Role::Read
+                );
+                statement.finds_none |= is_lookup && place.holds(statement.span);
+            }
+        }
+        let varies = |term: &Term| matches!(term, Term::Parameter(n) | Term::Negated(n) | Term::Element(n) if self.parameters.get(*n).is_none_or(|p| p.varies));
         let correct = |term: &mut Term| {
             if varies(term) {
                 *term = Term::Unknown;

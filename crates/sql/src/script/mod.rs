@@ -499,6 +499,7 @@ impl Reader {
                 text: rewritten.text,
                 places: rewritten.places,
                 file,
+                finds_none: false,
             })
         });
         ClientTransaction {

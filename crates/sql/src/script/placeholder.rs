@@ -67,17 +67,17 @@ pub(super) fn rewrite(
             }
             Placeholder::Named(sign, name) => format!("{sign}{name}"),
         };
-        parameters.number(name) + 1
+        format!("${}", parameters.number(name) + 1)
     });
     Rewritten { text, places }
 }
 
-/// Replaces each placeholder by `$n`, with `n` from `number`, and MySQL's backticks by double quotes. Returns the new
-/// text with the position of each of its bytes, and of its end; `place` gives the position of a byte of `text`.
+/// Replaces each placeholder by the text from `value`, such as `$1`, and MySQL's backticks by double quotes. Returns the
+/// new text with the position of each of its bytes, and of its end; `place` gives the position of a byte of `text`.
 pub fn substitute(
     text: &str,
     place: impl Fn(usize) -> u32,
-    mut number: impl FnMut(Placeholder<'_>) -> usize,
+    mut value: impl FnMut(Placeholder<'_>) -> String,
 ) -> (String, Vec<u32>) {
     let parts: Vec<(usize, Part<'_>)> = parts(text).collect();
     let mut out = Rewritten::default();
@@ -131,8 +131,7 @@ pub fn substitute(
             _ => None,
         };
         if let Some((placeholder, length)) = found {
-            let number = number(placeholder);
-            push(&mut out, &format!("${number}"), |_| place(start));
+            push(&mut out, &value(placeholder), |_| place(start));
             at += length;
             continue;
         }
