@@ -74,14 +74,36 @@ pub fn inspect(client: &mut Client, roles: Roles<'_>) -> Result<Inspection, Stri
     Ok(inspection)
 }
 
+/// What a middleware looks at before it serves: what is installed, and the digest of the schema as it is now. Its role need not
+/// have rights on the application's tables.
+///
+/// # Errors
+/// When the catalogs or the belt's own tables cannot be read.
+pub fn installation(client: &mut Client) -> Result<(Option<Installed>, String), String> {
+    let read = |client: &mut Client| -> Result<_, postgres::Error> {
+        let mut transaction = client
+            .build_transaction()
+            .isolation_level(postgres::IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()?;
+        transaction.batch_execute(PLAIN_NAMES)?;
+        let (_, digest) = install::shape(&mut transaction)?;
+        let installed = installed(&mut transaction)?;
+        transaction.rollback()?;
+        Ok((installed, digest))
+    };
+    read(client).map_err(|error| explain(&error))
+}
+
+/// Names in the texts of definitions are complete under these settings.
+const PLAIN_NAMES: &str =
+    "SET LOCAL search_path = pg_catalog; SET LOCAL quote_all_identifiers = off";
+
 fn inspect_in(
     client: &mut impl GenericClient,
     roles: Roles<'_>,
 ) -> Result<Inspection, postgres::Error> {
-    // Names in the texts of definitions are then complete.
-    client.batch_execute(
-        "SET LOCAL search_path = pg_catalog; SET LOCAL quote_all_identifiers = off",
-    )?;
+    client.batch_execute(PLAIN_NAMES)?;
     let row = client.query_one(
         "SELECT current_setting('server_version'), current_setting('server_version_num')::int, \
          current_setting('fsync'), current_setting('synchronous_commit'), pg_is_in_recovery()",

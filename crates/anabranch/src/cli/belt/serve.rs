@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use anabranch_dbms::belt::Trouble;
-use anabranch_dbms::postgres::inspect::{Roles, inspect};
+use anabranch_dbms::postgres::inspect::installation;
 use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
 use anabranch_dbms::postgres::{Address, explain, install};
 use anabranch_dbms::{Servers, servers};
@@ -169,12 +169,9 @@ fn check_installed(
 ) -> Result<(), Box<dyn Error>> {
     let entry = &servers.server[place];
     let name = &entry.name;
-    let roles = Roles {
-        middleware: None,
-        applications: &[],
-    };
-    let inspection = inspect(client, roles).map_err(|error| format!("error: {name}: {error}"))?;
-    let Some(installed) = inspection.installed else {
+    let (installed, digest) =
+        installation(client).map_err(|error| format!("error: {name}: {error}"))?;
+    let Some(installed) = installed else {
         return Err(format!(
             "error: {name}: the belt is not installed in its database: anabranch belt install"
         )
@@ -189,7 +186,7 @@ fn check_installed(
         )
         .into());
     }
-    if installed.digest != inspection.digest {
+    if installed.digest != digest {
         return Err(format!(
             "error: {name}: the schema has changed since the belt was installed: make it as it was, or install the belt \
              again on all servers"
