@@ -61,15 +61,11 @@ pub(crate) fn serve(shared: &Arc<Shared>, stream: TcpStream) {
             drop(session);
             shared.forget(number);
         }
-        Err((mut client, Some(error))) => {
-            let error = ErrorFields {
-                severity: Severity::Fatal,
-                ..error
-            };
-            client.answers().error(&error);
-            let _ = client.flush();
+        Err(refused) => {
+            if let (mut client, Some(error)) = *refused {
+                fatal(&mut client, error);
+            }
         }
-        Err((_, None)) => {}
     }
 }
 
@@ -137,21 +133,22 @@ fn fatal(client: &mut Client, error: ErrorFields) {
     let _ = client.flush();
 }
 
-type Refused = (Client, Option<ErrorFields>);
+/// A client that is not let in, and what it is told, if it was not told yet.
+type Refused = Box<(Client, Option<ErrorFields>)>;
 
 /// Lets a client in.
 fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<Session, Refused> {
     if shared.is_full() {
         let error = ErrorFields::error("53300", "too many connections")
             .with_hint(format!("The limit is {}.", shared.options.connections_max));
-        return Err((client, Some(error)));
+        return Err(Box::new((client, Some(error))));
     }
     let own = &shared.home;
     if startup.database != own.database {
         let message = format!("database \"{}\" does not exist", startup.database);
         let error = ErrorFields::error("3D000", message)
             .with_hint(format!("This middleware serves \"{}\".", own.database));
-        return Err((client, Some(error)));
+        return Err(Box::new((client, Some(error))));
     }
     let mut parameters = vec![
         ("user", startup.user.as_str()),
@@ -166,7 +163,7 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
                     "0A000",
                     "replication is not supported by the belt's middleware",
                 );
-                return Err((client, Some(error)));
+                return Err(Box::new((client, Some(error))));
             }
             name if name.starts_with("anabranch.") => {}
             name => parameters.push((name, value.as_str())),
@@ -175,13 +172,13 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
     let connected = Backend::connect(Destination::Database(own.clone()), &parameters);
     let mut home = match connected {
         Ok(home) => home,
-        Err(error) => return Err((client, Some(unreached(shared, &error)))),
+        Err(error) => return Err(Box::new((client, Some(unreached(shared, &error))))),
     };
     let greeting = match authenticate(&mut client, &mut home) {
         Ok(Some(greeting)) => greeting,
-        Ok(None) => return Err((client, None)),
-        Err(End::Home(error)) => return Err((client, Some(unreached(shared, &error)))),
-        Err(_) => return Err((client, None)),
+        Ok(None) => return Err(Box::new((client, None))),
+        Err(End::Home(error)) => return Err(Box::new((client, Some(unreached(shared, &error))))),
+        Err(_) => return Err(Box::new((client, None))),
     };
     for statements in [SETTINGS, CHECKS] {
         match home.run(statements) {
@@ -199,9 +196,9 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
                 let error =
                     ErrorFields::error("55000", format!("the belt cannot be used: {message}"))
                         .with_hint(hint);
-                return Err((client, Some(error)));
+                return Err(Box::new((client, Some(error))));
             }
-            Err(error) => return Err((client, Some(unreached(shared, &error)))),
+            Err(error) => return Err(Box::new((client, Some(unreached(shared, &error))))),
         }
     }
     let stream = match &client.reader.socket {
@@ -223,7 +220,7 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
     });
     if ready.is_err() {
         shared.forget(handle.number);
-        return Err((client, None));
+        return Err(Box::new((client, None)));
     }
     Ok(Session {
         shared: Arc::clone(shared),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_analysis::partition::{Distribution, OperationClass, Partitioning};
+use anabranch_analysis::partition::{Distribution, OperationClass, Partitioning, Spread};
 use anabranch_analysis::report::partition::class_name;
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::capture::ReplicatedTable;
@@ -29,7 +29,10 @@ pub(super) struct Held {
     pub(super) column: Option<String>,
     /// The transaction types that write it and are not local.
     pub(super) writers: Vec<String>,
-    /// Whether its changes are captured; otherwise why not.
+    /// Whether only global operations write it, so that every server has all of it. Operations of a local-or-global type
+    /// may write it on their server alone.
+    pub(super) is_whole: bool,
+    /// Whether its changes are captured.
     pub(super) is_replicated: bool,
 }
 
@@ -171,7 +174,7 @@ impl Parts {
                         replicated.push(ReplicatedTable {
                             number: replicated.len() as i16 + 1,
                             table: table.clone(),
-                            is_whole: held.distribution != Distribution::Mixed,
+                            is_whole: held.is_whole,
                         });
                     }
                     // What is never written needs no capture.
@@ -320,8 +323,8 @@ fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
         .schema
         .tables
         .iter()
-        .zip(&partitioning.tables)
-        .map(|(table, distribution)| {
+        .zip(partitioning.tables.iter().zip(&partitioning.written))
+        .map(|(table, (distribution, written))| {
             let writes = |place: &usize| {
                 let statements = input.script.summaries[*place].statements.iter();
                 let mut accesses = statements.flat_map(|statement| &statement.accesses);
@@ -340,6 +343,9 @@ fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
                 writers: writers
                     .map(|place| input.script.summaries[place].name.clone())
                     .collect(),
+                is_whole: std::iter::once(&written.rows)
+                    .chain(&written.columns)
+                    .all(|spread| *spread != Spread::OwnServer),
                 is_replicated: false,
             }
         })
