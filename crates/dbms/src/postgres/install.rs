@@ -93,7 +93,8 @@ const VIEWS: &str = "CREATE VIEW anabranch.ring AS SELECT m.name, m.place - 1 AS
     CASE WHEN m.place - 1 = s.place THEN h.passed < h.received END AS has_token \
     FROM anabranch.server s, anabranch.hold h, \
     unnest(string_to_array(s.ring, ',')) WITH ORDINALITY AS m(name, place);\n\
-    CREATE VIEW anabranch.lag AS SELECT m.name, coalesce(a.number, 0) AS applied, \
+    CREATE VIEW anabranch.lag AS SELECT m.name, CASE WHEN m.place - 1 = s.place \
+    THEN (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM anabranch.number) ELSE coalesce(a.number, 0) END AS applied, \
     CASE WHEN m.place - 1 = s.place THEN (SELECT count(*) FROM anabranch.outbox) END AS not_everywhere \
     FROM anabranch.server s CROSS JOIN unnest(string_to_array(s.ring, ',')) WITH ORDINALITY AS m(name, place) \
     LEFT JOIN anabranch.applied a ON a.origin = m.place - 1;\n";
