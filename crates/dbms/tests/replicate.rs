@@ -444,3 +444,30 @@ fn a_role_with_no_more_than_it_needs_runs_and_applies() {
         );
     }
 }
+
+/// What captures changes runs with the rights of the role that has installed it, and must not run another role's code.
+#[test]
+fn a_table_of_changes_of_another_role_is_refused() {
+    let mut ring = Ring::start_for(
+        "CREATE TABLE t (id int PRIMARY KEY, n int)",
+        &[("t", true)],
+        Some(("belt", "shop")),
+    );
+    let client = &mut ring.clients[0];
+    run(client, "GRANT ALL ON t TO shop; DISCARD TEMP");
+    run(client, "SET SESSION AUTHORIZATION shop");
+    run(
+        client,
+        "CREATE TEMP TABLE anabranch_changes (relation smallint, kind \"char\", columns varbit, key text, image text)",
+    );
+    run(client, "SET anabranch.hop = '1'");
+    for statement in [
+        "SELECT anabranch.prepare()",
+        "INSERT INTO t VALUES (1, 1)",
+        "SELECT anabranch.seal()",
+    ] {
+        let error = client.batch_execute(statement).expect_err(statement);
+        let code = error.code().map_or("", |code| code.code());
+        assert_eq!(code, "42501", "{statement}: {}", explain(&error));
+    }
+}

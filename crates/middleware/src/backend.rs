@@ -262,7 +262,7 @@ pub struct Answer {
     /// How many statements were prepared before an error.
     pub parsed: usize,
     /// The numbers that were drawn from sequences, if the transaction tells them.
-    pub numbers: Vec<i64>,
+    pub numbers: Vec<String>,
 }
 
 /// A connection to a server.
@@ -519,9 +519,13 @@ impl Backend {
                     of
                 }
                 b'N' if frame.field(b'C') == Some(NUMBER) => {
-                    let number: Option<i64> = frame.field(b'M').and_then(|text| text.parse().ok());
-                    answer.numbers.extend(number);
+                    answer.numbers.extend(frame.field(b'M').map(str::to_owned));
                     false
+                }
+                // The client hears of it before it is told that the session is ready, also if the rest is dropped.
+                b'S' => {
+                    self.reported.push(frame);
+                    continue;
                 }
                 b't' => expected.front().copied().unwrap_or(true),
                 _ => true,

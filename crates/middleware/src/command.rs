@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::lex::{self, Token, TokenKind, Unterminated};
+use crate::lex::{self, LexError, Token, TokenKind};
 
 /// What a statement is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub enum Command {
     Empty,
     /// A SELECT, an INSERT and their like, a CALL: what operations consist of.
     Statement,
-    /// A SELECT that only draws a number from a sequence (`nextval`), or asks for the last one that was drawn (`currval`,
-    /// `lastval`). It runs once, whatever becomes of its transaction: what is drawn stays drawn.
+    /// A SELECT that only draws a number from a sequence (`nextval`), or asks for the last one that was drawn (`currval`).
+    /// It runs once, whatever becomes of its transaction: what is drawn stays drawn.
     Draw,
     /// It concerns the connection alone, and runs on the own server whatever it is: SHOW, EXPLAIN without ANALYZE.
     Local,
@@ -23,8 +23,10 @@ pub enum Command {
     Commit,
     /// ROLLBACK or ABORT.
     Rollback,
-    /// SAVEPOINT, RELEASE, ROLLBACK TO, FETCH and others that mean something within a transaction only.
+    /// SAVEPOINT, RELEASE, FETCH and others that mean something within a transaction only.
     WithinTransaction,
+    /// ROLLBACK TO: a transaction that has failed goes on.
+    RollbackTo,
     /// SET TRANSACTION, or SET SESSION CHARACTERISTICS: only the isolation level is set, which is always serializable.
     IsolationLevel,
     /// SET, RESET, PREPARE, DEALLOCATE and others: part of the state of the connection.
@@ -61,11 +63,12 @@ const OWN_SETTINGS: [&str; 4] = [
 /// Reads what a statement is.
 ///
 /// # Errors
-/// When a constant, a name or a comment does not end.
-pub fn command(text: &str) -> Result<Command, Unterminated> {
+/// When a constant, a name or a comment does not end, or a constant is in several pieces.
+pub fn command(text: &str) -> Result<Command, LexError> {
     let tokens: Vec<Token> = lex::tokens(text)?
         .into_iter()
         .filter(|token| token.kind != TokenKind::Comment)
+        .skip_while(|token| token.kind == TokenKind::Semicolon)
         .collect();
     Ok(Words {
         text,
@@ -113,20 +116,16 @@ impl Words<'_> {
     }
 
     fn command(&self) -> Command {
-        let Some(first) = self
-            .tokens
-            .iter()
-            .position(|t| t.kind != TokenKind::Semicolon)
-        else {
+        if self.tokens.is_empty() {
             return Command::Empty;
-        };
-        let Some(word) = self.name(first) else {
-            // A query in brackets, or what PostgreSQL will call a syntax error.
-            return Command::Statement;
-        };
+        }
         if let Some(refused) = self.set_by_function().or_else(|| self.of_one_server()) {
             return refused;
         }
+        let Some(word) = self.name(0) else {
+            // A query in brackets, or what PostgreSQL will call a syntax error.
+            return Command::Statement;
+        };
         match word.as_str() {
             "begin" => self.begin(1),
             "start" => self.begin(2),
@@ -139,13 +138,18 @@ impl Words<'_> {
                 "ROLLBACK PREPARED",
                 "Transactions in two phases are the middleware's own matter.",
             ),
-            "rollback" if self.has("to") => Command::WithinTransaction,
+            "rollback" if self.has("to") => Command::RollbackTo,
             "rollback" => self.end(false),
             "savepoint" | "release" | "fetch" | "move" | "close" => Command::WithinTransaction,
-            "declare" if self.has("hold") && !self.has("without") => refused(
-                "a cursor WITH HOLD",
-                "Declare it without HOLD, and read it within the transaction.",
-            ),
+            "declare"
+                if (1..self.tokens.len())
+                    .any(|at| self.is(at - 1, "with") && self.is(at, "hold")) =>
+            {
+                refused(
+                    "a cursor WITH HOLD",
+                    "Declare it without HOLD, and read it within the transaction.",
+                )
+            }
             "declare" => self.declare(),
             "prepare" if self.is(1, "transaction") => {
                 refused("PREPARE TRANSACTION", "Commit the transaction.")
@@ -178,7 +182,11 @@ impl Words<'_> {
                 let begin = self.tokens.get(2).map_or(self.text.len(), |t| t.start);
                 Command::ExplainCoordination(begin..self.text.len())
             }
-            "explain" if !self.has("analyze") && !self.has("analyse") => Command::Local,
+            "explain" => self.explain(),
+            "truncate" if self.has("restart") => refused(
+                "TRUNCATE … RESTART IDENTITY",
+                "The numbers of a sequence tell the server that gave them. Leave RESTART IDENTITY out.",
+            ),
             "copy" => refused(
                 "COPY",
                 "Use INSERT and SELECT, or connect to the database itself to read.",
@@ -256,7 +264,7 @@ impl Words<'_> {
             let token = self.tokens.get(at);
             token.is_some_and(|token| token.is_symbol(self.text, symbol))
         };
-        if !self.is_any(at, &["nextval", "currval", "lastval"]) || !is_open(at + 1, '(') {
+        if !self.is_any(at, &["nextval", "currval"]) || !is_open(at + 1, '(') {
             return false;
         }
         let Some(close) = (at + 2..self.tokens.len()).find(|at| is_open(*at, ')')) else {
@@ -306,7 +314,10 @@ impl Words<'_> {
             false => 1,
         };
         match self.name(at).as_deref() {
-            Some("characteristics") => self.characteristics(at + 1, "transaction"),
+            Some("characteristics") => match self.characteristics(at + 1, "transaction") {
+                Command::WithinTransaction => Command::Setting,
+                other => other,
+            },
             Some("transaction") if self.is(at + 1, "snapshot") => refused(
                 "SET TRANSACTION SNAPSHOT",
                 "A transaction may run again with another snapshot.",
@@ -327,11 +338,13 @@ impl Words<'_> {
         let at = (from..self.tokens.len())
             .find(|at| self.is(*at, word))
             .map_or(from, |at| at + 1);
-        match self.begin_modes(at) {
-            true => Command::IsolationLevel,
-            // READ ONLY is forwarded, with an isolation level that may stand beside it: PostgreSQL refuses a
-            // change of the level within a transaction that has run a statement.
-            false => Command::WithinTransaction,
+        match (self.begin_modes(at), self.has("isolation")) {
+            (true, _) => Command::IsolationLevel,
+            (false, false) => Command::WithinTransaction,
+            (false, true) => refused(
+                "READ ONLY beside an isolation level in SET",
+                "Leave the isolation level out: it is always serializable.",
+            ),
         }
     }
 
@@ -345,7 +358,12 @@ impl Words<'_> {
 
     /// Why a setting, whose name is at a place, may not be set. `None` if it may.
     fn setting(&self, at: usize) -> Option<Command> {
-        let name = self.name(at)?;
+        let given = self.tokens.get(at)?;
+        if given.kind == TokenKind::QuotedWord && !given.text(self.text).starts_with('"') {
+            return Some(refused("a name with escapes", "Write the name as it is."));
+        }
+        // Names of settings are the same in upper and lower case, in quotes as well.
+        let name = self.name(at)?.to_lowercase();
         if self
             .tokens
             .get(at + 1)
@@ -358,6 +376,7 @@ impl Words<'_> {
                 Some(Command::IsolationLevel)
             }
             "search_path" | "schema" => self.search_path(at + 1),
+            "client_encoding" | "names" => self.encoding(at + 1),
             _ if OWN_SETTINGS.contains(&name.as_str()) => Some(self.own(&name)),
             _ => None,
         }
@@ -389,6 +408,123 @@ impl Words<'_> {
         }
     }
 
+    /// In encodings that only clients have, a byte of a character may look like a quote.
+    fn encoding(&self, from: usize) -> Option<Command> {
+        const UNSAFE: [&str; 7] = [
+            "sjis",
+            "shiftjis",
+            "shiftjis2004",
+            "big5",
+            "gbk",
+            "uhc",
+            "gb18030",
+        ];
+        let named = self.tokens.iter().skip(from).any(|token| {
+            let text: String = token
+                .text(self.text)
+                .chars()
+                .filter(char::is_ascii_alphanumeric)
+                .collect();
+            let text = text.to_ascii_lowercase();
+            UNSAFE.contains(&text.as_str())
+                || matches!(
+                    text.as_str(),
+                    "johab"
+                        | "mskanji"
+                        | "win936"
+                        | "win949"
+                        | "win950"
+                        | "win932"
+                        | "windows936"
+                        | "windows949"
+                        | "windows950"
+                        | "windows932"
+                        | "shift"
+                )
+        });
+        named.then(|| refused("this client encoding", "Use UTF8."))
+    }
+
+    /// EXPLAIN: with ANALYZE it runs its statement, which has to be one of the application.
+    fn explain(&self) -> Command {
+        let runs = (0..self.tokens.len())
+            .any(|at| matches!(self.name(at).as_deref(), Some("analyze" | "analyse")));
+        if !runs {
+            return Command::Local;
+        }
+        let explained = match self.tokens.get(1) {
+            Some(open) if open.is_symbol(self.text, '(') => {
+                let mut closed = self.tokens.iter().enumerate();
+                closed
+                    .find(|(_, token)| token.is_symbol(self.text, ')'))
+                    .map_or(self.tokens.len(), |(at, _)| at + 1)
+            }
+            _ => (1..self.tokens.len())
+                .find(|at| !self.is_any(*at, &["analyze", "analyse", "verbose"]))
+                .unwrap_or(self.tokens.len()),
+        };
+        match self.is_any(
+            explained,
+            &[
+                "select", "with", "insert", "update", "delete", "merge", "values", "table",
+            ],
+        ) {
+            true => Command::Statement,
+            false => refused("EXPLAIN ANALYZE of this statement", "Leave ANALYZE out."),
+        }
+    }
+
+    /// `set_config('name', …)` sets like SET. Nothing that could read rows may stand beside it.
+    fn set_by_function(&self) -> Option<Command> {
+        let is_call = |at: &usize| {
+            let name = self.name(*at).map(|name| name.to_lowercase());
+            name.as_deref() == Some("set_config")
+        };
+        let calls: Vec<usize> = (0..self.tokens.len()).filter(is_call).collect();
+        if calls.is_empty() {
+            return None;
+        }
+        let is_fine = |at: &usize| {
+            let Some(given) = self.tokens.get(at + 2) else {
+                return false;
+            };
+            let name = given
+                .text(self.text)
+                .trim_matches('\'')
+                .to_ascii_lowercase();
+            let is_constant =
+                given.kind == TokenKind::Text && given.text(self.text).starts_with('\'');
+            let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let is_own = OWN_SETTINGS.contains(&name.as_str())
+                || matches!(
+                    name.as_str(),
+                    "search_path"
+                        | "default_transaction_isolation"
+                        | "transaction_isolation"
+                        | "client_encoding"
+                );
+            is_constant && is_plain && !is_own
+        };
+        let opened = self.tokens.iter().filter(|t| t.is_symbol(self.text, '('));
+        let is_alone = opened.count() == calls.len()
+            && self.is(0, "select")
+            && !(1..self.tokens.len()).any(|at| {
+                self.is_any(
+                    at,
+                    &[
+                        "select", "from", "into", "where", "table", "values", "union",
+                    ],
+                )
+            });
+        Some(match is_alone && calls.iter().all(is_fine) {
+            true => Command::Setting,
+            false => refused(
+                "set_config with this setting, or beside other things",
+                "Use SET with the setting's name.",
+            ),
+        })
+    }
+
     /// What means something on one server alone, and would be taken for the whole ring's.
     fn of_one_server(&self) -> Option<Command> {
         let named = |at: usize| {
@@ -398,8 +534,10 @@ impl Words<'_> {
                 .is_some_and(|t| t.is_symbol(self.text, '('));
             self.name(at).filter(|_| is_called)
         };
+        let draws = self.is(0, "select") && self.draws();
         let called = (0..self.tokens.len()).filter_map(named);
         for name in called {
+            let name = name.to_lowercase();
             if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") {
                 return Some(refused(
                     "an advisory lock",
@@ -418,10 +556,28 @@ impl Words<'_> {
                     "The numbers of a sequence tell the server that gave them, and are in steps.",
                 ));
             }
+            if name == "lastval" {
+                return Some(refused(
+                    "lastval",
+                    "Use INSERT … RETURNING, or currval with the name of the sequence.",
+                ));
+            }
+            if name == "currval" && !draws {
+                return Some(refused(
+                    "currval within another statement",
+                    "Use INSERT … RETURNING, or SELECT currval by itself, and write the number.",
+                ));
+            }
             if name.starts_with("lo_") {
                 return Some(refused(
                     "a large object",
                     "Keep it in a column of type bytea.",
+                ));
+            }
+            if matches!(name.as_str(), "ts_stat" | "ts_rewrite") || name.contains("_to_xml") {
+                return Some(refused(
+                    "a function that runs a text as a query",
+                    "Write the query itself.",
                 ));
             }
         }
@@ -434,31 +590,6 @@ impl Words<'_> {
                 "The schema is the same on all servers, and stays as it is.",
             )
         })
-    }
-
-    /// `set_config('name', …)` sets like SET.
-    fn set_by_function(&self) -> Option<Command> {
-        let at =
-            (0..self.tokens.len()).find(|at| self.name(*at).as_deref() == Some("set_config"))?;
-        let given = self.tokens.get(at + 2)?;
-        let name = given
-            .text(self.text)
-            .trim_matches('\'')
-            .to_ascii_lowercase();
-        let is_constant = given.kind == TokenKind::Text && given.text(self.text).starts_with('\'');
-        let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let is_own = OWN_SETTINGS.contains(&name.as_str())
-            || matches!(
-                name.as_str(),
-                "search_path" | "default_transaction_isolation" | "transaction_isolation"
-            );
-        match is_constant && is_plain && !is_own && self.is(0, "select") {
-            true => Some(Command::Setting),
-            false => Some(refused(
-                "set_config with this setting",
-                "Use SET with the setting's name.",
-            )),
-        }
     }
 }
 
@@ -500,8 +631,6 @@ mod tests {
             assert_eq!(read(text), Command::Rollback, "{text}");
         }
         for text in [
-            "ROLLBACK TO SAVEPOINT a",
-            "ROLLBACK TO a",
             "SAVEPOINT a",
             "RELEASE a",
             "FETCH 10 FROM c",
@@ -509,6 +638,9 @@ mod tests {
             "SET CONSTRAINTS ALL DEFERRED",
         ] {
             assert_eq!(read(text), Command::WithinTransaction, "{text}");
+        }
+        for text in ["ROLLBACK TO SAVEPOINT a", "rollback to a"] {
+            assert_eq!(read(text), Command::RollbackTo, "{text}");
         }
         assert!(matches!(
             read("BEGIN SLOWLY"),
@@ -554,6 +686,26 @@ mod tests {
             "PREPARE TRANSACTION 'a'",
             "DO $$ BEGIN END $$",
             "SELECT pg_advisory_lock(1)",
+            "SELECT set_config('application_name', 'x', false), set_config('anabranch.hop', 'provisional', false)",
+            "SELECT set_config('application_name', 'x', true), (SELECT count(*) FROM customers)",
+            "(SELECT pg_catalog.set_config('anabranch.hop', 'local', false))",
+            "(SELECT pg_catalog.setval('s', 1))",
+            "SET \"Anabranch\".hop = 'local'",
+            "SET U&\"\\0061nabranch\".hop = 'local'",
+            "SET \"Standard_conforming_strings\" = off",
+            "; SET anabranch.hop = 'local'",
+            "SET TRANSACTION READ ONLY, ISOLATION LEVEL READ COMMITTED",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY, ISOLATION LEVEL READ COMMITTED",
+            "SET client_encoding = 'SJIS'",
+            "SET NAMES 'BIG5'",
+            "DECLARE c CURSOR WITH HOLD FOR SELECT 1 AS without",
+            "EXPLAIN ANALYZE CREATE TABLE x AS SELECT 1",
+            "EXPLAIN ANALYZE EXECUTE p",
+            "EXPLAIN (\"analyze\") EXECUTE p",
+            "TRUNCATE t RESTART IDENTITY",
+            "INSERT INTO t VALUES (currval('s'))",
+            "SELECT lastval()",
+            "SELECT * FROM ts_stat('SELECT a FROM t')",
             "SELECT pg_notify('a', '')",
             "SELECT setval('s', 1)",
             "SELECT a INTO b FROM t",
@@ -598,7 +750,6 @@ mod tests {
         for text in [
             "SELECT nextval('s')",
             "SELECT pg_catalog.nextval('public.s'::regclass) AS id",
-            "select lastval()",
             "SELECT currval($1::regclass)",
         ] {
             assert_eq!(read(text), Command::Draw, "{text}");

@@ -54,16 +54,24 @@ impl Token {
     }
 }
 
-/// A constant, a name or a comment that does not end.
+/// Why a text is not taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unterminated {0}")]
-pub struct Unterminated(pub &'static str);
+pub enum LexError {
+    /// A constant, a name or a comment does not end.
+    #[error("unterminated {0}")]
+    Unterminated(&'static str),
+    /// A constant that goes on behind the end of a line: its pieces are one constant, which nothing here expects.
+    #[error(
+        "a string constant in several pieces is not supported by the belt's middleware: write it as one"
+    )]
+    InPieces,
+}
 
 /// The tokens of a text, comments included.
 ///
 /// # Errors
-/// When a constant, a name or a comment does not end.
-pub fn tokens(text: &str) -> Result<Vec<Token>, Unterminated> {
+/// When a constant, a name or a comment does not end, or a constant is in several pieces.
+pub fn tokens(text: &str) -> Result<Vec<Token>, LexError> {
     let bytes = text.as_bytes();
     let mut found = Vec::with_capacity(text.len() / 4);
     let mut at = 0;
@@ -87,6 +95,9 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, Unterminated> {
             // Not in the middle of a character: those beyond ASCII begin words.
             _ => (TokenKind::Symbol, at + 1),
         };
+        if kind == TokenKind::Text && bytes[at] != b'$' && continues(bytes, end) {
+            return Err(LexError::InPieces);
+        }
         found.push(Token {
             kind,
             start: at,
@@ -107,12 +118,7 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
 }
 
 /// The end of a quoted piece whose first byte behind the quote is `at`. A doubled quote does not end it.
-fn quoted(
-    bytes: &[u8],
-    mut at: usize,
-    quote: u8,
-    has_escapes: bool,
-) -> Result<usize, Unterminated> {
+fn quoted(bytes: &[u8], mut at: usize, quote: u8, has_escapes: bool) -> Result<usize, LexError> {
     while let Some(byte) = bytes.get(at) {
         match *byte {
             b'\\' if has_escapes => at += 2,
@@ -121,14 +127,33 @@ fn quoted(
             _ => at += 1,
         }
     }
-    Err(Unterminated(match quote {
+    Err(LexError::Unterminated(match quote {
         b'"' => "quoted identifier",
         _ => "quoted string",
     }))
 }
 
+/// Whether a constant that has ended goes on: behind white space with the end of a line in it, comments included, another
+/// piece begins.
+fn continues(bytes: &[u8], mut at: usize) -> bool {
+    let mut has_line_end = false;
+    loop {
+        match bytes.get(at) {
+            Some(b'\n' | b'\r') => has_line_end = true,
+            Some(b' ' | b'\t' | 0x0b | 0x0c) => {}
+            Some(b'-') if bytes.get(at + 1) == Some(&b'-') => {
+                at = line_end(bytes, at);
+                continue;
+            }
+            Some(b'\'') => return has_line_end,
+            _ => return false,
+        }
+        at += 1;
+    }
+}
+
 /// The end of a comment, which may contain others.
-fn comment(bytes: &[u8], mut at: usize) -> Result<usize, Unterminated> {
+fn comment(bytes: &[u8], mut at: usize) -> Result<usize, LexError> {
     let mut depth = 0;
     while at + 1 < bytes.len() {
         match &bytes[at..at + 2] {
@@ -146,11 +171,11 @@ fn comment(bytes: &[u8], mut at: usize) -> Result<usize, Unterminated> {
             _ => at += 1,
         }
     }
-    Err(Unterminated("/* comment"))
+    Err(LexError::Unterminated("/* comment"))
 }
 
 /// A parameter, or a constant in dollar quotes.
-fn dollar(bytes: &[u8], at: usize) -> Result<(TokenKind, usize), Unterminated> {
+fn dollar(bytes: &[u8], at: usize) -> Result<(TokenKind, usize), LexError> {
     let digits = bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit());
     match digits.count() {
         0 => {}
@@ -169,7 +194,7 @@ fn dollar(bytes: &[u8], at: usize) -> Result<(TokenKind, usize), Unterminated> {
     let end = rest.windows(mark.len()).position(|window| window == mark);
     match end {
         Some(end) => Ok((TokenKind::Text, behind + 1 + end + mark.len())),
-        None => Err(Unterminated("dollar-quoted string")),
+        None => Err(LexError::Unterminated("dollar-quoted string")),
     }
 }
 
@@ -189,7 +214,7 @@ fn number(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// A name or keyword, or the prefix of a constant.
-fn word(bytes: &[u8], at: usize) -> Result<(TokenKind, usize), Unterminated> {
+fn word(bytes: &[u8], at: usize) -> Result<(TokenKind, usize), LexError> {
     let rest = &bytes[at..];
     let has_quote = |place: usize, quote: u8| rest.get(place) == Some(&quote);
     match rest[0] {
@@ -221,6 +246,8 @@ pub fn statements(text: &str, tokens: &[Token]) -> Vec<Range<usize>> {
     let mut open: Option<Range<usize>> = None;
     let mut depth = 0_u32;
     let mut before: Option<&Token> = None;
+    // A body stands in CREATE FUNCTION and CREATE PROCEDURE alone.
+    let mut creates = false;
     for token in tokens {
         if token.kind == TokenKind::Semicolon && depth == 0 {
             found.extend(open.take());
@@ -232,9 +259,12 @@ pub fn statements(text: &str, tokens: &[Token]) -> Vec<Range<usize>> {
             open.get_or_insert(token.start..token.start);
             continue;
         }
+        if before.is_none() {
+            creates = token.is(text, "create");
+        }
         if depth > 0 && token.is(text, "end") {
             depth -= 1;
-        } else if token.is(text, "atomic") && before.is_some_and(|b| b.is(text, "begin"))
+        } else if creates && token.is(text, "atomic") && before.is_some_and(|b| b.is(text, "begin"))
             || depth > 0 && token.is(text, "case")
         {
             depth += 1;
@@ -301,9 +331,17 @@ mod tests {
             ("$a$ $b$", "dollar-quoted string"),
             ("E'a\\'", "quoted string"),
         ] {
-            assert_eq!(tokens(text), Err(Unterminated(what)), "{text}");
+            assert_eq!(tokens(text), Err(LexError::Unterminated(what)), "{text}");
         }
         assert_eq!(kinds("'a\\'"), [(Text, "'a\\'")]);
+        for text in [
+            "E'a'\n'\\' ; COMMIT --'",
+            "'a' -- b\n 'c'",
+            "U&'a'\r\n\t'b'",
+        ] {
+            assert_eq!(tokens(text), Err(LexError::InPieces), "{text}");
+        }
+        assert_eq!(kinds("'a' 'b'\n, 'c'").len(), 4);
     }
 
     #[test]
@@ -323,6 +361,14 @@ mod tests {
             [
                 "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END",
                 "SELECT 3"
+            ]
+        );
+        assert_eq!(
+            split("SELECT t.begin atomic FROM (SELECT 1 AS begin) t; COMMIT; SELECT 1"),
+            [
+                "SELECT t.begin atomic FROM (SELECT 1 AS begin) t",
+                "COMMIT",
+                "SELECT 1"
             ]
         );
         assert!(split(" -- only this").is_empty());

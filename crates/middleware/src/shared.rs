@@ -1,9 +1,10 @@
 //! What all connections of a middleware share: its settings, the ring, and what each connection runs.
 
 use std::collections::HashMap;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anabranch_dbms::postgres::address::Endpoint;
 use anabranch_dbms::servers::ServerEntry;
@@ -13,6 +14,9 @@ use anabranch_wire::BackendKey;
 use crate::backend::CancelKey;
 use crate::recognise::Recogniser;
 use crate::ring::Ring;
+
+/// How long a transaction that has to give way may take until its client's connection is ended.
+const GIVES_WAY_WITHIN: Duration = Duration::from_secs(2);
 
 /// The settings of a middleware for its clients.
 #[derive(Clone, Debug)]
@@ -112,8 +116,10 @@ struct State {
     /// Whether it runs something on the own database that can run again. An operation inside a hold is not displaced: the
     /// hold ends when it has ended.
     can_give_way: bool,
-    /// Whether its transaction has to give way.
-    is_displaced: bool,
+    /// Since when its transaction has to give way.
+    displaced: Option<Instant>,
+    /// The operation inside a hold that is past its deadline.
+    expired: Option<u64>,
 }
 
 impl State {
@@ -170,7 +176,7 @@ impl Handle {
 
     /// Whether its transaction has to give way. Asked again, it has not.
     pub(crate) fn take_displaced(&self) -> bool {
-        std::mem::take(&mut self.state().is_displaced)
+        self.state().displaced.take().is_some()
     }
 
     fn cancel(&self) {
@@ -190,19 +196,26 @@ impl Handle {
         state.operation
     }
 
-    /// Cancels the operation inside a hold with this number, if it still runs.
+    /// Cancels the operation inside a hold with this number, if it still runs: its statement, and what would follow.
     pub(crate) fn cancel_operation(&self, number: u64) {
-        let state = self.state();
+        let mut state = self.state();
         if state.is_in_hold && state.operation == number {
+            state.expired = Some(number);
             state.cancel();
         }
+    }
+
+    /// Whether the operation inside a hold is past its deadline.
+    pub(crate) fn has_expired(&self) -> bool {
+        let state = self.state();
+        state.is_in_hold && state.expired == Some(state.operation)
     }
 
     /// Notes whether what it runs on the own database can give way.
     pub(crate) fn can_give_way(&self, can: bool) {
         let mut state = self.state();
         state.can_give_way = can;
-        state.is_displaced = false;
+        state.displaced = None;
     }
 
     /// Has its transaction give way, also if a statement of it runs.
@@ -211,8 +224,20 @@ impl Handle {
         if !state.can_give_way {
             return;
         }
-        state.is_displaced = true;
-        state.cancel();
+        match state.displaced {
+            // It does not: its client does not read what its statement returns.
+            Some(since) if since.elapsed() > GIVES_WAY_WITHIN => {
+                if let Some(client) = &self.client {
+                    // With its client, its connection to the database ends.
+                    let _ = client.shutdown(Shutdown::Both);
+                }
+            }
+            Some(_) => state.cancel(),
+            None => {
+                state.displaced = Some(Instant::now());
+                state.cancel();
+            }
+        }
     }
 }
 

@@ -259,6 +259,18 @@ fn a_transaction_gives_way_to_what_others_have_done() {
     let mut open = one.transaction().expect("it begins");
     open.execute("UPDATE account SET balance = balance + 1 WHERE id = 8", &[])
         .expect("it runs");
+    // Of two operations inside one hold, the one that blocks the other does not give way.
+    std::thread::scope(|scope| {
+        let same = "UPDATE account SET balance = balance + 1 WHERE id = 5; SELECT pg_sleep(0.5)";
+        // While another server has the token, both wait for it, and run inside the same hold.
+        let elsewhere =
+            "UPDATE account SET balance = balance + 1 WHERE id = 6; SELECT pg_sleep(0.5)";
+        scope.spawn(move || run(&mut world.connect(1), elsewhere));
+        std::thread::sleep(Duration::from_millis(250));
+        for _ in 0..2 {
+            scope.spawn(move || run(&mut world.connect(0), same));
+        }
+    });
     // The row is locked on the first server while its client thinks, and the other one's change has to get in.
     run(
         &mut two,
@@ -278,16 +290,6 @@ fn a_transaction_gives_way_to_what_others_have_done() {
         &mut three,
         "UPDATE account SET balance = balance + 10 WHERE id = 8",
     );
-    // Of two operations inside one hold, the one that blocks the other does not give way.
-    std::thread::scope(|scope| {
-        let both = [
-            "UPDATE account SET balance = balance + 1 WHERE id = 5; SELECT pg_sleep(0.5)",
-            "UPDATE account SET balance = balance + 1 WHERE id = 5",
-        ];
-        for statements in both {
-            scope.spawn(move || run(&mut world.connect(0), statements));
-        }
-    });
     // What it has done is done again, and nothing that it has seen has changed.
     open.execute("UPDATE account SET balance = balance + 1 WHERE id = 9", &[])
         .expect("it runs");
@@ -372,6 +374,76 @@ fn clients_of_all_servers_leave_one_database() {
     let entries = world.rows(0, "SELECT e::text FROM entry e ORDER BY id");
     let entries: Vec<&str> = entries.iter().map(String::as_str).collect();
     world.all("SELECT e::text FROM entry e ORDER BY id", &entries);
+}
+
+#[test]
+fn a_transaction_that_has_failed_keeps_nothing() {
+    let world = World::new(SERVERS);
+    let mut client = world.connect(0);
+    // What is refused here fails the transaction, as what the database refuses does.
+    for refused in [
+        "NOTIFY a",
+        "SELECT setval('entry_id_seq', 1)",
+        "EXECUTE unknown",
+        "SELECT 1 / 0",
+    ] {
+        run(&mut client, "BEGIN");
+        run(
+            &mut client,
+            "INSERT INTO entry (account, amount) VALUES (7, 1)",
+        );
+        client.batch_execute(refused).expect_err(refused);
+        for goes_on in [
+            "SAVEPOINT s",
+            "SET CONSTRAINTS ALL IMMEDIATE",
+            "SELECT 1",
+            "BEGIN",
+        ] {
+            let error = client.batch_execute(goes_on).expect_err(goes_on);
+            assert_eq!(code(&error), "25P02", "{refused}, {goes_on}");
+        }
+        run(&mut client, "COMMIT");
+    }
+    // What is prepared by SQL is recognised when it is executed, also within the same transaction.
+    run(
+        &mut client,
+        "BEGIN; /* x */ PREPARE \"W\" (int) AS INSERT INTO entry (account, amount) VALUES ($1, 5); EXECUTE \"W\" (8); COMMIT",
+    );
+    run(&mut client, "EXECUTE \"W\" (9)");
+    world.all(
+        "SELECT account::text FROM entry ORDER BY account",
+        &["8", "9"],
+    );
+}
+
+#[test]
+fn settings_reach_all_servers_and_the_client_hears_of_them() {
+    let world = World::new(SERVERS);
+    let mut client = world.connect(0);
+    let zone = |client: &mut Client, cart: i32| -> (String, String) {
+        let home: String = client
+            .query_one("SHOW TimeZone", &[])
+            .expect("it runs")
+            .get(0);
+        let there: String = client
+            .query_one("SELECT zone_at($1)", &[&cart])
+            .unwrap_or_else(|error| panic!("{}", explain(&error)))
+            .get(0);
+        (home, there)
+    };
+    let both = |zone: &str| (zone.to_owned(), zone.to_owned());
+    // Cart 1 is on the second server.
+    assert_eq!(zone(&mut client, 1), both("UTC"));
+    run(&mut client, "SET TimeZone = 'Asia/Tokyo'");
+    assert_eq!(zone(&mut client, 1), both("Asia/Tokyo"));
+    run(&mut client, "DISCARD ALL");
+    assert_eq!(zone(&mut client, 1), both("UTC"));
+    // Within a transaction of the other server.
+    run(
+        &mut client,
+        "BEGIN; SELECT add_item(1, 1); SET TimeZone = 'Europe/Rome'; COMMIT",
+    );
+    assert_eq!(zone(&mut client, 1), both("Europe/Rome"));
 }
 
 #[test]

@@ -42,6 +42,14 @@ const EVENTS: [(&str, &str); 4] = [
     ("truncate", ""),
 ];
 
+/// Functions here run with the rights of the role that has installed them, and write to a temporary table of the connection.
+/// A table that another role has put in its place could have triggers, which would then run with these rights.
+const OWN_CHANGES: &str = "IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c \
+    WHERE c.oid = pg_catalog.to_regclass('pg_temp.anabranch_changes') AND c.relkind = 'r' AND NOT c.relhastriggers AND NOT c.relhasrules \
+    AND c.relowner = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user)) THEN \
+    RAISE EXCEPTION 'the table of changes of this connection is not the belt''s' USING ERRCODE = '42501', \
+    HINT = 'Reconnect.'; END IF;";
+
 impl ReplicatedTable {
     /// The names of its triggers.
     pub fn triggers() -> impl Iterator<Item = String> {
@@ -104,6 +112,7 @@ impl ReplicatedTable {
              IF hop IS NULL OR hop = '' THEN RAISE EXCEPTION 'rows of \"%\" are on several servers, and this connection is not one of the belt''s', {title} \
              USING ERRCODE = '55000', HINT = 'Connect to the middleware of the belt instead of to this server.'; END IF;\n    \
              IF hop = 'provisional' THEN {wrote}RETURN NULL; END IF;\n    \
+             {OWN_CHANGES}\n    \
              IF hop = 'sealed' THEN RAISE EXCEPTION 'rows of \"%\" change after the end of the operation', {title} \
              USING ERRCODE = '55000'; END IF;"
         )
@@ -340,7 +349,10 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
         "CREATE FUNCTION anabranch.prepare() RETURNS void LANGUAGE plpgsql SECURITY DEFINER \
          SET search_path = pg_catalog, pg_temp AS $prepare$\n\
          BEGIN\n    \
-         IF to_regclass('pg_temp.anabranch_changes') IS NOT NULL THEN RETURN; END IF;\n    \
+         IF to_regclass('pg_temp.anabranch_changes') IS NOT NULL THEN\n        \
+         {OWN_CHANGES}\n        \
+         RETURN;\n    \
+         END IF;\n    \
          CREATE TEMP TABLE anabranch_changes (relation smallint NOT NULL, kind \"char\" NOT NULL, columns varbit, \
          key text NOT NULL, image text) ON COMMIT DELETE ROWS;\n\
          END\n\
@@ -369,6 +381,7 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
          DECLARE drawn bigint; again smallint; hop text := current_setting('anabranch.hop', true);\n\
          BEGIN\n    \
          PERFORM set_config('anabranch.hop', 'sealed', true);\n    \
+         {OWN_CHANGES}\n    \
          {net}\n    \
          IF NOT EXISTS (SELECT FROM pg_temp.anabranch_changes) THEN RETURN NULL; END IF;\n    \
          drawn := nextval('anabranch.number');\n    \

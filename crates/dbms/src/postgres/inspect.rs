@@ -180,6 +180,25 @@ fn put_roles(
                 quoted(role)
             ));
         } else if roles.middleware == Some(role) {
+            for (right, what) in [
+                (
+                    "pg_read_all_stats",
+                    "may not see what blocks the changes of other servers",
+                ),
+                (
+                    "pg_signal_backend",
+                    "may not end operations of a middleware that has ended",
+                ),
+            ] {
+                let has =
+                    client.query_one("SELECT pg_has_role($1, $2, 'USAGE')", &[&role, &right])?;
+                if !has.get::<_, bool>(0) {
+                    objections.push(format!(
+                        "the role {role} {what}: GRANT {right} TO {}",
+                        quoted(role)
+                    ));
+                }
+            }
             let may_set = client.query_one(
                 "SELECT has_parameter_privilege($1, 'session_replication_role', 'SET')",
                 &[&role],

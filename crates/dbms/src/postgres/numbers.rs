@@ -6,7 +6,11 @@
 //!
 //! The first run tells its numbers by INFO messages with the SQLSTATE [`NUMBER`], which outlive its rollback, and which its
 //! client does not get. The second run is given them before each statement ([`given`]). A value that is not the number that
-//! was drawn last for its column was not drawn: it stays.
+//! was drawn last for its column was not drawn: it stays. A number is told with its sequence, and given to that one alone.
+//!
+//! A statement that asks for the last number (`currval`, `lastval`) would be told the one that was drawn the second time.
+//! If a routine of the database does so, no numbers are given: a client that has seen one is then told that the
+//! transaction has failed (40001).
 
 use super::catalog::Sequence;
 use super::{literal, quoted};
@@ -18,8 +22,17 @@ pub const NUMBER: &str = "AB001";
 pub const RECORD: &str = "SET LOCAL anabranch.numbers = 'record'";
 
 /// The statement that gives numbers to the statement behind it; without any, those that it draws stay.
-pub fn given(numbers: &[i64]) -> String {
-    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+pub fn given(numbers: &[String]) -> String {
+    let is_plain = |number: &&String| {
+        number
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b == b':' || b == b'-')
+    };
+    let numbers: Vec<&str> = numbers
+        .iter()
+        .filter(is_plain)
+        .map(String::as_str)
+        .collect();
     format!(
         "SET LOCAL anabranch.numbers = 'given {}'",
         numbers.join(" ")
@@ -37,13 +50,13 @@ pub fn triggers(sequences: &[Sequence]) -> String {
         EXCEPTION WHEN object_not_in_prerequisite_state THEN RETURN value;\n    \
         END;\n    \
         IF numbers = 'record' THEN\n        \
-        RAISE INFO USING MESSAGE = value::text, ERRCODE = 'AB001';\n        \
+        RAISE INFO USING MESSAGE = sequence::oid || ':' || value, ERRCODE = 'AB001';\n        \
         RETURN value;\n    \
         END IF;\n    \
         first := split_part(numbers, ' ', 2);\n    \
-        IF first = '' THEN RETURN value; END IF;\n    \
+        IF first = '' OR split_part(first, ':', 1) <> sequence::oid::text THEN RETURN value; END IF;\n    \
         PERFORM set_config('anabranch.numbers', 'given' || substr(numbers, 7 + length(first)), true);\n    \
-        RETURN first::bigint;\n\
+        RETURN split_part(first, ':', 2)::bigint;\n\
         END\n\
         $numbered$;\n"
         .to_owned();
@@ -53,7 +66,11 @@ pub fn triggers(sequences: &[Sequence]) -> String {
         };
         let column = quoted(column);
         script.push_str(&format!(
-            "CREATE FUNCTION anabranch.numbered_{place}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
+            "DO $create$ BEGIN\n\
+             IF EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'anabranch') AND \
+             coalesce(p.prosrc, '') || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') ~* '(currval|lastval)') THEN RETURN; END IF;\n\
+             CREATE FUNCTION anabranch.numbered_{place}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
              SET search_path = pg_catalog, pg_temp AS $numbered$\n\
              BEGIN\n    \
              NEW.{column} := anabranch.numbered({sequence}::regclass, NEW.{column});\n    \
@@ -62,7 +79,8 @@ pub fn triggers(sequences: &[Sequence]) -> String {
              $numbered$;\n\
              CREATE TRIGGER anabranch_numbered_{place} BEFORE INSERT ON {schema}.{table} FOR EACH ROW \
              WHEN (pg_catalog.current_setting('anabranch.numbers', true) OPERATOR(pg_catalog.<>) '') \
-             EXECUTE FUNCTION anabranch.numbered_{place}();\n",
+             EXECUTE FUNCTION anabranch.numbered_{place}();\n\
+             END $create$;\n",
             sequence = literal(&sequence.path()),
             schema = quoted(schema),
             table = quoted(table),

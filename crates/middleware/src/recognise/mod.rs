@@ -40,7 +40,7 @@ use call::{Call, Declaration, Routine};
 pub use operand::Arguments;
 use shape::{Shape, Slot};
 use tables::{Judgement, RowAccess, Tables};
-use words::lexemes;
+use words::{Lexeme, lexemes};
 
 /// Recognises the operations of one application. Immutable: all connections share one.
 #[derive(Debug)]
@@ -228,6 +228,20 @@ impl Refusal {
     }
 }
 
+/// The most operators, of those that are words, in one statement.
+const OPERATORS_MAX: usize = 1_000;
+
+/// Whether a statement has so many operators that its tree would be too deep to walk. The parser counts all others.
+fn is_too_deep(words: &[Lexeme]) -> bool {
+    let operators = words.iter().filter(|word| {
+        word.is_any(&[
+            "at", "like", "ilike", "similar", "between", "collate", "overlaps", "operator",
+            "regexp", "rlike", "div", "xor", "any", "all",
+        ])
+    });
+    operators.count() > OPERATORS_MAX
+}
+
 impl Recogniser {
     /// Recognises the operations of an application by its analysis.
     ///
@@ -306,6 +320,17 @@ impl Recogniser {
     pub fn read(&self, text: &str) -> Statement {
         let words = lexemes(text);
         let words = words.as_deref();
+        if words.is_some_and(is_too_deep) {
+            return Statement(Arc::new(ReadStatement {
+                shape: None,
+                kind: StatementKind::Other(Judgement::Refused(Refusal {
+                    code: "54001",
+                    message: "statement is too complex".to_owned(),
+                    hint: format!("At most {OPERATORS_MAX} operators are read in one statement."),
+                })),
+                action: None,
+            }));
+        }
         // Most statements name no routine, and need no parser.
         let names_routine = words.is_none_or(|words| {
             let mut names = words.iter().filter(|word| word.is_name());

@@ -390,7 +390,9 @@ pub(super) fn functions<'l>(
         let is_list = relations
             .iter()
             .any(|of| at + 1 == of.end && (of.used != Use::Read || of.end > of.at + 1))
-            || before.is_some_and(|before| before.is("as"))
+            || before.is_some_and(|before| before.is("as") || before.is_symbol(')'))
+            // `a OPERATOR(pg_catalog.=) b`
+            || name.is("operator") && of.get(at + 2).is_some_and(|of| of.is("pg_catalog"))
             || own.contains(name.text.as_str());
         if is_list {
             continue;

@@ -17,7 +17,8 @@ use crate::shared::Shared;
 
 /// What is set on each connection to the own database, as statements.
 pub(super) const SETTINGS: &str = "SET anabranch.hop = 'local'; SET default_transaction_isolation = serializable; \
-    SET standard_conforming_strings = on; SELECT anabranch.prepare()";
+    SET standard_conforming_strings = on; \
+    SET anabranch.numbers = ''; SELECT anabranch.prepare()";
 
 /// What has to be so on each of them, or the middleware would misread what a client means. A role may be called like the
 /// schema of the belt, which then comes first.
@@ -156,7 +157,25 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
     ];
     let mut is_forwarded = false;
     for (name, value) in &startup.parameters {
-        match name.as_str() {
+        // Names of settings are the same in upper and lower case.
+        let lower = value.to_ascii_lowercase();
+        let is_own = name.eq_ignore_ascii_case("options") && lower.contains("anabranch");
+        let is_unsafe = name.eq_ignore_ascii_case("client_encoding")
+            && matches!(
+                crate::command::command(&format!(
+                    "SET client_encoding = '{}'",
+                    lower.replace('\'', "")
+                )),
+                Ok(crate::command::Command::Refused { .. })
+            );
+        if is_own || is_unsafe {
+            let error = ErrorFields::error(
+                "0A000",
+                format!("the parameter {name} = {value} is not supported by the belt's middleware"),
+            );
+            return Err(Box::new((client, Some(error))));
+        }
+        match name.to_ascii_lowercase().as_str() {
             FORWARDED => is_forwarded = true,
             "replication" => {
                 let error = ErrorFields::error(
@@ -165,8 +184,8 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
                 );
                 return Err(Box::new((client, Some(error))));
             }
-            name if name.starts_with("anabranch.") => {}
-            name => parameters.push((name, value.as_str())),
+            own if own.starts_with("anabranch.") => {}
+            _ => parameters.push((name, value.as_str())),
         }
     }
     let connected = Backend::connect(Destination::Database(own.clone()), &parameters);
@@ -236,7 +255,7 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
             .parameters
             .into_iter()
             .filter(|(name, _)| {
-                !name.starts_with("anabranch.")
+                !name.to_ascii_lowercase().starts_with("anabranch.")
                     && name != "application_name"
                     && name != "replication"
             })

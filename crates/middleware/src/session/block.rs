@@ -3,8 +3,8 @@
 
 use anabranch_dbms::postgres::numbers;
 use anabranch_dbms::postgres::ring::{PROVISIONAL, SETTLE};
-use anabranch_wire::ErrorFields;
 use anabranch_wire::relay::Frame;
+use anabranch_wire::{ErrorFields, TransactionStatus};
 
 use super::unit::Unit;
 use super::{End, Failure, Place, Run, Session};
@@ -17,7 +17,7 @@ pub(super) struct Given {
     /// That of its answer.
     pub(super) digest: u64,
     /// The numbers that it has drawn from sequences.
-    pub(super) numbers: Vec<i64>,
+    pub(super) numbers: Vec<String>,
 }
 
 /// A transaction that is open.
@@ -35,6 +35,10 @@ pub(super) struct Block {
     place: Option<Place>,
     /// What has run, and what it gave.
     log: Vec<(Unit, Given)>,
+    /// The bytes of its messages.
+    log_bytes: usize,
+    /// Whether a part of it was lost with a connection: it can only be rolled back as a whole.
+    is_lost: bool,
     /// What its statements have set on the connection.
     pub(super) settings: Vec<(crate::command::Command, String)>,
 }
@@ -65,6 +69,7 @@ impl Session {
     /// BEGIN. Nothing is sent before the first statement, which says where to.
     pub(super) fn begin_block(&mut self, modes: &str) -> Result<(), Failure> {
         match &mut self.block {
+            Some(block) if block.has_failed => return Err(aborted()),
             // BEGIN in a text of several statements: what ran before belongs to the transaction.
             Some(block) if block.is_implicit => {
                 block.is_implicit = false;
@@ -88,6 +93,8 @@ impl Session {
             has_operation: false,
             place: None,
             log: Vec::new(),
+            log_bytes: 0,
+            is_lost: false,
             settings: Vec::new(),
         }
     }
@@ -109,11 +116,16 @@ impl Session {
         let Some(block) = &mut self.block else {
             return self.run_alone(unit, runs);
         };
-        if block.has_failed && !recovers {
+        if block.has_failed && (!recovers || block.is_lost) {
+            return Err(aborted());
+        }
+        let max = self.shared.options.answer_bytes_max;
+        if block.log_bytes > max {
             return Err(ErrorFields::error(
-                "25P02",
-                "current transaction is aborted, commands ignored until end of transaction block",
+                "54000",
+                format!("the statements of the transaction have more than the {max} bytes that are kept until its COMMIT"),
             )
+            .with_hint("Do less in one transaction.")
             .into());
         }
         let mut server = None;
@@ -128,6 +140,11 @@ impl Session {
             }
             block.has_operation = true;
         }
+        if server.is_none() && block.place.is_none() && block.has_operation {
+            // Where it would be if it ended here is the best guess.
+            let ended = self.shared.recogniser.finish(&block.operation);
+            server = ended.ok().and_then(|route| route.server);
+        }
         let wanted = match server {
             None => None,
             Some(server) if server == self.shared.options.own => Some(Place::Home),
@@ -135,11 +152,15 @@ impl Session {
         };
         let answer = self.run_at(unit, wanted)?;
         self.client.send(&answer.bytes)?;
+        if answer.status == TransactionStatus::Idle {
+            return Err(self.ended_by_itself());
+        }
         let fine = answer.error.is_none();
         if let Some(block) = &mut self.block {
             block.has_failed = !fine;
             // What is drawn from a sequence stays drawn: it does not run again.
-            if !unit.is_drawing() {
+            if !unit.runs_once() {
+                block.log_bytes += unit.bytes();
                 let given = Given {
                     digest: answer.digest,
                     numbers: answer.numbers,
@@ -176,9 +197,19 @@ impl Session {
 
     /// Has the transaction open at the place that is wanted, with all that it has run so far.
     fn settle_at(&mut self, wanted: Option<Place>) -> Result<Place, Failure> {
-        let Some(block) = &self.block else {
+        let Some(block) = &mut self.block else {
             return Ok(Place::Home);
         };
+        if let Some(Place::Other(server)) = block.place
+            && !self.links.contains_key(&server)
+        {
+            block.is_lost = true;
+            return Err(super::links::unreachable(
+                &self.shared,
+                server,
+                "the connection with the transaction was lost",
+            ));
+        }
         let place = match (block.place, wanted) {
             (Some(place), None) => return Ok(place),
             (Some(place), Some(wanted)) if place == wanted => return Ok(place),
@@ -346,7 +377,16 @@ impl Session {
         self.portals.clear();
         match done {
             Ok(()) => {
+                let was_elsewhere = matches!(
+                    block.as_ref().and_then(|block| block.place),
+                    Some(Place::Other(_))
+                );
                 for (command, text) in block.into_iter().flat_map(|block| block.settings) {
+                    if was_elsewhere {
+                        // What was fine there is fine here.
+                        let set = self.home.run(&text).map_err(End::Home)?;
+                        set.map_err(|error| of_server(&error))?;
+                    }
                     self.note_setting(&command, &text);
                 }
                 Ok("COMMIT")
@@ -422,7 +462,9 @@ impl Session {
             Place::Home => {
                 // Its end is near: it does not give way any more.
                 self.handle.can_give_way(false);
-                let done = self.home.run(&format!("{SETTLE}; COMMIT"));
+                let done = self
+                    .home
+                    .run(&format!("SET CONSTRAINTS ALL IMMEDIATE; {SETTLE}; COMMIT"));
                 match done.map_err(End::Home)? {
                     Ok(()) => Ok(None),
                     Err(error) => {
@@ -435,7 +477,11 @@ impl Session {
             }
             Place::Other(server) => {
                 let Some(link) = self.links.get_mut(&server) else {
-                    return Ok(None);
+                    return Err(super::links::unreachable(
+                        &self.shared,
+                        server,
+                        "the connection with the transaction was lost",
+                    ));
                 };
                 match link.backend.run("COMMIT") {
                     Ok(done) => Ok(done.err()),
@@ -470,6 +516,15 @@ impl Session {
             .collect();
         self.in_hold(&entries, &modes).map(drop)
     }
+}
+
+/// A transaction that has failed is told so.
+fn aborted() -> Failure {
+    ErrorFields::error(
+        "25P02",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+    .into()
 }
 
 fn block_place(block: &Option<Block>) -> Option<Place> {

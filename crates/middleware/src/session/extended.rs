@@ -21,7 +21,7 @@ struct Gathered {
     settings: Vec<(Command, String)>,
     recovers: bool,
     begins: bool,
-    /// Whether numbers are drawn, and whether anything else runs.
+    /// Whether something runs that does not run again with its transaction, and whether anything else runs.
     draws: bool,
     does_more: bool,
     /// Whether more of the same pipeline follows later.
@@ -105,7 +105,7 @@ impl Session {
             is_part,
         } = std::mem::take(gathered);
         gathered.is_part = is_part;
-        let unit = unit.draws(draws && !does_more);
+        let unit = unit.once(draws && !does_more);
         if unit.is_empty() {
             return Ok(true);
         }
@@ -228,7 +228,7 @@ impl Session {
                     return Ok(Some(Own::Execute(Arc::clone(&bound.prepared))));
                 }
                 gathered.begins |= !matches!(bound.prepared.command, Command::Local);
-                let draws = bound.prepared.command == Command::Draw;
+                let draws = super::simple::runs_once(&bound.prepared.command, &bound.prepared.text);
                 gathered.draws |= draws;
                 gathered.does_more |= !draws;
                 match &bound.prepared.command {
@@ -236,7 +236,7 @@ impl Session {
                         let text = bound.prepared.text.clone();
                         gathered.settings.push((command.clone(), text));
                     }
-                    Command::WithinTransaction => gathered.recovers = true,
+                    Command::RollbackTo => gathered.recovers = true,
                     _ => {}
                 }
                 if !bound.is_executed {
@@ -308,7 +308,13 @@ impl Session {
                     .with_hint("Bind the values, or send it as a simple query.");
                     return Err(error.into());
                 }
-                None => None,
+                None => {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    let error = ErrorFields::error("26000", message).with_hint(
+                        "EXECUTE runs what was prepared by PREPARE, on this connection.",
+                    );
+                    return Err(error.into());
+                }
             },
             _ => None,
         };

@@ -1,7 +1,7 @@
 //! Runs a global operation inside a hold.
 
 use anabranch_dbms::postgres::ring::{END, begin};
-use anabranch_wire::ErrorFields;
+use anabranch_wire::{ErrorFields, TransactionStatus};
 
 use super::block::{Given, differs, of_server};
 use super::unit::Unit;
@@ -88,6 +88,10 @@ impl Session {
         }
         let mut answers = Vec::with_capacity(entries.len());
         for (unit, given) in entries {
+            if self.handle.has_expired() {
+                self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+                return Ok(Run::Failed(expired()));
+            }
             let answered = match given {
                 Some(given) => self.run_again(Place::Home, unit, given),
                 None => self.exchange(Place::Home, unit, false),
@@ -101,6 +105,9 @@ impl Session {
                     return Ok(Run::Failed(failure));
                 }
             };
+            if answer.status == TransactionStatus::Idle {
+                return Err(self.ended_by_itself());
+            }
             let is_as_before = given.is_none_or(|given| given.digest == answer.digest);
             match answer.error.as_deref() {
                 Some("40001" | "40P01") if given.is_none() || !is_as_before => {
@@ -117,6 +124,10 @@ impl Session {
                 }
                 _ => answers.push(answer),
             }
+        }
+        if self.handle.has_expired() {
+            self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+            return Ok(Run::Failed(expired()));
         }
         self.handle.runs_on(Some(self.home.cancel_key()));
         let sealed = self.home.run(END);
@@ -139,6 +150,15 @@ impl Session {
             _ => Run::Failed(of_server(error)),
         })
     }
+}
+
+fn expired() -> Failure {
+    ErrorFields::error(
+        "57014",
+        "the operation took too long while it had the token, and was rolled back",
+    )
+    .with_hint("Other servers wait for it. Do less in one transaction.")
+    .into()
 }
 
 fn victim() -> Failure {

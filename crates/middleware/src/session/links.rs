@@ -19,14 +19,39 @@ pub(super) struct Link {
     settings: usize,
 }
 
+impl Link {
+    /// The settings were all taken back, and are counted anew.
+    pub(super) fn forget_settings(&mut self) {
+        self.settings = 0;
+    }
+
+    /// The setting behind the first `kept` ones is another now.
+    pub(super) fn forget_last_setting(&mut self, kept: usize) {
+        self.settings = self.settings.min(kept);
+    }
+}
+
 /// What a client is told when another server's middleware is not reached.
 pub(super) fn unreachable(shared: &Shared, server: ServerId, why: &str) -> Failure {
     let name = shared.name_of(server);
     ErrorFields::error(
         "08006",
-        format!("the rows of this operation are on {name}, and its middleware is not reached: {why}"),
+        format!(
+            "the rows of this operation are on {name}, and its middleware is not reached: {why}"
+        ),
     )
-    .with_hint("If it was lost while the operation ran, the operation may have been done: read before you repeat it.")
+    .with_hint("Nothing was sent to it. Try again once it runs.")
+    .into()
+}
+
+/// What a client is told when the connection to another server's middleware is lost while a statement runs there.
+pub(super) fn lost(shared: &Shared, server: ServerId, why: &str) -> Failure {
+    let name = shared.name_of(server);
+    ErrorFields::error(
+        "08006",
+        format!("the connection to the middleware of {name} was lost while an operation ran there: {why}"),
+    )
+    .with_hint("The operation may have been done: read before you repeat it.")
     .into()
 }
 

@@ -217,6 +217,8 @@ impl Session {
         let frame = self.next_frame()?;
         match frame.letter() {
             b'X' => return Err(End::Client),
+            // As PostgreSQL: all is skipped up to Sync.
+            b'Q' | b'F' if self.skips => return Ok(()),
             b'Q' => {
                 self.run_pipeline(false)?;
                 self.simple(&frame)?;
@@ -315,8 +317,11 @@ impl Session {
             Some(block) if block.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Open,
         };
-        for frame in self.home.take_reported() {
-            self.client.send(frame.bytes())?;
+        let links = self.links.values_mut().map(|link| &mut link.backend);
+        for backend in std::iter::once(&mut self.home).chain(links) {
+            for frame in backend.take_reported() {
+                self.client.send(frame.bytes())?;
+            }
         }
         self.client.answers().ready(status);
         self.client.flush()
@@ -435,6 +440,13 @@ impl Session {
         }
     }
 
+    /// A statement has ended its transaction, which no statement that is sent on can: the connection is given up, and what it
+    /// has done is not known.
+    fn ended_by_itself(&mut self) -> Failure {
+        let error = io::Error::other("a statement has ended its transaction");
+        Failure::Ends(End::Home(error))
+    }
+
     /// The place of an operation with this route.
     fn place_of(&self, route: &Route) -> Result<Place, Failure> {
         match route.server {
@@ -511,7 +523,7 @@ impl Session {
             (Err(error), Place::Home) => Err(End::Home(error).into()),
             (Err(error), Place::Other(server)) => {
                 self.links.remove(&server);
-                Err(links::unreachable(&self.shared, server, &error.to_string()))
+                Err(links::lost(&self.shared, server, &error.to_string()))
             }
         }
     }
@@ -672,6 +684,9 @@ impl Session {
                 }
                 self.settings.clear();
                 self.settings.push(text.to_owned());
+                for link in self.links.values_mut() {
+                    link.forget_settings();
+                }
             }
             (_, Some("deallocate")) => {
                 let name = words
@@ -693,15 +708,25 @@ impl Session {
                 }
                 self.settings.push(text.to_owned());
             }
-            (_, Some("prepare")) => {
-                self.note_prepare(text);
-                self.settings.push(text.to_owned());
-            }
+            (_, Some("prepare")) => self.settings.push(text.to_owned()),
             (_, Some("set"))
                 if words
                     .get(1)
                     .is_some_and(|w| w.eq_ignore_ascii_case("local")) => {}
-            _ => self.settings.push(text.to_owned()),
+            _ => {
+                // A setting that is set again and again is kept once.
+                let same = |kept: &String| {
+                    let of: Vec<&str> = kept.split_whitespace().take(2).collect();
+                    of == words.iter().take(2).copied().collect::<Vec<_>>()
+                };
+                if self.settings.last().is_some_and(same) {
+                    self.settings.pop();
+                    for link in self.links.values_mut() {
+                        link.forget_last_setting(self.settings.len());
+                    }
+                }
+                self.settings.push(text.to_owned());
+            }
         }
     }
 
@@ -718,16 +743,29 @@ impl Session {
         }
     }
 
-    /// `PREPARE name (types) AS statement`
+    /// `PREPARE name (types) AS statement`: what EXECUTE will mean, from now on, whatever becomes of the transaction.
     fn note_prepare(&mut self, text: &str) {
         let Ok(tokens) = crate::lex::tokens(text) else {
             return;
         };
+        let tokens: Vec<_> = tokens
+            .into_iter()
+            .filter(|token| {
+                !matches!(
+                    token.kind,
+                    crate::lex::TokenKind::Comment | crate::lex::TokenKind::Semicolon
+                )
+            })
+            .collect();
         let (name, at) = (tokens.get(1), tokens.iter().position(|t| t.is(text, "as")));
         if let (Some(name), Some(at)) = (name, at)
             && let Some(begin) = tokens.get(at + 1)
         {
-            let name = name.text(text).trim_matches('"').to_lowercase();
+            let given = name.text(text);
+            let name = match given.starts_with('"') {
+                true => given.trim_matches('"').replace("\"\"", "\""),
+                false => given.to_lowercase(),
+            };
             self.prepared_by_sql
                 .insert(name, text[begin.start..].to_owned());
         }

@@ -28,12 +28,21 @@ pub(super) fn executed_values(text: &str) -> Option<Vec<Option<bytes::Bytes>>> {
     };
     let mut values = Vec::new();
     let mut minus = false;
+    // Values have commas between them.
+    let mut separated = true;
     for token in &tokens[open + 1..] {
         let word = token.text(text);
+        let is_value = matches!(
+            token.kind,
+            TokenKind::Number | TokenKind::Text | TokenKind::Word
+        );
+        if is_value && !std::mem::replace(&mut separated, false) {
+            return None;
+        }
         match token.kind {
             TokenKind::Comment => {}
             TokenKind::Symbol if word == ")" => return Some(values),
-            TokenKind::Symbol if word == "," => minus = false,
+            TokenKind::Symbol if word == "," => (minus, separated) = (false, true),
             TokenKind::Symbol if word == "-" => minus = true,
             TokenKind::Number => {
                 let sign = if minus { "-" } else { "" };
@@ -50,6 +59,24 @@ pub(super) fn executed_values(text: &str) -> Option<Vec<Option<bytes::Bytes>>> {
         }
     }
     None
+}
+
+/// Whether a statement does not run again with its transaction: what it does outlives that.
+pub(super) fn runs_once(command: &Command, text: &str) -> bool {
+    match command {
+        Command::Draw => true,
+        Command::Setting => begins_with(text, "prepare") || begins_with(text, "deallocate"),
+        _ => false,
+    }
+}
+
+/// Whether a word, in lower case, is the first one of a statement.
+fn begins_with(text: &str, word: &str) -> bool {
+    let tokens = lex::tokens(text).unwrap_or_default();
+    let mut tokens = tokens
+        .iter()
+        .filter(|t| !matches!(t.kind, TokenKind::Comment | TokenKind::Semicolon));
+    tokens.next().is_some_and(|token| token.is(text, word))
 }
 
 impl Session {
@@ -143,12 +170,18 @@ impl Session {
                     arguments_of = Some(executed_values(text));
                     Some(prepared.clone())
                 }
-                // The server says that there is none.
-                None => None,
+                None => {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    let error = ErrorFields::error("26000", message).with_hint(
+                        "EXECUTE runs what was prepared by PREPARE, on this connection.",
+                    );
+                    return self.ended(Err(error.into()));
+                }
             },
             Command::Local
             | Command::Draw
             | Command::WithinTransaction
+            | Command::RollbackTo
             | Command::Setting
             | Command::ResetsAll => None,
             _ => return self.command(command, text),
@@ -201,8 +234,8 @@ impl Session {
         let Some(frame) = query(text) else {
             return Ok(true);
         };
-        let unit = Unit::of_query(frame).draws(*command == Command::Draw);
-        let recovers = matches!(command, Command::WithinTransaction);
+        let unit = Unit::of_query(frame).once(runs_once(command, text));
+        let recovers = matches!(command, Command::RollbackTo);
         let done = self.run_within(&unit, &runs, recovers);
         let fine = self.ended(done)?;
         if fine && matches!(command, Command::Setting) {
@@ -211,8 +244,11 @@ impl Session {
         Ok(fine)
     }
 
-    /// What was set is kept at once, or when the transaction commits.
+    /// What was set is kept at once, or when the transaction commits. What was prepared stays in any case.
     pub(super) fn keep_setting(&mut self, command: &Command, text: &str) {
+        if begins_with(text, "prepare") {
+            self.note_prepare(text);
+        }
         match &mut self.block {
             Some(block) => block.settings.push((command.clone(), text.to_owned())),
             None => self.note_setting(command, text),
@@ -269,6 +305,7 @@ mod tests {
             ])
         );
         assert_eq!(values("EXECUTE a(1 + 1)"), None);
+        assert_eq!(values("EXECUTE a('0' '2')"), None);
         assert_eq!(values("EXECUTE a(now())"), None);
     }
 }

@@ -67,8 +67,8 @@ pub(super) enum Item {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unit {
     items: Vec<Item>,
-    /// Whether it only draws numbers from sequences, or asks for those that it has drawn.
-    draws: bool,
+    /// Whether it runs once, whatever becomes of its transaction: it draws numbers from sequences, or prepares statements.
+    once: bool,
 }
 
 /// The prepared statements that are on a server, by their generation; `None` if one may be there or not.
@@ -78,18 +78,27 @@ impl Unit {
     pub(super) fn of_query(frame: Frame) -> Unit {
         Unit {
             items: vec![Item::Query(frame)],
-            draws: false,
+            once: false,
         }
     }
 
-    /// Notes that it only draws numbers from sequences.
-    pub(super) fn draws(mut self, draws: bool) -> Unit {
-        self.draws = draws;
+    /// Notes whether it does not run again with its transaction.
+    pub(super) fn once(mut self, once: bool) -> Unit {
+        self.once = once;
         self
     }
 
-    pub(super) fn is_drawing(&self) -> bool {
-        self.draws
+    pub(super) fn runs_once(&self) -> bool {
+        self.once
+    }
+
+    /// How many bytes its messages have.
+    pub(super) fn bytes(&self) -> usize {
+        let bytes = |item: &Item| match item {
+            Item::Query(frame) | Item::Using(frame, _) | Item::Other(frame) => frame.bytes().len(),
+            Item::Parse(prepared) => prepared.parse.bytes().len(),
+        };
+        self.items.iter().map(bytes).sum()
     }
 
     pub(super) fn push(&mut self, item: Item) {

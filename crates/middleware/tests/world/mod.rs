@@ -37,6 +37,12 @@ const OPERATIONS: &str = "
     END $$;
     CREATE FUNCTION items(p_cart int) RETURNS int LANGUAGE SQL STABLE
     BEGIN ATOMIC SELECT items FROM cart WHERE id = p_cart; END;
+    CREATE FUNCTION zone_at(p_cart int) RETURNS text LANGUAGE plpgsql STABLE AS $$
+    DECLARE n int;
+    BEGIN
+        SELECT items INTO n FROM cart WHERE id = p_cart;
+        RETURN current_setting('TimeZone');
+    END $$;
     CREATE PROCEDURE pay(p_cart int, p_account int, p_n int) LANGUAGE plpgsql AS $$
     BEGIN
         UPDATE cart SET items = 0 WHERE id = p_cart;

@@ -150,6 +150,21 @@ fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn E
         )
         .into());
     }
+    let removed = servers.server.iter().find(|server| server.name == *name);
+    if let Some(removed) = removed {
+        let listens = removed.reached_at();
+        let is_up = std::net::ToSocketAddrs::to_socket_addrs(&listens)
+            .into_iter()
+            .flatten()
+            .any(|address| std::net::TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok());
+        if is_up {
+            return Err(format!(
+                "error: the middleware of {name} runs ({listens}): it would go on by itself, with rows that no other server \
+                 gets; stop it first, and do not start it again"
+            )
+            .into());
+        }
+    }
     let mut failures = Vec::new();
     for server in servers.server.iter().filter(|server| server.name != *name) {
         let address = anabranch_dbms::postgres::Address::parse(&server.database)?;

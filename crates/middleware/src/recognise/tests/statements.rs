@@ -360,3 +360,25 @@ fn damaged_statements_are_read() {
     }
     assert!(answered > 100 && answered < 3_900, "{answered}");
 }
+
+/// A statement as deep as its text is long does not end the process.
+#[test]
+fn a_statement_of_many_operators_is_refused() {
+    let tpcw = example("tpcw");
+    for (begin, piece) in [
+        ("now()", " AT TIME ZONE 'UTC'"),
+        ("'a'", " LIKE 'a'"),
+        ("'a'", " COLLATE \"C\""),
+        ("1", " BETWEEN 1 AND 2"),
+        ("a", " OPERATOR(pg_catalog.+) a"),
+        ("1", " = ANY (ARRAY[1])"),
+        ("'a'", " SIMILAR TO 'a'"),
+        ("'a'", "::text"),
+    ] {
+        let text = format!("SELECT {begin}{}", piece.repeat(50_000));
+        let read = tpcw.read(&text);
+        let mut operation = Operation::default();
+        // Whatever it is taken for: it was read.
+        let _ = tpcw.advance(&mut operation, &read, &Arguments::NONE);
+    }
+}
