@@ -20,7 +20,7 @@ use postgres::Client;
 use super::parts::types;
 use super::{CONNECT_MAX, Verdict};
 use crate::cli::input::InputArguments;
-use crate::cli::output::say;
+use crate::cli::output::{complain, say};
 use crate::cli::signals::signals;
 
 /// The least time between two messages of the same trouble.
@@ -248,7 +248,7 @@ fn tell(at: String) -> impl FnMut(&Trouble) + Send + 'static {
             .as_ref()
             .is_none_or(|(told, when)| *told != text || when.elapsed() > TOLD_EVERY);
         if is_new {
-            eprintln!("{at}: {text}; trying again");
+            complain(&format!("{at}: {text}; trying again"));
             *last = Some((text, Instant::now()));
         }
     }
