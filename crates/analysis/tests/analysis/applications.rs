@@ -135,14 +135,17 @@ fn a_deletion_does_not_disturb_a_check_that_found_no_row() {
         format!("IF NOT EXISTS (SELECT 1 {WHERE}) THEN RAISE EXCEPTION 'alone'; END IF;"),
         format!("PERFORM 1 {WHERE}; IF NOT FOUND THEN RAISE EXCEPTION 'alone'; END IF;"),
         format!("IF EXISTS (SELECT 1 {WHERE}) THEN p_boat := 0; END IF;"),
-        format!("IF EXISTS (SELECT 1 {WHERE}) AND p_boat > 3 THEN RAISE EXCEPTION 'taken'; END IF;"),
-        // A deletion may be what makes the result have a row.
-        format!("PERFORM 1 {WHERE} HAVING count(*) < 2; IF FOUND THEN RAISE EXCEPTION 'few'; END IF;"),
         format!(
-            "PERFORM 1 FROM rental AS r WHERE boat = p_boat AND NOT EXISTS (SELECT 1 FROM rental AS o
-                 WHERE o.boat = r.boat AND o.id <> r.id);
-             IF FOUND THEN RAISE EXCEPTION 'one'; END IF;"
+            "IF EXISTS (SELECT 1 {WHERE}) AND p_boat > 3 THEN RAISE EXCEPTION 'taken'; END IF;"
         ),
+        // A deletion may be what makes the result have a row.
+        format!(
+            "PERFORM 1 {WHERE} HAVING count(*) < 2; IF FOUND THEN RAISE EXCEPTION 'few'; END IF;"
+        ),
+        "PERFORM 1 FROM rental AS r WHERE boat = p_boat AND NOT EXISTS (SELECT 1 FROM rental AS o
+             WHERE o.boat = r.boat AND o.id <> r.id);
+         IF FOUND THEN RAISE EXCEPTION 'one'; END IF;"
+            .to_owned(),
         // It has written before.
         format!(
             "INSERT INTO rental (boat, first, last) VALUES (0, 0, 0);
@@ -150,7 +153,13 @@ fn a_deletion_does_not_disturb_a_check_that_found_no_row() {
         ),
     ] {
         let found = plan(&renting(&check));
-        expect(&found, "cancel", "isolation(rental)", No, "read-check-write");
+        expect(
+            &found,
+            "cancel",
+            "isolation(rental)",
+            No,
+            "read-check-write",
+        );
     }
 }
 
