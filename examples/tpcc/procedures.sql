@@ -280,6 +280,10 @@ DECLARE
     customer_id integer;
     amount      numeric;
 BEGIN
+    -- An order without a carrier would count as not delivered (3.3.2.5, 3.3.2.7).
+    IF p_carrier_id IS NULL OR p_delivery_d IS NULL THEN
+        RAISE EXCEPTION 'A delivery has a carrier and a time' USING ERRCODE = '22004';
+    END IF;
     delivered := 0;
     FOR district_id IN 1..10 LOOP
         SELECT min(no_o_id) INTO order_id

@@ -12,6 +12,7 @@ use anabranch_sql::summary::{
 };
 use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
+use crate::nullability::Nullability;
 use crate::sign::{Sign, Signs};
 
 /// The most terms that one term is followed to.
@@ -41,6 +42,10 @@ pub(crate) struct Action {
     pub(crate) writing: bool,
     /// Whether it is a query that finds no row in each call that writes.
     pub(crate) finds_none: bool,
+    /// Whether it finds a row in each call that writes.
+    pub(crate) finds_some: bool,
+    /// Columns that are only compared with known values, and how in each call that writes.
+    pub(crate) compared: Vec<(ColumnIndex, Comparison)>,
     /// Whether a foreign key's action does this, not the statement itself.
     pub(crate) cascaded: bool,
     /// Whether this is the implicit write of a row's other columns when an UPDATE changes its primary key.
@@ -118,6 +123,7 @@ pub(crate) struct Footprint<'a> {
     /// One entry a table of the catalog.
     pub(crate) tables: Vec<TableFacts>,
     signs: Signs,
+    nullability: Nullability,
 }
 
 impl<'a> Footprint<'a> {
@@ -138,6 +144,7 @@ impl<'a> Footprint<'a> {
             types,
             tables: Vec::new(),
             signs,
+            nullability: Nullability::new(catalog, summaries),
         };
         footprint.tables = footprint.gather_tables();
         for table in &catalog.schema.tables {
@@ -264,6 +271,55 @@ impl<'a> Footprint<'a> {
             })
     }
 
+    /// Whether an UPDATE may make a column NULL by adding NULL to it: then the amount is no increment.
+    pub(crate) fn may_add_null(&self, action: &Action, column: ColumnIndex) -> bool {
+        let described = &self.table(action.access.table).columns[column.index()];
+        let Some(ColumnWrite {
+            class: WriteClass::Add { .. },
+            amount_null_by,
+            ..
+        }) = action.write(column)
+        else {
+            return false;
+        };
+        described.nullable
+            && !amount_null_by
+                .as_ref()
+                .is_some_and(|terms| terms.iter().all(|term| self.is_never_null(action, term)))
+    }
+
+    /// Whether an UPDATE may assign NULL to a column.
+    pub(crate) fn may_assign_null(&self, action: &Action, column: ColumnIndex) -> bool {
+        // The term as in the summary: what it equals is not NULL where it is, if a query has found no row.
+        let statement = self.statement(action.owner, action.statement);
+        let access = statement.and_then(|statement| statement.accesses.get(action.place));
+        let mut writes = access.into_iter().flat_map(|access| &access.writes);
+        let write = writes.find(|write| write.column == column);
+        let described = &self.table(action.access.table).columns[column.index()];
+        described.nullable
+            && match write.map(|write| &write.class) {
+                Some(WriteClass::Assign(term)) if !action.cascaded => {
+                    !self.is_never_null(action, term)
+                }
+                _ => true,
+            }
+    }
+
+    /// Whether a value is known not to be NULL wherever this action changes a row. The term is as in the summary.
+    fn is_never_null(&self, action: &Action, term: &Term) -> bool {
+        let summary = self.types[action.owner].summary;
+        self.statement(action.owner, action.statement)
+            .is_some_and(|statement| {
+                self.nullability.never_null(
+                    self.catalog,
+                    (action.owner, summary),
+                    statement,
+                    &action.access,
+                    term,
+                )
+            })
+    }
+
     /// The sign of a term of `owner`, as far as it is known.
     pub(crate) fn sign(&self, owner: usize, term: &Term) -> Sign {
         self.signs.of(owner, self.types[owner].summary, term)
@@ -340,6 +396,8 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 in_loop: statement.in_loop,
                 writing,
                 finds_none: statement.finds_none,
+                finds_some: statement.finds_some,
+                compared: statement.compared.clone(),
                 cascaded: false,
                 carried: false,
             };
@@ -377,6 +435,7 @@ fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
             column,
             class: WriteClass::FromData,
             null_by: Vec::new(),
+            amount_null_by: None,
         })
         .collect();
     let access = TableAccess {
@@ -528,6 +587,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
             column: *column,
             class: class.clone(),
             null_by: Vec::new(),
+            amount_null_by: None,
         };
         key.columns.iter().map(of).collect()
     };
@@ -553,6 +613,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
                     column: *column,
                     class,
                     null_by: Vec::new(),
+                    amount_null_by: None,
                 })
             };
             (Role::Update, columns().filter_map(follow).collect())

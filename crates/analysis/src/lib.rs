@@ -34,6 +34,7 @@ mod footprint;
 mod guard;
 mod invariant;
 mod merge;
+mod nullability;
 pub mod partition;
 mod placement;
 pub mod plan;

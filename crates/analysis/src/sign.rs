@@ -5,7 +5,6 @@
 //! `IF p_amount <= 0 THEN RAISE EXCEPTION …` before anything can return. Otherwise both signs are possible.
 
 use anabranch_sql::catalog::{Catalog, Procedure, Statement};
-use anabranch_sql::source::Span;
 use anabranch_sql::summary::{Term, TransactionSummary};
 use anabranch_types::{TableSchema, Value};
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
@@ -81,12 +80,9 @@ impl Signs {
         let parameters = summaries
             .iter()
             .map(|summary| {
-                let named = |p: &&std::sync::Arc<Procedure>| p.name == summary.name;
                 let mut signs = vec![Sign::Either; summary.parameters.len()];
-                // Of two procedures with one name it is not known which is meant.
-                let mut found = catalog.procedures.iter().filter(named);
-                if let (Some(procedure), None) = (found.next(), found.next()) {
-                    refusals(&procedure.body.statements, summary, &mut signs);
+                for condition in refusals(catalog, summary) {
+                    refused(condition, summary, &mut signs);
                 }
                 signs
             })
@@ -218,28 +214,42 @@ fn number(e: &Expr) -> Option<f64> {
     }
 }
 
-/// Records the parameter values that the procedure refuses before it can return.
-fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, signs: &mut [Sign]) {
-    for (statement, _) in statements {
+/// The conditions under which a procedure ends with an error before it can return: each is false or NULL in a call
+/// that commits. Alternatives (OR) are listed one by one.
+pub(crate) fn refusals<'c>(catalog: &'c Catalog, summary: &TransactionSummary) -> Vec<&'c Expr> {
+    let named = |p: &&std::sync::Arc<Procedure>| p.name == summary.name;
+    // Of two procedures with one name it is not known which is meant.
+    let mut found = catalog.procedures.iter().filter(named);
+    let (Some(procedure), None) = (found.next(), found.next()) else {
+        return Vec::new();
+    };
+    let mut conditions = Vec::new();
+    for (statement, _) in &procedure.body.statements {
         match statement {
-            Statement::If { branches, .. } => {
-                if let Some((condition, body)) = branches.first()
-                    && matches!(
-                        body.first(),
-                        Some((
-                            Statement::Raise {
-                                exception: true,
-                                ..
-                            },
-                            _
-                        ))
-                    )
-                {
-                    refused(condition, summary, signs);
-                    continue;
+            Statement::If {
+                branches,
+                otherwise,
+            } => {
+                let Some((condition, body)) = branches.first() else {
+                    break;
+                };
+                let raises = matches!(
+                    body.first(),
+                    Some((
+                        Statement::Raise {
+                            exception: true,
+                            ..
+                        },
+                        _
+                    ))
+                );
+                if raises {
+                    alternatives(condition, &mut conditions);
                 }
                 // A statement in a branch may return.
-                return;
+                if !raises || branches.len() > 1 || !otherwise.is_empty() {
+                    break;
+                }
             }
             Statement::Sql { .. }
             | Statement::Perform(_)
@@ -249,38 +259,49 @@ fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, sign
                 exception: false, ..
             }
             | Statement::Null => {}
-            _ => return,
+            _ => break,
         }
     }
+    conditions
 }
 
-/// If `condition` holds the call ends: so each of its alternatives is false afterwards.
-fn refused(condition: &Expr, summary: &TransactionSummary, signs: &mut [Sign]) {
-    let parameter = |e: &Expr| match e {
-        Expr::Identifier(name) => {
-            let name = name.value.to_lowercase();
-            summary.parameters.iter().position(|(p, _)| *p == name)
-        }
-        _ => None,
-    };
+/// If a condition holds the call ends: so each of its alternatives is false or NULL afterwards.
+fn alternatives<'c>(condition: &'c Expr, into: &mut Vec<&'c Expr>) {
     match condition {
-        Expr::Nested(inner) => refused(inner, summary, signs),
+        Expr::Nested(inner) => alternatives(inner, into),
         Expr::BinaryOp {
             left,
             op: BinaryOperator::Or,
             right,
         } => {
-            refused(left, summary, signs);
-            refused(right, summary, signs);
+            alternatives(left, into);
+            alternatives(right, into);
         }
-        Expr::BinaryOp { left, op, right } => {
-            let Some(op) = negated(op) else { return };
-            if let Some(p) = parameter(left) {
-                note(&mut signs[p], right, &op);
-            } else if let Some(p) = parameter(right) {
-                note(&mut signs[p], left, &turned(&op));
-            }
+        other => into.push(other),
+    }
+}
+
+/// The parameter that an expression names.
+pub(crate) fn parameter_named(expression: &Expr, summary: &TransactionSummary) -> Option<usize> {
+    match expression {
+        Expr::Nested(inner) => parameter_named(inner, summary),
+        Expr::Identifier(name) => {
+            let name = name.value.to_lowercase();
+            summary.parameters.iter().position(|(p, _)| *p == name)
         }
-        _ => {}
+        _ => None,
+    }
+}
+
+/// Records what the refusal of a condition says of the signs of parameters.
+fn refused(condition: &Expr, summary: &TransactionSummary, signs: &mut [Sign]) {
+    let Expr::BinaryOp { left, op, right } = condition else {
+        return;
+    };
+    let Some(op) = negated(op) else { return };
+    if let Some(p) = parameter_named(left, summary) {
+        note(&mut signs[p], right, &op);
+    } else if let Some(p) = parameter_named(right, summary) {
+        note(&mut signs[p], left, &turned(&op));
     }
 }

@@ -55,6 +55,11 @@ pub struct StatementSummary {
     /// Whether it is a query that finds no row in each call that writes anything: a call in which it finds one fails, or
     /// returns before its first write.
     pub finds_none: bool,
+    /// Whether it is a query or an UPDATE that finds a row in each call that writes anything.
+    pub finds_some: bool,
+    /// Columns of which the call uses the values in comparisons alone, with values known before. In each call that
+    /// writes anything the comparison holds, or is NULL.
+    pub compared: Vec<(ColumnIndex, Comparison)>,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the
     /// analyser adds them from the catalog).
@@ -231,6 +236,9 @@ pub struct ColumnWrite {
     pub class: WriteClass,
     /// If the new value is computed from the row ([`WriteClass::FromRow`]): the columns that decide whether it is NULL.
     pub null_by: Vec<ColumnIndex>,
+    /// If the column is incremented ([`WriteClass::Add`]): the values of which one is NULL if the amount is. `None` if
+    /// that is not known: then the amount may be NULL.
+    pub amount_null_by: Option<Vec<Term>>,
 }
 
 /// The kinds of write that confluence distinguishes (coordination-avoidance.txt §5).

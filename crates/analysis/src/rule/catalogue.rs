@@ -88,7 +88,7 @@ rules! {
         "If the amounts of each transaction cancel out in the equation, so do those of any set of transactions.", "";
     "mv-overwrite", "no", "sums that agree: a side is overwritten", "Table 2, row 10, with §5.2's merge",
         "The merge keeps one of two written values on this side, but both transactions' amounts on the other.",
-        "Write it as an increment: SET total = total + amount.";
+        "Write it as an increment: SET total = total + amount. Declare the column NOT NULL, or refuse an amount that is NULL.";
     "mv-transition", "no", "sums that agree: a row is moved into or out of a sum", "Table 2, row 10, by effects (§4.1)",
         "Two transactions move the same row once, but each adds its amount.",
         "Let each transaction claim the row first, for example by deleting a row of a queue.";

@@ -291,6 +291,8 @@ fn on_aggregate(
                 _ if moves => Some(Kind::Moves),
                 _ if sum.columns.iter().any(|c| feeds(&c)) => Some(Kind::Overwrites),
                 None => None,
+                // A row that becomes NULL leaves the sum with all that was added to it.
+                Some(column) if footprint.may_add_null(action, column.1) => Some(Kind::Overwrites),
                 Some(column) if sum.function == Aggregate::Sum && sum.plain => {
                     added(footprint, action, column.1, factor)
                 }

@@ -27,9 +27,17 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
     let mut turns: Vec<Vec<(usize, &Action, SideChange)>> = vec![Vec::new(); footprint.types.len()];
     for action in footprint.actions().filter(|a| a.is_write()) {
         for (place, facet) in facets.iter().enumerate() {
-            if let Some(turn) = side_change(footprint, clause, action, facet) {
-                turns[action.owner].push((place, action, turn));
+            let Some(mut turn) = side_change(footprint, clause, action, facet) else {
+                continue;
+            };
+            if let Facet::Null((_, column)) = facet
+                && turn == SideChange::OneWay
+                && footprint.may_assign_null(action, *column)
+                && !is_refused_with_null(footprint, clause, action, facets)
+            {
+                turn = SideChange::Other;
             }
+            turns[action.owner].push((place, action, turn));
         }
     }
     let tables: Vec<TableId> = {
@@ -138,6 +146,31 @@ fn side_change(
     }
 }
 
+/// Whether a call that assigns NULL to a side surely leaves the sides different, and is refused: it has deleted
+/// the rows of another side of the group.
+fn is_refused_with_null(
+    footprint: &Footprint<'_>,
+    clause: &Clause,
+    update: &Action,
+    facets: &[Facet],
+) -> bool {
+    let Some(assigns) = footprint.statement(update.owner, update.statement) else {
+        return false;
+    };
+    let deletes = footprint.types[update.owner].actions.iter().filter(|a| {
+        let of = |facet: &Facet| matches!(facet, Facet::Row(_)) && facet.table() == a.access.table;
+        a.access.role == Role::Delete && !a.cascaded && facets.iter().any(of)
+    });
+    let runs = |delete: &Action| {
+        let before = delete.statement < update.statement;
+        let statement = footprint.statement(delete.owner, delete.statement);
+        before && statement.is_some_and(|s| assigns.path.starts_with(&s.path))
+    };
+    deletes
+        .filter(|delete| same_group(clause, delete, update))
+        .any(|delete| runs(delete) && takes_group(clause, delete))
+}
+
 /// Whether a DELETE takes all rows of a group: there is only one, or its condition is the group alone.
 fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> bool {
     let table = footprint.table(delete.access.table);
@@ -145,11 +178,16 @@ fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> boo
     let tells = |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
     let one =
         tells(&table.primary_key) || table.indexes.iter().any(|i| i.unique && tells(&i.columns));
+    one || takes_group(clause, delete)
+}
+
+/// Whether a DELETE's condition is the group alone.
+fn takes_group(clause: &Clause, delete: &Action) -> bool {
+    let linked = clause.links.columns_of(delete.access.table);
     let of_group = |c: &Condition| linked.contains(&c.column) && c.comparison == Comparison::Equal;
-    let all = linked.iter().all(|c| delete.fixed(*c).is_some())
+    linked.iter().all(|c| delete.fixed(*c).is_some())
         && delete.access.conditions.iter().all(of_group)
-        && !delete.access.has_other_conditions;
-    one || all
+        && !delete.access.has_other_conditions
 }
 
 /// Whether rows of `a` refer to rows of `b`, by a foreign key on the columns that link the clause's tables.

@@ -11,7 +11,7 @@
 //! (`mv-unmaintained`): coordination does not help.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
-use anabranch_types::{ColumnIndex, TableId, Value};
+use anabranch_types::{ColumnIndex, TableId};
 
 use super::contribution::{Contribution, Kind, contributions, in_different_groups};
 use super::maintained::keeps_sum;
@@ -132,13 +132,9 @@ impl<'a> Balance<'a> {
     fn judge(&self, owner: usize) -> Finding {
         let own = self.own_finding(owner);
         if !self.overwriting.is_empty() {
-            Finding::no(
-                owner,
-                "mv-overwrite",
-                "it overwrites a side of the equation: a concurrent increment is lost",
-            )
-            .because(self.opponents(&self.overwriting, &own))
-            .needing(self.group_needs(owner))
+            Finding::no(owner, "mv-overwrite", self.overwritten(owner))
+                .because(self.opponents(&self.overwriting, &own))
+                .needing(self.group_needs(owner))
         } else if !self.founding.is_empty() {
             Finding::no(
                 owner,
@@ -149,6 +145,24 @@ impl<'a> Balance<'a> {
             .needing(self.group_needs(owner))
         } else {
             own
+        }
+    }
+
+    /// How a type takes part in overwriting a side.
+    fn overwritten(&self, owner: usize) -> String {
+        let overwrites = |c: &&Contribution<'_>| c.kind == Kind::Overwrites;
+        let mut overwriting = self.all[owner].iter().filter(overwrites);
+        let added = overwriting.find_map(|c| {
+            let mut writes = c.action.access.writes.iter();
+            let nulls = |column: &ColumnIndex| self.footprint.may_add_null(c.action, *column);
+            let column = writes.find(|write| nulls(&write.column))?.column;
+            Some(self.footprint.column_name(c.action.access.table, column))
+        });
+        match added {
+            Some(column) => format!(
+                "it may add NULL to {column}: the row then leaves the sum, with what concurrent transactions have added to it"
+            ),
+            None => "it overwrites a side of the equation: a concurrent increment is lost".into(),
         }
     }
 
@@ -560,11 +574,9 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
         // The columns of an action on a joined table do not determine its effect on the sum.
         Source::Aggregate { .. } => return Sign::Either,
     };
-    // An amount of which only the sign is known may be NULL, and then so is the sum.
-    let is_known = |term: &Term| matches!(term, Term::Constant(value) if *value != Value::Null);
-    let nullable = footprint.table(c.action.access.table).columns[column.index()].nullable;
     let sign = match c.action.write(column).map(|w| &w.class) {
-        Some(WriteClass::Add { term, .. }) if nullable && !is_known(term) => Sign::Either,
+        // The sum becomes NULL with the amount.
+        Some(WriteClass::Add { .. }) if footprint.may_add_null(c.action, column) => Sign::Either,
         Some(WriteClass::Add { term, negated }) => {
             footprint.sign(c.action.owner, term).turned_if(*negated)
         }

@@ -13,6 +13,7 @@ mod isolation;
 mod maintained;
 mod minimal;
 mod nested_keys;
+mod nulls;
 mod partition;
 mod placement;
 mod proofs;

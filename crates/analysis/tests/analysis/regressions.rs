@@ -10,7 +10,7 @@ use anabranch_sql::SourceFile;
 use crate::support::{entry, expect, try_verdict};
 
 /// Returns the plan of an application, after an attack on it.
-fn explored(sql: &str) -> Plan {
+pub(crate) fn explored(sql: &str) -> Plan {
     let files = vec![SourceFile::new("test.sql", sql)];
     let application = anabranch_sql::load(files.clone())
         .and_then(anabranch_sql::Application::compile)
@@ -30,13 +30,13 @@ fn explored(sql: &str) -> Plan {
     plan
 }
 
-fn is_not(plan: &Plan, name: &str, invariant: &str, confluent: Confluence) {
+pub(crate) fn is_not(plan: &Plan, name: &str, invariant: &str, confluent: Confluence) {
     let found = try_verdict(plan, name, invariant).map(|v| v.confluent);
     assert_ne!(found, Some(confluent), "{name} on {invariant}");
 }
 
 /// Asserts that both hold a guard on this item.
-fn meet(plan: &Plan, a: &str, b: &str, item: &str) {
+pub(crate) fn meet(plan: &Plan, a: &str, b: &str, item: &str) {
     for name in [a, b] {
         let guards = &entry(plan, name).guards;
         assert!(guards.iter().any(|g| g.item == item), "{name}: {guards:#?}");

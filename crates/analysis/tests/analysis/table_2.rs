@@ -292,7 +292,7 @@ fn row_9_indexes_follow_their_rows() {
 }
 
 const TOTALS: &str = "CREATE TABLE dept (id uuid PRIMARY KEY, total integer NOT NULL);
-    CREATE TABLE emp (id uuid PRIMARY KEY, dept uuid REFERENCES dept (id), pay integer,
+    CREATE TABLE emp (id uuid PRIMARY KEY, dept uuid REFERENCES dept (id), pay integer NOT NULL,
                       active boolean);
     CREATE ASSERTION totals CHECK (NOT EXISTS (
         SELECT * FROM dept

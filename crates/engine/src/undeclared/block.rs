@@ -63,6 +63,9 @@ fn general(
         in_loop: true,
         result: ResultUse::Used,
         deferral: Deferral::None,
+        // The client may write more, whatever the statement finds.
+        finds_some: false,
+        compared: Vec::new(),
         ..statement.clone()
     };
     for access in &mut own.accesses {
@@ -70,6 +73,9 @@ fn general(
             condition.term = of_client(&condition.term, number);
         }
         for write in &mut access.writes {
+            for term in write.amount_null_by.iter_mut().flatten() {
+                *term = of_client(term, number);
+            }
             match &mut write.class {
                 WriteClass::Assign(term) | WriteClass::Add { term, .. } => {
                     *term = of_client(term, number);

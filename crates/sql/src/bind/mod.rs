@@ -167,6 +167,8 @@ pub(crate) enum RawWrite {
     Add {
         term: RawTerm,
         negated: bool,
+        /// The values of which one is NULL if the amount is; `None` if that is not known.
+        null_by: Option<Vec<RawTerm>>,
     },
     /// A function of the row and of these variables.
     FromRow {

@@ -389,6 +389,7 @@ impl Binder<'_> {
         if mask(expression) & bit(1) == 0 {
             return RawWrite::Assign(self.term(expression));
         }
+        let columns = &self.catalog.schema.table(table).columns;
         let mut core = expression;
         while let Expression::Cast { operand, .. } = core {
             core = operand;
@@ -413,12 +414,14 @@ impl Binder<'_> {
                 return RawWrite::Add {
                     term: self.term(right),
                     negated,
+                    null_by: self.null_by(right, columns),
                 };
             }
             if *operator == Operator::Add && own(right) && free(left) {
                 return RawWrite::Add {
                     term: self.term(left),
                     negated: false,
+                    null_by: self.null_by(left, columns),
                 };
             }
         }
@@ -445,7 +448,6 @@ impl Binder<'_> {
         if other_data {
             RawWrite::FromData
         } else {
-            let columns = &self.catalog.schema.table(table).columns;
             RawWrite::FromRow {
                 slots,
                 null_by: Nullness::of(expression, columns)

@@ -98,6 +98,8 @@ pub(super) struct Nullness {
     sources: BTreeSet<(usize, usize)>,
     /// Columns of the row that also decide it.
     pub(super) columns: BTreeSet<usize>,
+    /// Whether it may be NULL for other reasons.
+    unknown: bool,
 }
 
 impl Nullness {
@@ -112,7 +114,7 @@ impl Nullness {
         };
         let source = |place| Nullness {
             sources: BTreeSet::from([place]),
-            columns: BTreeSet::new(),
+            ..Nullness::default()
         };
         match expression {
             // NULL itself is a source of its own.
@@ -124,11 +126,11 @@ impl Nullness {
                 source: 1,
                 column,
             } => Nullness {
-                sources: BTreeSet::new(),
                 columns: match columns.get(*column) {
                     Some(described) if !described.nullable => BTreeSet::new(),
                     _ => BTreeSet::from([*column]),
                 },
+                ..Nullness::default()
             },
             Expression::Column {
                 depth: 0,
@@ -147,7 +149,13 @@ impl Nullness {
             }
             Expression::Call {
                 function:
-                    Function::Left
+                    Function::Abs
+                    | Function::Sign
+                    | Function::Round
+                    | Function::Trunc
+                    | Function::Ceil
+                    | Function::Floor
+                    | Function::Left
                     | Function::Right
                     | Function::Upper
                     | Function::Lower
@@ -189,7 +197,10 @@ impl Nullness {
                 Nullness::default()
             }
             _ => {
-                let mut all = Nullness::default();
+                let mut all = Nullness {
+                    unknown: true,
+                    ..Nullness::default()
+                };
                 columns_in(expression, &mut all.columns);
                 all
             }
@@ -209,7 +220,7 @@ impl Nullness {
             .collect();
         of_results.push(Nullness::of(otherwise, columns));
         let mut all = Nullness::default();
-        let alike = of_results.windows(2).all(|w| w[0] == w[1]);
+        let alike = of_results.windows(2).all(|w| w[0] == w[1] && !w[0].unknown);
         of_results.into_iter().for_each(|n| all.join(n));
         if !alike {
             // The choice of the branch decides, too.
@@ -224,6 +235,7 @@ impl Nullness {
     fn join(&mut self, other: Nullness) {
         self.sources.extend(other.sources);
         self.columns.extend(other.columns);
+        self.unknown |= other.unknown;
     }
 }
 
@@ -299,6 +311,30 @@ impl Binder<'_> {
             },
             _ => self.computed(expression),
         }
+    }
+
+    /// The values of which one is NULL if an expression is, which does not depend on the row of an UPDATE; `None` if
+    /// it may be NULL for other reasons. Must be called before its scopes are closed.
+    pub(super) fn null_by(
+        &self,
+        expression: &Expression,
+        columns: &[ColumnSchema],
+    ) -> Option<Vec<RawTerm>> {
+        let nullness = Nullness::of(expression, columns);
+        let of_source = |place: &(usize, usize)| match *place {
+            (0, 0) => RawTerm::Constant(Value::Null),
+            (0, slot) => RawTerm::Variable {
+                slot: slot - 1,
+                offset: 0,
+            },
+            (source, column) => self.term(&Expression::Column {
+                depth: 0,
+                source,
+                column,
+            }),
+        };
+        let is_known = !nullness.unknown && nullness.columns.is_empty();
+        is_known.then(|| nullness.sources.iter().map(of_source).collect())
     }
 
     fn computed(&self, expression: &Expression) -> RawTerm {

@@ -175,7 +175,11 @@ fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
     }
     for (_, write) in &mut access.writes {
         match write {
-            RawWrite::Assign(term) | RawWrite::Add { term, .. } => shift(term, first),
+            RawWrite::Assign(term) => shift(term, first),
+            RawWrite::Add { term, null_by, .. } => {
+                let null_by = null_by.iter_mut().flatten();
+                null_by.chain([term]).for_each(|term| shift(term, first));
+            }
             RawWrite::FromRow { .. } | RawWrite::FromData => {}
         }
     }

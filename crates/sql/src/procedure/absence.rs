@@ -59,7 +59,7 @@ pub(super) fn absences(procedure: &CompiledProcedure) -> BTreeSet<usize> {
 }
 
 /// Whether a branch does nothing but fail or return.
-fn leaves(body: &[Code]) -> bool {
+pub(super) fn leaves(body: &[Code]) -> bool {
     matches!(
         body,
         [Code::Raise {
@@ -70,7 +70,7 @@ fn leaves(body: &[Code]) -> bool {
 }
 
 /// Whether a statement is a query of the rows of one table.
-fn is_lookup(statement: &Statement) -> bool {
+pub(super) fn is_lookup(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Query(query) => {
             statement.ctes.is_empty() && reads_rows(query) && statement.accesses.len() == 1

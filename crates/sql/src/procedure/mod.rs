@@ -7,6 +7,7 @@
 
 mod absence;
 pub(crate) mod analyze;
+mod bounds;
 mod calling;
 pub(crate) mod compile;
 pub(crate) mod declared;

@@ -8,6 +8,7 @@ use super::{
     Code, CompiledProcedure,
     absence::absences,
     analyze::{Calling, State, is_pure, is_update},
+    bounds::{Bounds, bounds},
 };
 use crate::{
     bind::{RawWrite, term::RawTerm},
@@ -44,10 +45,10 @@ impl CompiledProcedure {
 
     fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
         let findings = self.walked(calling);
-        let absences = match calling.within {
-            false => absences(self),
+        let (absences, bounds) = match calling.within {
+            false => (absences(self), bounds(self)),
             // The caller may have written before, and goes on after a RETURN.
-            true => BTreeSet::new(),
+            true => (BTreeSet::new(), Bounds::default()),
         };
         for (place, site) in self.statements.iter().enumerate() {
             let state = findings.before[place].as_ref();
@@ -78,6 +79,8 @@ impl CompiledProcedure {
                 may_skip_rows: may_skip_rows(&site.statement.kind),
                 inserts_one: is_one_insert(&site.statement.kind),
                 finds_none: absences.contains(&place),
+                finds_some: bounds.present.contains(&place),
+                compared: bounds.compared.get(&place).cloned().unwrap_or_default(),
                 accesses: accesses(&site.statement, id, state),
                 result,
                 deferral: match calling.within {
@@ -123,6 +126,8 @@ pub(crate) fn statement_summary(
             may_skip_rows: may_skip_rows(&statement.kind),
             inserts_one: is_one_insert(&statement.kind),
             finds_none: false,
+            finds_some: is_update(statement),
+            compared: Vec::new(),
             accesses,
             result: match statement.columns.is_empty() {
                 true => ResultUse::Unused,
@@ -160,7 +165,7 @@ fn accesses(statement: &Statement, id: StatementId, state: Option<&State>) -> Ve
     };
     let class = |raw: &RawWrite| match raw {
         RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
-        RawWrite::Add { term, negated } => WriteClass::Add {
+        RawWrite::Add { term, negated, .. } => WriteClass::Add {
             term: resolve(term),
             negated: *negated,
         },
@@ -195,6 +200,12 @@ fn accesses(statement: &Statement, id: StatementId, state: Option<&State>) -> Ve
                     null_by: match raw {
                         RawWrite::FromRow { null_by, .. } => null_by.clone(),
                         _ => Vec::new(),
+                    },
+                    amount_null_by: match raw {
+                        RawWrite::Add { null_by, .. } => null_by
+                            .as_ref()
+                            .map(|terms| terms.iter().map(resolve).collect()),
+                        _ => None,
                     },
                 })
                 .collect(),

@@ -274,6 +274,7 @@ impl ClientTransaction {
                 correct(&mut condition.term);
             }
             for write in &mut access.writes {
+                write.amount_null_by.iter_mut().flatten().for_each(correct);
                 match &mut write.class {
                     WriteClass::Assign(term) | WriteClass::Add { term, .. } => correct(term),
                     WriteClass::FromRow | WriteClass::FromData => {}

@@ -109,6 +109,7 @@ fn stamp(access: &mut TableAccess, table: TableId, column: ColumnIndex) {
             column,
             class: WriteClass::Assign(Term::Now),
             null_by: Vec::new(),
+            amount_null_by: None,
         });
     }
 }

@@ -200,6 +200,7 @@ fn statement(
             column,
             class: class.clone(),
             null_by: columns(table),
+            amount_null_by: None,
         };
         let writes = class.map_or_else(Vec::new, |class| {
             let written = written.into_iter();
@@ -225,6 +226,8 @@ fn statement(
         may_skip_rows: true,
         inserts_one: false,
         finds_none: false,
+        finds_some: false,
+        compared: Vec::new(),
         accesses,
         result: ResultUse::Used,
         deferral: Deferral::None,

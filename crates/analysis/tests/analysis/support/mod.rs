@@ -244,6 +244,8 @@ impl Type<'_> {
             may_skip_rows: false,
             inserts_one: accesses.iter().any(|a| a.role == Role::Insert),
             finds_none: false,
+            finds_some: false,
+            compared: Vec::new(),
             accesses,
             result: ResultUse::Unused,
             deferral: match deferrable {
@@ -278,6 +280,7 @@ impl Type<'_> {
                 column,
                 class: WriteClass::Assign(term),
                 null_by: Vec::new(),
+                amount_null_by: None,
             });
         }
         self.push(vec![access], false)
@@ -314,10 +317,15 @@ impl Type<'_> {
                 },
             };
             let column = self.application.column(id, column);
+            let amount_null_by = match &class {
+                WriteClass::Add { term, .. } => Some(vec![term.clone()]),
+                _ => None,
+            };
             access.writes.push(ColumnWrite {
                 column,
                 class,
                 null_by: Vec::new(),
+                amount_null_by,
             });
         }
         let key = &self.application.catalog.schema.table(id).primary_key;
