@@ -13,12 +13,14 @@ use super::{commit, target};
 use crate::{Outcome, Trouble, cargo};
 
 /// The tests that generate applications, each of another kind.
-const TESTS: [&str; 5] = [
+const TESTS: [&str; 7] = [
     "soundness::no_plan_is_broken",
     "nested_keys::no_plan_over_keys_in_keys_is_broken",
     "forms::no_plan_in_other_forms_is_broken",
     "applications::no_plan_of_such_applications_is_broken",
     "nulls::no_plan_over_numbers_that_may_be_null_is_broken",
+    "absence::no_check_for_rows_is_disturbed",
+    "absence::no_check_of_a_bound_is_disturbed",
 ];
 
 /// The first seed: every run of the tests tries the seeds below it.

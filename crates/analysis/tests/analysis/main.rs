@@ -1,5 +1,6 @@
 //! The analyser from outside: schemas as SQL, transaction types, and the plans that follow.
 
+mod absence;
 mod applications;
 mod assertions;
 mod attacked_proofs;

@@ -647,7 +647,7 @@ impl Tally {
 }
 
 /// The seeds that the environment names, or these.
-fn seeds_or(usual: Range<u64>) -> Range<u64> {
+pub(crate) fn seeds_or(usual: Range<u64>) -> Range<u64> {
     let given = std::env::var("ANABRANCH_ANALYSIS_SEEDS").ok();
     let range = given.as_deref().and_then(|text| {
         let (first, last) = text.split_once("..")?;
