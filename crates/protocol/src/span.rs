@@ -57,18 +57,6 @@ impl Span {
             && self.high.as_ref().is_none_or(|high| other.low < *high)
     }
 
-    /// Whether it contains every key of `other`.
-    #[cfg(test)]
-    pub(crate) fn covers(&self, other: &Span) -> bool {
-        other.is_empty()
-            || (self.low <= other.low
-                && match (&self.high, &other.high) {
-                    (None, _) => true,
-                    (Some(_), None) => false,
-                    (Some(mine), Some(its)) => mine >= its,
-                })
-    }
-
     /// The span as bounds for a map of keys. Must not be called on an empty span.
     pub(crate) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
         let high = self.high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);

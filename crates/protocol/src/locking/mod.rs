@@ -23,6 +23,7 @@ mod durable;
 pub mod message;
 mod participant;
 pub mod record;
+mod spans;
 mod table;
 
 use std::fmt;

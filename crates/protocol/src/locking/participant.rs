@@ -4,7 +4,7 @@
 //! commits. So the store holds committed rows only, and an abort has nothing to undo.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ struct LockRequest {
     /// Whether the request includes the rows, or only the locks.
     fetch: bool,
     wait: bool,
-    /// The locks still to acquire, the next one last.
-    left: Vec<LockTarget>,
+    /// The locks still to acquire, the greatest first.
+    left: BinaryHeap<LockTarget>,
     /// When the current wait began.
     waiting_since: Option<Ticks>,
     /// Whether it has waited at all: rows found before may have changed.
@@ -61,17 +61,29 @@ struct LockTarget {
     range: Option<usize>,
 }
 
-impl LockTarget {
-    /// The lock order; of two locks at one key the stronger comes first, so that none is upgraded.
-    fn order(&self, other: &LockTarget) -> Ordering {
-        (self.space, &self.low, other.mode, other.kept).cmp(&(
-            other.space,
-            &other.low,
-            self.mode,
-            self.kept,
-        ))
+/// The lock order: the greatest is taken first. Of two locks at one key the stronger comes first, so that none is
+/// upgraded.
+impl Ord for LockTarget {
+    fn cmp(&self, other: &LockTarget) -> Ordering {
+        let place = (other.space, &other.low).cmp(&(self.space, &self.low));
+        let strength = |target: &LockTarget| (target.mode, target.kept, target.range);
+        place.then_with(|| strength(self).cmp(&strength(other)))
     }
 }
+
+impl PartialOrd for LockTarget {
+    fn partial_cmp(&self, other: &LockTarget) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for LockTarget {
+    fn eq(&self, other: &LockTarget) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for LockTarget {}
 
 /// A transaction's state at this partition.
 #[derive(Clone, Debug)]
@@ -236,12 +248,11 @@ impl Participant {
                 left.push(self.lock_target(number, read, *access));
             }
         }
-        left.sort_by(|a, b| b.order(a));
         let request = LockRequest {
             reads,
             fetch,
             wait,
-            left,
+            left: left.into(),
             waiting_since: None,
             has_waited: false,
         };
@@ -289,7 +300,7 @@ impl Participant {
         counters: &mut Counters,
     ) -> Progress {
         loop {
-            while let Some(next) = request.left.last() {
+            while let Some(next) = request.left.peek() {
                 match self.acquire(owner, next, &request) {
                     Outcome::Granted => {
                         let taken = request.left.pop().expect("looked at above");
@@ -403,25 +414,23 @@ impl Participant {
         table: TableId,
         (mode, kept): (Mode, bool),
         rows: &Fetched,
-        left: &mut Vec<LockTarget>,
+        left: &mut BinaryHeap<LockTarget>,
     ) {
         let Fetched::Range(rows) = rows.answer() else {
             return;
         };
         let space = self.table.space(table, None);
-        for (key, _) in rows {
-            if !self.table.holds(owner, space, key, mode) {
-                let target = LockTarget {
-                    space,
-                    low: key.clone(),
-                    mode,
-                    kept,
-                    range: None,
-                };
-                let at = left.partition_point(|other| target.order(other).is_lt());
-                left.insert(at, target);
-            }
-        }
+        let not_held = rows
+            .into_iter()
+            .map(|(key, _)| key)
+            .filter(|key| !self.table.holds(owner, space, key, mode));
+        left.extend(not_held.map(|low| LockTarget {
+            space,
+            low: low.clone(),
+            mode,
+            kept,
+            range: None,
+        }));
     }
 
     /// Once its span is held, no row enters a range any more. But a row that the request waited for may
@@ -433,7 +442,7 @@ impl Participant {
         request: &mut LockRequest,
         rows: &[Option<Fetched>],
     ) -> bool {
-        let mut left = Vec::new();
+        let mut left = BinaryHeap::new();
         for ((read, access), rows) in request.reads.iter().zip(rows) {
             let kept = self.options.read_locks.keeps(*access);
             if let Read::Range {

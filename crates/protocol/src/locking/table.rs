@@ -27,6 +27,7 @@ use anabranch_types::{IndexId, Key, Schema, TableId};
 use smallvec::SmallVec;
 
 use super::record::{LockRange, LockRecord};
+use super::spans::Spans;
 use crate::contract::Age;
 use crate::span::Span;
 
@@ -99,23 +100,17 @@ struct Waiting {
     age: Option<Age>,
 }
 
-#[derive(Clone, Debug)]
-struct SpanLock {
-    owner: LockOwner,
-    mode: Mode,
-    span: Span,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Space {
     entries: BTreeMap<Key, Entry>,
-    spans: Vec<SpanLock>,
+    spans: Spans,
 }
 
 /// The locks of one owner, and the place where it waits.
 #[derive(Clone, Debug, Default)]
 struct OwnerLocks {
     keys: Vec<(SpaceId, Key)>,
+    /// The spaces in which it holds spans, each once.
     spans: Vec<SpaceId>,
     waiting: Option<(SpaceId, Key)>,
     /// Present if the owner waits by age. Boxed, since mostly it is absent, and owners come and go.
@@ -196,15 +191,15 @@ impl Space {
     /// Whether another owner's span lock conflicts with `mode` at `key`; `None` when a span lock of the
     /// owner itself covers the key.
     fn blocked_by_spans(&self, owner: LockOwner, key: &Key, mode: Mode) -> Option<bool> {
-        let mut is_blocked = false;
-        for lock in self.spans.iter().filter(|lock| lock.span.contains(key)) {
-            if lock.owner != owner {
-                is_blocked |= lock.mode.conflicts(mode);
-            } else if lock.mode >= mode {
-                return None;
-            }
+        if self.spans.covers(owner, key, mode) {
+            return None;
         }
-        Some(is_blocked)
+        Some(
+            self.spans
+                .holders_against(owner, key, mode)
+                .next()
+                .is_some(),
+        )
     }
 
     /// The lowest place at which a span lock is blocked: by a lock of another owner or, if `queues` is
@@ -220,13 +215,7 @@ impl Space {
         if span.is_empty() {
             return None;
         }
-        let by_span = self
-            .spans
-            .iter()
-            .filter(|lock| lock.owner != owner && lock.mode.conflicts(mode))
-            .filter(|lock| lock.span.overlaps(span))
-            .map(|lock| (&lock.span.low).max(&span.low))
-            .min();
+        let by_span = self.spans.blocker(owner, span, mode);
         let by_key = self
             .entries
             .range(span.bounds())
@@ -255,9 +244,8 @@ impl Space {
         let at_key = at_key
             .into_iter()
             .flat_map(|entry| entry.holders.iter().copied());
-        let spans = self.spans.iter();
-        let spans = spans.filter(|lock| lock.mode.conflicts(mode) && lock.span.contains(place));
-        let all = at_key.chain(spans.map(|lock| lock.owner));
+        let in_spans = self.spans.holders_against(owner, place, mode);
+        let all = at_key.chain(in_spans);
         all.filter(|holder| *holder != owner).collect()
     }
 }
@@ -391,13 +379,13 @@ impl LockTable {
 
     /// Grants a lock on a span.
     fn hold_span(&mut self, owner: LockOwner, space_id: SpaceId, mode: Mode, span: Span) {
-        let held = &mut self.owners[owner as usize];
-        held.spans.push(space_id);
-        if held.undeclared.is_some() {
+        if self.owners[owner as usize].undeclared.is_some() {
             self.signal_span_holder(owner, space_id, mode, &span);
         }
-        let space = &mut self.spaces[space_id as usize];
-        space.spans.push(SpanLock { owner, mode, span });
+        let spans = &mut self.spaces[space_id as usize].spans;
+        if spans.hold(owner, mode, span) {
+            self.owners[owner as usize].spans.push(space_id);
+        }
     }
 
     /// Notes the signal to the new holder of a key, if others wait at it.
@@ -428,12 +416,12 @@ impl LockTable {
         wait: bool,
     ) -> Outcome {
         self.ensure_owner(owner);
-        let Some(span) = self.uncovered(owner, space_id, span, mode) else {
+        let space = &self.spaces[space_id as usize];
+        let Some(span) = space.spans.uncovered(owner, span, mode) else {
             return Outcome::Granted;
         };
         let age = self.owners[owner as usize].age();
         let wait = wait && self.may_wait(owner, space_id, &span.low);
-        let space = &self.spaces[space_id as usize];
         match space.blocker((owner, age), &span, mode, wait, None) {
             None => {
                 self.hold_span(owner, space_id, mode, span);
@@ -451,28 +439,6 @@ impl LockTable {
             }
             Some(_) => Outcome::Conflict,
         }
-    }
-
-    /// The part of a span that remains without the ends that the owner's own span locks cover.
-    fn uncovered(
-        &self,
-        owner: LockOwner,
-        space: SpaceId,
-        mut span: Span,
-        mode: Mode,
-    ) -> Option<Span> {
-        for lock in &self.spaces[space as usize].spans {
-            if lock.owner == owner && lock.mode >= mode && lock.span.overlaps(&span) {
-                let ends_inside = lock.span.high.clone().filter(|high| span.contains(high));
-                match (lock.span.low <= span.low, ends_inside) {
-                    (true, Some(high)) => span.low = high,
-                    (true, None) => return None,
-                    (false, None) => span.high = Some(lock.span.low.clone()),
-                    (false, Some(_)) => {}
-                }
-            }
-        }
-        (!span.is_empty()).then_some(span)
     }
 
     /// Whether a lock of another owner conflicts with `mode` at this key: the check of
@@ -529,14 +495,9 @@ impl LockTable {
         });
         let mut spaces: Vec<SpaceId> = held.spans.clone();
         spaces.sort_unstable();
-        spaces.dedup();
         let spans = spaces.into_iter().flat_map(|space| {
-            let all = self.spaces[space as usize].spans.iter();
-            let own = all.filter(|span| span.owner == owner);
-            own.map(move |SpanLock { mode, span, .. }| {
-                let range = LockRange::Span(span.low.clone(), span.high.clone());
-                lock(space, *mode, range)
-            })
+            let own = self.spaces[space as usize].spans.held(owner);
+            own.map(move |(mode, span)| lock(space, mode, LockRange::Span(span.low, span.high)))
         });
         keys.chain(spans).collect()
     }
@@ -640,17 +601,8 @@ impl LockTable {
         mode: Mode,
         woken: &mut VecDeque<LockOwner>,
     ) -> bool {
-        let mut left = false;
-        let mut released: SmallVec<[Span; 1]> = SmallVec::new();
-        let space = &mut self.spaces[space_id as usize];
-        space.spans.retain(|lock| {
-            let goes = lock.owner == owner && lock.mode <= mode;
-            if goes {
-                released.push(lock.span.clone());
-            }
-            left |= lock.owner == owner && !goes;
-            !goes
-        });
+        let spans = &mut self.spaces[space_id as usize].spans;
+        let (released, is_left) = spans.release(owner, mode);
         for span in released {
             let waited_for: Vec<Key> = self.spaces[space_id as usize]
                 .entries
@@ -662,7 +614,7 @@ impl LockTable {
                 self.grant_waiters(space_id, &place, woken);
             }
         }
-        left
+        is_left
     }
 
     /// Grants locks to the head of a place's queue while nothing blocks it, and removes the place if it
@@ -771,18 +723,13 @@ impl LockTable {
     /// Whether all locks of the owner are below a place: LOCK-I2's condition for waiting.
     fn holds_only_below(&self, owner: LockOwner, space_id: SpaceId, place: &Key) -> bool {
         let held = &self.owners[owner as usize];
-        let below = |span: &Span| span.high.as_ref().is_some_and(|high| high <= place);
-        held.keys
+        held.spans.iter().all(|&space| {
+            let spans = &self.spaces[space as usize].spans;
+            space < space_id || (space == space_id && spans.are_below(owner, place))
+        }) && held
+            .keys
             .iter()
             .all(|(space, key)| (*space, key) < (space_id, place))
-            && held.spans.iter().all(|&space| {
-                space < space_id
-                    || (space == space_id
-                        && self.spaces[space as usize]
-                            .spans
-                            .iter()
-                            .all(|lock| lock.owner != owner || below(&lock.span)))
-            })
     }
 
     fn ensure_owner(&mut self, owner: LockOwner) {
@@ -841,14 +788,10 @@ impl LockTable {
                 self.check_entry(id as SpaceId, space, key, entry)?;
                 holds += entry.holders.len();
             }
-            for (index, a) in space.spans.iter().enumerate() {
-                let against = |b: &SpanLock| b.owner != a.owner && a.mode.conflicts(b.mode);
-                if let Some(b) = space.spans[..index]
-                    .iter()
-                    .find(|b| against(b) && a.span.overlaps(&b.span))
-                {
-                    return Err(format!("LOCK-I1: space {id}: {a:?} is held beside {b:?}"));
-                }
+            if let Some((owner, other, place)) = space.spans.conflict() {
+                return Err(format!(
+                    "LOCK-I1: space {id} {place}: spans of {owner} and {other} conflict"
+                ));
             }
         }
         let listed: usize = self.owners.iter().map(|held| held.keys.len()).sum();
@@ -916,12 +859,9 @@ impl LockTable {
             return Err(format!("INT-I7: the queue at {key} is not by age"));
         }
         if let Some(head) = entry.queue.front() {
-            let against = |lock: &SpanLock| {
-                lock.owner != head.owner
-                    && lock.mode.conflicts(head.mode)
-                    && lock.span.contains(key)
-            };
-            if !entry.blocks(head.owner, head.mode) && !space.spans.iter().any(against) {
+            let (owner, mode) = (head.owner, head.mode);
+            let in_spans = space.spans.holders_against(owner, key, mode).next();
+            if !entry.blocks(owner, mode) && in_spans.is_none() {
                 return Err(format!(
                     "LOCK-I3: {} waits at {key} and nothing blocks it",
                     head.owner

@@ -400,15 +400,20 @@ impl Model {
         })
     }
 
-    /// Whether one lock of the owner covers the target. Several locks of one owner are not joined.
+    /// Whether the owner's locks cover the target together. A key does not count for a span.
     fn has(&self, owner: LockOwner, wanted: &LockTarget, mode: Mode) -> bool {
-        self.held.iter().any(|(other, held, held_mode)| {
-            *other == owner
-                && held.space == wanted.space
-                && held.span.covers(&wanted.span)
-                && (!held.is_key || wanted.is_key)
-                && *held_mode >= mode
-        })
+        let covers = |number: u8| {
+            self.held.iter().any(|(other, held, held_mode)| {
+                *other == owner
+                    && held.space == wanted.space
+                    && held.span.contains(&key(number))
+                    && (!held.is_key || wanted.is_key)
+                    && *held_mode >= mode
+            })
+        };
+        (0..16)
+            .filter(|number| wanted.span.contains(&key(*number)))
+            .all(covers)
     }
 
     /// Removes the ends of a span that the owner has locked already.
@@ -418,8 +423,9 @@ impl Model {
             low: key(0),
             high: Some(key(0)),
         };
-        let left = table
-            .uncovered(owner, wanted.space, whole.clone(), mode)
+        let spans = &table.spaces[wanted.space as usize].spans;
+        let left = spans
+            .uncovered(owner, whole.clone(), mode)
             .unwrap_or(nothing);
         for n in (0..16).filter(|&n| whole.contains(&key(n)) && !left.contains(&key(n))) {
             let span = span(n, n + 1);
