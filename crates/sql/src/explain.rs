@@ -245,6 +245,7 @@ fn steps(out: &mut String, list: &[Step], depth: usize, names: &mut Names<'_>) {
             Step::Function(function) => {
                 let name = match function.function {
                     TableFunction::Unnest => "unnest",
+                    TableFunction::Elements if function.arguments.len() > 1 => "distinct rows of",
                     TableFunction::Elements => "distinct elements of",
                     TableFunction::GenerateSeries => "generate_series",
                 };

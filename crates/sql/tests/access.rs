@@ -68,3 +68,66 @@ proptest! {
         prop_assert_eq!(by_index, by_scan, "{}", query(column));
     }
 }
+
+/// A list of rows: values from few, so that rows repeat, some NULL, some with decimals.
+fn listed_rows() -> impl Strategy<Value = Vec<(String, String)>> {
+    let value = prop_oneof![
+        6 => (0i32..4).prop_map(|value| value.to_string()),
+        1 => (0i32..4).prop_map(|value| format!("{value}.0")),
+        1 => Just("1.5".to_owned()),
+        1 => Just("NULL".to_owned()),
+    ];
+    prop::collection::vec((value.clone(), value), 1..24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn a_listed_row_is_found_once(
+        listed in listed_rows(),
+        form in 0..6,
+        first in any::<bool>(),
+    ) {
+        const KEYS: &str = "
+CREATE TABLE k (a integer, b integer, c integer, PRIMARY KEY (a, b, c));
+CREATE INDEX k_b ON k (b);
+";
+        let catalog = load(vec![SourceFile::new("k.sql", KEYS)]).unwrap();
+        let application = Application::compile(catalog).unwrap();
+        let mut store = Store::new(&application);
+        for number in 0..32 {
+            let (a, b, c) = (number / 8, number / 2 % 4, number % 2);
+            run(&application, &mut store, &format!("INSERT INTO k VALUES ({a}, {b}, {c})"));
+        }
+        let rows: Vec<String> = listed.iter().map(|(a, b)| format!("({a}, {b})")).collect();
+        let lists = [&listed.iter().map(|(a, _)| a.as_str()).collect::<Vec<_>>().join(", ")];
+        let disjunction = |a: &str, b: &str| {
+            let rows = listed.iter().map(|(x, y)| format!("{a} = {x} AND {y} = {b}"));
+            rows.collect::<Vec<_>>().join(" OR ")
+        };
+        // The addition hides a column from the planner.
+        let (condition, hidden) = match form {
+            0 => (format!("(a, b) IN ({})", rows.join(", ")), disjunction("(a + 0)", "(b + 0)")),
+            1 => (format!("({})", disjunction("a", "b")), disjunction("(a + 0)", "(b + 0)")),
+            2 => (format!("(b, a) IN ({})", rows.join(", ")), disjunction("(b + 0)", "(a + 0)")),
+            // Not a list of rows.
+            3 => {
+                let either = |a: &str, b: &str| {
+                    let rows = listed.iter().map(|(x, y)| format!("{a} = {x} OR {y} = {b}"));
+                    rows.collect::<Vec<_>>().join(" OR ")
+                };
+                (either("a", "b"), either("(a + 0)", "(b + 0)"))
+            }
+            4 => (format!("a IN ({})", lists[0]), format!("(a + 0) IN ({})", lists[0])),
+            _ => (format!("(b, c) IN ({})", rows.join(", ")), disjunction("(b + 0)", "(c + 0)")),
+        };
+        let also = if first { "AND c = 1" } else { "" };
+        let query = |condition: &str| format!("SELECT a, b, c FROM k WHERE ({condition}) {also} ORDER BY a, b, c");
+        let by_key = run(&application, &mut store, &query(&condition));
+        let by_scan = run(&application, &mut store, &query(&hidden));
+        prop_assert_eq!(&by_key, &by_scan, "{}", query(&condition));
+        run(&application, &mut store, &format!("DELETE FROM k WHERE ({condition}) {also}"));
+        let left = run(&application, &mut store, "SELECT a FROM k");
+        prop_assert_eq!(left.len(), 32 - by_scan.len(), "{}", condition);
+    }
+}

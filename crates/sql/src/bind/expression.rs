@@ -447,7 +447,11 @@ impl Binder<'_> {
                         .expression,
                 );
             }
-            let any = Expression::Or(equal);
+            // A single row compares like a key that is written out.
+            let any = match equal.len() {
+                1 => equal.remove(0),
+                _ => Expression::Or(equal),
+            };
             let test = if negated {
                 Expression::Not(Box::new(any))
             } else {

@@ -523,8 +523,8 @@ struct FunctionRows<'p> {
 impl<'p> FunctionRows<'p> {
     fn new(step: &'p FunctionStep, tuples: usize) -> FunctionRows<'p> {
         let width = match step.function {
-            TableFunction::Unnest => step.arguments.len(),
-            _ => 1,
+            TableFunction::Unnest | TableFunction::Elements => step.arguments.len(),
+            TableFunction::GenerateSeries => 1,
         } + usize::from(step.ordinality);
         FunctionRows {
             step,
@@ -709,30 +709,37 @@ fn unnest(arrays: &[Value], ordinality: bool, values: &mut Vec<Value>) {
     }
 }
 
-/// Appends the distinct elements of an array.
+/// Appends the distinct rows of arrays of equal length that have no NULL.
 fn elements(arrays: &[Value], values: &mut Vec<Value>) {
-    let [Value::Array(list)] = arrays else { return };
-    let present = list.iter().filter(|value| !value.is_null());
+    let width = arrays.len();
+    let count = longest(arrays);
+    let element = |array: usize, place: usize| match &arrays[array] {
+        Value::Array(list) => list.get(place).filter(|value| !value.is_null()),
+        _ => None,
+    };
     let begin = values.len();
-    if list.len() > FEW_ELEMENTS {
-        let mut seen: FxHashSet<Fingerprint> = FxHashSet::default();
-        values.extend(
-            present
-                .filter(|value| {
-                    let mut print = Fingerprint::new();
-                    push_fingerprint(&mut print, value);
-                    seen.insert(print)
-                })
-                .cloned(),
-        );
-        return;
-    }
-    for value in present {
-        if !values[begin..]
-            .iter()
-            .any(|seen| seen.total_cmp(value).is_eq())
-        {
-            values.push(value.clone());
+    let mut seen: FxHashSet<Fingerprint> = FxHashSet::default();
+    let mut row: SmallVec<[&Value; 4]> = SmallVec::new();
+    for place in 0..count {
+        row.clear();
+        row.extend((0..width).map_while(|array| element(array, place)));
+        if row.len() < width {
+            continue;
+        }
+        let is_new = if count > FEW_ELEMENTS {
+            let mut print = Fingerprint::new();
+            row.iter()
+                .for_each(|value| push_fingerprint(&mut print, value));
+            seen.insert(print)
+        } else {
+            let equals = |known: &[Value]| {
+                let mut pairs = known.iter().zip(&row);
+                pairs.all(|(known, value)| known.total_cmp(value).is_eq())
+            };
+            !values[begin..].chunks_exact(width).any(equals)
+        };
+        if is_new {
+            values.extend(row.iter().map(|value| (*value).clone()));
         }
     }
 }

@@ -55,7 +55,7 @@ impl Relation {
 }
 
 /// Bytes that are equal exactly when the values are (NULLs equal to each other): the key of a hash
-/// table over values of fixed kinds.
+/// table over values that SQL compares without a cast.
 pub(crate) type Fingerprint = SmallVec<[u8; 32]>;
 
 /// Appends a value to a fingerprint.
@@ -78,10 +78,16 @@ pub(crate) fn push_fingerprint(out: &mut Fingerprint, value: &Value) {
             out.extend_from_slice(&bits.to_le_bytes());
         }
         Value::Numeric(d) => {
-            out.push(4);
             let d = d.normalized();
-            out.extend_from_slice(&d.mantissa().to_le_bytes());
-            out.extend_from_slice(&d.scale().to_le_bytes());
+            // A whole number has the bytes of the equal integer: the two may be compared.
+            match i64::try_from(d.mantissa()) {
+                Ok(whole) if d.scale() == 0 => push_fingerprint(out, &Value::Int(whole)),
+                _ => {
+                    out.push(4);
+                    out.extend_from_slice(&d.mantissa().to_le_bytes());
+                    out.extend_from_slice(&d.scale().to_le_bytes());
+                }
+            }
         }
         Value::Text(t) => {
             out.push(5);

@@ -528,39 +528,117 @@ fn use_index_end(
     }
 }
 
-/// Turns `column IN (list)` and `column = ANY (array)` into a join with the list's elements, if that makes look-ups of
-/// them: in a key of its table, the column comes right after columns with known values. `allocate` numbers the new
-/// sources.
+/// Columns of one table, and the values that they may have together.
+struct Listed {
+    source: usize,
+    columns: Vec<usize>,
+    /// An array for each column; elements of the same place go together.
+    arrays: Vec<Expression>,
+}
+
+/// What `column IN (list)`, `column = ANY (array)`, `(a, b) IN (rows)` and `a = 1 AND b = 2 OR a = 3 AND b = 4` list.
+fn listed(conjunct: &Expression) -> Option<Listed> {
+    let of_column = |column: &Expression, array| match column {
+        Expression::Column {
+            depth: 0,
+            source,
+            column,
+        } => Some(Listed {
+            source: *source,
+            columns: vec![*column],
+            arrays: vec![array],
+        }),
+        _ => None,
+    };
+    match conjunct {
+        Expression::InList {
+            operand,
+            list,
+            negated: false,
+        } if list.len() > 1 => of_column(operand, Expression::Array(list.clone())),
+        Expression::Quantified {
+            relation: Relation::Equal,
+            left,
+            array,
+            all: false,
+        } => of_column(left, (**array).clone()),
+        Expression::Or(rows) if rows.len() > 1 => listed_rows(rows),
+        _ => None,
+    }
+}
+
+/// What a disjunction lists, if each part compares the same columns with values.
+fn listed_rows(rows: &[Expression]) -> Option<Listed> {
+    let mut found: Option<Listed> = None;
+    for row in rows {
+        let (source, mut row) = listed_row(row)?;
+        row.sort_by_key(|(column, _)| *column);
+        let columns: Vec<usize> = row.iter().map(|(column, _)| *column).collect();
+        let listed = found.get_or_insert_with(|| Listed {
+            source,
+            arrays: vec![Expression::Array(Vec::new()); columns.len()],
+            columns: columns.clone(),
+        });
+        let repeats = columns.windows(2).any(|pair| pair[0] == pair[1]);
+        if listed.source != source || listed.columns != columns || repeats {
+            return None;
+        }
+        for (array, (_, value)) in listed.arrays.iter_mut().zip(row) {
+            if let Expression::Array(values) = array {
+                values.push(value.clone());
+            }
+        }
+    }
+    found
+}
+
+/// The source of a conjunction's columns, and each with the value that it equals.
+fn listed_row(row: &Expression) -> Option<(usize, Vec<(usize, &Expression)>)> {
+    let parts = match row {
+        Expression::And(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut source = None;
+    let mut values = Vec::new();
+    for part in parts {
+        let Expression::Compare {
+            relation: Relation::Equal,
+            left,
+            right,
+        } = part
+        else {
+            return None;
+        };
+        let sides = [(left, right), (right, left)];
+        let (of, column, value) = sides.iter().find_map(|(side, value)| match &***side {
+            Expression::Column {
+                depth: 0,
+                source,
+                column,
+            } if mask(value) & bit(*source) == 0 => Some((*source, *column, &***value)),
+            _ => None,
+        })?;
+        if *source.get_or_insert(of) != of {
+            return None;
+        }
+        values.push((column, value));
+    }
+    Some((source?, values))
+}
+
+/// Turns [`listed`] values into a join with a source that has them, if that makes look-ups of them: in a key of their
+/// table, one of the columns comes right after columns with known values. `allocate` numbers the new sources.
 pub(crate) fn look_up_lists(
     schema: &Schema,
     sources: &mut Vec<PlanSource>,
-    conjuncts: &mut [Expression],
+    conjuncts: &mut Vec<Expression>,
     mut allocate: impl FnMut() -> usize,
 ) {
     for place in 0..conjuncts.len() {
-        let (column, array) = match &conjuncts[place] {
-            Expression::InList {
-                operand,
-                list,
-                negated: false,
-            } if list.len() > 1 => (&**operand, Expression::Array(list.clone())),
-            Expression::Quantified {
-                relation: Relation::Equal,
-                left,
-                array,
-                all: false,
-            } => (&**left, (**array).clone()),
-            _ => continue,
-        };
-        let Expression::Column {
-            depth: 0,
-            source,
-            column: number,
-        } = column
-        else {
+        let Some(listed) = listed(&conjuncts[place]) else {
             continue;
         };
-        let (source, number, operand) = (*source, *number, column.clone());
+        let source = listed.source;
         let table = sources.iter().find_map(|s| match s.kind {
             SourceKind::Table(table) if s.number == source && s.left.is_none() => Some(table),
             _ => None,
@@ -583,37 +661,47 @@ pub(crate) fn look_up_lists(
                 .key_columns(index)
                 .iter()
                 .find(|column| !equal(column.index()));
-            behind.is_some_and(|column| column.index() == number)
+            behind.is_some_and(|column| listed.columns.contains(&column.index()))
         };
         let mut keys = std::iter::once(None).chain(table.indexes.iter().map(|i| Some(i.id)));
         let others = sources
             .iter()
             .filter(|s| s.number != source)
             .fold(0, |m, s| m | bit(s.number));
-        if mask(&array) & !others != 0 || array.is_volatile() || !keys.any(follows) {
+        let depends = listed.arrays.iter().fold(0, |m, array| m | mask(array));
+        let is_volatile = listed.arrays.iter().any(Expression::is_volatile);
+        if depends & !others != 0 || is_volatile || !keys.any(follows) {
             continue;
         }
         let new = allocate();
         sources.push(PlanSource {
             number: new,
-            depends: mask(&array),
+            depends,
             kind: SourceKind::Function {
                 function: TableFunction::Elements,
-                arguments: vec![array],
+                arguments: listed.arrays,
                 ordinality: false,
             },
             left: None,
             target: false,
         });
-        conjuncts[place] = Expression::Compare {
-            relation: Relation::Equal,
-            left: Box::new(operand),
-            right: Box::new(Expression::Column {
+        let column = |source, column| {
+            Box::new(Expression::Column {
                 depth: 0,
-                source: new,
-                column: 0,
-            }),
+                source,
+                column,
+            })
         };
+        let comparisons = listed.columns.into_iter().enumerate();
+        let mut comparisons = comparisons.map(|(at, number)| Expression::Compare {
+            relation: Relation::Equal,
+            left: column(source, number),
+            right: column(new, at),
+        });
+        if let Some(first) = comparisons.next() {
+            conjuncts[place] = first;
+        }
+        conjuncts.extend(comparisons);
     }
 }
 

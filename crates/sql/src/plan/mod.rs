@@ -230,8 +230,8 @@ pub(crate) struct FunctionStep {
 pub(crate) enum TableFunction {
     /// One column for each array.
     Unnest,
-    /// The distinct elements of an array that are not NULL, in its order: `column = ANY (array)`
-    /// turned into look-ups.
+    /// One column for each array, of equal length: the distinct rows without a NULL, in their order. It turns
+    /// `column = ANY (array)` and `(a, b) IN (rows)` into look-ups.
     Elements,
     /// Integers from, to, by.
     GenerateSeries,
