@@ -12,6 +12,9 @@ pub struct CopyWriter {
     options: CopyOptions,
     /// The text of the value at hand.
     text: String,
+    /// Binary data's signature is not written yet: it stands in one message with the first row, or with the end if there
+    /// is none. Drivers take a message for a row.
+    is_signature_due: bool,
 }
 
 impl CopyWriter {
@@ -20,15 +23,14 @@ impl CopyWriter {
         CopyWriter {
             options,
             text: String::new(),
+            is_signature_due: false,
         }
     }
 
-    /// Appends what stands before the rows.
+    /// Appends what stands before the rows; of binary data, the next call appends it.
     pub fn begin<'n>(&mut self, names: impl Iterator<Item = &'n str>, out: &mut BytesMut) {
         if self.options.format == CopyFormat::Binary {
-            out.put_slice(SIGNATURE);
-            // No flags, no extension.
-            out.put_u64(0);
+            self.is_signature_due = true;
             return;
         }
         if self.options.header == CopyHeader::Absent {
@@ -60,6 +62,7 @@ impl CopyWriter {
     ) -> Result<(), EffectError> {
         let count = values.len();
         if self.options.format == CopyFormat::Binary {
+            self.sign(out);
             // The connection refuses more columns than a message can say.
             out.put_u16(u16::try_from(count).unwrap_or(u16::MAX));
             for (value, data_type) in values {
@@ -93,7 +96,17 @@ impl CopyWriter {
     /// Appends what stands behind the rows.
     pub fn end(&mut self, out: &mut BytesMut) {
         if self.options.format == CopyFormat::Binary {
+            self.sign(out);
             out.put_i16(-1);
+        }
+    }
+
+    /// Appends binary data's signature if it is due.
+    fn sign(&mut self, out: &mut BytesMut) {
+        if std::mem::take(&mut self.is_signature_due) {
+            out.put_slice(SIGNATURE);
+            // No flags, no extension.
+            out.put_u64(0);
         }
     }
 

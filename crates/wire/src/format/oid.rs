@@ -135,11 +135,6 @@ pub fn data_type_of(oid: u32) -> Result<Option<DataType>, EffectError> {
     {
         return Ok(Some(DataType::Array(Box::new(element))));
     }
-    if matches!(oid, 1042 | 1014) {
-        let message = "a parameter of type character has no length; leave its type out, or use \
-                       text or character varying";
-        return Err(EffectError::new("0A000", message));
-    }
     match UNSUPPORTED.binary_search_by_key(&oid, |(known, _)| *known) {
         Ok(at) => {
             let message = format!("type {} is not supported", UNSUPPORTED[at].1);
@@ -153,8 +148,8 @@ pub fn data_type_of(oid: u32) -> Result<Option<DataType>, EffectError> {
 }
 
 /// The OIDs that `scalar_of` knows.
-const SCALARS: [u32; 17] = [
-    16, 17, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1043, 1082, 1114, 1184, 1700, 2950,
+const SCALARS: [u32; 18] = [
+    16, 17, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950,
 ];
 
 fn scalar_of(oid: u32) -> Option<DataType> {
@@ -170,6 +165,7 @@ fn scalar_of(oid: u32) -> Option<DataType> {
         26 => DataType::Oid,
         700 => DataType::Real,
         701 => DataType::Double,
+        1042 => DataType::BPCHAR,
         1043 => DataType::Varchar(None),
         1082 => DataType::Date,
         1114 => DataType::Timestamp,

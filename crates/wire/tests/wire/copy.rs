@@ -225,6 +225,30 @@ fn what_is_written_is_read() {
     }
 }
 
+/// As PostgreSQL sends it: drivers that read row by row look for the signature before the first row.
+#[test]
+fn the_signature_stands_with_the_first_row_or_the_end() {
+    let signature = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let mut parts = Vec::new();
+    for count in [0, 2] {
+        let mut writer = CopyWriter::new(CopyOptions::of(CopyFormat::Binary));
+        let mut out = BytesMut::new();
+        writer.begin(["id"].into_iter(), &mut out);
+        parts.push(out.split());
+        for _ in 0..count {
+            let row = [(&Value::Int(7), &DataType::Int4)];
+            writer.row(row.into_iter(), &TimeZone::UTC, &mut out).unwrap();
+            parts.push(out.split());
+        }
+        writer.end(&mut out);
+        parts.push(out.split());
+    }
+    let row = b"\0\x01\0\0\0\x04\0\0\0\x07";
+    let first = [&signature[..], row].concat();
+    let empty = [&signature[..], b"\xff\xff"].concat();
+    assert_eq!(parts, [&b""[..], &empty, b"", &first, row, b"\xff\xff"]);
+}
+
 #[test]
 fn binary_data_is_held_against_its_form() {
     let options = CopyOptions::of(CopyFormat::Binary);
