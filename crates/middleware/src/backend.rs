@@ -274,6 +274,8 @@ pub struct Backend {
     key: (i32, i32),
     /// Settings that have changed by statements of the middleware's own, which its client has to hear of.
     reported: Vec<Frame>,
+    /// Whether statements of the middleware's own have run: a query by text ends the unnamed prepared statement.
+    has_run_own: bool,
 }
 
 /// What becomes of an answer while it comes.
@@ -331,6 +333,7 @@ impl Backend {
             destination,
             key: (0, 0),
             reported: Vec::new(),
+            has_run_own: false,
         };
         backend.write(&bytes)?;
         Ok(backend)
@@ -449,11 +452,17 @@ impl Backend {
         }
     }
 
+    /// Whether [`Backend::run`] has been called since this was asked last: it ends the unnamed prepared statement.
+    pub fn has_run_own(&mut self) -> bool {
+        std::mem::take(&mut self.has_run_own)
+    }
+
     /// Runs statements of the middleware's own, and returns the error that ended them.
     ///
     /// # Errors
     /// When the connection is lost.
     pub fn run(&mut self, statements: &str) -> io::Result<Result<(), Frame>> {
+        self.has_run_own = true;
         let mut bytes = BytesMut::new();
         frontend::query(statements, &mut bytes)?;
         self.write(&bytes)?;

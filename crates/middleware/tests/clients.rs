@@ -3,10 +3,15 @@
 
 mod world;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anabranch_dbms::postgres::explain;
+use bytes::BytesMut;
 use postgres::{Client, NoTls, SimpleQueryMessage};
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
 
 use world::{World, run};
 
@@ -528,4 +533,55 @@ fn the_middleware_speaks_as_the_database() {
         .expect("another database");
     assert_eq!(code(&error), "3D000");
     drop(world.services);
+}
+
+/// A driver may describe an unnamed statement before it binds it: in between, it is there.
+#[test]
+fn an_unnamed_statement_lives_until_the_next_one() {
+    let world = World::new(SERVERS);
+    let mut stream = TcpStream::connect(world.addresses[0]).expect("it listens");
+    let parameters = [("user", "anabranch"), ("database", "site0")];
+    let mut out = BytesMut::new();
+    frontend::startup_message(parameters, &mut out).expect("it fits");
+    assert_eq!(answered(&mut stream, &mut out), "");
+    // Once for all servers, then once more after the statements of the hold.
+    for _ in 0..2 {
+        let text = "UPDATE account SET balance = balance + $1";
+        frontend::parse("", text, [23], &mut out).expect("it fits");
+        frontend::describe(b'S', "", &mut out).expect("it fits");
+        frontend::sync(&mut out);
+        assert_eq!(answered(&mut stream, &mut out), "");
+        for amount in ["1", "2"] {
+            let value = |value: &str, out: &mut BytesMut| {
+                out.extend_from_slice(value.as_bytes());
+                Ok(IsNull::No)
+            };
+            let bound = frontend::bind("", "", [0], [amount], value, [0], &mut out);
+            assert!(bound.is_ok());
+            frontend::execute("", 0, &mut out).expect("it fits");
+            frontend::sync(&mut out);
+            assert_eq!(answered(&mut stream, &mut out), "");
+        }
+    }
+    world.all("SELECT min(balance)::text FROM account", &["106"]);
+}
+
+/// Sends what is in `out` and reads until the server is ready; the errors that it tells.
+fn answered(stream: &mut TcpStream, out: &mut BytesMut) -> String {
+    stream.write_all(&out.split()).expect("it is sent");
+    let mut errors = String::new();
+    loop {
+        let mut head = [0; 5];
+        if stream.read_exact(&mut head).is_err() {
+            return errors + "the connection has ended";
+        }
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        let mut body = vec![0; length as usize - 4];
+        stream.read_exact(&mut body).expect("it answers");
+        match head[0] {
+            b'E' => errors += &String::from_utf8_lossy(&body),
+            b'Z' => return errors,
+            _ => {}
+        }
+    }
 }

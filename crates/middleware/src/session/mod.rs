@@ -489,6 +489,9 @@ impl Session {
                 }
             },
         };
+        if backend.has_run_own() {
+            on_server.insert(String::new(), None);
+        }
         let sent = unit.sent(on_server);
         self.handle.runs_on(Some(backend.cancel_key()));
         let answered = match forwards {

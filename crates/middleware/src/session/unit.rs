@@ -133,6 +133,8 @@ impl Unit {
         for item in &self.items {
             match item {
                 Item::Query(frame) => {
+                    // A query by text ends the unnamed prepared statement.
+                    on_server.insert(String::new(), None);
                     sent.push(frame.bytes(), true);
                     continue;
                 }
