@@ -5,6 +5,7 @@
 //! * [`fill`], [`conditions`], [`recorded`]: the initial database, the checks after a run, its history.
 //! * [`tpcc`], [`ycsb`]: the two workloads as experiments; TPC-C runs on PostgreSQL, too.
 //! * [`postgres`]: a throw-away PostgreSQL server, for comparison and as an oracle in tests.
+//! * [`over_wire`]: histories of transactions that clients run on a server.
 //! * [`histories`], [`applications`]: how long the checkers and the analyser take.
 //! * [`measure`], [`outcome`], [`table`]: what a run measures, as JSON and as a table.
 //! * [`calibrate`]: measures what the real code costs, for simulated servers.
@@ -23,6 +24,7 @@ pub mod fill;
 pub mod histories;
 pub mod measure;
 pub mod outcome;
+pub mod over_wire;
 pub mod pgbench;
 pub mod postgres;
 pub mod recorded;

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod check;
+mod history;
 mod pgbench;
 pub(crate) mod sites;
 mod summary;
@@ -55,6 +56,9 @@ enum Workload {
     /// A server of ours, and one of PostgreSQL, measured over the wire in turns by PostgreSQL's pgbench
     #[command(allow_negative_numbers = true)]
     Pgbench(pgbench::PgbenchArguments),
+    /// The history of clients' transactions on a running server, for `anabranch check`
+    #[command(allow_negative_numbers = true)]
+    History(history::HistoryArguments),
     /// The time that the checkers take for a generated history
     #[command(allow_negative_numbers = true)]
     Check(check::CheckArguments),
@@ -280,6 +284,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
         Workload::Ycsb(arguments) => ycsb::run(arguments),
         Workload::Sites(arguments) => sites::run(arguments),
         Workload::Pgbench(arguments) => pgbench::run(arguments),
+        Workload::History(arguments) => history::run(arguments),
         Workload::Check(arguments) => check::run(arguments),
         Workload::Analyze(arguments) => analyze::run(arguments),
     }
