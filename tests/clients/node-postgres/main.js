@@ -1,7 +1,7 @@
 'use strict'
-// node-postgres against a server: node main.js HOST PORT [--transactions]
+// node-postgres against a server: node main.js HOST PORT [--transactions] [--schema]
 //
-// `--transactions` adds transactions of several statements.
+// `--transactions` adds transactions of several statements, `--schema` changes of the schema. The driver has no COPY.
 
 const { isUtf8 } = require('node:buffer')
 const { Client, Pool, Query } = require('pg')
@@ -420,6 +420,38 @@ async function transactions(client) {
   })
 }
 
+async function schema(client) {
+  const refusal = async (query) => {
+    const { code, constraint } = await refused(client, query)
+    return [code, constraint]
+  }
+  const command = async (query) => (await client.query(query)).command
+  await attempt('schema: CREATE TABLE', 'CREATE', () =>
+    command('CREATE TABLE parcels (id serial PRIMARY KEY, weight numeric(8, 3), label text NOT NULL UNIQUE)'),
+  )
+  await attempt('schema: numbers from its sequence', [[1], [2]], () =>
+    rows(client, "INSERT INTO parcels (weight, label) VALUES (1.25, 'a'), ($1, 'b') RETURNING id", [2]),
+  )
+  await attempt('schema: a CHECK over rows that break it', ['23514', 'light'], () =>
+    refusal('ALTER TABLE parcels ADD CONSTRAINT light CHECK (weight < 2)'),
+  )
+  const named = { name: 'parcels', text: 'SELECT * FROM parcels ORDER BY id LIMIT 1', rowMode: 'array' }
+  await attempt('schema: a named statement', [[1, '1.250', 'a']], async () => (await client.query(named)).rows)
+  await attempt('schema: ADD COLUMN', 'ALTER', () => command('ALTER TABLE parcels ADD COLUMN fragile boolean NOT NULL DEFAULT false'))
+  await attempt('schema: the named statement has to be prepared anew', '0A000', async () => (await refused(client, named)).code)
+  await attempt('schema: a new column', [[1, '1.250', 'a', false]], () => rows(client, `${named.text}`))
+  await attempt('schema: the key holds', ['23505', 'parcels_label_key'], () =>
+    refusal("INSERT INTO parcels (label) VALUES ('b')"),
+  )
+  await attempt('schema: rolled back', '42P01', async () => {
+    await client.query('BEGIN')
+    await client.query('CREATE TABLE gone (id integer PRIMARY KEY)')
+    await client.query('ROLLBACK')
+    return (await refused(client, 'SELECT * FROM gone')).code
+  })
+  await attempt('schema: DROP TABLE', 'DROP', () => command('DROP TABLE parcels'))
+}
+
 async function main() {
   await connecting()
   await connected({}, async (client) => {
@@ -432,6 +464,7 @@ async function main() {
     // They read on one connection what another has written and not committed: under locks, such a program waits for
     // itself, and the harness leaves the flag out.
     if (flags.includes('--transactions')) await transactions(client)
+    if (flags.includes('--schema')) await schema(client)
   })
 }
 

@@ -1,3 +1,5 @@
+import java.io.StringReader;
+import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.sql.CallableStatement;
 import java.sql.Connection;
@@ -18,13 +20,15 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.postgresql.PGConnection;
 import org.postgresql.PGStatement;
+import org.postgresql.copy.CopyManager;
 import org.postgresql.util.PSQLException;
 import org.postgresql.util.ServerErrorMessage;
 
 /**
- * pgjdbc against a server: {@code java Main HOST PORT [--transactions]}.
+ * pgjdbc against a server: {@code java Main HOST PORT [--transactions] [--schema]}.
  *
  * <p>{@code --transactions} adds transactions of several statements, or a pipeline of writes that is one: setAutoCommit(false), savepoints, setFetchSize, executeBatch.
+ * {@code --schema} adds changes of the schema and COPY.
  */
 final class Main {
   private static final String HEAVY = "SELECT count(*) FROM generate_series(1, 2000) AS a, "
@@ -453,7 +457,62 @@ final class Main {
     }
   }
 
-  private void run(boolean withTransactions) throws SQLException {
+  /** Changes of the schema, and rows copied in and out. */
+  private void schema(Connection connection) throws SQLException {
+    CopyManager copy = connection.unwrap(PGConnection.class).getCopyAPI();
+    try (Statement statement = connection.createStatement()) {
+      checks.attempt("schema: CREATE TABLE", 0, () -> statement.executeUpdate(
+          "CREATE TABLE parcels (id bigint PRIMARY KEY, weight numeric(8, 3), label text NOT NULL)"));
+      checks.attempt("schema: COPY in, CSV", 3L, () -> copy.copyIn(
+          "COPY parcels FROM STDIN (FORMAT csv)", new StringReader("1,1.25,\"a, b\"\n2,,c\n3,0.5,d\n")));
+      checks.attempt("schema: COPY out, text", "1\t1.250\ta, b\n2\t\\N\tc\n3\t0.500\td\n", () -> {
+        StringWriter out = new StringWriter();
+        copy.copyOut("COPY (SELECT * FROM parcels ORDER BY id) TO STDOUT", out);
+        return out.toString();
+      });
+      checks.attempt("schema: COPY of a duplicate", "23505 parcels_pkey", () -> {
+        try {
+          copy.copyIn("COPY parcels FROM STDIN", new StringReader("4\t1\te\n1\t1\tagain\n"));
+          return "no error";
+        } catch (PSQLException error) {
+          return error.getSQLState() + " " + error.getServerErrorMessage().getConstraint();
+        }
+      });
+      checks.attempt("schema: nothing of it stays", 3L, () -> one(connection, "SELECT count(*) FROM parcels"));
+      checks.attempt("schema: ADD COLUMN", 0, () -> statement.executeUpdate(
+          "ALTER TABLE parcels ADD COLUMN fragile boolean NOT NULL DEFAULT false"));
+      checks.attempt("schema: the new column", false, () -> one(connection, "SELECT fragile FROM parcels WHERE id = ?", 2));
+      checks.attempt("schema: a generated key", 1L, () -> {
+        statement.executeUpdate("CREATE TABLE scans (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, parcel bigint REFERENCES parcels)");
+        statement.executeUpdate("INSERT INTO scans (parcel) VALUES (2)", Statement.RETURN_GENERATED_KEYS);
+        try (ResultSet keys = statement.getGeneratedKeys()) {
+          keys.next();
+          return keys.getLong("id");
+        }
+      });
+      checks.attempt("schema: its columns in the driver's metadata", "id int8, parcel int8", () -> {
+        List<String> columns = new ArrayList<>();
+        try (ResultSet rows = connection.getMetaData().getColumns(null, "public", "scans", "%")) {
+          while (rows.next()) {
+            columns.add(rows.getString("COLUMN_NAME") + " " + rows.getString("TYPE_NAME").replace("bigserial", "int8"));
+          }
+        }
+        return String.join(", ", columns);
+      });
+      connection.setAutoCommit(false);
+      checks.attempt("schema: rolled back", "42P01", () -> {
+        statement.executeUpdate("CREATE TABLE gone (id integer PRIMARY KEY)");
+        connection.rollback();
+        String state = refused(connection, "SELECT * FROM gone").getSQLState();
+        connection.rollback();
+        return state;
+      });
+      connection.setAutoCommit(true);
+      checks.attempt("schema: DROP TABLE", 0, () -> statement.executeUpdate("DROP TABLE scans, parcels"));
+    }
+  }
+
+  private void run(List<String> flags) throws SQLException {
     connecting();
     int first = 1;
     for (String[] options : new String[][] {
@@ -476,8 +535,11 @@ final class Main {
       statements(connection);
       // They read on one connection what another has written and not committed: under locks, such a program waits for
       // itself, and the harness leaves the flag out.
-      if (withTransactions) {
+      if (flags.contains("--transactions")) {
         transactions(connection);
+      }
+      if (flags.contains("--schema")) {
+        schema(connection);
       }
     }
   }
@@ -485,7 +547,7 @@ final class Main {
   public static void main(String[] arguments) {
     Main main = new Main(arguments[0], arguments[1]);
     try {
-      main.run(Arrays.asList(arguments).contains("--transactions"));
+      main.run(Arrays.asList(arguments));
     } catch (SQLException error) {
       main.checks.equal("the program runs to its end", error.getSQLState() + " " + error, "");
       error.printStackTrace();

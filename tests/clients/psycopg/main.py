@@ -1,6 +1,7 @@
-"""psycopg 3 against a server: python main.py HOST PORT [--transactions]
+"""psycopg 3 against a server: python main.py HOST PORT [--transactions] [--schema]
 
-`--transactions` adds transactions of several statements: BEGIN, savepoints, server-side cursors.
+`--transactions` adds transactions of several statements: BEGIN, savepoints, server-side cursors; `--schema` changes of the
+schema and COPY.
 """
 
 import sys
@@ -567,6 +568,64 @@ def transactions(address, connection):
             attempt("transactions: a cursor in portions", list(range(1, 1001)), lambda: [row[0] for row in cursor])
 
 
+def schema(connection):
+    """Changes of the schema, and rows copied in and out."""
+    attempt("schema: CREATE TABLE", "CREATE TABLE",
+            lambda: connection.execute("CREATE TABLE parcels (id bigint PRIMARY KEY, weight numeric(8, 3), label text NOT NULL, "
+                                       "sent timestamptz, tags text[])").statusmessage)
+    sent = datetime(2024, 3, 1, 8, tzinfo=UTC)
+    rows = [(number, Decimal("1.250"), f"parcel {number}\t", sent, ["a", None]) for number in range(2000)]
+
+    def copied(options, types, rows):
+        with connection.cursor() as cursor:
+            with cursor.copy(f"COPY parcels FROM STDIN {options}") as copy:
+                if types:
+                    copy.set_types(types)
+                for row in rows:
+                    copy.write_row(row)
+            return cursor.statusmessage
+
+    attempt("schema: COPY in, text", "COPY 2000", lambda: copied("", None, rows))
+    attempt("schema: COPY in, binary", "COPY 1",
+            lambda: copied("(FORMAT binary)", ["int8", "numeric", "text", "timestamptz", "text[]"],
+                           [(5000, Decimal("0.5"), "binary", None, [])]))
+    attempt("schema: what was copied", rows[-1:] + [(5000, Decimal("0.500"), "binary", None, [])],
+            lambda: connection.execute("SELECT * FROM parcels WHERE id >= 1999 ORDER BY id").fetchall())
+
+    def copied_out(options, types):
+        with connection.cursor() as cursor:
+            with cursor.copy(f"COPY (SELECT * FROM parcels WHERE id < 3 ORDER BY id) TO STDOUT {options}") as copy:
+                copy.set_types(types)
+                return list(copy.rows())
+
+    types = ["int8", "numeric", "text", "timestamptz", "text[]"]
+    for form in ["text", "binary"]:
+        attempt(f"schema: COPY out, {form}", rows[:3], lambda: copied_out(f"(FORMAT {form})", types))
+
+    def copy_refused():
+        try:
+            copied("", None, [(6000, None, "new", None, None), (1, None, "again", None, None)])
+        except psycopg.Error as error:
+            return [error.diag.sqlstate, error.diag.constraint_name]
+
+    attempt("schema: COPY of a duplicate", ["23505", "parcels_pkey"], copy_refused)
+    attempt("schema: nothing of it stays", 2001, lambda: one(connection, "SELECT count(*) FROM parcels"))
+    attempt("schema: a foreign key and an index", "CREATE INDEX",
+            lambda: [connection.execute("CREATE TABLE scans (parcel bigint REFERENCES parcels ON DELETE CASCADE, at timestamptz, "
+                                        "PRIMARY KEY (parcel, at))"),
+                     connection.execute("CREATE INDEX scans_by_time ON scans (at)")][-1].statusmessage)
+    attempt("schema: the foreign key holds", ["23503", "scans_parcel_fkey"],
+            lambda: (lambda d: [d.sqlstate, d.constraint_name])(refused(connection, "INSERT INTO scans VALUES (777777, now())")))
+    attempt("schema: ADD COLUMN", [(1, False)],
+            lambda: [connection.execute("ALTER TABLE parcels ADD COLUMN fragile boolean NOT NULL DEFAULT false"),
+                     connection.execute("SELECT id, fragile FROM parcels WHERE id = 1")][-1].fetchall())
+    with connection.transaction(force_rollback=True):
+        connection.execute("CREATE TABLE gone (id integer PRIMARY KEY)")
+        attempt("schema: seen by its own transaction", 0, lambda: one(connection, "SELECT count(*) FROM gone"))
+    attempt("schema: rolled back", "42P01", lambda: refused(connection, "SELECT * FROM gone").sqlstate)
+    attempt("schema: DROP TABLE", "DROP TABLE", lambda: connection.execute("DROP TABLE scans, parcels").statusmessage)
+
+
 def main():
     host, port, *flags = sys.argv[1:]
     address = dict(host=host, port=port, user="anabranch", dbname="anabranch")
@@ -582,6 +641,8 @@ def main():
         # itself, and the harness leaves the flag out.
         if "--transactions" in flags:
             transactions(address, connection)
+        if "--schema" in flags:
+            schema(connection)
     return finish()
 
 

@@ -1,10 +1,11 @@
-//! tokio-postgres against a server: `anabranch-client-tokio-postgres HOST PORT [--transactions]`.
+//! tokio-postgres against a server: `anabranch-client-tokio-postgres HOST PORT [--transactions] [--schema]`.
 //!
 //! `--transactions` adds transactions of several statements: BEGIN,
 //! savepoints, portals in portions.
 
 mod checks;
 mod failures;
+mod schema;
 mod statements;
 mod types;
 mod values;
@@ -97,7 +98,8 @@ async fn connecting(checks: &mut Checks, config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-async fn run(checks: &mut Checks, config: &Config, with_transactions: bool) -> Result<(), Error> {
+async fn run(checks: &mut Checks, config: &Config, flags: &[String]) -> Result<(), Error> {
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
     connecting(checks, config).await?;
     let (mut client, ()) = connect(config, |_| ()).await?;
     types::types(checks, &client).await;
@@ -109,9 +111,12 @@ async fn run(checks: &mut Checks, config: &Config, with_transactions: bool) -> R
     statements::cancelled(checks, &client).await;
     // They read on one connection what another has written and not committed: under locks, such a program waits for
     // itself, and the harness leaves the flag out.
-    if with_transactions {
+    if has("--transactions") {
         let (other, ()) = connect(config, |_| ()).await?;
         statements::transactions(checks, &mut client, &other).await?;
+    }
+    if has("--schema") {
+        schema::schema(checks, &mut client).await?;
     }
     Ok(())
 }
@@ -122,7 +127,7 @@ async fn main() -> ExitCode {
     let (host, port, flags) = match arguments.as_slice() {
         [host, port, flags @ ..] => (host, port.parse(), flags),
         _ => {
-            eprintln!("usage: anabranch-client-tokio-postgres HOST PORT [--transactions]");
+            eprintln!("usage: anabranch-client-tokio-postgres HOST PORT [--transactions] [--schema]");
             return ExitCode::from(2);
         }
     };
@@ -138,8 +143,7 @@ async fn main() -> ExitCode {
         .dbname("anabranch")
         .ssl_mode(SslMode::Prefer);
     let mut checks = Checks::default();
-    let with_transactions = flags.iter().any(|flag| flag == "--transactions");
-    if let Err(error) = run(&mut checks, &config, with_transactions).await {
+    if let Err(error) = run(&mut checks, &config, flags).await {
         checks.equal("the program runs to its end", described(&error), "");
     }
     checks.finish()

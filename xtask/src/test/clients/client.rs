@@ -57,6 +57,12 @@ pub(super) const CLIENTS: &[Client] = &[
         build: node_postgres,
     },
     Client {
+        name: "pgx",
+        programs: &["go"],
+        managers: GO,
+        build: pgx,
+    },
+    Client {
         name: "psql",
         programs: &["psql"],
         managers: &[],
@@ -145,6 +151,33 @@ const NODE: &[Manager] = &[
         program: "brew",
         as_root: false,
         commands: &[&["brew", "install", "node"]],
+    },
+];
+
+const GO: &[Manager] = &[
+    Manager {
+        program: "apt-get",
+        as_root: true,
+        commands: &[
+            &["apt-get", "update"],
+            &[
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "golang-go",
+            ],
+        ],
+    },
+    Manager {
+        program: "dnf",
+        as_root: true,
+        commands: &[&["dnf", "install", "-y", "golang"]],
+    },
+    Manager {
+        program: "brew",
+        as_root: false,
+        commands: &[&["brew", "install", "go"]],
     },
 ];
 
@@ -326,6 +359,22 @@ fn node_postgres(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
         copy(name).map_err(Unprepared::Broken)?;
     }
     Ok(vec!["node".into(), text(&build.cache.join("main.js"))])
+}
+
+fn pgx(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
+    build.once("go.sum", || {
+        let mut command = Command::new("go");
+        succeed(
+            command
+                .current_dir(build.folder)
+                .args(["mod", "download"]),
+        )
+    })?;
+    let program = build.cache.join("pgx");
+    let mut command = Command::new("go");
+    command.current_dir(build.folder).args(["build", "-o"]);
+    succeed(command.arg(&program).arg(".")).map_err(Unprepared::Broken)?;
+    Ok(vec![text(&program)])
 }
 
 /// The major version of psql that the recorded output is of.

@@ -52,8 +52,7 @@ pub(super) fn run(root: &Path, postgres: &Postgres, counts: &mut Counts) -> Resu
             match &oracle {
                 None => oracle = Some(report.names.clone()),
                 Some(oracle) => {
-                    let with_transactions = kind.reads_beside_writes();
-                    report.require(&missing(oracle, &report.names, with_transactions));
+                    report.require(&missing(oracle, &report.names, kind));
                 }
             }
             println!(
@@ -89,6 +88,9 @@ fn against(
     if kind.reads_beside_writes() {
         words.push("--transactions".into());
     }
+    if kind.changes_schema() {
+        words.push("--schema".into());
+    }
     let mut report = run::run(root, client.name, &words, log)?;
     if *kind == Kind::Ring {
         let differs = server.ring_differs(&postgres.folder);
@@ -104,19 +106,19 @@ fn against(
     Ok(report)
 }
 
-/// The checks that ran against PostgreSQL and not here.
-fn missing(
-    oracle: &BTreeSet<String>,
-    here: &BTreeSet<String>,
-    with_transactions: bool,
-) -> Vec<String> {
+/// The checks that ran against PostgreSQL and not here, without those that such a server is not asked for.
+fn missing(oracle: &BTreeSet<String>, here: &BTreeSet<String>, kind: &Kind) -> Vec<String> {
+    let is_left_out = |name: &str| {
+        // A server under a plan has the one kind, a server that locks the other.
+        let by_guarantee = match kind.reads_beside_writes() {
+            true => name.starts_with("serializable: "),
+            false => name.starts_with("transactions: "),
+        };
+        by_guarantee || (name.starts_with("schema: ") && !kind.changes_schema())
+    };
     oracle
         .difference(here)
-        // A server under a plan has the one kind, a server that locks the other.
-        .filter(|name| match with_transactions {
-            true => !name.starts_with("serializable: "),
-            false => !name.starts_with("transactions: "),
-        })
+        .filter(|name| !is_left_out(name))
         .cloned()
         .collect()
 }
@@ -141,14 +143,26 @@ mod tests {
     #[test]
     fn a_check_that_ran_against_postgres_alone_is_missing() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let all = ["types: a", "types: b", "transactions: c", "serializable: d"];
+        let all = [
+            "types: a",
+            "types: b",
+            "transactions: c",
+            "serializable: d",
+            "schema: e",
+        ];
         let (oracle, here) = (names(&all), names(&["types: a"]));
+        let serializable = Kind::Anabranch(server::Guarantee::Serializable);
         assert_eq!(
-            missing(&oracle, &here, false),
-            ["serializable: d", "types: b"]
+            missing(&oracle, &here, &serializable),
+            ["schema: e", "serializable: d", "types: b"]
+        );
+        let invariants = Kind::Anabranch(server::Guarantee::Invariants);
+        assert_eq!(
+            missing(&oracle, &here, &invariants),
+            ["schema: e", "transactions: c", "types: b"]
         );
         assert_eq!(
-            missing(&oracle, &here, true),
+            missing(&oracle, &here, &Kind::Ring),
             ["transactions: c", "types: b"]
         );
     }

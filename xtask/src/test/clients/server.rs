@@ -109,6 +109,11 @@ impl Kind {
     pub(super) fn reads_beside_writes(self) -> bool {
         self != Kind::Anabranch(Guarantee::Serializable)
     }
+
+    /// Whether clients may change its schema, and copy rows in and out. A ring refuses both.
+    pub(super) fn changes_schema(self) -> bool {
+        self != Kind::Ring
+    }
 }
 
 /// A running server with the application loaded. Dropped, it ends.
