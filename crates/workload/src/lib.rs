@@ -10,6 +10,7 @@
 //! * [`replies`]: an anomaly that only a history reveals: a read of a reply without its comment.
 //! * [`ycsb`]: reads and writes of single items, several at a time, as in the papers' benchmarks.
 //! * [`tpcw`] and [`rubis`]: a bookstore and an auction site, the two of operation partitioning's paper.
+//! * [`mix`]: how often each operation is called, in the mixes of benchmarks.
 //! * [`smallbank`] and [`payroll`]: two examples from the literature.
 
 pub mod bank;
@@ -17,6 +18,7 @@ mod catalogue;
 pub mod counter;
 pub mod departments;
 mod group;
+pub mod mix;
 pub mod payroll;
 pub mod register;
 pub mod replies;

@@ -6,6 +6,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
+use crate::mix::{Load, OperationMix, Page, own_key};
 use crate::workload::{Caller, ClientPlacement, Operation, RowSink, Workload};
 
 /// The application of `examples/tpcw/`.
@@ -15,11 +16,11 @@ pub struct Tpcw {
     pub items: i64,
     /// Customers, each with an address and a cart of the same number, from 1.
     pub customers: i64,
+    /// What is called, and how the data looks.
+    pub load: Load,
 }
 
-const AUTHORS: i64 = 3;
 const COUNTRIES: [&str; 2] = ["Germany", "Qatar"];
-const SUBJECTS: [&str; 2] = ["ARTS", "HISTORY"];
 
 /// The time of all operations, in microseconds since 2000-01-01 00:00:00, and its date.
 const NOW: i64 = 500_000_000_000_000;
@@ -31,8 +32,148 @@ impl Tpcw {
         Tpcw {
             items: 6,
             customers: 4 * i64::from(nodes),
+            load: Load::Conflicts,
         }
     }
+
+    /// The shopping mix over so many books and customers. As in the benchmark, there is an author for four books, 24
+    /// subjects, and nine orders of three books for ten customers.
+    pub fn shopping(items: i64, customers: i64) -> Tpcw {
+        Tpcw {
+            items,
+            customers,
+            load: Load::Benchmark,
+        }
+    }
+
+    fn authors(&self) -> i64 {
+        match self.load {
+            Load::Conflicts => 3,
+            Load::Benchmark => (self.items / 4).max(1),
+        }
+    }
+
+    /// A subject, by a number from 0.
+    fn subject(&self, number: i64) -> String {
+        match self.load {
+            Load::Conflicts => ["ARTS", "HISTORY"][number as usize % 2].to_owned(),
+            Load::Benchmark => format!("SUBJECT{}", number % 24),
+        }
+    }
+
+    /// The orders that the database begins with.
+    fn history(&self, take: &mut RowSink<'_>) {
+        if self.load == Load::Conflicts {
+            return;
+        }
+        for order in 1..=self.customers * 9 / 10 {
+            self.order(order, take);
+        }
+    }
+
+    fn order(&self, order: i64, take: &mut RowSink<'_>) {
+        let (id, customer) = (Value::Int(order), Value::Int(order % self.customers + 1));
+        take(
+            "orders",
+            &[
+                "o_id",
+                "o_c_id",
+                "o_date",
+                "o_sub_total",
+                "o_tax",
+                "o_total",
+                "o_ship_type",
+                "o_ship_date",
+                "o_bill_addr_id",
+                "o_ship_addr_id",
+                "o_status",
+            ],
+            &[
+                id.clone(),
+                customer.clone(),
+                Value::Timestamp(order),
+                money(3_000),
+                money(247),
+                money(3_547),
+                text("AIR"),
+                Value::Timestamp(order),
+                customer.clone(),
+                customer,
+                text("Shipped"),
+            ],
+        );
+        for line in 1..=3 {
+            take(
+                "order_line",
+                &[
+                    "ol_o_id",
+                    "ol_id",
+                    "ol_i_id",
+                    "ol_qty",
+                    "ol_discount",
+                    "ol_comments",
+                ],
+                &[
+                    id.clone(),
+                    Value::Int(line),
+                    Value::Int((order * 7 + line * 131) % self.items + 1),
+                    Value::Int(1),
+                    money(0),
+                    text(""),
+                ],
+            );
+        }
+        take(
+            "cc_xacts",
+            &[
+                "cx_o_id",
+                "cx_type",
+                "cx_num",
+                "cx_name",
+                "cx_expire",
+                "cx_auth_id",
+                "cx_xact_amt",
+                "cx_xact_date",
+                "cx_co_id",
+            ],
+            &[
+                id,
+                text("VISA"),
+                text("4111"),
+                text("Carl Customer"),
+                Value::Date(TODAY),
+                text("auth"),
+                money(3_547),
+                Value::Timestamp(order),
+                Value::Int(1),
+            ],
+        );
+    }
+}
+
+/// The pages of TPC-W's shopping mix: visits in percent, as the benchmark has them, and the operations that a page calls.
+/// A session visits 128 pages in the mean (15 minutes, 7 seconds a page) and makes one cart, on the first of its 15
+/// visits to the Shopping Cart. Four of five customers are known; one of twenty orders goes to another address.
+const SHOPPING: [Page; 14] = [
+    (16.00, &[(0, 1.0), (1, 1.0)]),
+    (5.00, &[(2, 1.0)]),
+    (5.00, &[(3, 1.0)]),
+    (17.00, &[(4, 1.0)]),
+    (20.00, &[(1, 1.0)]),
+    (17.00, &[(5, 1.0 / 3.0), (6, 1.0 / 3.0), (7, 1.0 / 3.0)]),
+    (11.60, &[(8, 1.0 / 15.0), (9, 1.0), (10, 1.0)]),
+    (3.00, &[(14, 1.0)]),
+    (2.60, &[(11, 0.8), (12, 0.8), (13, 0.2), (10, 1.0)]),
+    (1.20, &[(17, 0.95), (18, 0.05)]),
+    (0.75, &[(14, 1.0)]),
+    (0.66, &[(15, 1.0), (16, 1.0)]),
+    (0.10, &[(4, 1.0)]),
+    (0.09, &[(19, 1.0), (4, 1.0)]),
+];
+
+/// The mix of calls that TPC-W's shopping mix of pages makes.
+pub fn shopping_mix() -> OperationMix {
+    OperationMix::of_pages(20, &SHOPPING)
 }
 
 fn text(text: impl Into<String>) -> Value {
@@ -94,7 +235,7 @@ impl Workload for Tpcw {
                 &[Value::Int(id), text(*name), money(100), text("Coin")],
             );
         }
-        for author in 1..=AUTHORS {
+        for author in 1..=self.authors() {
             take(
                 "author",
                 &["a_id", "a_fname", "a_lname", "a_mname", "a_dob", "a_bio"],
@@ -114,12 +255,15 @@ impl Workload for Tpcw {
         for customer in 1..=self.customers {
             self.customer(customer, take);
         }
+        self.history(take);
     }
 
-    fn caller(&self, seed: u64, _: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: ClientPlacement, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(TpcwCaller {
             rng: Rng::with_seed(seed),
             of: *self,
+            place,
+            mix: shopping_mix(),
         })
     }
 
@@ -160,10 +304,10 @@ impl Tpcw {
             &[
                 Value::Int(item),
                 text(format!("Title{item}")),
-                Value::Int(item % AUTHORS + 1),
-                Value::Date(TODAY - item as i32),
+                Value::Int(item % self.authors() + 1),
+                Value::Date(TODAY - (item % 1_000) as i32),
                 text("House"),
-                text(SUBJECTS[item as usize % SUBJECTS.len()]),
+                text(self.subject(item)),
                 text("a book"),
                 related(1),
                 related(2),
@@ -263,6 +407,8 @@ fn user_name(customer: i64) -> String {
 struct TpcwCaller {
     rng: Rng,
     of: Tpcw,
+    place: ClientPlacement,
+    mix: OperationMix,
 }
 
 impl TpcwCaller {
@@ -270,8 +416,12 @@ impl TpcwCaller {
         Value::Int(self.rng.i64(1..=self.of.items))
     }
 
+    /// A customer of the client's own server, and that one's cart; any customer where operations are to conflict.
     fn customer(&mut self) -> i64 {
-        self.rng.i64(1..=self.of.customers)
+        match self.of.load {
+            Load::Conflicts => self.rng.i64(1..=self.of.customers),
+            Load::Benchmark => own_key(&mut self.rng, self.place, self.of.customers),
+        }
     }
 
     fn cart(&mut self) -> Vec<Value> {
@@ -318,18 +468,33 @@ impl TpcwCaller {
 
 impl Caller for TpcwCaller {
     fn next(&mut self) -> Operation {
-        // Half of the calls fill carts and buy.
+        // Half of the calls fill carts and buy, where operations are to conflict.
         let procedure = match self.rng.usize(0..10) {
+            _ if self.of.load == Load::Benchmark => self.mix.draw(self.rng.f64()),
             0..=2 => 9,
             3 => 17,
             4 => 18,
             _ => self.rng.usize(0..20),
         };
-        let subject = SUBJECTS[self.rng.usize(0..SUBJECTS.len())];
+        let subjects = match self.of.load {
+            Load::Conflicts => 2,
+            Load::Benchmark => 24,
+        };
+        let subject = self.rng.usize(0..subjects) as i64;
+        let subject = self.of.subject(subject);
         let arguments: Vec<Value> = match procedure {
             0 | 14 => vec![Value::Int(self.customer())],
             1 | 4 => vec![self.item()],
             2 | 3 | 5 => vec![text(subject)],
+            6 if self.of.load == Load::Benchmark => {
+                vec![text(format!("Title{}", self.rng.i64(1..=self.of.items)))]
+            }
+            7 if self.of.load == Load::Benchmark => {
+                vec![text(format!(
+                    "Author{}",
+                    self.rng.i64(1..=self.of.authors())
+                ))]
+            }
             6 => vec![text("Title")],
             7 => vec![text("Author1")],
             8 => vec![Value::Timestamp(NOW)],
