@@ -44,6 +44,8 @@ pub struct Settings {
     pub shared_buffers_mib: u32,
     /// The most connections that it accepts.
     pub connections_max: u32,
+    /// `max_prepared_transactions`: the most transactions that are prepared at a time.
+    pub prepared_max: u32,
     /// `shared_preload_libraries`.
     pub preloaded: &'static str,
     /// Whether it listens on a port of 127.0.0.1 besides its socket.
@@ -58,6 +60,7 @@ impl Default for Settings {
         Settings {
             shared_buffers_mib: 128,
             connections_max: 100,
+            prepared_max: 0,
             preloaded: "",
             has_port: false,
             synchronous_commit: false,
@@ -355,6 +358,7 @@ impl Server {
             "timezone=UTC".to_owned(),
             format!("shared_buffers={}MB", settings.shared_buffers_mib),
             format!("max_connections={}", settings.connections_max),
+            format!("max_prepared_transactions={}", settings.prepared_max),
             format!("shared_preload_libraries={}", settings.preloaded),
         ] {
             command.arg("-c").arg(setting);
