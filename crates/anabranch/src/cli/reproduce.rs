@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anabranch_bench::calibrate::Calibration;
 use anabranch_bench::figure::Report;
-use anabranch_bench::reproduce::{coordination_avoidance, ramp};
+use anabranch_bench::reproduce::{coordination_avoidance, operation_partitioning, ramp};
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
@@ -21,7 +21,8 @@ pub(crate) struct ReproduceArguments {
     #[arg(long)]
     quick: bool,
     /// Figures of the paper, separated by commas. Of coordination-avoidance: 1, 2, 5, 6, code-paths; of ramp: default,
-    /// 4, 5, blocked, 6, quorums [default: all]
+    /// 4, 5, blocked, 6, quorums; of operation-partitioning: table-1, 3, table-3,
+    /// table-3-measured, 4, 5, 5-measured, 6 [default: all]
     #[arg(long, value_name = "FIGURE", value_delimiter = ',')]
     figure: Vec<String>,
     /// The folder of the report: index.html, report.json (docs/schemas/reproduce.schema.json), and each chart as SVG
@@ -46,6 +47,8 @@ enum Paper {
     CoordinationAvoidance,
     /// Bailis et al.: Scalable Atomic Visibility with RAMP Transactions
     Ramp,
+    /// Saissi et al.: Scaling Out ACID Applications with Operation Partitioning
+    OperationPartitioning,
 }
 
 /// The named figures of a paper, each once, in the paper's order; all if none is named.
@@ -128,6 +131,38 @@ fn ramp(
     })?)
 }
 
+fn operation_partitioning(arguments: &ReproduceArguments) -> Result<Report, Box<dyn Error>> {
+    use operation_partitioning::{Effort, Figure, Settings, reproduce};
+    if arguments.calibration.is_some() {
+        return Err("error: --calibration: the figures of operation-partitioning use no calibration of the engine; leave it out".into());
+    }
+    let settings = Settings {
+        figures: figures(
+            &arguments.figure,
+            &[
+                ("table-1", Figure::Classes),
+                ("3", Figure::OneSite),
+                ("table-3", Figure::Latency),
+                ("table-3-measured", Figure::LatencyMeasured),
+                ("4", Figure::Sites),
+                ("5", Figure::LocalShare),
+                ("5-measured", Figure::LocalShareMeasured),
+                ("6", Figure::LocalShareLatency),
+            ],
+        )?,
+        effort: match arguments.quick {
+            true => Effort::QUICK,
+            false => Effort::FULL,
+        },
+        seed: arguments.seed,
+        threads: arguments.threads.unwrap_or_else(cores),
+        program: std::env::current_exe()?,
+    };
+    Ok(steps("reproducing", |progress| {
+        reproduce(&settings, progress)
+    })?)
+}
+
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Error>> {
     let calibration = match &arguments.calibration {
         Some(path) => Calibration::read(path).map_err(|error| format!("error: {error}"))?,
@@ -136,6 +171,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Err
     let report = match arguments.paper {
         Paper::CoordinationAvoidance => coordination_avoidance(arguments, calibration)?,
         Paper::Ramp => ramp(arguments, calibration)?,
+        Paper::OperationPartitioning => operation_partitioning(arguments)?,
     };
     let folder = arguments.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from(&report.name));

@@ -4,10 +4,12 @@
 //!   its code paths.
 //! * [`atomic_commit`]: the bound that atomic commitment sets (its Figure 2).
 //! * [`ramp`]: Figures 4, 5 and 6 of ramp.txt, the table of blocked writes and §6.2.
+//! * [`operation_partitioning`]: Tables 1 and 3 and Figures 3 to 6 of operation-partitioning.txt.
 //! * `simulation`: simulated runs, described by values and run on all cores by a `pool` of threads.
 
 pub mod atomic_commit;
 pub mod coordination_avoidance;
+pub mod operation_partitioning;
 mod pool;
 pub mod ramp;
 mod simulation;
