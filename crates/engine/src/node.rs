@@ -270,6 +270,7 @@ impl Attempt {
     fn end<M>(&mut self, now: Ticks, outcome: AttemptOutcome, out: &mut NodeOutbox<M>) {
         if let Some(mut record) = self.record.take() {
             record.ended = Some(now);
+            record.results = self.mailbox.borrow_mut().results.take().unwrap_or_default();
             record.outcome = outcome;
             out.attempts.push(*record);
         }
@@ -658,6 +659,9 @@ impl<P: Protocol> Node<P> {
         });
         open.first_attempt.get_or_insert(transaction);
         let record = (self.options.records).then(|| record(now, &open, transaction));
+        if record.is_some() {
+            mailbox.borrow_mut().results = Some(Vec::new());
+        }
         let attempt = Attempt {
             open,
             cost: Cost::default(),
@@ -907,6 +911,7 @@ fn record(now: Ticks, open: &OpenCall, transaction: TransactionId) -> Box<Attemp
         began: now,
         ended: None,
         reads: Vec::new(),
+        results: Vec::new(),
         effects: Vec::new(),
         outcome: AttemptOutcome::Open,
     })

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use anabranch_protocol::{AbortReason, PartitionEffects, TransactionId};
+use anabranch_sql::StatementResult;
 use anabranch_types::{Fetched, PartitionId, Read, Ticks, Timestamp, Value};
 
 use crate::call::{CallId, Work};
@@ -33,6 +34,8 @@ pub struct AttemptRecord {
     /// Its reads, in the order in which the procedure got the answers. The answers do not include own
     /// writes.
     pub reads: Vec<RecordedRead>,
+    /// The results of its procedure's statements, in order of execution.
+    pub results: Vec<StatementResult>,
     /// Its effects, in order of execution on each partition; empty before its commit request.
     pub effects: Vec<PartitionEffects>,
     /// Its outcome.

@@ -17,14 +17,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
-use anabranch_sql::CompiledAssertion;
 use anabranch_sql::deferred::{
     ConstraintSelection, ConstraintTiming, DeferredChecks, DeferredPosition,
 };
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
+use anabranch_sql::{CompiledAssertion, StatementResult};
 use anabranch_types::{
     Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId, TimeZone,
+    Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -51,6 +52,8 @@ pub(crate) struct Mailbox {
     pub writes: Vec<OwnWrite>,
     /// Whether a deferral failed and the next attempt has to run without.
     pub deferral_failed: bool,
+    /// The results of the procedure's statements; `None` if they are not recorded.
+    pub results: Option<Vec<StatementResult>>,
     /// The transaction's size.
     size: TransactionSize,
 }
@@ -63,6 +66,7 @@ impl Mailbox {
             paused: false,
             writes: Vec::new(),
             deferral_failed: false,
+            results: None,
             size: TransactionSize::new(limits),
         }))
     }
@@ -747,6 +751,16 @@ impl Transaction for NodeTransaction {
 
     fn statement_bytes_max(&self) -> u64 {
         self.mailbox.borrow().size.limits.statement_bytes_max
+    }
+
+    fn note_result(&mut self, statement: StatementId, rows: &[Vec<Value>], count: u64) {
+        if let Some(results) = &mut self.mailbox.borrow_mut().results {
+            results.push(StatementResult {
+                statement,
+                rows: rows.to_vec(),
+                count,
+            });
+        }
     }
 
     fn timestamp(&self) -> i64 {

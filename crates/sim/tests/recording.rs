@@ -49,6 +49,7 @@ fn attempt(sequence: u64, outcome: AttemptOutcome, partitions: &[PartitionId]) -
         began: Ticks(0),
         ended: None,
         reads: Vec::new(),
+        results: Vec::new(),
         effects: partitions.iter().map(effects).collect(),
         outcome,
     }

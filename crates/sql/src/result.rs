@@ -4,12 +4,25 @@ use std::sync::Arc;
 
 use anabranch_types::{DataType, Value};
 
+use crate::summary::StatementId;
+
 /// The result of a call or a statement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultSet {
     /// Names and types of the columns.
     pub columns: Arc<[(String, DataType)]>,
     /// The rows. Values may be [`Value::Pending`] until the transaction has committed.
+    pub rows: Vec<Vec<Value>>,
+    /// The number of returned, inserted, updated or deleted rows.
+    pub count: u64,
+}
+
+/// The result of one statement that a procedure has run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatementResult {
+    /// The statement.
+    pub statement: StatementId,
+    /// Its rows, if it returns any.
     pub rows: Vec<Vec<Value>>,
     /// The number of returned, inserted, updated or deleted rows.
     pub count: u64,

@@ -7,7 +7,9 @@
 
 use std::{future::Future, rc::Rc};
 
-use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone};
+use anabranch_types::{
+    Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone, Value,
+};
 
 use crate::{deferred::DeferredChecks, sequence::ResolvedSequence, summary::StatementId};
 
@@ -139,6 +141,10 @@ pub trait Transaction {
     fn deferred_checks(&mut self) -> Option<&mut DeferredChecks> {
         None
     }
+
+    /// Notes the result of a statement of a procedure: its rows, and the number of rows that it returned, inserted,
+    /// updated or deleted. Kept by what compares results of runs; ignored by default.
+    fn note_result(&mut self, _: StatementId, _rows: &[Vec<Value>], _count: u64) {}
 
     /// The time zone of the session that runs this transaction.
     fn time_zone(&self) -> TimeZone {

@@ -238,6 +238,7 @@ fn guarded() -> AttemptRecord {
         began: Ticks(0),
         ended: None,
         reads: Vec::new(),
+        results: Vec::new(),
         effects: vec![PartitionEffects {
             partition: PartitionId(0),
             effects: vec![effect],

@@ -468,9 +468,11 @@ impl<T: Transaction> Machine<'_, T> {
             true => Deferral::None,
             false => found.deferral,
         };
-        let rows = run.statement(&found.statement, deferral).await?;
+        let (rows, count) = run.statement(&found.statement, deferral).await?;
         self.context.budget.release_to(before);
-        Ok(rows)
+        let id = StatementId(self.first + site as u32);
+        self.transaction.note_result(id, &rows, count);
+        Ok((rows, count))
     }
 
     fn take_into(

@@ -152,6 +152,11 @@ pub struct Unresolved {
 }
 
 impl ClientStatement {
+    /// Whether a place of a file lies in this statement.
+    pub fn covers(&self, span: Span) -> bool {
+        self.place().holds(span)
+    }
+
     fn place(&self) -> FileRange {
         let place = |at: Option<&u32>| at.map_or(0, |at| *at as usize);
         let start = place(self.places.first());
@@ -181,7 +186,7 @@ impl ClientTransaction {
     }
 
     /// Every statement, in every branch.
-    fn statements(&self) -> Vec<&ClientStatement> {
+    pub fn statements(&self) -> Vec<&ClientStatement> {
         fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s ClientStatement>) {
             for step in steps {
                 match step {
