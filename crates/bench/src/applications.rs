@@ -85,8 +85,12 @@ pub fn measure(
     let [(invariants, plan), (serializable, _)] = [Guarantee::Invariants, Guarantee::Serializable]
         .map(|guarantee| timed(|| analyze(catalog, summaries, Topology::default(), guarantee)));
     progress("looking for counterexamples");
-    let (counterexamples, _) =
-        timed(|| Explorer::new(&script.application, &plan).search(seed, Effort::default()));
+    let (counterexamples, _) = timed(|| {
+        let explorer = Explorer::new(&script.application, &plan);
+        explorer
+            .with_clients(&script.clients)
+            .search(seed, Effort::default())
+    });
     let ordered = plan.entries.iter();
     let ordered = ordered.filter(|entry| entry.class != CoordinationClass::Free);
     let ordered = ordered.count();

@@ -85,7 +85,9 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
     };
     let details = arguments.format.has_details();
     let counterexamples = (details && !arguments.no_counterexamples).then(|| {
-        Explorer::new(&input.script.application, &input.plan).search(SEED, Effort::default())
+        let explorer = Explorer::new(&input.script.application, &input.plan);
+        let explorer = explorer.with_clients(&input.script.clients);
+        explorer.search(SEED, Effort::default())
     });
     let repairs = arguments.repairs.filter(|_| details);
     let repairs = repairs.map(|shown_max| (search_repairs(&input), shown_max));

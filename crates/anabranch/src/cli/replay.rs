@@ -11,7 +11,7 @@ use anabranch_analysis::explore::{Counterexample, Effort};
 use anabranch_analysis::plan::Plan;
 use anabranch_analysis::report;
 use anabranch_analysis::report::counterexample::render_one;
-use anabranch_analysis::report::sessions;
+use anabranch_analysis::report::{sessions, two_sessions};
 use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
 use anabranch_sql::script::Skipped;
@@ -51,6 +51,9 @@ pub(crate) struct ReplayArguments {
     /// Write the counterexamples as an SQL test of two sessions, for psql
     #[arg(long, value_name = "FILE")]
     write_test: Option<PathBuf>,
+    /// Write the counterexamples of isolation as a script for two sessions of an unmodified PostgreSQL
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["guards", "guard"])]
+    write_sessions: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,13 +70,18 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
         let is_own = |text: &str| text.starts_with(sessions::FIRST_LINE);
         check_replaceable(path, "was not written by anabranch replay", is_own)?;
     }
+    if let Some(path) = &arguments.write_sessions {
+        check_writable(Some(path))?;
+        let is_own = |text: &str| text.starts_with(two_sessions::FIRST_LINE);
+        check_replaceable(path, "was not written by anabranch replay", is_own)?;
+    }
     let Input { script, plan, .. } = arguments.input.read()?;
     if plan.entries.is_empty() {
         return Err(arguments.input.nothing_found(&script).into());
     }
     let skipped = script.skipped;
     let again = arguments.input.script()?.application;
-    let replayer = Replayer::new(script.application, again, plan);
+    let replayer = Replayer::new(script.application, again, plan).with_clients(script.clients);
     if arguments.guards || !arguments.guard.is_empty() {
         return guards::run(arguments, replayer, &skipped);
     }
@@ -91,6 +99,18 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
         });
         let failed = |error| format!("error: {} cannot be replayed: {error}", one.id());
         ran.push((one, replayed.map_err(failed)?));
+    }
+    if let Some(path) = &arguments.write_sessions {
+        let mut command = format!("anabranch replay{}", arguments.input.typed());
+        for id in &arguments.counterexample {
+            let _ = write!(command, " --counterexample {}", quoted(id));
+        }
+        let _ = write!(
+            command,
+            " --write-sessions {}",
+            quoted(&path.to_string_lossy())
+        );
+        write_file(path, two_sessions::render(&chosen, &command))?;
     }
     if let Some(path) = &arguments.write_test {
         let mut command = format!("anabranch replay{}", arguments.input.typed());

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
-use super::call::{Call, LoggedCall, Side};
+use super::call::{Call, LoggedCall, Side, run};
 use super::merge::{Merged, merge};
-use super::state::{Attempt, Log, State};
+use super::serial::PairOutcome;
+use super::state::{Log, State};
 use super::validity::{violated, violated_since};
 
 /// Rows, and calls in the order of their timestamps.
@@ -30,29 +30,6 @@ pub(super) enum Outcome {
     Broken(Vec<String>),
 }
 
-/// Runs a call on a state; returns the state that it leaves, and its log. `None` if it fails or leaves a state that
-/// violates something: then it aborts (Definition 2). With `planned`, only violations that the plan checks for
-/// abort it.
-pub(super) fn run(
-    world: &World<'_>,
-    state: &State,
-    call: &Call,
-    planned: bool,
-) -> Option<(State, Log)> {
-    let procedure = &world.application.procedures[call.procedure];
-    let mut attempt = Attempt::new(world, state.clone(), call.number, planned);
-    ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
-    attempt.check_deferred().ok()?;
-    let (after, log) = attempt.into_parts();
-    let looked_for = |name: &String| !planned || world.is_checked(call.procedure, name);
-    // Invariants that no plan checks may have been violated before.
-    let violated = match planned {
-        true => violated(world, &after),
-        false => violated_since(world, &after, state),
-    };
-    (!violated.iter().any(looked_for)).then_some((after, log))
-}
-
 /// Whether the plan orders a call of one side against one of the other, by the keys that they used where they ran:
 /// `logs` are those of the calls.
 pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> bool {
@@ -64,11 +41,24 @@ pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> 
     of(Side::Left).any(|a| of(Side::Right).any(|b| world.orders(a, b)))
 }
 
-/// Whether an update is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether two calls fail to be isolated.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    Yes,
+    /// No serial order leaves their rows.
+    Rows,
+    /// No serial order leaves their rows and gives their answers.
+    Answers,
+    /// They do not.
     No,
+    /// They break this invariant, for which the plan orders them.
+    Violates(String),
+}
+
+impl Lost {
+    /// Whether they fail to be isolated.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Lost::Rows | Lost::Answers)
+    }
 }
 
 /// The merged state of replicas that have diverged.
@@ -127,34 +117,60 @@ impl MergedCase {
         if first.side == second.side {
             return Some(Lost::No);
         }
-        let name = invariant.strip_prefix("isolation(")?.strip_suffix(')')?;
-        let table = world.catalog().table_by_name(name)?.id;
+        let table = world.isolated_table(invariant)?;
         let joins = |invariant: &str| world.has_edge(first.procedure, second.procedure, invariant);
-        if self.violated(world).iter().any(|violated| joins(violated)) {
-            return Some(Lost::No);
+        if let Some(violated) = self.violated(world).into_iter().find(|name| joins(name)) {
+            return Some(Lost::Violates(violated));
         }
         let [one, other] = [first, second].map(LoggedCall::not_run);
         let ordered = world.orders(one, other) || world.orders(other, one);
         if ordered && !joins(invariant) && world.isolates(first.procedure, second.procedure) {
             return Some(Lost::No);
         }
-        let mut after = Vec::new();
-        for (a, b) in [(first, second), (second, first)] {
-            let (state, _) = run(world, &self.ancestor, a, false)?;
-            // If the second call fails, the state is the one that the first has left.
-            after.push(run(world, &state, b, false).map_or(state, |(state, _)| state));
+        let pair = [first, second];
+        let mut orders = Vec::new();
+        for first in [0, 1] {
+            orders.push(PairOutcome::serial(
+                world,
+                &self.ancestor,
+                pair,
+                first,
+                table,
+            )?);
         }
         if !joins(invariant) {
-            return self.loses_a_write(world, table, [first, second], &after);
+            let after: Vec<State> = orders.into_iter().map(|order| order.state).collect();
+            return self.loses_a_write(world, table, pair, &after);
         }
-        let differs = |left: &State| match ordered {
-            true => *left != self.merged,
-            false => left.of_table(table) != self.merged.of_table(table),
+        let mut answers = Vec::new();
+        for call in pair {
+            let (_, mut log) = run(world, &self.ancestor, call, false)?;
+            if world.ends_without_a_write(&mut log) {
+                return Some(Lost::No);
+            }
+            answers.push(Some(world.answers(call.procedure, &log, table)));
+        }
+        let leaves_others = |order: &PairOutcome| match ordered {
+            true => order.state != self.merged,
+            false => order.state.of_table(table) != self.merged.of_table(table),
         };
-        if !after.iter().all(differs) {
-            return Some(Lost::No);
-        }
-        Some(Lost::Yes)
+        let answers_others = |order: &PairOutcome| order.answers[..] != answers[..];
+        let differs = |order: &PairOutcome| leaves_others(order) || answers_others(order);
+        Some(match orders.iter().all(leaves_others) {
+            true => Lost::Rows,
+            false if orders.iter().all(differs) => Lost::Answers,
+            false => Lost::No,
+        })
+    }
+
+    /// The state from which the replicas diverged.
+    pub(super) fn ancestor(&self) -> &State {
+        &self.ancestor
+    }
+
+    /// The merged state.
+    pub(super) fn state(&self) -> &State {
+        &self.merged
     }
 
     /// The same for two calls that the plan does not order for this invariant. Each may act on what the other
@@ -196,7 +212,7 @@ impl MergedCase {
                 .iter()
                 .all(|state| value(state) != value(&self.merged))
         });
-        Some(if is_lost { Lost::Yes } else { Lost::No })
+        Some(if is_lost { Lost::Rows } else { Lost::No })
     }
 }
 
@@ -242,7 +258,7 @@ impl Case {
     }
 
     /// The calls that run after replicas have diverged, in the order of timestamps.
-    fn concurrent(&self) -> Vec<&Call> {
+    pub(super) fn concurrent(&self) -> Vec<&Call> {
         let apart = self.calls.iter().filter(|c| c.side != Side::Before);
         apart.collect()
     }
@@ -259,7 +275,7 @@ impl Case {
     }
 
     /// Runs the calls, each on its side, and merges their effects.
-    fn merge(&self, world: &World<'_>, planned: bool) -> Option<MergedCase> {
+    pub(super) fn merge(&self, world: &World<'_>, planned: bool) -> Option<MergedCase> {
         let (ancestor, logs) = self.ran(world, planned)?;
         MergedCase::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
     }
@@ -285,7 +301,7 @@ impl Case {
     /// Whether this invariant breaks.
     pub(super) fn breaks(&self, world: &World<'_>, invariant: &str, planned: bool) -> bool {
         if invariant.starts_with("isolation(") {
-            return self.loses(world, invariant);
+            return self.loses(world, invariant).is_lost();
         }
         matches!(self.run(world, planned), Outcome::Broken(violated)
             if violated.iter().any(|v| v == invariant))
@@ -303,15 +319,15 @@ impl Case {
     /// the two for the sake of this table; what is ordered for the sake of another is attributed to that one. If a
     /// declared invariant breaks for which the plan orders the two, then that is the failure: the second of them
     /// would have been refused for it, whatever it has read.
-    pub(super) fn loses(&self, world: &World<'_>, invariant: &str) -> bool {
-        self.try_loses(world, invariant).unwrap_or(false)
+    pub(super) fn loses(&self, world: &World<'_>, invariant: &str) -> Lost {
+        self.try_loses(world, invariant).unwrap_or(Lost::No)
     }
 
-    fn try_loses(&self, world: &World<'_>, invariant: &str) -> Option<bool> {
+    fn try_loses(&self, world: &World<'_>, invariant: &str) -> Option<Lost> {
         let apart = self.concurrent();
         let loses = |planned| {
             let met = self.merge(world, planned)?;
-            Some(met.loses(world, invariant, &apart)? == Lost::Yes)
+            met.loses(world, invariant, &apart)
         };
         let ordered_for_it = match apart[..] {
             [first, second] => world.has_edge(first.procedure, second.procedure, invariant),
@@ -319,7 +335,11 @@ impl Case {
         };
         // Without guards no owner draws numbers at commit, and two calls that read the same number lose an update.
         // If the plan orders the two for another reason, the update must be lost with drawn numbers, too.
-        Some(loses(false)? && (ordered_for_it || loses(true)?))
+        let lost = loses(false)?;
+        if !lost.is_lost() || ordered_for_it {
+            return Some(lost);
+        }
+        loses(true)
     }
 
     /// The same case with the ancestor's rows in place of the calls that made them.

@@ -4,16 +4,19 @@
 //! final rows. This module merges the effects of two replicas and evaluates the invariants, by the same policies
 //! and the same SQL that the search uses.
 
-use anabranch_sql::Transaction;
+use std::rc::Rc;
+
 use anabranch_sql::summary::StatementId;
-use anabranch_types::{Effect, Key, Row, TableId};
+use anabranch_sql::{StatementResult, Transaction};
+use anabranch_types::{Effect, Key, Row, TableId, Value};
 
 use super::Explorer;
 use super::call::{Call, Side};
 use super::case::Case;
-use super::counterexample::{Counterexample, inserts};
+use super::counterexample::Counterexample;
 use super::merge::{Merged, merge};
 use super::state::{Attempt, Log, State};
+use super::statement::inserts;
 use super::validity::violated;
 
 /// A row as a node stores it: its table, its key and its values.
@@ -83,6 +86,44 @@ impl Explorer<'_> {
     /// The invariants, except isolation, that rows violate.
     pub fn violated(&self, rows: &[StoredRow]) -> Vec<String> {
         violated(&self.world, &state_of(rows))
+    }
+
+    /// What a call of a counterexample of isolation has returned to its client, as far as it counts: the results of
+    /// its statements, and at last the rows that the procedure returned. Empty if the plan does not order the calls
+    /// for this invariant.
+    pub fn answers(
+        &self,
+        counterexample: &Counterexample,
+        place: usize,
+        results: &[StatementResult],
+        returned: &[Vec<Value>],
+    ) -> Vec<StatementResult> {
+        let world = &self.world;
+        let (Some(table), [one, other]) = (
+            world.isolated_table(&counterexample.invariant),
+            counterexample.calls.as_slice(),
+        ) else {
+            return Vec::new();
+        };
+        if !world.has_edge(one.procedure, other.procedure, &counterexample.invariant) {
+            return Vec::new();
+        }
+        let Some(called) = counterexample.calls.get(place) else {
+            return Vec::new();
+        };
+        let mut log = Log {
+            results: Rc::new(results.to_vec()),
+            returned: returned.to_vec(),
+            ..Log::default()
+        };
+        world.ends_without_a_write(&mut log);
+        let answers = world.answers(called.procedure, &log, table);
+        let returned = (!answers.returned.is_empty()).then(|| StatementResult {
+            statement: NO_STATEMENT,
+            count: answers.returned.len() as u64,
+            rows: answers.returned,
+        });
+        answers.statements.into_iter().chain(returned).collect()
     }
 
     /// Rows as INSERT statements, parents first.

@@ -1,13 +1,13 @@
 //! Counterexamples as SQL.
 
-use anabranch_sql::expression::text::literal;
-use anabranch_types::{DataType, Effect, TableId, Value};
+use anabranch_types::{Effect, TableId, Value};
 
 use super::World;
-use super::call::{Call, Side};
+use super::call::Side;
 use super::case::Case;
-use super::generate::quoted;
+use super::failure::{IsolationFailure, failure};
 use super::state::{Log, State};
+use super::statement::{call, inserts};
 
 /// A minimal failure: initial rows, the calls of each of two replicas, the merged rows, and the invariant that
 /// these violate. Nothing of it can be left out.
@@ -31,6 +31,8 @@ pub struct Counterexample {
     pub rows: Vec<(TableId, Vec<Value>)>,
     /// The calls in the order of timestamps: `replicas` and `order` as data.
     pub calls: Vec<ReplicaCall>,
+    /// For isolation: what the two calls do wrong, and the same in two sessions of PostgreSQL.
+    pub isolation: Option<Box<IsolationFailure>>,
 }
 
 /// A call on one of two replicas.
@@ -82,6 +84,10 @@ pub(super) fn counterexample(
     types.sort_unstable();
     types.dedup();
     let names = |t: &TableId| world.schema().table(*t).name.clone();
+    let isolation = match world.isolated_table(invariant) {
+        Some(table) => Some(Box::new(failure(world, case, table)?)),
+        None => None,
+    };
     Some(Counterexample {
         invariant: invariant.to_owned(),
         transactions: types
@@ -115,6 +121,7 @@ pub(super) fn counterexample(
                 inserted: inserted(world, log),
             })
             .collect(),
+        isolation,
     })
 }
 
@@ -129,58 +136,4 @@ fn inserted(world: &World<'_>, log: &Log) -> Vec<(TableId, Vec<Value>)> {
             Some((table, done.after.as_ref()?.values(layout)))
         })
         .collect()
-}
-
-fn call(world: &World<'_>, call: &Call) -> String {
-    let procedure = &world.application.procedures[call.procedure];
-    let arguments: Vec<String> = procedure
-        .parameters()
-        .iter()
-        .zip(&call.arguments)
-        .map(|((name, of), value)| {
-            // PostgreSQL reads the literal as integer, and then finds no routine with a smallint.
-            let cast = match (of, value) {
-                (DataType::Int2, Value::Int(_)) => "::smallint",
-                _ => "",
-            };
-            format!("{} => {}{cast}", quoted(name), literal(value))
-        })
-        .collect();
-    let verb = if world.is_function(procedure.name()) {
-        "SELECT"
-    } else {
-        "CALL"
-    };
-    format!(
-        "{verb} {}({});",
-        quoted(procedure.name()),
-        arguments.join(", ")
-    )
-}
-
-/// The rows of a state as INSERTs. Columns that are NULL are left out.
-pub(super) fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
-    let mut statements = Vec::new();
-    for table in world.order.iter().copied() {
-        let schema = world.schema().table(table);
-        for row in state.of_table(table).values() {
-            let values = row.values(&schema.layout);
-            let named: Vec<(String, String)> = schema
-                .columns
-                .iter()
-                .zip(&values)
-                .filter(|(_, value)| !matches!(value, Value::Null))
-                .map(|(column, value)| (quoted(&column.name), literal(value)))
-                .collect();
-            let columns: Vec<&str> = named.iter().map(|(c, _)| c.as_str()).collect();
-            let values: Vec<&str> = named.iter().map(|(_, v)| v.as_str()).collect();
-            statements.push(format!(
-                "INSERT INTO {} ({}) VALUES ({});",
-                quoted(&schema.name),
-                columns.join(", "),
-                values.join(", ")
-            ));
-        }
-    }
-    statements
 }

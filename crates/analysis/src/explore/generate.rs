@@ -13,8 +13,8 @@ use anabranch_sql::catalog::{Catalog, ColumnDefault};
 use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value};
 
-use super::call::{Call, Side};
-use super::case::{Case, run};
+use super::call::{Call, Side, run};
+use super::case::Case;
 use super::constants::{self, NamedConstants};
 use super::state::{self, Attempt, Log, State};
 use super::validity::violated;

@@ -5,10 +5,8 @@
 //! that two calls used where they ran decide whether a plan orders them ([`super::ordering`]). What one call breaks by
 //! itself does not count. A search without a result proves nothing.
 
-use anabranch_sql::summary::Role;
-
 use super::call::Call;
-use super::case::{Case, Lost, MergedCase, are_ordered};
+use super::case::{Case, MergedCase, are_ordered};
 use super::counterexample::{self, Counterexample};
 use super::generate::{Generator, Source, ValidCase};
 use super::state::Log;
@@ -48,7 +46,7 @@ impl Explorer<'_> {
         // No guard is for what one call breaks by itself.
         let [whole, world] = [plan, &less].map(|plan| World {
             strict: true,
-            ..World::new(application, plan)
+            ..World::new(application, plan, self.world.clients)
         });
         let whole = &whole;
         let types = meeting(whole, entry, guard);
@@ -109,7 +107,11 @@ impl Explorer<'_> {
             ..effort
         };
         let lost = look(false, single, &|merged, calls| {
-            let lost = |name: &&&str| merged.loses(whole, name, calls) == Some(Lost::Yes);
+            let lost = |name: &&&str| {
+                merged
+                    .loses(whole, name, calls)
+                    .is_some_and(|lost| lost.is_lost())
+            };
             isolation.iter().find(lost).map(|name| (*name).to_owned())
         });
         if let Some(keeps) = lost {
@@ -151,15 +153,7 @@ fn gives(plan: &Plan, entry: usize, guard: usize) -> bool {
 
 /// The types that insert rows into the guard's table.
 fn makers(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
-    let table = world.plan.entries[entry].guards[guard].table;
-    let summaries = world.application.summaries().iter().enumerate();
-    let inserts = summaries.filter(|(_, summary)| {
-        let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
-        accesses.any(|access| access.table == table && access.role == Role::Insert)
-    });
-    let runs = world.application.procedures.len();
-    let owners = inserts.map(|(owner, _)| owner).filter(|of| *of < runs);
-    owners.take(OTHERS_MAX).collect()
+    world.inserters(world.plan.entries[entry].guards[guard].table)
 }
 
 /// The type, and those analysed types that the guard may order it against.

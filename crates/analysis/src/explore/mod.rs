@@ -26,12 +26,16 @@ mod committed;
 mod concrete;
 mod constants;
 mod counterexample;
+mod failure;
 mod generate;
 mod guards;
 mod merge;
 mod minimal;
 mod ordering;
+mod serial;
+mod sessions;
 mod state;
+mod statement;
 mod validity;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +43,7 @@ use std::sync::Arc;
 
 use anabranch_sql::Application;
 use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::ClientTransaction;
 use anabranch_sql::summary::{ColumnWrite, Role, StatementId, WriteClass};
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, ProgramId, RowPrograms, Schema, TableId,
@@ -59,13 +64,21 @@ pub(crate) use generate::quoted;
 
 pub use committed::{Committed, MergedRows, StoredRow};
 pub use counterexample::{Counterexample, ReplicaCall};
+pub use failure::{FailureKind, IsolationFailure, SerialOrder};
 pub use guards::Purpose;
+pub use sessions::{FinalQuery, ReadCommitted, SessionStep, TwoSessions};
 
 /// The most cases tried for one application: with many verdicts, each gets fewer.
 const CASES_MAX: usize = 50_000;
 
 /// The fewest cases that a verdict gets; if that is too much for all verdicts, some get none.
 const CASES_MIN: u32 = 50;
+
+/// If nothing is found for isolation, one in so many as before is tried with more effort each.
+const THOROUGH_SHARE: u32 = 4;
+
+/// How many cases are tried for one that shows in rows what another shows in answers alone.
+const ROWS_CASES_MAX: u32 = 200;
 
 /// The most types that are called beside the type under test.
 const OTHERS_MAX: usize = 16;
@@ -110,7 +123,16 @@ impl<'a> Explorer<'a> {
     /// An explorer for this plan of this application.
     pub fn new(application: &'a Application, plan: &'a Plan) -> Explorer<'a> {
         Explorer {
-            world: World::new(application, plan),
+            world: World::new(application, plan, &[]),
+        }
+    }
+
+    /// The same, where clients run these transactions of their own ([`anabranch_sql::script::Script::clients`]): they
+    /// see the result of each statement.
+    #[must_use]
+    pub fn with_clients(self, clients: &'a [ClientTransaction]) -> Explorer<'a> {
+        Explorer {
+            world: World::new(self.world.application, self.world.plan, clients),
         }
     }
 
@@ -173,8 +195,47 @@ impl<'a> Explorer<'a> {
             .collect();
         types.truncate(OTHERS_MAX);
         types.insert(0, owner);
-        let source = Source::new(&self.world, seed);
-        self.breaks(&source, effort, &plan.invariants[invariant], owner, &types)
+        let sources = self.sources(seed);
+        let invariant = &plan.invariants[invariant];
+        self.found(&sources, effort, invariant, owner, &types).ok()
+    }
+
+    /// The sources of cases: a quick one, and a thorough one.
+    fn sources(&self, seed: u64) -> [Source<'_>; 2] {
+        let source = || Source::new(&self.world, seed);
+        [source(), source().thorough()]
+    }
+
+    /// The smallest case found in which a type, with others, breaks an invariant. For isolation a second search
+    /// makes calls that use many keys, and rows that others make.
+    fn found(
+        &self,
+        [quick, thorough]: &[Source<'_>; 2],
+        effort: Effort,
+        invariant: &Invariant,
+        owner: usize,
+        types: &[usize],
+    ) -> Result<Counterexample, Miss> {
+        let generator = Generator::new(quick, types);
+        let miss = match self.breaks(generator, effort, invariant, owner, types) {
+            Ok(found) => return Ok(found),
+            Err(miss) => miss,
+        };
+        let Some(table) = self.world.isolated_table(&invariant.name) else {
+            return Err(miss);
+        };
+        if !miss.others.is_empty() {
+            return Err(miss);
+        }
+        let makers = self.world.inserters(table);
+        let generator = Generator::new(thorough, types).after(types, makers);
+        let effort = Effort {
+            cases: effort.cases / THOROUGH_SHARE,
+            before_max: 2,
+            ..effort
+        };
+        let again = self.breaks(generator, effort, invariant, owner, types);
+        again.map_err(|again| miss.and(again))
     }
 
     /// For each invariant that some transaction type does not keep without coordination, and each
@@ -232,10 +293,11 @@ impl<'a> Explorer<'a> {
         for (at, entry) in plan.entries.iter().enumerate().take(procedures) {
             places.entry(&entry.name).or_insert(at);
         }
-        let source = Source::new(&self.world, seed);
+        let sources = self.sources(seed);
         let footprint = Footprint::new(self.world.catalog(), self.world.application.summaries());
         let declared = invariant::collect(&footprint);
         let mut shown: BTreeSet<(usize, usize)> = BTreeSet::new();
+        let mut misses: BTreeMap<(usize, usize), NotShownReason> = BTreeMap::new();
         for (index, owner) in asked {
             let Some(verdict) = plan.entries[owner].verdict(index) else {
                 continue;
@@ -252,23 +314,60 @@ impl<'a> Explorer<'a> {
             types.insert(0, owner);
             let invariant = &plan.invariants[index];
             let found = self
-                .breaks(&source, effort, invariant, owner, &types)
-                .or_else(|| {
-                    let solved = self.solved(&source, &footprint, &declared, index, owner)?;
-                    if solved.is_none() && !search.unconfirmed.contains(&invariant.name) {
+                .found(&sources, effort, invariant, owner, &types)
+                .or_else(|miss| {
+                    let solved = self.solved(&sources[0], &footprint, &declared, index, owner);
+                    if solved == Some(None) && !search.unconfirmed.contains(&invariant.name) {
                         search.unconfirmed.push(invariant.name.clone());
                     }
-                    solved
+                    solved.flatten().ok_or(miss)
                 });
-            if let Some(found) = found {
-                shown.extend(found.calls.iter().map(|call| (index, call.procedure)));
-                search.found.push(found);
+            match found {
+                Ok(found) => {
+                    shown.extend(found.calls.iter().map(|call| (index, call.procedure)));
+                    search.found.push(found);
+                }
+                Err(miss) => {
+                    misses.insert((index, owner), miss.reason());
+                }
             }
         }
+        search.not_shown = self.not_shown(&shown, &mut misses);
         let found = search.found.iter().map(|found| &found.invariant);
         let found: BTreeSet<&String> = found.collect();
         search.unconfirmed.retain(|name| !found.contains(name));
         search
+    }
+
+    /// The verdicts that are not `yes` and that no counterexample shows, in order of invariants, then of types.
+    fn not_shown(
+        &self,
+        shown: &BTreeSet<(usize, usize)>,
+        misses: &mut BTreeMap<(usize, usize), NotShownReason>,
+    ) -> Vec<NotShown> {
+        let plan = self.world.plan;
+        let mut needing: Vec<(usize, usize)> = Vec::new();
+        for (owner, entry) in plan.entries.iter().enumerate() {
+            let verdicts = entry.verdicts.iter();
+            let verdicts = verdicts.filter(|verdict| verdict.confluent != Confluence::Yes);
+            needing.extend(verdicts.map(|verdict| (verdict.invariant, owner)));
+        }
+        needing.sort_unstable();
+        needing.retain(|one| !shown.contains(one));
+        let reason = |(index, owner): &(usize, usize)| {
+            let entry = &plan.entries[*owner];
+            let reason = match (misses.remove(&(*index, *owner)), &entry.unknown) {
+                (Some(reason), _) => reason,
+                (None, Some(why)) => NotShownReason::NotAnalysed(why.clone()),
+                (None, None) => NotShownReason::Limit,
+            };
+            NotShown {
+                invariant: plan.invariants[*index].name.clone(),
+                transaction: entry.name.clone(),
+                reason,
+            }
+        };
+        needing.iter().map(reason).collect()
     }
 
     /// The smallest case in which a type breaks an invariant, from the solver's invalid merges; `None` if it has
@@ -316,19 +415,38 @@ impl<'a> Explorer<'a> {
         has_one.then_some(found)
     }
 
-    /// The smallest case found in which a type, with others, breaks an invariant.
+    /// The smallest case found in which a type, with others, breaks an invariant; or why there is none.
     fn breaks(
         &self,
-        source: &Source<'_>,
+        mut generator: Generator<'_>,
         effort: Effort,
         invariant: &Invariant,
         owner: usize,
         types: &[usize],
-    ) -> Option<Counterexample> {
+    ) -> Result<Counterexample, Miss> {
         let world = &self.world;
-        let mut generator = Generator::new(source, types);
         let name = &invariant.name;
+        let isolates = invariant.kind == InvariantKind::NoLostUpdate;
+        // Isolation is about one call on each side.
+        let effort = match isolates {
+            true => Effort {
+                calls_max: 1,
+                ..effort
+            },
+            false => effort,
+        };
+        let mut tried_pairs = 0;
+        let mut others: BTreeMap<String, u32> = BTreeMap::new();
+        // Answers alone are a weaker example than rows: a few more cases are tried for rows.
+        let mut by_answers: Option<Case> = None;
+        let mut patience = ROWS_CASES_MAX;
         for _ in 0..effort.cases {
+            if by_answers.is_some() {
+                patience -= 1;
+                if patience == 0 {
+                    break;
+                }
+            }
             let Some(tried) = generator.case(types, false, effort) else {
                 continue;
             };
@@ -337,28 +455,148 @@ impl<'a> Explorer<'a> {
             if !calls.iter().any(|call| call.procedure == owner) {
                 continue;
             }
+            tried_pairs += 1;
             let Some(met) = MergedCase::new(world, tried.ancestor.clone(), &logs, false) else {
                 continue;
             };
-            let broken = match invariant.kind {
-                InvariantKind::NoLostUpdate => met.loses(world, name, &calls) == Some(Lost::Yes),
-                _ => met.violated(world).contains(name),
+            let broken = match isolates {
+                true => met.loses(world, name, &calls),
+                false => match met.violated(world).contains(name) {
+                    true => Some(Lost::Rows),
+                    false => None,
+                },
             };
-            if !broken {
-                continue;
-            }
+            let by_rows = match broken {
+                Some(Lost::Rows) => true,
+                Some(Lost::Answers) if by_answers.is_none() => false,
+                Some(Lost::Violates(other)) => {
+                    *others.entry(other).or_default() += 1;
+                    continue;
+                }
+                _ => continue,
+            };
             let case = tried.case(world).with_ancestor_rows(world, false);
             let Some(case) = case.filter(|case| case.breaks(world, name, false)) else {
                 continue;
             };
-            let least =
-                minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
-            // The minimised case may do without the type under test.
-            if least.involves(owner) {
-                return counterexample::counterexample(world, &least, name, false);
+            if !by_rows {
+                by_answers = Some(case);
+                continue;
+            }
+            if let Some(found) = self.least(&case, name, owner) {
+                return Ok(found);
             }
         }
-        None
+        let by_answers = by_answers.and_then(|case| self.least(&case, name, owner));
+        by_answers.ok_or(Miss {
+            cases: effort.cases,
+            pairs: tried_pairs,
+            others,
+        })
+    }
+
+    /// The smallest case that breaks an invariant, from one that does; `None` if it does without the type `owner`.
+    fn least(&self, case: &Case, name: &str, owner: usize) -> Option<Counterexample> {
+        let world = &self.world;
+        let is_by_rows = case.loses(world, name) == Lost::Rows;
+        let least = minimal::minimal(world, case, false, |case| match is_by_rows {
+            true => case.loses(world, name) == Lost::Rows,
+            false => case.breaks(world, name, false),
+        });
+        match least.involves(owner) {
+            true => counterexample::counterexample(world, &least, name, false),
+            false => None,
+        }
+    }
+}
+
+/// What a search without a result has tried.
+struct Miss {
+    cases: u32,
+    /// Cases in which all calls succeeded where they ran.
+    pairs: u32,
+    /// The other invariants that broke instead, for which the plan orders the calls, and in how many cases.
+    others: BTreeMap<String, u32>,
+}
+
+/// A verdict that is not `yes` and has no counterexample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotShown {
+    /// The invariant.
+    pub invariant: String,
+    /// The transaction type.
+    pub transaction: String,
+    /// Why there is none.
+    pub reason: NotShownReason,
+}
+
+/// Why a verdict has no counterexample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotShownReason {
+    /// The type was not analysed, for this reason: it cannot be called.
+    NotAnalysed(String),
+    /// The limits ended the search before this verdict.
+    Limit,
+    /// In none of this many cases did all calls succeed: no valid rows were found, or the calls are refused or write
+    /// nothing on them.
+    NoCalls(u32),
+    /// Calls that fail to be isolated were found, but each of them also breaks this invariant, for which they are
+    /// ordered.
+    OtherInvariant(String),
+    /// Nothing broke.
+    NothingBroke {
+        /// Cases tried.
+        cases: u32,
+        /// Those in which all calls succeeded.
+        ran: u32,
+    },
+}
+
+impl std::fmt::Display for NotShownReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotShownReason::NotAnalysed(why) => {
+                write!(f, "it was not analysed, so it cannot be called: {why}")
+            }
+            NotShownReason::Limit => f.write_str("not searched, to bound the time"),
+            NotShownReason::NoCalls(cases) => write!(
+                f,
+                "in none of {cases} cases did the calls succeed: no valid rows were found, or the calls are refused \
+                 or write nothing on them"
+            ),
+            NotShownReason::OtherInvariant(name) => write!(
+                f,
+                "what was found breaks {name} as well, for which the calls are ordered"
+            ),
+            NotShownReason::NothingBroke { cases, ran } => write!(
+                f,
+                "the calls ran in {ran} of {cases} cases, and nothing broke"
+            ),
+        }
+    }
+}
+
+impl Miss {
+    /// Both of two searches.
+    fn and(mut self, other: Miss) -> Miss {
+        self.cases += other.cases;
+        self.pairs += other.pairs;
+        for (name, count) in other.others {
+            *self.others.entry(name).or_default() += count;
+        }
+        self
+    }
+
+    fn reason(&self) -> NotShownReason {
+        let most = self.others.iter().max_by_key(|(_, count)| **count);
+        match (self.pairs, most) {
+            (0, _) => NotShownReason::NoCalls(self.cases),
+            (_, Some((name, _))) => NotShownReason::OtherInvariant(name.clone()),
+            (ran, None) => NotShownReason::NothingBroke {
+                cases: self.cases,
+                ran,
+            },
+        }
     }
 }
 
@@ -377,6 +615,8 @@ pub struct Search {
     pub unsearched: Vec<String>,
     /// The invariants for which the solver has an invalid merge, but no calls were found that lead to it.
     pub unconfirmed: Vec<String>,
+    /// The verdicts without a counterexample, each with the reason.
+    pub not_shown: Vec<NotShown>,
 }
 
 /// The environment that cases run in: application, plan and compiled invariants.
@@ -394,6 +634,12 @@ pub(crate) struct World<'a> {
     order: Vec<TableId>,
     /// The application's assertions, in order.
     assertions: Vec<KnownAssertion>,
+    /// The transactions that clients run.
+    clients: &'a [ClientTransaction],
+    /// Those of them that can be called, by procedure.
+    client_of: BTreeMap<usize, &'a ClientTransaction>,
+    /// Queries after which a client writes nothing if they find a row.
+    find_none: BTreeSet<StatementId>,
     /// Whether `keeps` directives are ignored: a call that violates an assertion aborts, whether or not the plan
     /// checks for it.
     strict: bool,
@@ -421,7 +667,11 @@ struct StatementFacts {
 }
 
 impl<'a> World<'a> {
-    fn new(application: &'a Application, plan: &'a Plan) -> World<'a> {
+    fn new(
+        application: &'a Application,
+        plan: &'a Plan,
+        clients: &'a [ClientTransaction],
+    ) -> World<'a> {
         let mut statements: BTreeMap<StatementId, StatementFacts> = BTreeMap::new();
         for (entry, summary) in plan.entries.iter().zip(application.summaries()) {
             for statement in &summary.statements {
@@ -467,8 +717,12 @@ impl<'a> World<'a> {
             isolating,
             order: generate::in_order(application.catalog()),
             assertions: Vec::new(),
+            clients,
+            client_of: BTreeMap::new(),
+            find_none: BTreeSet::new(),
             strict: false,
         };
+        world.add_clients();
         let declared = application.catalog().assertions.iter();
         let mut known = Vec::new();
         for (assertion, declared) in application.assertions().iter().zip(declared) {
@@ -482,6 +736,25 @@ impl<'a> World<'a> {
         }
         world.assertions = known;
         world
+    }
+
+    /// Finds the procedures of the clients' transactions.
+    fn add_clients(&mut self) {
+        let places: BTreeMap<&str, usize> = (self.application.procedures.iter().enumerate())
+            .map(|(place, procedure)| (procedure.name(), place))
+            .collect();
+        for client in self.clients {
+            let Some(place) = places.get(client.name.as_str()).copied() else {
+                continue;
+            };
+            self.client_of.insert(place, client);
+            for written in client.statements().iter().filter(|s| s.finds_none) {
+                let statements = &self.application.summaries()[place].statements;
+                let own = statements.iter().filter(|s| written.covers(s.span));
+                let queries = own.filter(|s| s.accesses.iter().all(|a| a.role == Role::Read));
+                self.find_none.extend(queries.map(|statement| statement.id));
+            }
+        }
     }
 
     /// Whether the plan orders calls of two types for this invariant.
@@ -586,6 +859,24 @@ impl<'a> World<'a> {
         let declared = &self.catalog().tables[table.index()];
         let default = || format!("{}_pkey", self.schema().table(table).name);
         declared.primary_key_name.clone().unwrap_or_else(default)
+    }
+
+    /// The types that insert into a table and can be called.
+    fn inserters(&self, table: TableId) -> Vec<usize> {
+        let summaries = self.application.summaries().iter().enumerate();
+        let inserts = summaries.filter(|(_, summary)| {
+            let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+            accesses.any(|access| access.table == table && access.role == Role::Insert)
+        });
+        let runs = self.application.procedures.len();
+        let owners = inserts.map(|(owner, _)| owner).filter(|of| *of < runs);
+        owners.take(OTHERS_MAX).collect()
+    }
+
+    /// The table of an invariant of isolation.
+    fn isolated_table(&self, invariant: &str) -> Option<TableId> {
+        let name = invariant.strip_prefix("isolation(")?.strip_suffix(')')?;
+        Some(self.catalog().table_by_name(name)?.id)
     }
 
     /// Whether a routine is called by SELECT.

@@ -11,7 +11,7 @@ use anabranch_sql::sequence::ResolvedSequence;
 use anabranch_sql::summary::StatementId;
 use anabranch_sql::testing::ready;
 use anabranch_sql::transaction::{NoSequences, Sequences};
-use anabranch_sql::{Transaction, TransactionError};
+use anabranch_sql::{StatementResult, Transaction, TransactionError};
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Patch, Read, Row, Schema,
     SlotId, TableId, TableSchema, Value,
@@ -188,6 +188,8 @@ pub(super) fn patched(
 #[derive(Clone, Debug)]
 pub(super) struct LoggedEffect {
     pub(super) statement: StatementId,
+    /// How many statements of the call had ended before.
+    pub(super) at: usize,
     pub(super) effect: Effect,
     pub(super) before: Option<Row>,
     pub(super) after: Option<Row>,
@@ -199,12 +201,18 @@ pub(super) struct Log {
     pub(super) effects: Vec<LoggedEffect>,
     pub(super) seen: Vec<RowsRead>,
     pub(super) slots: usize,
+    /// The results of its statements, in order of execution.
+    pub(super) results: Rc<Vec<StatementResult>>,
+    /// The rows that the procedure returned to its client.
+    pub(super) returned: Vec<Vec<Value>>,
 }
 
 /// Rows of a table that a statement has read.
 #[derive(Clone, Debug)]
 pub(super) struct RowsRead {
     pub(super) statement: StatementId,
+    /// How many statements of the call had ended before.
+    pub(super) at: usize,
     pub(super) table: TableId,
     pub(super) rows: Vec<Row>,
 }
@@ -223,7 +231,24 @@ pub(super) struct Attempt<'w> {
     slots: Vec<Value>,
     inserted: BTreeSet<(u16, Key)>,
     deferred: DeferredChecks,
+    /// The state that statements see once so many have ended, beside what the call itself has written: a snapshot
+    /// of its own for each statement.
+    next_snapshot: Option<(usize, State)>,
     pub(super) log: Log,
+}
+
+/// Puts the row that an effect left where it ran into a state.
+pub(super) fn apply_rows(world: &World<'_>, state: &mut State, done: &LoggedEffect) {
+    let table = world.schema().table(done.effect.table());
+    let rows = state.of_table_mut(table.id);
+    let key = done.effect.key();
+    match &done.after {
+        None => drop(rows.remove(key)),
+        Some(row) => {
+            let inserted = done.before.is_none().then(|| key_of(table, row)).flatten();
+            rows.insert(inserted.unwrap_or_else(|| key.clone()), row.clone());
+        }
+    }
 }
 
 /// A part of each sequence from which no other call draws numbers.
@@ -262,7 +287,26 @@ impl<'w> Attempt<'w> {
             slots: Vec::new(),
             inserted: BTreeSet::new(),
             deferred: DeferredChecks::default(),
+            next_snapshot: None,
             log: Log::default(),
+        }
+    }
+
+    /// The same, where another state is visible once `ended` statements have ended.
+    pub(super) fn then_seeing(mut self, ended: usize, state: State) -> Attempt<'w> {
+        self.next_snapshot = Some((ended, state));
+        self
+    }
+
+    /// Moves on to the later state if it is due.
+    fn advance(&mut self) {
+        let ended = self.log.results.len();
+        let Some((_, state)) = self.next_snapshot.take_if(|(at, _)| ended >= *at) else {
+            return;
+        };
+        self.state = state;
+        for done in &self.log.effects {
+            apply_rows(self.world, &mut self.state, done);
         }
     }
 
@@ -289,6 +333,7 @@ impl<'w> Attempt<'w> {
         };
         self.log.effects.push(LoggedEffect {
             statement,
+            at: self.log.results.len(),
             effect,
             before,
             after,
@@ -320,6 +365,7 @@ impl Transaction for Attempt<'_> {
         _: bool,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
+        self.advance();
         let schema = self.world.schema();
         let mut answers = Vec::with_capacity(reads.len());
         for read in &reads {
@@ -332,6 +378,7 @@ impl Transaction for Attempt<'_> {
             if !rows.is_empty() {
                 self.log.seen.push(RowsRead {
                     statement,
+                    at: self.log.results.len(),
                     table: read.table(),
                     rows,
                 });
@@ -342,6 +389,7 @@ impl Transaction for Attempt<'_> {
     }
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
+        self.advance();
         let world = self.world;
         let table = world.schema().table(effect.table());
         match &effect {
@@ -423,6 +471,14 @@ impl Transaction for Attempt<'_> {
 
     fn deferred_checks(&mut self) -> Option<&mut DeferredChecks> {
         Some(&mut self.deferred)
+    }
+
+    fn note_result(&mut self, statement: StatementId, rows: &[Vec<Value>], count: u64) {
+        Rc::make_mut(&mut self.log.results).push(StatementResult {
+            statement,
+            rows: rows.to_vec(),
+            count,
+        });
     }
 
     /// A call that computes for long on a handful of rows computes for long on others, too: the search goes on without

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::layout::{heading, paragraph};
-use crate::explore::{Counterexample, Search};
+use super::layout::{hanging, heading, paragraph};
+use crate::explore::{Counterexample, IsolationFailure, NotShownReason, ReadCommitted, Search};
 use crate::plan::{Confluence, InvariantKind, Plan};
 
 /// The command that runs a counterexample.
@@ -16,14 +16,19 @@ pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> Str
     let mut out = String::new();
     let missing = missing(plan, search);
     let found = &search.found;
-    if found.is_empty() && missing.is_empty() {
+    if found.is_empty() && missing.is_empty() && not_shown(search).is_empty() {
         return out;
     }
     out.push('\n');
     heading(&mut out, "Counterexamples: what breaks without the guards");
     for example in found {
         render_one(plan, example, &mut out);
-        line(&mut out, "replay", &replayed_by(example));
+        let command = replayed_by(example);
+        line(&mut out, "replay", &command);
+        if example.isolation.is_some() {
+            let write = format!("{command} --write-sessions sessions.sql");
+            line(&mut out, "sessions", &write);
+        }
         out.push('\n');
     }
     if !missing.is_empty() {
@@ -35,6 +40,13 @@ pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> Str
                 missing.join(", ")
             ),
         );
+    }
+    let listed = not_shown(search);
+    if !listed.is_empty() {
+        paragraph(&mut out, 0, "Verdicts without a counterexample, and why:");
+        for sentence in listed {
+            hanging(&mut out, "  ", &sentence);
+        }
     }
     if let Some(sentence) = unconfirmed(search) {
         paragraph(&mut out, 0, &sentence);
@@ -68,6 +80,38 @@ pub(super) fn unconfirmed(search: &Search) -> Option<String> {
             "The solver found an invalid merge, but the search found no calls that produce it, for: {names}."
         )
     })
+}
+
+/// The text names at most this many verdicts without a counterexample.
+const NOT_SHOWN_MAX: usize = 20;
+
+/// A line for each verdict without a counterexample, with the reason. The sentence of [`unsearched`] speaks of those
+/// that the limits left out.
+pub(super) fn not_shown(search: &Search) -> Vec<String> {
+    let told = search.not_shown.iter();
+    let told = told.filter(|one| one.reason != NotShownReason::Limit);
+    let mut lines: Vec<String> = told
+        .map(|one| format!("{} of {}: {}", one.invariant, one.transaction, one.reason))
+        .collect();
+    let more = lines.len().saturating_sub(NOT_SHOWN_MAX);
+    lines.truncate(NOT_SHOWN_MAX);
+    if more > 0 {
+        lines.push(format!("and {more} more (--format json lists all)"));
+    }
+    lines
+}
+
+/// What PostgreSQL in READ COMMITTED makes of two calls that are not isolated.
+pub(super) fn read_committed(failure: &IsolationFailure) -> String {
+    match &failure.sessions.verdict {
+        ReadCommitted::Permitted => "READ COMMITTED permits it".to_owned(),
+        ReadCommitted::Prevented(why) => {
+            format!("READ COMMITTED prevents it: {why}; on replicas without the guard it happens")
+        }
+        ReadCommitted::NotDecided(why) => {
+            format!("READ COMMITTED may prevent it: {why}; run the sessions to see")
+        }
+    }
 }
 
 /// The text names at most this many invariants that were not searched.
@@ -149,6 +193,15 @@ pub fn render_case(plan: &Plan, example: &Counterexample, out: &mut String) {
     }
     if let Some(what) = violated(plan, example) {
         line(out, "violates", what);
+    }
+    if let Some(failure) = &example.isolation {
+        let said = format!("{}: {}", failure.kind.title(), failure.explanation);
+        hanging(out, &format!("  {:<11}", "result"), &said);
+        hanging(
+            out,
+            &format!("  {:<11}", "PostgreSQL"),
+            &read_committed(failure),
+        );
     }
 }
 

@@ -11,7 +11,9 @@ use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
 
-use super::counterexample::{ReplayedBy, missing, unconfirmed, unsearched, violated};
+use super::counterexample::{
+    ReplayedBy, missing, not_shown, read_committed, unconfirmed, unsearched, violated,
+};
 use super::findings::{Baseline, Finding};
 use super::graph::svg;
 use super::names::{class_name, merge_name};
@@ -377,7 +379,7 @@ impl Page<'_> {
         };
         let found = &search.found;
         let none = missing(self.plan, search);
-        if found.is_empty() && none.is_empty() {
+        if found.is_empty() && none.is_empty() && not_shown(search).is_empty() {
             return;
         }
         out.push_str(
@@ -393,6 +395,14 @@ impl Page<'_> {
                 out,
                 "<p class=\"soft\">Found no counterexample in the cases tried for: {names}.</p>"
             );
+        }
+        let listed = not_shown(search);
+        if !listed.is_empty() {
+            out.push_str("<p class=\"soft\">Verdicts without a counterexample, and why:</p>\n<ul class=\"soft\">\n");
+            for sentence in listed {
+                let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
+            }
+            out.push_str("</ul>\n");
         }
         for sentence in [unconfirmed(search), unsearched(search)]
             .into_iter()
@@ -439,6 +449,11 @@ impl Page<'_> {
         whole(out, "", "merged", &lines(&merged, "-- unchanged"));
         if let Some(what) = violated(self.plan, example) {
             whole(out, "broken", "violates", &escaped(what));
+        }
+        if let Some(failure) = &example.isolation {
+            let said = format!("{}: {}", failure.kind.title(), failure.explanation);
+            whole(out, "broken", "result", &escaped(&said));
+            whole(out, "", "PostgreSQL", &escaped(&read_committed(failure)));
         }
         whole(out, "", "replay", &escaped(&(self.replayed_by)(example)));
         out.push_str("</table></div>\n");

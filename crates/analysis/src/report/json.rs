@@ -13,7 +13,9 @@ use super::names::{class_name, merge_name};
 use super::probable;
 use super::repairs::BestRepairs;
 use super::skipped::{Located, located};
-use crate::explore::{Counterexample, Search};
+use crate::explore::{
+    Counterexample, IsolationFailure, NotShown, NotShownReason, ReadCommitted, Search,
+};
 use crate::plan::{Confluence, Guard, GuardKeeping, InvariantKind, Plan, PlanEntry, ReadSubset};
 
 /// The version of the format.
@@ -66,6 +68,15 @@ struct SearchReport<'a> {
     cases_each: u32,
     unsearched: &'a [String],
     unconfirmed: &'a [String],
+    not_shown: Vec<NotShownReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct NotShownReport<'a> {
+    invariant: &'a str,
+    transaction: &'a str,
+    code: &'static str,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -79,6 +90,52 @@ struct CounterexampleReport<'a> {
     order: &'a [usize],
     merged: &'a [String],
     emptied: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<IsolationReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct IsolationReport<'a> {
+    kind: &'static str,
+    explanation: &'a str,
+    serial: Vec<SerialReport<'a>>,
+    postgresql: SessionsReport<'a>,
+}
+
+#[derive(Serialize)]
+struct SerialReport<'a> {
+    first: usize,
+    rows: &'a [String],
+    second_refused: bool,
+}
+
+#[derive(Serialize)]
+struct SessionsReport<'a> {
+    read_committed: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    session_1: usize,
+    setup: &'a [String],
+    steps: Vec<StepReport<'a>>,
+    check: Vec<CheckReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct StepReport<'a> {
+    session: usize,
+    sql: &'a str,
+    waits: bool,
+    refused: bool,
+    returns: Option<&'a [String]>,
+    in_order: [Option<&'a [String]>; 2],
+}
+
+#[derive(Serialize)]
+struct CheckReport<'a> {
+    sql: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<&'a [String]>,
+    in_order: &'a [Vec<String>; 2],
 }
 
 #[derive(Serialize)]
@@ -240,6 +297,7 @@ pub fn render(
             cases_each: search.cases,
             unsearched: &search.unsearched,
             unconfirmed: &search.unconfirmed,
+            not_shown: search.not_shown.iter().map(not_shown).collect(),
         }),
         repairs: repairs.map(super::repairs::report),
         repair_search: repairs.map(super::repairs::search),
@@ -307,6 +365,72 @@ fn counterexample<'a>(
         order: &found.order,
         merged: &found.merged,
         emptied: &found.emptied,
+        isolation: found.isolation.as_deref().map(isolation),
+    }
+}
+
+fn not_shown(one: &NotShown) -> NotShownReport<'_> {
+    NotShownReport {
+        invariant: &one.invariant,
+        transaction: &one.transaction,
+        code: match &one.reason {
+            NotShownReason::NotAnalysed(_) => "not-analysed",
+            NotShownReason::Limit => "limit",
+            NotShownReason::NoCalls(_) => "no-calls",
+            NotShownReason::OtherInvariant(_) => "other-invariant",
+            NotShownReason::NothingBroke { .. } => "nothing-broke",
+        },
+        reason: one.reason.to_string(),
+    }
+}
+
+fn isolation(failure: &IsolationFailure) -> IsolationReport<'_> {
+    let sessions = &failure.sessions;
+    let (read_committed, reason) = match &sessions.verdict {
+        ReadCommitted::Permitted => ("permitted", None),
+        ReadCommitted::Prevented(why) => ("prevented", Some(why.as_str())),
+        ReadCommitted::NotDecided(why) => ("not-decided", Some(why.as_str())),
+    };
+    let is_certain = read_committed != "not-decided";
+    IsolationReport {
+        kind: failure.kind.name(),
+        explanation: &failure.explanation,
+        serial: failure
+            .serial
+            .iter()
+            .map(|order| SerialReport {
+                first: order.first,
+                rows: &order.rows,
+                second_refused: order.is_second_refused,
+            })
+            .collect(),
+        postgresql: SessionsReport {
+            read_committed,
+            reason,
+            session_1: sessions.first,
+            setup: &sessions.setup,
+            steps: sessions
+                .steps
+                .iter()
+                .map(|step| StepReport {
+                    session: step.session,
+                    sql: &step.sql,
+                    waits: step.waits,
+                    refused: step.is_refused,
+                    returns: step.returns.as_deref(),
+                    in_order: [0, 1].map(|order| step.in_order[order].as_deref()),
+                })
+                .collect(),
+            check: sessions
+                .queries
+                .iter()
+                .map(|query| CheckReport {
+                    sql: &query.sql,
+                    seen: is_certain.then_some(query.seen.as_slice()),
+                    in_order: &query.in_order,
+                })
+                .collect(),
+        },
     }
 }
 

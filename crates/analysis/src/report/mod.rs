@@ -19,3 +19,4 @@ pub mod sarif;
 pub mod sessions;
 pub mod skipped;
 pub mod text;
+pub mod two_sessions;

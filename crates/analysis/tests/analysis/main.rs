@@ -11,6 +11,7 @@ mod examples;
 mod forms;
 mod invalid_merges;
 mod isolation;
+mod isolation_counterexamples;
 mod maintained;
 mod minimal;
 mod nested_keys;

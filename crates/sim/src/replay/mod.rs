@@ -37,10 +37,12 @@ use anabranch_engine::load::RowError;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_protocol::link::Incarnation;
 use anabranch_sql::Application;
+use anabranch_sql::StatementResult;
 use anabranch_sql::catalog::{Catalog, ColumnDefault};
+use anabranch_sql::script::ClientTransaction;
 use anabranch_types::{ColumnIndex, Effect, TableId, Value};
 
-use nodes::{Start, concurrently, sequentially};
+use nodes::{CallResult, Outcomes, Start, concurrently, sequentially};
 
 /// Partitions of the cluster that runs the plan.
 const PARTITIONS: u16 = 2;
@@ -133,6 +135,8 @@ impl Replayed {
 /// Replays an application's counterexamples.
 pub struct Replayer {
     plan: Plan,
+    /// The transactions that clients run.
+    clients: Vec<ClientTransaction>,
     /// One partition; no guards, or all but one.
     uncoordinated: Arc<PlannedApplication>,
     /// Two partitions; all guards.
@@ -147,7 +151,14 @@ impl Replayer {
             uncoordinated: PlannedApplication::new(application, unguarded, 1),
             coordinated: PlannedApplication::new(again, plan.clone(), PARTITIONS),
             plan,
+            clients: Vec::new(),
         }
+    }
+
+    /// The replayer where clients run these transactions of their own: see [`Explorer::with_clients`].
+    #[must_use]
+    pub fn with_clients(self, clients: Vec<ClientTransaction>) -> Replayer {
+        Replayer { clients, ..self }
     }
 
     /// The replayer with another plan for the coordinated runs, for example one that lacks a guard.
@@ -204,7 +215,7 @@ impl Replayer {
     }
 
     fn explorer(&self) -> Explorer<'_> {
-        Explorer::new(&self.uncoordinated.application, &self.plan)
+        Explorer::new(&self.uncoordinated.application, &self.plan).with_clients(&self.clients)
     }
 
     /// Runs a counterexample once without coordination, and `interleavings` times with the plan.
@@ -226,10 +237,12 @@ impl Replayer {
     fn uncoordinated(&self, judge: &mut Judge<'_>) -> Result<UncoordinatedRun, ReplayError> {
         let counterexample = judge.counterexample;
         let initial = nodes::stored(&judge.start(&self.uncoordinated, 0))?;
-        let (mut refused, mut effects) = self.run_uncoordinated(judge, &counterexample.calls)?;
-        if let Some(calls) = self.renamed(&counterexample.calls, &effects) {
-            (refused, effects) = self.run_uncoordinated(judge, &calls)?;
+        let mut ran = self.run_uncoordinated(judge, &counterexample.calls)?;
+        if let Some(calls) = self.renamed(&counterexample.calls, &ran.effects) {
+            ran = self.run_uncoordinated(judge, &calls)?;
         }
+        let refused = ran.results.iter().map(refusal).collect();
+        let answers = judge.answers(&self.explorer(), &ran.results, &ran.statements);
         let mut run = UncoordinatedRun {
             refused,
             merged: Vec::new(),
@@ -238,7 +251,7 @@ impl Replayer {
         if run.refused.iter().any(Option::is_some) {
             return Ok(run);
         }
-        let calls = counterexample.calls.iter().zip(effects);
+        let calls = counterexample.calls.iter().zip(ran.effects);
         let committed: Vec<Committed> = calls
             .map(|(call, effects)| Committed {
                 replica: call.replica,
@@ -249,25 +262,22 @@ impl Replayer {
         if let Some(merged) = explorer.merged(&initial, &committed) {
             run.merged = explorer.statements(&merged.rows);
             run.is_broken = match &mut judge.isolation {
-                Some(isolation) => isolation.is_lost(&merged.rows),
+                Some(isolation) => isolation.is_lost(&merged.rows, &answers),
                 None => merged.violated.contains(&counterexample.invariant),
             };
         }
         Ok(run)
     }
 
-    /// Runs the calls of each replica on its own node. Returns the error and the effects of each call.
-    #[expect(
-        clippy::type_complexity,
-        reason = "two lists, in the order of the calls"
-    )]
+    /// Runs the calls of each replica on its own node. The rows of the outcomes are empty: they are in two stores.
     fn run_uncoordinated(
         &self,
         judge: &Judge<'_>,
         calls: &[ReplicaCall],
-    ) -> Result<(Vec<Option<String>>, Vec<Vec<Effect>>), ReplayError> {
-        let mut refused = vec![None; calls.len()];
+    ) -> Result<Outcomes, ReplayError> {
+        let mut results: Vec<Option<CallResult>> = calls.iter().map(|_| None).collect();
         let mut effects = vec![Vec::new(); calls.len()];
+        let mut statements = vec![Vec::new(); calls.len()];
         for replica in 0..2 {
             let numbers = judge.numbers(&self.uncoordinated, replica)?;
             let start = Start {
@@ -280,16 +290,21 @@ impl Replayer {
             let calls: Vec<ReplicaCall> = places.iter().map(|p| calls[*p].clone()).collect();
             let order: Vec<usize> = (0..calls.len()).collect();
             let outcomes = sequentially(&start, &calls, &order)?;
-            for ((place, end), done) in places
-                .into_iter()
-                .zip(outcomes.results)
-                .zip(outcomes.effects)
+            let done = outcomes.effects.into_iter().zip(outcomes.statements);
+            for ((place, end), (done, answered)) in
+                places.into_iter().zip(outcomes.results).zip(done)
             {
-                refused[place] = end.err().map(|error| error.to_string());
+                results[place] = Some(end);
                 effects[place] = done;
+                statements[place] = answered;
             }
         }
-        Ok((refused, effects))
+        Ok(Outcomes {
+            results: results.into_iter().flatten().collect(),
+            effects,
+            statements,
+            rows: Vec::new(),
+        })
     }
 
     /// The calls with generated keys replaced: where an argument is a key that another call generated in the
@@ -345,7 +360,10 @@ impl Replayer {
             }
             let mut violated = explorer.violated(&outcomes.rows);
             if let Some(isolation) = &judge.isolation
-                && !isolation.permits(&outcomes.rows)
+                && !isolation.permits(
+                    &outcomes.rows,
+                    &judge.answers(&explorer, &outcomes.results, &outcomes.statements),
+                )
             {
                 violated.push(counterexample.invariant.clone());
             }
@@ -359,6 +377,14 @@ impl Replayer {
         }
         Ok(runs)
     }
+}
+
+/// What a call has returned; `None` if it was refused.
+type Answers = Option<Vec<StatementResult>>;
+
+/// The error of a call that was refused.
+fn refusal(result: &CallResult) -> Option<String> {
+    result.as_ref().err().map(ToString::to_string)
 }
 
 /// The checks after a run of a counterexample.
@@ -397,11 +423,29 @@ impl<'c> Judge<'c> {
                     ..start
                 };
                 let outcomes = sequentially(&start, &counterexample.calls, &order)?;
-                isolation.permitted.push(outcomes.rows);
+                let explorer = replayer.explorer();
+                let answers = judge.answers(&explorer, &outcomes.results, &outcomes.statements);
+                isolation.permitted.push((outcomes.rows, answers));
             }
             judge.isolation = Some(isolation);
         }
         Ok(judge)
+    }
+
+    /// What each call has returned, as far as it counts for isolation.
+    fn answers(
+        &self,
+        explorer: &Explorer<'_>,
+        results: &[CallResult],
+        statements: &[Vec<StatementResult>],
+    ) -> Vec<Answers> {
+        let calls = results.iter().zip(statements).enumerate();
+        let of_call =
+            |(place, (end, statements)): (usize, (&CallResult, &Vec<StatementResult>))| {
+                let returned = &end.as_ref().ok()?.rows;
+                Some(explorer.answers(self.counterexample, place, statements, returned))
+            };
+        calls.map(of_call).collect()
     }
 
     /// The starts of generated numbers, which differ between the replicas.
@@ -446,27 +490,60 @@ struct Isolation {
     /// Columns of generated numbers, and columns that refer to them.
     generated: Vec<(TableId, ColumnIndex)>,
     planned: Arc<PlannedApplication>,
-    /// The permitted final rows.
-    permitted: Vec<Vec<StoredRow>>,
+    /// The permitted final rows, each with the answers of the calls.
+    permitted: Vec<(Vec<StoredRow>, Vec<Answers>)>,
 }
 
 impl Isolation {
-    fn permits(&self, rows: &[StoredRow]) -> bool {
-        let left = self.comparable(rows);
-        self.permitted
-            .iter()
-            .any(|rows| self.comparable(rows) == left)
+    fn permits(&self, rows: &[StoredRow], answers: &[Answers]) -> bool {
+        let left = (self.comparable(rows), self.comparable_answers(answers));
+        self.permitted.iter().any(|(rows, answers)| {
+            (self.comparable(rows), self.comparable_answers(answers)) == left
+        })
+    }
+
+    /// The answers, with NULL in the place of generated values; `None` for a call that was refused.
+    fn comparable_answers(&self, answers: &[Answers]) -> Vec<Option<Vec<String>>> {
+        let result = |result: &StatementResult| {
+            let rows = result.rows.iter().map(|row| {
+                let values = row.iter().cloned();
+                let values = values.map(|value| self.without_generated_value(value));
+                format!("{:?}", values.collect::<Vec<_>>())
+            });
+            // Rows of several partitions come in any order.
+            let mut rows: Vec<String> = rows.collect();
+            rows.sort_unstable();
+            format!("{:?} {} {rows:?}", result.statement, result.count)
+        };
+        let of_call = |answers: &Answers| {
+            let answers = answers.as_ref()?;
+            Some(answers.iter().map(result).collect())
+        };
+        answers.iter().map(of_call).collect()
+    }
+
+    /// A value that a statement returned, or NULL in the place of a generated one.
+    fn without_generated_value(&self, value: Value) -> Value {
+        let generates = match &value {
+            Value::Uuid(_) | Value::Timestamp(_) | Value::Date(_) => true,
+            Value::Int(number) => *number > NUMBERS_ABOVE && !self.generated.is_empty(),
+            _ => false,
+        };
+        match generates && !self.known.contains(&value) {
+            true => Value::Null,
+            false => value,
+        }
     }
 
     /// Whether isolation was violated in the invariant's table, or else in any table. From then on all tables are
     /// compared.
-    fn is_lost(&mut self, rows: &[StoredRow]) -> bool {
-        if !self.permits(rows) {
+    fn is_lost(&mut self, rows: &[StoredRow], answers: &[Answers]) -> bool {
+        if !self.permits(rows, answers) {
             return true;
         }
         let all = 0..self.planned.schema().tables.len() as u16;
         self.tables = all.map(TableId).collect();
-        !self.permits(rows)
+        !self.permits(rows, answers)
     }
 
     /// The tables' rows, with NULL in the place of generated values.

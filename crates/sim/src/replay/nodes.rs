@@ -14,6 +14,7 @@ use anabranch_engine::{
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{Protocol, Topology};
+use anabranch_sql::{ResultSet, StatementResult};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{Effect, NodeId, PartitionId, SplitMix64, TableId, Ticks, Value};
 
@@ -30,7 +31,7 @@ const START_MAX: Ticks = Ticks::from_micros(2_000);
 const EVENTS_MAX: u32 = 1_000_000;
 
 /// The result of a call.
-pub(super) type CallResult = Result<(), CallError>;
+pub(super) type CallResult = Result<ResultSet, CallError>;
 
 type Message = <RampNode as Protocol>::Message;
 
@@ -54,6 +55,8 @@ pub(super) struct Outcomes {
     pub(super) results: Vec<CallResult>,
     /// The committed effects of each call.
     pub(super) effects: Vec<Vec<Effect>>,
+    /// The results of the statements of each call, in the attempt that committed.
+    pub(super) statements: Vec<Vec<StatementResult>>,
     /// The final rows.
     pub(super) rows: Vec<StoredRow>,
 }
@@ -270,19 +273,21 @@ impl Nodes {
         }
         self.attempts.append(&mut out.attempts);
         for outcome in out.outcomes {
-            self.results.insert(outcome.id, outcome.result.map(drop));
+            self.results.insert(outcome.id, outcome.result);
         }
         Ok(())
     }
 
     fn outcomes(mut self, calls: usize) -> Outcomes {
         let mut effects = vec![Vec::new(); calls];
+        let mut statements = vec![Vec::new(); calls];
         for attempt in std::mem::take(&mut self.attempts) {
             if let AttemptOutcome::Committed(_) = attempt.outcome
                 && let Some(place) = effects.get_mut(attempt.call.0 as usize)
             {
                 let parts = attempt.effects.into_iter();
                 *place = parts.flat_map(|part| part.effects).collect();
+                statements[attempt.call.0 as usize] = attempt.results;
             }
         }
         let mut results = self.results;
@@ -291,6 +296,7 @@ impl Nodes {
         Outcomes {
             results: places.filter_map(|id| results.remove(&id)).collect(),
             effects,
+            statements,
             rows: all_rows(stores),
         }
     }
