@@ -146,7 +146,7 @@ struct Seen {
 
 /// Runs a part in a database, and checks each of its statements about PostgreSQL.
 fn run(part: &Part, mut connect: impl FnMut() -> Client) -> Seen {
-    let told = format!("{part:#?}");
+    let told = format!("{}: {part:#?}", part.id);
     let is_certain = part.verdict != "not decided";
     let mut own = connect();
     let sessions = [0, 1].map(|_| Session::new(connect()));

@@ -7,8 +7,8 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
+use super::mode::LockOwner;
 use super::participant::Progress;
-use super::table::LockOwner;
 use super::{LockingNode, Message, ReadLocks};
 use crate::contract::{
     AbortReason, Age, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session,

@@ -21,6 +21,7 @@
 mod coordinator;
 mod durable;
 pub mod message;
+mod mode;
 mod participant;
 pub mod record;
 mod spans;
@@ -43,9 +44,10 @@ use crate::record::Journal;
 use coordinator::Transaction;
 use durable::RecoveryBarrier;
 pub use message::Message;
+use mode::LockOwner;
 use participant::{Participant, Progress};
 use record::LockingRecord;
-use table::{LockOwner, Signal};
+use table::Signal;
 
 /// How long read locks are held. Locks of reads for a write, and of guards, are always held to the end
 /// of the transaction.

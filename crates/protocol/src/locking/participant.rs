@@ -17,8 +17,9 @@ use smallvec::SmallVec;
 
 use super::LockingOptions;
 use super::ReadLocks;
+use super::mode::{LockOwner, Mode, SpaceId};
 use super::record::PreparedRecord;
-use super::table::{LockOwner, LockTable, Mode, Outcome, Signal, SpaceId};
+use super::table::{LockTable, Outcome, Signal};
 use crate::contract::{AbortReason, Age, Counters, TransactionId};
 use crate::record::ReplayError;
 use crate::span::{Span, just_above};
@@ -421,7 +422,7 @@ impl Participant {
         };
         let space = self.table.space(table, None);
         let not_held = rows
-            .into_iter()
+            .iter()
             .map(|(key, _)| key)
             .filter(|key| !self.table.holds(owner, space, key, mode));
         left.extend(not_held.map(|low| LockTarget {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use anabranch_types::Key;
 use smallvec::SmallVec;
 
-use super::table::{LockOwner, Mode};
+use super::mode::{LockOwner, Mode};
 use crate::span::Span;
 
 /// Disjoint spans: the high end of each by its low end.

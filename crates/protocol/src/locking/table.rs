@@ -26,32 +26,11 @@ use std::collections::{BTreeMap, VecDeque};
 use anabranch_types::{IndexId, Key, Schema, TableId};
 use smallvec::SmallVec;
 
+use super::mode::{LockOwner, Mode, SpaceId};
 use super::record::{LockRange, LockRecord};
 use super::spans::Spans;
 use crate::contract::Age;
 use crate::span::Span;
-
-/// A transaction at this partition: an index into the participant's transactions.
-pub(super) type LockOwner = u32;
-
-/// The number of an index's space. A table's secondary indexes come before its primary key: a scan
-/// of a secondary index locks its span first and then the rows that it found there.
-pub(super) type SpaceId = u32;
-
-/// A lock's mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mode {
-    /// Excludes exclusive locks of other owners.
-    Shared,
-    /// Excludes all locks of other owners.
-    Exclusive,
-}
-
-impl Mode {
-    fn conflicts(self, other: Mode) -> bool {
-        self == Mode::Exclusive || other == Mode::Exclusive
-    }
-}
 
 /// The result of a request for one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

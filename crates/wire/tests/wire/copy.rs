@@ -237,7 +237,9 @@ fn the_signature_stands_with_the_first_row_or_the_end() {
         parts.push(out.split());
         for _ in 0..count {
             let row = [(&Value::Int(7), &DataType::Int4)];
-            writer.row(row.into_iter(), &TimeZone::UTC, &mut out).unwrap();
+            writer
+                .row(row.into_iter(), &TimeZone::UTC, &mut out)
+                .unwrap();
             parts.push(out.split());
         }
         writer.end(&mut out);

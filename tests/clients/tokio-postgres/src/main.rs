@@ -127,7 +127,9 @@ async fn main() -> ExitCode {
     let (host, port, flags) = match arguments.as_slice() {
         [host, port, flags @ ..] => (host, port.parse(), flags),
         _ => {
-            eprintln!("usage: anabranch-client-tokio-postgres HOST PORT [--transactions] [--schema]");
+            eprintln!(
+                "usage: anabranch-client-tokio-postgres HOST PORT [--transactions] [--schema]"
+            );
             return ExitCode::from(2);
         }
     };

@@ -364,11 +364,7 @@ fn node_postgres(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
 fn pgx(build: &Build<'_>) -> Result<Vec<String>, Unprepared> {
     build.once("go.sum", || {
         let mut command = Command::new("go");
-        succeed(
-            command
-                .current_dir(build.folder)
-                .args(["mod", "download"]),
-        )
+        succeed(command.current_dir(build.folder).args(["mod", "download"]))
     })?;
     let program = build.cache.join("pgx");
     let mut command = Command::new("go");

@@ -3,8 +3,10 @@
 //! An operation waits at least for the way to the nearest server and back; a global one also for the token, half a lap in
 //! the mean if arrivals are independent of it. So
 //!
-//!     bound = mean round trip to the nearest server + share of forwarded operations · mean round trip between servers
-//!             + share of global operations · lap / 2
+//! ```text
+//! bound = mean round trip to the nearest server + share of forwarded operations · mean round trip between servers
+//!         + share of global operations · lap / 2
+//! ```
 //!
 //! It has no time for processing, for updates that travel a second lap, or for a token that is parked elsewhere.
 
