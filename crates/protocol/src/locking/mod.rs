@@ -23,6 +23,10 @@ mod durable;
 pub mod message;
 mod mode;
 mod participant;
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../tests/support/random.rs"]
+mod random;
 pub mod record;
 mod spans;
 mod table;

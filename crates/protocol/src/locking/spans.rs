@@ -245,14 +245,9 @@ impl Spans {
 }
 
 #[cfg(test)]
-#[path = "../../tests/support/random.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod random;
-
-#[cfg(test)]
 mod tests {
-    use super::random::Random;
     use super::*;
+    use crate::locking::random::Random;
 
     fn key(number: u64) -> Key {
         Key::from_bytes(&[number as u8])

@@ -8,13 +8,9 @@ use crate::contract::TransactionId;
 
 use super::*;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../tests/support/random.rs"]
-mod random;
-
+use crate::locking::random::Random;
 use Mode::{Exclusive, Shared};
 use Outcome::{Conflict, Granted, Queued};
-use random::Random;
 
 fn schema() -> Schema {
     let index = IndexSchema {
