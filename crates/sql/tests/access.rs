@@ -4,7 +4,7 @@ use anabranch_sql::{
     Application, SourceFile, load,
     testing::{Store, ready},
 };
-use anabranch_types::Value;
+use anabranch_types::{Read, Value};
 use proptest::prelude::*;
 
 const SCHEMA: &str = "
@@ -129,5 +129,85 @@ CREATE INDEX k_b ON k (b);
         run(&application, &mut store, &format!("DELETE FROM k WHERE ({condition}) {also}"));
         let left = run(&application, &mut store, "SELECT a FROM k");
         prop_assert_eq!(left.len(), 32 - by_scan.len(), "{}", condition);
+    }
+}
+
+/// Where all tuples have one range, it is read once, and they find their rows through a hash table.
+#[test]
+fn one_range_of_all_tuples_is_read_once() {
+    const TABLES: &str = "
+CREATE TABLE buyer (shop integer, id integer, zone integer, PRIMARY KEY (shop, id));
+CREATE TABLE payment (id integer PRIMARY KEY, shop integer NOT NULL, buyer integer, zone integer, amount numeric(6, 2));
+CREATE INDEX payment_shop ON payment (shop);
+";
+    let catalog = load(vec![SourceFile::new("t.sql", TABLES)]).unwrap();
+    let application = Application::compile(catalog).unwrap();
+    let mut store = Store::new(&application);
+    for number in 0..30 {
+        let (shop, id) = (number / 15, number % 15);
+        let zone = if number % 7 == 0 {
+            "NULL".into()
+        } else {
+            format!("{}", number % 3)
+        };
+        run(
+            &application,
+            &mut store,
+            &format!("INSERT INTO buyer VALUES ({shop}, {id}, {zone})"),
+        );
+    }
+    for number in 0..200 {
+        let (shop, buyer) = (number % 2, number % 17);
+        let zone = if number % 5 == 0 {
+            "NULL".into()
+        } else {
+            format!("{}", number % 3)
+        };
+        let insert =
+            format!("INSERT INTO payment VALUES ({number}, {shop}, {buyer}, {zone}, {number}.25)");
+        run(&application, &mut store, &insert);
+    }
+    // The addition hides the column from the planner: then the whole table is read.
+    for (query, condition) in [
+        (
+            "SELECT b.id, (SELECT sum(amount) FROM payment AS p WHERE {} AND p.buyer = b.id AND p.zone = b.zone) FROM buyer AS b WHERE b.shop = 1",
+            "p.shop = 1",
+        ),
+        (
+            "SELECT b.id, p.id FROM buyer AS b JOIN payment AS p ON {} AND p.buyer = b.id WHERE b.shop = 1",
+            "p.shop = 1",
+        ),
+        (
+            "SELECT b.id, p.id FROM buyer AS b LEFT JOIN payment AS p ON {} AND p.buyer = b.id AND p.zone = b.zone WHERE b.shop = 0",
+            "p.shop = 1",
+        ),
+        (
+            "SELECT b.id FROM buyer AS b WHERE b.shop = 0 AND NOT EXISTS (SELECT 1 FROM payment AS p WHERE {} AND p.zone = b.zone AND p.amount < 40)",
+            "p.shop = b.shop",
+        ),
+    ] {
+        let query = format!("{query} ORDER BY 1");
+        let by_range = query.replace("{}", condition);
+        let by_scan = query.replace("{}", &condition.replace("p.shop", "p.shop + 0"));
+        let statement = application.statement(&by_range).unwrap();
+        let mut transaction = store.begin();
+        transaction.record = true;
+        let mut found = ready(statement.execute(&mut transaction, &[]))
+            .unwrap()
+            .rows;
+        let reads = |index: bool| {
+            let all = transaction.reads.iter().flat_map(|(.., reads)| reads);
+            all.filter(
+                |read| matches!(read, Read::Range { index: of, .. } if of.is_some() == index),
+            )
+            .count()
+        };
+        assert_eq!(reads(true), 1, "{by_range}");
+        let mut expected = run(&application, &mut store, &by_scan);
+        let order = |rows: &mut Vec<Vec<Value>>| rows.sort_by_key(|row| format!("{row:?}"));
+        order(&mut found);
+        order(&mut expected);
+        assert!(!expected.is_empty());
+        assert_eq!(found, expected, "{by_range}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{Fetched, Key, Read, Row, Value, access::whole_table};
+use anabranch_types::{Fetched, Key, KeyRange, Read, Row, Value, access::whole_table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -77,6 +77,12 @@ impl<T: Transaction> Run<'_, T> {
         let matches = match (&read.path, matches) {
             (Path::Scan { hash }, Matches::All(count)) if !hash.is_empty() => {
                 self.hashed(read.source, hash, count, batch).await?
+            }
+            (Path::Range(range), Matches::Stretches(stretches))
+                if !range.hash.is_empty() && are_one(&stretches) =>
+            {
+                let (_, count) = stretches[0];
+                self.hashed(read.source, &range.hash, count, batch).await?
             }
             (_, matches) => matches,
         };
@@ -211,7 +217,8 @@ impl<T: Transaction> Run<'_, T> {
         Ok(stretches)
     }
 
-    /// Reads a range for each tuple.
+    /// Reads a range for each tuple; where tuples that follow each other have the same one, once for all of them. A
+    /// subquery whose range is the same for every row of its query is read once.
     async fn ranges(
         &mut self,
         read: &TableRead,
@@ -222,11 +229,14 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<SmallVec<[(u32, u32); 2]>, TransactionError> {
         let count = batch.len();
         let mut stretches: SmallVec<[(u32, u32); 2]> = SmallVec::with_capacity(count);
+        let mut ranges: SmallVec<[TupleRange; 2]> = SmallVec::new();
+        let mut last: Option<(KeyRange, Option<u32>)> = None;
+        let mut shared = (0, 0);
         let mut start = 0;
         while start < count {
             let end = count.min(start + BATCH_TUPLES);
-            let mut reads = Vec::with_capacity(end - start);
-            let first = stretches.len();
+            let mut reads = Vec::new();
+            ranges.clear();
             let (before, before_keys) = (rows.len(), keys.len());
             for tuple in start..end {
                 let frame = self.frame(batch, tuple);
@@ -235,16 +245,27 @@ impl<T: Transaction> Run<'_, T> {
                     Some(limit) => key::row_limit(limit, &frame)?,
                     None => None,
                 };
-                stretches.push((0, u32::from(range.is_some())));
-                if let Some(range) = range {
-                    reads.push(Read::Range {
-                        table: read.schema.id,
-                        index: path.index,
-                        range,
-                        reverse: path.reverse,
-                        limit,
-                    });
+                let Some(range) = range else {
+                    ranges.push(TupleRange::Empty);
+                    continue;
+                };
+                let asked = (range, limit);
+                if last.as_ref() == Some(&asked) {
+                    ranges.push(TupleRange::AsBefore);
+                    continue;
                 }
+                ranges.push(TupleRange::Read);
+                if batch.len() > 1 {
+                    last = Some(asked.clone());
+                }
+                let (range, limit) = asked;
+                reads.push(Read::Range {
+                    table: read.schema.id,
+                    index: path.index,
+                    range,
+                    reverse: path.reverse,
+                    limit,
+                });
             }
             let fetched = match reads.is_empty() {
                 true => Vec::new(),
@@ -255,14 +276,19 @@ impl<T: Transaction> Run<'_, T> {
                 }
             };
             let mut answers = fetched.into_iter();
-            for stretch in &mut stretches[first..] {
-                let begin = rows.len() as u32;
-                if stretch.1 == 1
-                    && let Some(answer) = answers.next()
-                {
-                    take_range(answer, read.wants_keys, rows, keys);
+            for range in &ranges {
+                match range {
+                    TupleRange::Empty => stretches.push((0, 0)),
+                    TupleRange::AsBefore => stretches.push(shared),
+                    TupleRange::Read => {
+                        let begin = rows.len() as u32;
+                        if let Some(answer) = answers.next() {
+                            take_range(answer, read.wants_keys, rows, keys);
+                        }
+                        shared = (begin, rows.len() as u32);
+                        stretches.push(shared);
+                    }
                 }
-                *stretch = (begin, rows.len() as u32);
             }
             self.take_rows(end - start, &rows[before..], &keys[before_keys..])?;
             start = end;
@@ -742,6 +768,26 @@ fn elements(arrays: &[Value], values: &mut Vec<Value>) {
             values.extend(row.iter().map(|value| (*value).clone()));
         }
     }
+}
+
+/// Whether several tuples have all of the rows, which are more than a few.
+fn are_one(stretches: &[(u32, u32)]) -> bool {
+    let [first, others @ ..] = stretches else {
+        return false;
+    };
+    let is_all = first.0 == 0 && first.1 as usize > FEW_ELEMENTS;
+    is_all && !others.is_empty() && others.iter().all(|other| other == first)
+}
+
+/// What is read for a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TupleRange {
+    /// Nothing: no row can match.
+    Empty,
+    /// The range of the last tuple that had one.
+    AsBefore,
+    /// A range of its own.
+    Read,
 }
 
 /// Duplicates among so few elements are found by comparing each with each.

@@ -161,6 +161,7 @@ fn by_index(
         upper: bounds(upper, Relation::LessOrEqual),
         reverse: false,
         limit: None,
+        hash: Vec::new(),
     };
     Some(Choice {
         path: Path::Range(Box::new(path)),
@@ -230,6 +231,7 @@ pub(crate) fn in_order(
         upper: None,
         reverse: false,
         limit: None,
+        hash: Vec::new(),
     };
     let current = match &read.path {
         Path::Range(range) => (**range).clone(),
@@ -287,6 +289,7 @@ pub(crate) fn ending_at(read: &TableRead, column: usize) -> Option<RangePath> {
             upper: None,
             reverse: false,
             limit: None,
+            hash: Vec::new(),
         },
         _ => return None,
     };

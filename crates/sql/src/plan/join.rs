@@ -342,7 +342,7 @@ impl Planner<'_> {
         self.single = false;
     }
 
-    /// Turns a scan for many tuples into a hash join, if there is an equality.
+    /// Turns a scan for many tuples into a hash join, if there is an equality; notes the equalities of a range.
     fn hashed(
         &mut self,
         path: Path,
@@ -354,6 +354,14 @@ impl Planner<'_> {
             Path::Scan { .. } if !self.single => Path::Scan {
                 hash: self.hash_keys(number, left, matches),
             },
+            Path::Range(mut range) if !self.single => {
+                let pool = if left { matches } else { &mut self.conjuncts };
+                let pairs = pool.iter().cloned();
+                range.hash = pairs
+                    .filter_map(|conjunct| equality(conjunct, number, self.placed).ok())
+                    .collect();
+                Path::Range(range)
+            }
             other => other,
         }
     }

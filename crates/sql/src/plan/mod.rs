@@ -202,6 +202,9 @@ pub(crate) struct RangePath {
     pub(crate) reverse: bool,
     /// At most this many rows: LIMIT plus OFFSET, if nothing filters after the read.
     pub(crate) limit: Option<(Expression, Option<Expression>)>,
+    /// Equalities behind the prefix, the row's expression and the tuple's: where all tuples have one range, they find their
+    /// rows in it through a hash table. They are among the join's conditions as well.
+    pub(crate) hash: Vec<(Expression, Expression)>,
 }
 
 /// One column of a key and the expression that it equals.

@@ -123,6 +123,7 @@ fn table_read<'s>(read: &'s TableRead, visit: &mut dyn FnMut(&'s Expression)) {
                 visit(limit);
                 offset.iter().for_each(&mut *visit);
             }
+            // Those of its hash are among the join's.
         }
         Path::Scan { hash } => pairs(hash, visit),
     }
