@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 pub use postgres::IsolationLevel;
-use postgres::error::{DbError, SqlState};
+use postgres::error::{DbError, Severity, SqlState};
 use postgres::{Client, NoTls, Transaction};
 use thiserror::Error;
 
@@ -248,9 +248,13 @@ fn read(transaction: &mut Transaction<'_>, key: u64) -> Result<Option<Vec<u64>>,
 fn is_unknown(error: Option<&DbError>) -> bool {
     error.is_none_or(|error| {
         let code = error.code();
-        *code == SqlState::TRANSACTION_RESOLUTION_UNKNOWN
-            || *code == SqlState::ADMIN_SHUTDOWN
-            || *code == SqlState::CRASH_SHUTDOWN
+        let ends_connection = matches!(
+            error.parsed_severity(),
+            Some(Severity::Fatal | Severity::Panic)
+        );
+        ends_connection
+            || code.code().starts_with("08")
+            || *code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN
     })
 }
 
@@ -334,7 +338,7 @@ fn client<W: Write>(
         if let Outcome::RolledBack | Outcome::Refused = outcome {
             lines.put("fail", *process, &invoked)?;
         }
-        if client.is_closed() {
+        if matches!(outcome, Outcome::Unknown) || client.is_closed() {
             connection = None;
         }
     }
@@ -354,7 +358,18 @@ pub fn record<W: Write + Send>(
 ) -> Result<Ended, WireError> {
     let mut first =
         Client::connect(&settings.connect, NoTls).map_err(|error| server("connecting", &error))?;
-    if !settings.keeps_table {
+    if settings.keeps_table {
+        let doing = format!("looking into the table {TABLE}");
+        let first_row = first
+            .query_opt(&format!("SELECT key FROM {TABLE} LIMIT 1"), &[])
+            .map_err(|error| server(&doing, &error))?;
+        if first_row.is_some() {
+            return Err(WireError::Server {
+                doing,
+                error: "it has rows already; empty it first: elements have to be new".to_owned(),
+            });
+        }
+    } else {
         let create =
             format!("CREATE TABLE {TABLE} (key bigint PRIMARY KEY, elements text NOT NULL)");
         let doing = format!("making the table {TABLE}");

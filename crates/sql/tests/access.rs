@@ -211,3 +211,51 @@ CREATE INDEX payment_shop ON payment (shop);
         assert_eq!(found, expected, "{by_range}");
     }
 }
+
+/// A column of the enclosing query beside the row's own, and a condition that keeps another one from failing.
+#[test]
+fn conditions_of_a_shared_range_see_what_they_name() {
+    const TABLES: &str = "
+CREATE TABLE u (id integer PRIMARY KEY, x integer);
+CREATE TABLE t (id integer PRIMARY KEY, shop integer, b integer, kind text, txt text);
+CREATE INDEX t_shop ON t (shop);
+";
+    let catalog = load(vec![SourceFile::new("t.sql", TABLES)]).unwrap();
+    let application = Application::compile(catalog).unwrap();
+    let mut store = Store::new(&application);
+    for id in 0..4 {
+        run(
+            &application,
+            &mut store,
+            &format!("INSERT INTO u VALUES ({id}, {id})"),
+        );
+    }
+    for id in 0..40 {
+        let (kind, text) = if id % 10 == 9 {
+            ("w", "abc".into())
+        } else {
+            ("n", format!("{}", id % 4))
+        };
+        let row = format!(
+            "INSERT INTO t VALUES ({id}, 1, {}, '{kind}', '{text}')",
+            id % 6
+        );
+        run(&application, &mut store, &row);
+    }
+    for condition in ["t.shop = 1 AND", ""] {
+        let query = format!(
+            "SELECT u.id, (SELECT count(*) FROM t WHERE {condition} t.b + u.x = 5) FROM u ORDER BY u.id"
+        );
+        let counts = run(&application, &mut store, &query);
+        // b is 5, 4, 3, 2, of the residues 0 to 5 of 40 rows.
+        let expected: Vec<Vec<Value>> = [6, 6, 7, 7]
+            .iter()
+            .zip(0..)
+            .map(|(count, id)| vec![Value::Int(id), Value::Int(*count)])
+            .collect();
+        assert_eq!(counts, expected, "{query}");
+    }
+    let query =
+        "SELECT count(*) FROM u LEFT JOIN t ON t.shop = 1 AND t.kind = 'n' AND t.txt::int = u.x";
+    assert_eq!(run(&application, &mut store, query), [[Value::Int(36)]]);
+}

@@ -491,7 +491,7 @@ impl Binder<'_> {
     fn common_for_comparison(&self, bounds: &[Bound], syntax: &Expr) -> Bind<DataType> {
         let known: Vec<&DataType> = bounds.iter().filter_map(|b| b.data_type.as_ref()).collect();
         if let Some(first @ DataType::Char(_)) = known.first()
-            && known.iter().all(|t| matches!(t, DataType::Char(_)))
+            && known.iter().all(|t| t == first)
         {
             return Ok((*first).clone());
         }

@@ -357,8 +357,13 @@ impl Planner<'_> {
             Path::Range(mut range) if !self.single => {
                 let pool = if left { matches } else { &mut self.conjuncts };
                 let pairs = pool.iter().cloned();
+                // The row's side is evaluated for rows that other conditions leave out: a column cannot fail.
+                let is_safe = |(row, tuple): &(Expression, Expression)| {
+                    matches!(row, Expression::Column { .. }) && !tuple.is_volatile()
+                };
                 range.hash = pairs
                     .filter_map(|conjunct| equality(conjunct, number, self.placed).ok())
+                    .filter(is_safe)
                     .collect();
                 Path::Range(range)
             }
@@ -428,7 +433,8 @@ fn ties(conjunct: &Expression, number: usize, placed: u64) -> bool {
     (l == bit(number) && r & !placed == 0) || (r == bit(number) && l & !placed == 0)
 }
 
-/// `source's expression = placed expression`, in this order.
+/// `source's expression = placed expression`, in this order. The source's side is evaluated on its rows alone, without
+/// the query's tuples: so it has no column of an enclosing query.
 fn equality(
     conjunct: Expression,
     number: usize,
@@ -443,10 +449,10 @@ fn equality(
         return Err(conjunct);
     };
     let (l, r) = (mask(&left), mask(&right));
-    if l == bit(number) && r & !placed == 0 {
+    if l == bit(number) && r & !placed == 0 && !has_outer_column(&left) {
         return Ok((*left, *right));
     }
-    if r == bit(number) && l & !placed == 0 {
+    if r == bit(number) && l & !placed == 0 && !has_outer_column(&right) {
         return Ok((*right, *left));
     }
     Err(Expression::Compare {
@@ -454,6 +460,10 @@ fn equality(
         left,
         right,
     })
+}
+
+fn has_outer_column(expression: &Expression) -> bool {
+    expression.any(&mut |part| matches!(part, Expression::Column { depth: 1.., .. }))
 }
 
 /// Drops an ORDER BY that the only read gives already, and lets a LIMIT stop that read.
