@@ -42,10 +42,6 @@ pub(crate) struct Action {
     pub(crate) writing: bool,
     /// Whether it is a query that finds no row in each call that writes.
     pub(crate) finds_none: bool,
-    /// Whether it finds a row in each call that writes.
-    pub(crate) finds_some: bool,
-    /// Columns that are only compared with known values, and how in each call that writes.
-    pub(crate) compared: Vec<(ColumnIndex, Comparison)>,
     /// Whether a foreign key's action does this, not the statement itself.
     pub(crate) cascaded: bool,
     /// Whether this is the implicit write of a row's other columns when an UPDATE changes its primary key.
@@ -396,8 +392,6 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 in_loop: statement.in_loop,
                 writing,
                 finds_none: statement.finds_none,
-                finds_some: statement.finds_some,
-                compared: statement.compared.clone(),
                 cascaded: false,
                 carried: false,
             };

@@ -224,7 +224,12 @@ pub(crate) fn refusals<'c>(catalog: &'c Catalog, summary: &TransactionSummary) -
         return Vec::new();
     };
     let mut conditions = Vec::new();
+    let is_parameter = |name: &str| procedure.parameters.iter().any(|of| of.name == name);
     for (statement, _) in &procedure.body.statements {
+        // What is refused behind it is another value than the call's.
+        if assigned(statement).iter().any(|name| is_parameter(name)) {
+            break;
+        }
         match statement {
             Statement::If {
                 branches,
@@ -263,6 +268,16 @@ pub(crate) fn refusals<'c>(catalog: &'c Catalog, summary: &TransactionSummary) -
         }
     }
     conditions
+}
+
+/// The variables that a statement without a body of its own sets.
+fn assigned(statement: &Statement) -> Vec<&str> {
+    match statement {
+        Statement::Sql { into, .. } => into.iter().map(String::as_str).collect(),
+        Statement::Assign { target, .. } => vec![target],
+        Statement::RowCount(target) => vec![target],
+        _ => Vec::new(),
+    }
 }
 
 /// If a condition holds the call ends: so each of its alternatives is false or NULL afterwards.

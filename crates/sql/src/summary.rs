@@ -58,7 +58,8 @@ pub struct StatementSummary {
     /// Whether it is a query or an UPDATE that finds a row in each call that writes anything.
     pub finds_some: bool,
     /// Columns of which the call uses the values in comparisons alone, with values known before. In each call that
-    /// writes anything the comparison holds, or is NULL.
+    /// writes anything the comparison holds, or is NULL. No rule relies on it yet: a second output of the value, ORDER BY
+    /// and further conditions of the query are not looked at.
     pub compared: Vec<(ColumnIndex, Comparison)>,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the

@@ -24,9 +24,8 @@ END;
 ";
 
 /// Another type that chooses keys.
-const MORE: &str = "CREATE PROCEDURE swap(p_flight integer, p_from integer, p_to integer)
-LANGUAGE SQL BEGIN ATOMIC
-    UPDATE seats SET seat = p_to WHERE flight = p_flight AND seat = p_from;
+const MORE: &str = "CREATE PROCEDURE swap(p_flight integer, p_to integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO seats (flight, seat) VALUES (p_flight, p_to);
 END;
 ";
 

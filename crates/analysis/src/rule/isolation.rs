@@ -14,15 +14,12 @@
 //! Reads that only go to the client, and decisions about data that the transaction does not change, are not
 //! guarded: an application that relies on them declares the invariant, or uses serializability.
 
-use anabranch_sql::summary::{
-    ColumnWrite, Comparison, Deferral, ResultUse, Role, StatementId, Term, WriteClass,
-};
+use anabranch_sql::summary::{Deferral, ResultUse, Role, StatementId, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
 use super::unique::counter_of;
 use super::{Context, Finding, Need, worst};
 use crate::footprint::{Action, Footprint};
-use crate::sign::Sign;
 
 /// A part of a table that types can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +40,6 @@ struct Check<'f> {
     owner: usize,
     reads: Vec<&'f Action>,
     aspects: Vec<Aspect>,
-    /// Columns that are only compared with bounds: a change with this sign, away from the bound, does not disturb it.
-    bounded: Vec<(ColumnIndex, Sign)>,
 }
 
 /// Isolation on one table.
@@ -65,10 +60,7 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
             .filter(|c| {
                 // A DELETE removes the values that the transaction has read.
                 let own = c.owner == action.owner && action.access.role == Role::Delete;
-                let disturbs = |aspect: &&Aspect| {
-                    changed.contains(aspect) && !moves_away(footprint, action, c, **aspect)
-                };
-                own || c.aspects.iter().any(|aspect| disturbs(&aspect))
+                own || c.aspects.iter().any(|aspect| changed.contains(aspect))
             })
             .collect();
         let harmless =
@@ -157,7 +149,6 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
         .collect();
     let mut reads = Vec::new();
     let mut aspects = Vec::new();
-    let mut bounds: Vec<(ColumnIndex, Option<Sign>)> = Vec::new();
     for action in mine {
         let mut seen = relied_on(footprint, action);
         seen.retain(|aspect| match aspect {
@@ -165,97 +156,17 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
             Aspect::Column(_) => written.contains(aspect),
         });
         if !seen.is_empty() {
-            let columns = seen.iter().filter_map(|aspect| match aspect {
-                Aspect::Column(column) => Some((*column, harmless_sign(action, *column))),
-                Aspect::Rows | Aspect::Gone => None,
-            });
-            bounds.extend(columns);
             reads.push(action);
             aspects.extend(seen);
         }
     }
     aspects.sort_unstable();
     aspects.dedup();
-    // Each read of the column has to tolerate the change.
-    let tolerated = |(column, sign): &(ColumnIndex, Option<Sign>)| {
-        let mut others = bounds.iter().filter(|(of, _)| of == column);
-        let all = others.all(|(_, of)| of == sign);
-        sign.filter(|_| all).map(|sign| (*column, sign))
-    };
     (!reads.is_empty()).then_some(Check {
         owner,
         reads,
         aspects,
-        bounded: bounds.iter().filter_map(tolerated).collect(),
     })
-}
-
-/// The sign of the changes to a column after which a read still lets the call do what it does; `None` if there is
-/// none. In each call that writes, the column's value has passed a comparison with a bound, or no row has one that
-/// passes.
-fn harmless_sign(read: &Action, column: ColumnIndex) -> Option<Sign> {
-    let passing = |comparison: Comparison| match comparison {
-        Comparison::Greater | Comparison::GreaterOrEqual => Some(Sign::Positive),
-        Comparison::Less | Comparison::LessOrEqual => Some(Sign::Negative),
-        _ => None,
-    };
-    let access = &read.access;
-    let computes =
-        |write: &ColumnWrite| matches!(write.class, WriteClass::FromRow | WriteClass::FromData);
-    if access.role == Role::Update && access.writes.iter().any(computes) {
-        return None;
-    }
-    let conditions = access.conditions.iter().filter(|c| c.column == column);
-    let conditions: Vec<_> = conditions.collect();
-    let mut signs: Vec<Option<Sign>> = Vec::new();
-    if conditions.is_empty() {
-        let compared = read.compared.iter().filter(|(of, _)| *of == column);
-        signs.extend(compared.map(|(_, comparison)| passing(*comparison)));
-    } else if access.has_other_conditions || access.columns_returned.contains(&column) {
-        return None;
-    } else {
-        let known = |term: &Term| {
-            matches!(
-                term,
-                Term::Parameter(_) | Term::Constant(_) | Term::Negated(_) | Term::Pure
-            )
-        };
-        signs.extend(conditions.iter().map(|c| {
-            let sign = passing(c.comparison).filter(|_| known(&c.term))?;
-            match (read.finds_some, read.finds_none) {
-                (true, _) => Some(sign),
-                // What did not pass does not pass after a change in the other direction.
-                (_, true) => Some(sign.turned()),
-                (false, false) => None,
-            }
-        }));
-    }
-    let first = signs.first().copied().flatten()?;
-    signs
-        .iter()
-        .all(|sign| *sign == Some(first))
-        .then_some(first)
-}
-
-/// Whether an action changes a column only by amounts that move it away from the bound of a check.
-fn moves_away(
-    footprint: &Footprint<'_>,
-    action: &Action,
-    check: &Check<'_>,
-    aspect: Aspect,
-) -> bool {
-    let Aspect::Column(column) = aspect else {
-        return false;
-    };
-    let mut bounded = check.bounded.iter();
-    let Some((_, wanted)) = bounded.find(|(of, _)| *of == column) else {
-        return false;
-    };
-    let class = action.write(column).map(|write| &write.class);
-    matches!(class, Some(WriteClass::Add { term, negated })
-        if footprint.sign(action.owner, term).turned_if(*negated) == *wanted)
-        && action.access.role == Role::Update
-        && !footprint.may_add_null(action, column)
 }
 
 /// The aspects that an action reads, the transaction uses, and some type may change.
