@@ -4,7 +4,9 @@
 //! capture; and applies what it has captured on a second server. [`Costs::built_in`] is one such measurement
 //! (`crates/bench/belt-costs.json`), which simulated figures use:
 //!
-//!     cargo test -p anabranch-bench --lib -- --ignored --nocapture prints_costs
+//! ```text
+//! cargo test -p anabranch-bench --lib -- --ignored --nocapture prints_costs
+//! ```
 //!
 //! prints the file anew.
 
