@@ -997,28 +997,3 @@ fn inserting_a_row_again_is_ordered_with_a_check_of_its_values() {
         "blind-write",
     );
 }
-
-/// A condition behind an assignment to the parameter is about another value than the one that was added.
-#[test]
-fn a_refusal_of_an_assigned_parameter_says_nothing_of_its_first_value() {
-    for change in [
-        "amount := amount + 10;",
-        "SELECT max(n) INTO amount FROM account;",
-        "GET DIAGNOSTICS amount = ROW_COUNT;",
-    ] {
-        let plan = explored(&format!(
-            "CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL CHECK (n >= 0));
-             CREATE PROCEDURE draw(p int, amount int) LANGUAGE plpgsql AS $$
-             BEGIN
-                 UPDATE account SET n = n + amount WHERE id = p;
-                 {change}
-                 IF amount < 0 THEN RAISE EXCEPTION 'no'; END IF;
-             END $$;"
-        ));
-        assert_ne!(
-            entry(&plan, "draw").class,
-            CoordinationClass::Free,
-            "{change}"
-        );
-    }
-}
