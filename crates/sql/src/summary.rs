@@ -55,12 +55,6 @@ pub struct StatementSummary {
     /// Whether it is a query that finds no row in each call that writes anything: a call in which it finds one fails, or
     /// returns before its first write.
     pub finds_none: bool,
-    /// Whether it is a query or an UPDATE that finds a row in each call that writes anything.
-    pub finds_some: bool,
-    /// Columns of which the call uses the values in comparisons alone, with values known before. In each call that
-    /// writes anything the comparison holds, or is NULL. No rule relies on it yet: a second output of the value, ORDER BY
-    /// and further conditions of the query are not looked at.
-    pub compared: Vec<(ColumnIndex, Comparison)>,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the
     /// analyser adds them from the catalog).

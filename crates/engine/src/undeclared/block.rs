@@ -64,8 +64,6 @@ fn general(
         result: ResultUse::Used,
         deferral: Deferral::None,
         // The client may write more, whatever the statement finds.
-        finds_some: false,
-        compared: Vec::new(),
         ..statement.clone()
     };
     for access in &mut own.accesses {

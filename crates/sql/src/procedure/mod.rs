@@ -7,7 +7,6 @@
 
 mod absence;
 pub(crate) mod analyze;
-mod bounds;
 mod calling;
 pub(crate) mod compile;
 pub(crate) mod declared;

@@ -8,7 +8,6 @@ use super::{
     Code, CompiledProcedure,
     absence::absences,
     analyze::{Calling, State, is_pure, is_update},
-    bounds::{Bounds, bounds},
 };
 use crate::{
     bind::{RawWrite, term::RawTerm},
@@ -45,10 +44,10 @@ impl CompiledProcedure {
 
     fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
         let findings = self.walked(calling);
-        let (absences, bounds) = match calling.within {
-            false => (absences(self), bounds(self)),
+        let absences = match calling.within {
+            false => absences(self),
             // The caller may have written before, and goes on after a RETURN.
-            true => (BTreeSet::new(), Bounds::default()),
+            true => BTreeSet::new(),
         };
         for (place, site) in self.statements.iter().enumerate() {
             let state = findings.before[place].as_ref();
@@ -79,8 +78,6 @@ impl CompiledProcedure {
                 may_skip_rows: may_skip_rows(&site.statement.kind),
                 inserts_one: is_one_insert(&site.statement.kind),
                 finds_none: absences.contains(&place),
-                finds_some: bounds.present.contains(&place),
-                compared: bounds.compared.get(&place).cloned().unwrap_or_default(),
                 accesses: accesses(&site.statement, id, state),
                 result,
                 deferral: match calling.within {
@@ -126,8 +123,6 @@ pub(crate) fn statement_summary(
             may_skip_rows: may_skip_rows(&statement.kind),
             inserts_one: is_one_insert(&statement.kind),
             finds_none: false,
-            finds_some: is_update(statement),
-            compared: Vec::new(),
             accesses,
             result: match statement.columns.is_empty() {
                 true => ResultUse::Unused,

@@ -226,8 +226,6 @@ fn statement(
         may_skip_rows: true,
         inserts_one: false,
         finds_none: false,
-        finds_some: false,
-        compared: Vec::new(),
         accesses,
         result: ResultUse::Used,
         deferral: Deferral::None,

@@ -244,8 +244,6 @@ impl Type<'_> {
             may_skip_rows: false,
             inserts_one: accesses.iter().any(|a| a.role == Role::Insert),
             finds_none: false,
-            finds_some: false,
-            compared: Vec::new(),
             accesses,
             result: ResultUse::Unused,
             deferral: match deferrable {
