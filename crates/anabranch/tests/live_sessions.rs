@@ -332,6 +332,74 @@ END $$;",
         verdicts: &["prevented"],
     },
     Case {
+        name: "shared",
+        schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",
+        file: (
+            "redeem.sql",
+            "CREATE PROCEDURE redeem(p integer) LANGUAGE plpgsql AS $$ DECLARE n integer; BEGIN
+    SELECT uses INTO STRICT n FROM coupon WHERE id = p FOR SHARE;
+    UPDATE coupon SET uses = n + 1 WHERE id = p;
+END $$;",
+        ),
+        verdicts: &["prevented"],
+    },
+    Case {
+        name: "key_share",
+        schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",
+        file: (
+            "redeem.sql",
+            "CREATE PROCEDURE redeem(p integer) LANGUAGE plpgsql AS $$ DECLARE n integer; BEGIN
+    SELECT uses INTO STRICT n FROM coupon WHERE id = p FOR KEY SHARE;
+    UPDATE coupon SET uses = n + 1 WHERE id = p;
+END $$;",
+        ),
+        verdicts: &["permitted"],
+    },
+    Case {
+        name: "skip_locked",
+        schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",
+        file: (
+            "redeem.sql",
+            "CREATE PROCEDURE redeem(p integer) LANGUAGE plpgsql AS $$ DECLARE n integer; BEGIN
+    SELECT uses INTO n FROM coupon WHERE id = p FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN UPDATE coupon SET uses = n + 1 WHERE id = p; END IF;
+END $$;",
+        ),
+        verdicts: &["not decided"],
+    },
+    // The row that a new one refers to is locked: `FOR UPDATE` of it waits, an UPDATE of it does not.
+    Case {
+        name: "referred",
+        schema: "CREATE TABLE event (id integer PRIMARY KEY, seats integer NOT NULL);
+CREATE TABLE booking (id bigint PRIMARY KEY, event_id integer NOT NULL REFERENCES event (id));",
+        file: (
+            "book.sql",
+            "CREATE PROCEDURE book(b bigint, e integer) LANGUAGE plpgsql AS $$ DECLARE n bigint; most integer; BEGIN
+    SELECT seats INTO STRICT most FROM event WHERE id = e FOR UPDATE;
+    SELECT count(*) INTO n FROM booking WHERE event_id = e;
+    IF n >= most THEN RAISE EXCEPTION 'full'; END IF;
+    INSERT INTO booking (id, event_id) VALUES (b, e);
+END $$;",
+        ),
+        verdicts: &["prevented"],
+    },
+    Case {
+        name: "numbered",
+        schema: "CREATE SEQUENCE ticket_numbers;
+CREATE TABLE event (id integer PRIMARY KEY, seats integer NOT NULL);
+CREATE TABLE ticket (id bigint PRIMARY KEY DEFAULT nextval('ticket_numbers'), event_id integer NOT NULL REFERENCES event (id));",
+        file: (
+            "sell.sql",
+            "CREATE PROCEDURE sell(e integer) LANGUAGE plpgsql AS $$ DECLARE n bigint; most integer; BEGIN
+    SELECT seats INTO STRICT most FROM event WHERE id = e;
+    SELECT count(*) INTO n FROM ticket WHERE event_id = e;
+    IF n >= most THEN RAISE EXCEPTION 'full'; END IF;
+    INSERT INTO ticket (event_id) VALUES (e);
+END $$;",
+        ),
+        verdicts: &["permitted"],
+    },
+    Case {
         name: "on_call",
         schema: "CREATE TABLE doctor (id integer PRIMARY KEY, shift integer NOT NULL, on_call boolean NOT NULL);",
         file: (

@@ -243,7 +243,17 @@ impl Observed<'_> {
         if self.logs.iter().any(|log| log.effects.is_empty()) {
             return None;
         }
-        if let Some((table, key)) = self.both(|effect| matches!(effect, Effect::Delete { .. })) {
+        let takes = |effect: &Effect, (table, key): (TableId, &Key)| {
+            matches!(effect, Effect::Delete { .. })
+                && (effect.table(), effect.key()) == (table, key)
+        };
+        let taken = self.both(|effect| matches!(effect, Effect::Delete { .. }));
+        // The second call may insert the row again, and delete it.
+        let taken = taken.filter(|row| {
+            let mut seconds = self.orders.iter().filter_map(|order| order.second.as_ref());
+            seconds.all(|log| !log.effects.iter().any(|done| takes(&done.effect, *row)))
+        });
+        if let Some((table, key)) = taken {
             let name = self.table_name(table);
             return Some(format!(
                 "both calls take the row of {name}{} and delete it; in a serial order the call that runs second does \

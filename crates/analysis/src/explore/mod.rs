@@ -32,6 +32,7 @@ mod guards;
 mod merge;
 mod minimal;
 mod ordering;
+mod row_locks;
 mod serial;
 mod sessions;
 mod state;

@@ -3,31 +3,30 @@
 //! An interleaving is built from the two calls, and a small model of READ COMMITTED says what PostgreSQL makes of it:
 //!
 //! * Each statement sees what was committed when it began, and what its own transaction has written.
-//! * A statement that writes or locks a row which another open transaction has written or locked waits for the end of
-//!   that transaction, and then looks at the row again. A key that an open transaction has inserted is waited for,
-//!   and then refused.
-//! * Queries without `FOR UPDATE` never wait.
+//! * A statement that writes or locks a row which another open transaction has locked ([`super::row_locks`]) waits for
+//!   the end of that transaction, and then looks at the row again. A key that an open transaction has inserted is
+//!   waited for, and then refused.
+//! * Queries without `FOR UPDATE` and its weaker forms never wait.
 //!
 //! Clients run one statement at a time: both sessions read first, then one writes and commits, then the other. A
 //! procedure is one statement: both sessions call it, then the first one commits. The model follows the statement
 //! that waits only if it finds one row by its whole key; PostgreSQL evaluates other statements again row by row, on
 //! the old snapshot.
 
-use std::collections::BTreeSet;
-
 use anabranch_sql::catalog::ColumnDefault;
 use anabranch_sql::expression::text::{format_text, literal};
 use anabranch_sql::script::{ClientStatement, ClientTransaction, Placeholder, Step, substitute};
-use anabranch_sql::summary::{Comparison, Role, StatementId, StatementSummary};
+use anabranch_sql::summary::{Role, StatementId};
 use anabranch_sql::testing::ready;
-use anabranch_types::{ColumnIndex, DataType, Effect, Key, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, TableId, Value};
 
 use super::World;
 use super::call::{Call, replica, run};
 use super::case::Case;
 use super::generate::quoted;
+use super::row_locks::locks;
 use super::serial::PairOutcome;
-use super::state::{Attempt, Log, State, apply_rows, key_of};
+use super::state::{Attempt, Log, State, apply_rows};
 use super::statement::{call as called, inserts};
 use super::validity::violated_since;
 
@@ -282,125 +281,7 @@ fn with_values(text: &str, parameters: &[(String, DataType)], arguments: &[Value
     format!("{text};")
 }
 
-/// Whether a query locks the rows that it finds.
-fn locks(text: &str) -> bool {
-    let words: Vec<String> = text
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty())
-        .map(str::to_ascii_lowercase)
-        .collect();
-    let pair =
-        |first: &str, second: &str| words.windows(2).any(|w| w[0] == first && w[1] == second);
-    pair("for", "update") || pair("for", "share") || pair("for", "no") || pair("for", "key")
-}
-
 impl World<'_> {
-    /// The summary of a statement of a call.
-    fn summary_of(&self, procedure: usize, statement: StatementId) -> Option<&StatementSummary> {
-        let summary = &self.application.summaries()[procedure];
-        summary.statements.iter().find(|s| s.id == statement)
-    }
-
-    /// Whether a statement locks the rows that it reads.
-    fn locks_rows(&self, procedure: usize, statement: StatementId) -> bool {
-        let Some(summary) = self.summary_of(procedure, statement) else {
-            return false;
-        };
-        if let Some(client) = self.client_of.get(&procedure) {
-            let mut written = client.statements().into_iter();
-            return written.any(|written| written.covers(summary.span) && locks(&written.text));
-        }
-        let span = summary.span;
-        let file = self.catalog().files.get(usize::from(span.file));
-        let text = file.and_then(|file| file.text.get(span.start as usize..span.end as usize));
-        text.is_some_and(locks)
-    }
-
-    /// The rows that a call has read and locked, with the number of statements that had ended before.
-    fn locked(&self, call: &Call, log: &Log) -> Vec<(usize, StatementId, TableId, Key)> {
-        let mut found = Vec::new();
-        for seen in &log.seen {
-            if self.locks_rows(call.procedure, seen.statement) {
-                let table = self.schema().table(seen.table);
-                let keys = seen.rows.iter().filter_map(|row| key_of(table, row));
-                found.extend(keys.map(|key| (seen.at, seen.statement, seen.table, key)));
-            }
-        }
-        found
-    }
-
-    /// Where the second of two calls on one snapshot has to wait for the first: the number of statements that have
-    /// ended before, and the statement that waits.
-    fn waits(
-        &self,
-        [one, two]: [&Call; 2],
-        after_one: &State,
-        [first, second]: [&Log; 2],
-    ) -> Option<(usize, StatementId)> {
-        let effects = first.effects.iter();
-        let held: BTreeSet<(TableId, Key)> = effects
-            .map(|done| (done.effect.table(), done.effect.key().clone()))
-            .chain(
-                self.locked(one, first)
-                    .into_iter()
-                    .map(|(_, _, t, k)| (t, k)),
-            )
-            .collect();
-        let mut waiting: Vec<(usize, StatementId)> = Vec::new();
-        for (at, statement, table, key) in self.locked(two, second) {
-            if held.contains(&(table, key)) {
-                waiting.push((at, statement));
-            }
-        }
-        for done in &second.effects {
-            let table = self.schema().table(done.effect.table());
-            let meets = match (&done.effect, &done.after) {
-                (Effect::Insert { .. }, Some(row)) => self.is_taken(after_one, table.id, row),
-                _ => held.contains(&(table.id, done.effect.key().clone())),
-            };
-            if meets {
-                waiting.push((done.at, done.statement));
-            }
-        }
-        waiting.into_iter().min()
-    }
-
-    /// Whether a row has a key of a row of this state.
-    fn is_taken(&self, state: &State, table: TableId, row: &anabranch_types::Row) -> bool {
-        let table = self.schema().table(table);
-        let rows = state.of_table(table.id);
-        let unique = table.indexes.iter().filter(|index| index.unique);
-        let mut keys = unique.map(|index| &index.columns);
-        let is_primary = key_of(table, row).is_some_and(|key| rows.contains_key(&key));
-        is_primary
-            || keys.any(|columns| {
-                let value =
-                    |row: &anabranch_types::Row, c: &ColumnIndex| row.get(&table.layout, *c);
-                let null = columns.iter().any(|c| row.is_null(&table.layout, *c));
-                let same = |other: &anabranch_types::Row| {
-                    columns.iter().all(|c| value(other, c) == value(row, c))
-                };
-                !null && rows.values().any(same)
-            })
-    }
-
-    /// Whether a statement touches one row, which its whole key finds: the model then knows what PostgreSQL does with
-    /// it after a wait.
-    fn finds_one_row(&self, procedure: usize, statement: StatementId) -> bool {
-        let Some(summary) = self.summary_of(procedure, statement) else {
-            return false;
-        };
-        let [access] = summary.accesses.as_slice() else {
-            return false;
-        };
-        let key = &self.schema().table(access.table).primary_key;
-        let fixed = |column: &ColumnIndex| {
-            let mut conditions = access.conditions.iter();
-            conditions.any(|c| c.column == *column && c.comparison == Comparison::Equal)
-        };
-        access.role == Role::Insert || !key.is_empty() && key.iter().all(fixed)
-    }
-
     /// The constraints that rows violate; PostgreSQL has no assertions.
     fn violated_constraints(&self, state: &State, valid: &State) -> Vec<String> {
         let mut violated = violated_since(self, state, valid);
@@ -424,18 +305,24 @@ fn interleaved(
     let next_snapshot = if reads_first {
         programs[1].leading
     } else {
-        let (_, second) = run(world, ancestor, two, false)?;
-        match world.waits([one, two], &after_one, [&first, &second]) {
-            Some((ended, statement)) => {
-                waits_after = Some(ended);
-                if !world.finds_one_row(two.procedure, statement) {
-                    verdict = ReadCommitted::NotDecided(
+        let (after_two, second) = run(world, ancestor, two, false)?;
+        let logs = [&first, &second];
+        match world.waits([one, two], [&after_one, &after_two], logs) {
+            Some(wait) => {
+                waits_after = Some(wait.ended);
+                let doubt = wait.doubt.or_else(|| {
+                    let is_found =
+                        wait.is_reference || world.finds_one_row(two.procedure, wait.statement);
+                    (!is_found).then_some(
                         "a statement waits for a row's lock, and PostgreSQL then looks only at the rows that it had \
-                         found before"
-                            .to_owned(),
-                    );
+                         found before",
+                    )
+                });
+                if let Some(doubt) = doubt {
+                    verdict = ReadCommitted::NotDecided(doubt.to_owned());
                 }
-                ended
+                // What waits for a row that it refers to has done its work before.
+                wait.ended + usize::from(wait.is_reference)
             }
             None => {
                 let mut state = after_one.clone();
@@ -546,6 +433,15 @@ impl Writer<'_> {
                         texts[0], texts[1]
                     ));
                 }
+            }
+        }
+        // A default may draw from a sequence that belongs to no column.
+        for sequence in world.catalog().named_sequences() {
+            let options = &sequence.options;
+            if options.increment > 0 && (options.minimum..=options.maximum).contains(&NUMBERS_FROM)
+            {
+                let name = quoted(&sequence.name).replace('\'', "''");
+                setup.push(format!("SELECT setval('{name}', {NUMBERS_FROM});"));
             }
         }
         setup

@@ -19,9 +19,10 @@ pub fn render(shown: &[&Counterexample], command: &str) -> String {
 --
 --     {command}
 --
--- Open psql twice, as session 1 and session 2, in a database that has the application's tables and routines, and no
--- rows. Type the steps in order, each in its session; \"setup\" and \"check\" in either. Where a step waits, go on with
--- the next one in the other session. A value that is generated anew is written as \u{2026}.
+-- Each part needs a database of its own that has the application's tables and routines, and no rows. Open psql twice
+-- there, as session 1 and session 2; times are written in UTC (SET timezone TO 'UTC'). Type the steps in order, each
+-- in its session; \"setup\" and \"check\" in either. Where a step waits, go on with the next one in the other session.
+-- A value that is generated anew is written as \u{2026}.
 -- PostgreSQL has no assertions (CREATE ASSERTION): none is checked here.
 "
     );
