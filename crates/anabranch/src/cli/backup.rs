@@ -37,18 +37,7 @@ pub(crate) struct RestoreArguments {
 pub(crate) fn back_up(arguments: &BackupArguments) -> Result<Verdict, Box<dyn Error>> {
     let address = arguments.connect;
     let to = std::path::absolute(&arguments.to)?;
-    let settings = format!(
-        "host={} port={} user=backup dbname=anabranch connect_timeout=10",
-        address.ip(),
-        address.port()
-    );
-    let mut client = Client::connect(&settings, NoTls)
-        .map_err(|error| format!("error: no server answers on {address}: {error}"))?;
-    let statement = format!("BACKUP TO {}", literal(&to)?);
-    client.batch_execute(&statement).map_err(|error| {
-        let reason = error.as_db_error().map(|error| error.message().to_owned());
-        format!("error: {}", reason.unwrap_or_else(|| error.to_string()))
-    })?;
+    ask(address, &to)?;
     say!(
         "{}: a backup of the server on {address}. Serve it with --data, or restore it to another folder\n",
         to.display()
@@ -56,11 +45,31 @@ pub(crate) fn back_up(arguments: &BackupArguments) -> Result<Verdict, Box<dyn Er
     Ok(Verdict::Fine)
 }
 
+/// Has the server on this address write a backup into a folder.
+pub(super) fn ask(address: SocketAddr, to: &Path) -> Result<(), Box<dyn Error>> {
+    let settings = format!(
+        "host={} port={} user=backup dbname=anabranch connect_timeout=10",
+        address.ip(),
+        address.port()
+    );
+    let mut client = Client::connect(&settings, NoTls)
+        .map_err(|error| format!("error: no server answers on {address}: {error}"))?;
+    let statement = format!("BACKUP TO {}", literal(to)?);
+    client.batch_execute(&statement).map_err(|error| {
+        let reason = error.as_db_error().map(|error| error.message().to_owned());
+        format!("error: {}", reason.unwrap_or_else(|| error.to_string()))
+    })?;
+    Ok(())
+}
+
 /// A path as a string constant.
 fn literal(path: &Path) -> Result<String, Box<dyn Error>> {
-    let text = path
-        .to_str()
-        .ok_or("error: --to: the path is not UTF-8, which the server needs")?;
+    let text = path.to_str().ok_or_else(|| {
+        format!(
+            "error: {}: the path is not UTF-8, which the server needs",
+            path.display()
+        )
+    })?;
     Ok(format!("'{}'", text.replace('\'', "''")))
 }
 

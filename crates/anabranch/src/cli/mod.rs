@@ -8,6 +8,7 @@ mod calibrate;
 mod check;
 mod counterexample;
 mod demo;
+mod dump;
 mod explain;
 mod input;
 mod live;
@@ -52,6 +53,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Make a data folder of a backup
     Restore(backup::RestoreArguments),
+    /// Write a database as SQL that PostgreSQL loads
+    Dump(dump::DumpArguments),
     /// Read all of a data folder or backup, and name the first damage
     VerifyData(verify_data::VerifyDataArguments),
     /// Make PostgreSQL servers a ring of the Conveyor Belt: check them, install triggers, remove them
@@ -128,6 +131,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Backup(arguments) => backup::back_up(&arguments),
         Command::Belt(arguments) => belt::run(arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
         Command::VerifyData(arguments) => verify_data::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),

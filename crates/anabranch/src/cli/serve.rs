@@ -255,7 +255,7 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
 }
 
 /// Opens a data folder for this database; a new one takes the application.
-fn open(
+pub(super) fn open(
     path: &Path,
     planned: &PlannedApplication,
     guarantee: Guarantee,

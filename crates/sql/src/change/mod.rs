@@ -44,7 +44,7 @@ use apply::{Changer, ObjectName, RenamedColumn};
 use declared::{ColumnValues, Declared, Test};
 use dependents::Dropped;
 use error::Change;
-use print::{Printed, PrintedObject, print};
+use print::{Printed, PrintedObject, print, print_around_rows};
 use rename::mentions;
 use unresolved::{BodyForm, is_missing};
 use verification::{Broken, UniqueKey};
@@ -234,6 +234,13 @@ impl Application {
     /// The application as SQL, in an order in which PostgreSQL loads it too, assertions apart.
     pub fn declarations(&self) -> String {
         print(&unresolved::declared(self.catalog())).text
+    }
+
+    /// The application as SQL for PostgreSQL, in two parts: rows are loaded between them. The first has sequences and
+    /// tables with their keys and checks; the second indexes, foreign keys, views and routines, and assertions as
+    /// comments.
+    pub fn declarations_around_rows(&self) -> [String; 2] {
+        print_around_rows(&unresolved::declared(self.catalog()))
     }
 
     /// A change of rows alone, or of nothing.

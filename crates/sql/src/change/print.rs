@@ -50,10 +50,52 @@ impl Printed {
     }
 }
 
-/// Prints declarations in an order in which PostgreSQL loads them: tables, their indexes, foreign keys, views,
-/// assertions, routines.
+/// Prints declarations in an order in which PostgreSQL loads them: sequences, tables, their indexes, foreign keys,
+/// views, assertions, routines.
 pub(super) fn print(declared: &Declared) -> Printed {
     let mut printed = Printed::default();
+    tables(declared, &mut printed);
+    indexes(declared, &mut printed);
+    references(declared, &mut printed);
+    views(declared, &mut printed);
+    for (number, assertion) in declared.assertions.iter().enumerate() {
+        printed.object(PrintedObject::Assertion(number), |text| {
+            text.push_str(&assertion.text);
+        });
+    }
+    routines(declared, &mut printed);
+    for routine in &declared.unresolved {
+        printed.text.push('\n');
+        unresolved::print(routine, &mut printed.text);
+    }
+    printed
+}
+
+/// Prints declarations for PostgreSQL alone, in two parts: rows are loaded between them. Assertions, which PostgreSQL
+/// does not have, are comments.
+pub(super) fn print_around_rows(declared: &Declared) -> [String; 2] {
+    let mut before = Printed::default();
+    tables(declared, &mut before);
+    let mut after = Printed::default();
+    indexes(declared, &mut after);
+    references(declared, &mut after);
+    views(declared, &mut after);
+    for assertion in &declared.assertions {
+        after.text.push_str("-- PostgreSQL has no assertions:\n");
+        for line in assertion.text.lines() {
+            after.text.push_str(&format!("--   {line}\n"));
+        }
+    }
+    routines(declared, &mut after);
+    for routine in &declared.unresolved {
+        after.text.push_str(&routine.text);
+        after.text.push_str(";\n");
+    }
+    [before.text, after.text]
+}
+
+/// Sequences, and tables with their keys and checks.
+fn tables(declared: &Declared, printed: &mut Printed) {
     for (number, sequence) in declared.sequences.iter().enumerate() {
         printed.object(PrintedObject::Sequence(number), |text| {
             text.push_str("CREATE SEQUENCE ");
@@ -80,6 +122,9 @@ pub(super) fn print(declared: &Declared) -> Printed {
             });
         }
     }
+}
+
+fn indexes(declared: &Declared, printed: &mut Printed) {
     for (number, table) in declared.tables.iter().enumerate() {
         for index in table.indexes.iter().filter(|index| !index.is_constraint) {
             let unique = if index.unique { "UNIQUE " } else { "" };
@@ -90,6 +135,10 @@ pub(super) fn print(declared: &Declared) -> Printed {
             });
         }
     }
+}
+
+/// Foreign keys, and the columns that own sequences.
+fn references(declared: &Declared, printed: &mut Printed) {
     for (number, table) in declared.tables.iter().enumerate() {
         for key in &table.foreign_keys {
             let on = quoted(&table.name);
@@ -106,16 +155,17 @@ pub(super) fn print(declared: &Declared) -> Printed {
             });
         }
     }
+}
+
+fn views(declared: &Declared, printed: &mut Printed) {
     for (number, view) in declared.views.iter().enumerate() {
         printed.object(PrintedObject::View(number), |text| {
             text.push_str(&view.text)
         });
     }
-    for (number, assertion) in declared.assertions.iter().enumerate() {
-        printed.object(PrintedObject::Assertion(number), |text| {
-            text.push_str(&assertion.text);
-        });
-    }
+}
+
+fn routines(declared: &Declared, printed: &mut Printed) {
     for (number, routine) in declared.routines.iter().enumerate() {
         printed.object(PrintedObject::Routine(number), |text| {
             if !routine.keeps.is_empty() {
@@ -127,11 +177,6 @@ pub(super) fn print(declared: &Declared) -> Printed {
             text.push_str(&routine.text);
         });
     }
-    for routine in &declared.unresolved {
-        printed.text.push('\n');
-        unresolved::print(routine, &mut printed.text);
-    }
-    printed
 }
 
 /// The options of a sequence that are not the defaults.
