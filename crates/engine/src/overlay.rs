@@ -18,6 +18,8 @@ use anabranch_types::{
 #[derive(Clone, Debug)]
 pub(crate) struct OwnWrite {
     pub partition: PartitionId,
+    /// The number of partitions, if each has a copy of the row: the effect is for all of them then.
+    pub copies: Option<u16>,
     pub effect: Effect,
     /// Whether the row is one of the transaction's guards.
     pub guard: bool,

@@ -75,29 +75,38 @@ impl Mailbox {
     pub(crate) fn take_effects(&mut self) -> Vec<PartitionEffects> {
         let mut partitions: Vec<PartitionEffects> = Vec::with_capacity(1);
         for write in self.writes.drain(..) {
-            let at = match partitions
-                .iter()
-                .position(|p| p.partition == write.partition)
-            {
-                Some(at) => at,
-                None => {
-                    partitions.push(PartitionEffects {
-                        partition: write.partition,
-                        effects: Vec::with_capacity(ROWS_EXPECTED),
-                        guards: Vec::new(),
-                    });
-                    partitions.len() - 1
+            for other in (0..write.copies.unwrap_or(0)).map(PartitionId) {
+                if other != write.partition {
+                    let own = effects_of(&mut partitions, other);
+                    own.effects.push(write.effect.clone());
                 }
-            };
-            let entry = &mut partitions[at];
-            if write.guard {
-                entry.guards.push(entry.effects.len() as u32);
             }
-            entry.effects.push(write.effect);
+            let own = effects_of(&mut partitions, write.partition);
+            if write.guard {
+                own.guards.push(own.effects.len() as u32);
+            }
+            own.effects.push(write.effect);
         }
         partitions.sort_by_key(|p| p.partition);
         partitions
     }
+}
+
+/// The entry of a partition, which is new if there is none.
+fn effects_of(
+    partitions: &mut Vec<PartitionEffects>,
+    partition: PartitionId,
+) -> &mut PartitionEffects {
+    let found = partitions.iter().position(|of| of.partition == partition);
+    let at = found.unwrap_or(partitions.len());
+    if found.is_none() {
+        partitions.push(PartitionEffects {
+            partition,
+            effects: Vec::with_capacity(ROWS_EXPECTED),
+            guards: Vec::new(),
+        });
+    }
+    &mut partitions[at]
 }
 
 /// The constants of an attempt.
@@ -276,8 +285,8 @@ impl NodeTransaction {
     /// As [`NodeTransaction::check_assertions`].
     pub(crate) async fn check_statement(&mut self) -> Result<(), TransactionError> {
         let checks = match &self.entry {
-            Some(entry) => entry.checks().to_vec(),
-            None => {
+            Some(entry) if !entry.is_alone() => entry.checks().to_vec(),
+            _ => {
                 let mailbox = self.mailbox.borrow();
                 let assertions = self.planned.application.assertions().iter().enumerate();
                 let concerns = |assertion: &CompiledAssertion| {
@@ -681,8 +690,13 @@ impl Transaction for NodeTransaction {
                 "a statement that writes needs an entry in the plan",
             )));
         }
+        let mut copies = None;
         let partition = match self.target_of(&effect) {
             Target::One(partition) => partition,
+            Target::Anywhere if self.entry.as_ref().is_some_and(|entry| entry.is_alone()) => {
+                copies = Some(self.planned.execution.router.partitions());
+                self.identity.home
+            }
             Target::Anywhere => return Err(refuse(self.replicated(effect.table()))),
             Target::Everywhere => {
                 let schema = self.planned.application.schema();
@@ -705,6 +719,7 @@ impl Transaction for NodeTransaction {
         }
         writes.push(OwnWrite {
             partition,
+            copies,
             effect,
             guard,
         });

@@ -542,3 +542,87 @@ fn a_planned_application_changes_too() {
     drop(ann);
     service.stop().expect("it stops");
 }
+
+const STOCK: &str = "
+CREATE TABLE colours (name text PRIMARY KEY, warm boolean NOT NULL);
+CREATE TABLE items (id integer PRIMARY KEY, stock integer NOT NULL CHECK (stock >= 0), colour text REFERENCES colours);
+CREATE TABLE sales (id serial PRIMARY KEY, item integer NOT NULL REFERENCES items);
+CREATE ASSERTION few_items CHECK ((SELECT count(*) FROM items) < 4);
+CREATE PROCEDURE sell(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE items SET stock = stock - 1 WHERE id = p_id;
+END;
+CREATE PROCEDURE add_item(p_id integer, p_stock integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO items (id, stock) VALUES (p_id, p_stock);
+END;
+CREATE PROCEDURE order_item(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO sales (item) VALUES (p_id);
+END;
+";
+
+/// What the plan leaves no room for runs alone, in a transaction or by itself, and keeps what is declared.
+#[test]
+fn a_transaction_that_the_plan_has_no_room_for_runs_alone() {
+    for guarantee in [Guarantee::Invariants, Guarantee::Serializable] {
+        let is_planned = guarantee == Guarantee::Invariants;
+        let service = start_with(&[STOCK], guarantee, options());
+        let (mut ann, mut ben) = (connect(&service), connect(&service));
+        run(&mut ann, "CALL add_item(1, 5); CALL add_item(2, 7)");
+        // No procedure writes colours: each partition has a copy. None deletes items.
+        let writes = "INSERT INTO colours VALUES ('red', true), ('blue', false)";
+        assert_eq!(refused(&mut ann, writes).0, "0A000");
+        let deletes = "DELETE FROM items WHERE id = 2";
+        if is_planned {
+            // A sale counts on its item, as long as no transaction type deletes items.
+            assert_eq!(refused(&mut ann, deletes).0, "55000");
+        }
+        run(&mut ann, "SET anabranch.alone = on");
+        run(&mut ann, writes);
+        run(&mut ann, "BEGIN");
+        assert_eq!(count(&mut ann, "colours"), 2);
+        run(&mut ann, deletes);
+        run(
+            &mut ann,
+            "UPDATE colours SET warm = NOT warm WHERE name = 'blue'",
+        );
+        run(&mut ann, "UPDATE items SET colour = 'blue' WHERE id = 1");
+        assert_eq!(count(&mut ann, "items"), 1);
+        // Others wait, and see nothing of it.
+        let (sender, receiver) = channel();
+        let waits = std::thread::spawn(move || {
+            let seen = count(&mut ben, "items");
+            sender.send(seen).expect("it is awaited");
+            ben
+        });
+        assert!(receiver.recv_timeout(Duration::from_millis(300)).is_err());
+        run(&mut ann, "ROLLBACK");
+        assert_eq!(receiver.recv().expect("it comes"), 2);
+        let mut ben = waits.join().expect("it ends");
+        // What is declared holds for it, too.
+        let too_many = "INSERT INTO items SELECT n, 1, 'red' FROM generate_series(10, 14) AS n";
+        assert_eq!(refused(&mut ann, too_many).0, "23514");
+        assert_eq!(refused(&mut ann, "UPDATE items SET stock = -1").0, "23514");
+        assert_eq!(
+            refused(&mut ann, "INSERT INTO colours VALUES ('red', false)").0,
+            "23505"
+        );
+        assert_eq!(refused(&mut ann, "DELETE FROM nowhere").0, "42P01");
+        run(&mut ann, deletes);
+        run(&mut ann, "UPDATE colours SET warm = true");
+        run(&mut ann, "UPDATE items SET colour = 'red' WHERE id = 1");
+        run(&mut ann, "RESET anabranch.alone");
+        // Every partition's copy: a connection's node reads its own.
+        let mut others: Vec<Client> = (0..8).map(|_| connect(&service)).collect();
+        for client in others.iter_mut().chain([&mut ben]) {
+            let warm = rows(client, "SELECT name, warm FROM colours ORDER BY name");
+            let warm: Vec<(String, bool)> =
+                warm.iter().map(|row| (row.get(0), row.get(1))).collect();
+            assert_eq!(warm, [("blue".to_owned(), true), ("red".to_owned(), true)]);
+        }
+        run(&mut ben, "CALL sell(1)");
+        let left = rows(&mut ben, "SELECT stock FROM items WHERE colour = 'red'");
+        assert_eq!(left[0].get::<_, i32>(0), 4);
+        assert_eq!(refused(&mut ben, "SET anabranch.alnoe = on").0, "42704");
+        drop(ann);
+        service.stop().expect("it stops");
+    }
+}

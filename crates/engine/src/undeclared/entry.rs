@@ -13,6 +13,8 @@ use crate::application::Check;
 pub struct StatementEntry {
     /// Whether everything that it reads and writes is a guard.
     is_guarded: bool,
+    /// Whether its transaction runs alone.
+    is_alone: bool,
     checks: Vec<Check>,
     coordination: Option<Coordination>,
 }
@@ -22,8 +24,19 @@ impl StatementEntry {
     pub(super) fn reader() -> StatementEntry {
         StatementEntry {
             is_guarded: false,
+            is_alone: false,
             checks: Vec::new(),
             coordination: None,
+        }
+    }
+
+    /// The entry of whatever a transaction does that runs alone. All assertions on the tables that it writes are
+    /// evaluated. It may write tables of which every partition has a copy, too.
+    pub fn alone() -> StatementEntry {
+        StatementEntry {
+            is_guarded: true,
+            is_alone: true,
+            ..StatementEntry::reader()
         }
     }
 
@@ -51,6 +64,7 @@ impl StatementEntry {
         );
         StatementEntry {
             is_guarded: true,
+            is_alone: false,
             checks,
             coordination: Some(coordination),
         }
@@ -59,6 +73,11 @@ impl StatementEntry {
     /// Whether everything that the statement reads and writes is a guard.
     pub fn is_guarded(&self) -> bool {
         self.is_guarded
+    }
+
+    /// Whether its transaction runs alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// How the statement is coordinated, for `EXPLAIN COORDINATION`. `None` if it only reads: it needs nothing.

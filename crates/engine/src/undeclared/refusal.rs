@@ -25,7 +25,8 @@ pub struct Refusal {
 }
 
 const DECLARE: &str = "Declare the transaction with the application as a procedure, so that the \
-                       plan includes it, and call the procedure.";
+                       plan includes it, and call the procedure. Or run it alone, while all others wait: \
+                       SET anabranch.alone = on.";
 
 impl Refusal {
     fn new(code: &'static str, message: String, hint: &str) -> Refusal {

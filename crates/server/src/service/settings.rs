@@ -2,7 +2,7 @@
 //!
 //! PostgreSQL's settings that drivers and tools set are known, with its defaults and its checks. A setting that
 //! changes what a client sees is honoured or refused; one that only tunes PostgreSQL keeps its value and does
-//! nothing. A name with a dot is the client's own, as in PostgreSQL.
+//! nothing. A name with a dot is the client's own, as in PostgreSQL; those that begin with `anabranch.` are the server's.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,9 +83,14 @@ const MESSAGES: Kind = Enum(&[
     "error",
 ]);
 
+/// The server's own settings begin so.
+const OURS: &str = "anabranch.";
+
 /// The known settings, sorted by lower-case name. `transaction_isolation` shows what the server gives
 /// ([`Settings::get`]).
 const DEFINITIONS: &[Definition] = &[
+    // Whether a transaction that writes runs alone.
+    known("anabranch.alone", Bool, "off"),
     reported("application_name", Text, ""),
     known("array_nulls", Only(&["on"]), "on"),
     known("backslash_quote", Text, "safe_encoding"),
@@ -429,6 +434,12 @@ impl Settings {
 
     /// Sets a setting of the client's own.
     fn set_own(&mut self, name: &str, value: &str) -> Result<Reported, Box<ErrorFields>> {
+        if name
+            .get(..OURS.len())
+            .is_some_and(|of| of.eq_ignore_ascii_case(OURS))
+        {
+            return Err(unknown(name));
+        }
         let mut parts = name.split('.');
         let is_name = |part: &str| {
             part.starts_with(|c: char| c.is_alphabetic() || c == '_')

@@ -788,7 +788,14 @@ impl Session {
             block.statements.insert(place, Arc::clone(prepared));
             block.entry = None;
         }
-        if self.environment.undeclared.is_none() || !block.wrote {
+        if !block.wrote {
+            return Ok(None);
+        }
+        if block.is_exclusive {
+            // No other transaction runs beside it, whose plan entry could be too little for that.
+            return Ok(Some(Arc::new(StatementEntry::alone())));
+        }
+        if self.environment.undeclared.is_none() {
             return Ok(None);
         }
         if block.entry.is_none() {

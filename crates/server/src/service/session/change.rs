@@ -141,8 +141,8 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a COPY that waited for the changer: to be alone, or for rows to be kept.
-    pub(super) fn copy_admitted(
+    /// Goes on with a statement that waited to be alone, or with a COPY that waited for rows to be kept.
+    pub(super) fn admitted_alone(
         &mut self,
         run: Run,
         changed: Changed,
@@ -153,7 +153,7 @@ impl Session {
             self.note_change(&changed, scope);
         }
         match changed.refused {
-            None if run.parameters.is_empty() => {
+            None if self.copying.is_some() && run.parameters.is_empty() => {
                 self.go_on_copying();
                 Ok(())
             }

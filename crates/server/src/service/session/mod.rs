@@ -529,8 +529,8 @@ impl Session {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Working { run } if self.change.is_some() => {
                 let done = match result {
-                    Ok(JobDone::Changed(changed)) if self.copying.is_some() => {
-                        self.copy_admitted(*run, *changed, scope)
+                    Ok(JobDone::Changed(changed)) if run.prepared.change_tag().is_none() => {
+                        self.admitted_alone(*run, *changed, scope)
                     }
                     Ok(JobDone::Changed(changed)) => self.changed(&run, *changed, scope),
                     Ok(_) => Ok(()),

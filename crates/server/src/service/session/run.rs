@@ -112,6 +112,12 @@ impl Session {
             );
             return Err(error("25006", message));
         }
+        if plan.writes && planned.touches_tables() && self.is_to_be_alone() {
+            if self.block.is_none() {
+                self.begin_implicit(scope);
+            }
+            return self.request_alone(run, scope);
+        }
         let is_of_transaction = planned.touches_tables() || plan.session_values.iter().any(locks);
         if self.block.is_none() && is_of_transaction && !self.is_alone(&run.destination) {
             self.begin_implicit(scope);
@@ -248,6 +254,11 @@ impl Session {
             Some(planned) => self.run_bound(run, planned, scope),
             None => Err(error("XX000", "a statement without a plan was analysed")),
         }
+    }
+
+    /// Whether the next statement that writes has to wait until its transaction is alone.
+    fn is_to_be_alone(&self) -> bool {
+        self.settings.is_on("anabranch.alone") && !self.is_exclusive()
     }
 
     /// Whether a statement runs under an entry of its own: it writes, and there is a plan.
