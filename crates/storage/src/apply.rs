@@ -11,6 +11,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
+use crate::change_index::{ChangeIndex, INDEXED_FROM};
 use crate::collector::{Queued, Trim};
 use crate::index;
 use crate::store::{Store, Table, row_bytes, touch};
@@ -530,6 +531,8 @@ struct Staging<'s> {
     hashes: SmallVec<[u64; 32]>,
     /// A Bloom filter of the hashes: an item whose bit is not set has no change.
     filter: [u64; 4],
+    /// Finds changes, if there are many.
+    index: Option<Box<ChangeIndex>>,
     /// The position of the last insertion, which the next one mostly follows.
     inserted: (TableId, Position),
 }
@@ -555,6 +558,7 @@ impl<'s> Staging<'s> {
             changes: Vec::with_capacity(effects),
             hashes: SmallVec::new(),
             filter: [0; 4],
+            index: None,
             inserted: (TableId(0), Position::ANYWHERE),
         }
     }
@@ -720,10 +724,15 @@ impl<'s> Staging<'s> {
         if self.filter[word] & bit == 0 {
             return (None, hash);
         }
-        let found = self.hashes.iter().enumerate().find(|(at, held)| {
-            **held == hash && self.changes[*at].table == table && self.changes[*at].key == *key
-        });
-        (found.map(|(at, _)| at), hash)
+        let is_it = |at: &usize| self.changes[*at].table == table && self.changes[*at].key == *key;
+        let found = match &self.index {
+            Some(index) => index.of_item(hash).find(is_it),
+            None => {
+                let mut same = (0..).zip(&self.hashes).filter(|(_, held)| **held == hash);
+                same.find(|(at, _)| is_it(at)).map(|(at, _)| at)
+            }
+        };
+        (found, hash)
     }
 
     fn stage(&mut self, staged: Option<usize>, hash: u64, change: Change) {
@@ -734,13 +743,35 @@ impl<'s> Staging<'s> {
                 held.row = change.row;
                 held.replaces = None;
                 held.overwrites = false;
+                self.note_row(staged);
             }
             None => {
+                let place = self.changes.len();
                 self.changes.push(change);
                 self.hashes.push(hash);
                 let (word, bit) = filtered(hash);
                 self.filter[word] |= bit;
+                if let Some(index) = &mut self.index {
+                    index.note_item(place, hash);
+                    self.note_row(place);
+                } else if self.changes.len() == INDEXED_FROM {
+                    let mut index = ChangeIndex::default();
+                    for (place, hash) in self.hashes.iter().enumerate() {
+                        index.note_item(place, *hash);
+                    }
+                    self.index = Some(Box::new(index));
+                    (0..INDEXED_FROM).for_each(|place| self.note_row(place));
+                }
             }
+        }
+    }
+
+    /// Notes the row that a change leaves in the index, if there is one.
+    fn note_row(&mut self, place: usize) {
+        let change = &self.changes[place];
+        if let (Some(index), Some(row)) = (&mut self.index, &change.row) {
+            let schema = &self.store.tables[change.table.index()].schema;
+            index.note_row(place, schema, row);
         }
     }
 
@@ -812,12 +843,19 @@ impl<'s> Staging<'s> {
                         .and_then(|item| item.head.row.as_ref())
                         .is_some_and(agrees)
             });
-        stored
-            || self.changes.iter().any(|change| {
-                change.table == held.schema.id
-                    && change.key != *key
-                    && change.row.as_ref().is_some_and(agrees)
-            })
+        let has_it = |change: &Change| {
+            change.table == held.schema.id
+                && change.key != *key
+                && change.row.as_ref().is_some_and(agrees)
+        };
+        let is_staged = || match &self.index {
+            Some(index) => {
+                let mut places = index.of_key(held.schema.id, described.id, prefix);
+                places.any(|place| has_it(&self.changes[place]))
+            }
+            None => self.changes.iter().any(has_it),
+        };
+        stored || is_staged()
     }
 }
 

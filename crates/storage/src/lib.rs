@@ -25,6 +25,7 @@
 //! There is no protocol, thread or clock here: time comes in as [`anabranch_types::Ticks`].
 
 pub mod apply;
+mod change_index;
 pub mod checkpoint;
 pub mod collection;
 mod collector;

@@ -415,3 +415,94 @@ fn tags_tell_items_apart() {
     assert_eq!(ItemTag::unknown(TableId(7)).table(), TableId(7));
     assert_eq!(ItemTag::from_bits(tag.to_bits()), tag);
 }
+
+/// A transaction with many changes finds its own by an index: it does what the same effects do in a transaction with few.
+#[test]
+fn many_changes_are_found_as_few_are() {
+    let assign = |id: i32, name: Option<&str>| Effect::Update {
+        table: TABLE,
+        key: key(id),
+        program: ASSIGN,
+        arguments: Box::new([
+            Value::Null,
+            name.map_or(Value::Null, |name| Value::Text(name.into())),
+        ]),
+        outputs: None,
+    };
+    let delete = |id: i32| Effect::Delete {
+        table: TABLE,
+        key: key(id),
+    };
+    // Each list of effects, and whether it is refused.
+    let lists: Vec<(Vec<Effect>, bool)> = vec![
+        (vec![insert(1000, "a"), insert(1000, "b")], true),
+        (vec![insert(1000, "a"), insert(1001, "a")], true),
+        (
+            vec![insert(1000, "a"), delete(1000), insert(1001, "a")],
+            false,
+        ),
+        (
+            vec![
+                insert(1000, "a"),
+                assign(1000, Some("b")),
+                insert(1001, "a"),
+            ],
+            false,
+        ),
+        (
+            vec![
+                insert(1000, "a"),
+                assign(1000, Some("b")),
+                insert(1001, "b"),
+            ],
+            true,
+        ),
+        (
+            vec![insert(1000, "a"), assign(1000, None), insert(1001, "a")],
+            false,
+        ),
+        (
+            vec![
+                insert(1000, "a"),
+                assign(1000, Some("b")),
+                assign(1000, Some("a")),
+                insert(1001, "a"),
+            ],
+            true,
+        ),
+        (
+            vec![
+                insert(1000, "a"),
+                delete(1000),
+                insert(1000, "c"),
+                insert(1001, "c"),
+            ],
+            true,
+        ),
+        (vec![insert(1000, "n1")], true),
+        (vec![delete(1), insert(1000, "n1")], false),
+        (
+            vec![
+                assign(1, Some("x")),
+                insert(1000, "n1"),
+                assign(1000, Some("n2")),
+            ],
+            true,
+        ),
+        (vec![assign(1, Some("n2")), assign(2, Some("n1"))], true),
+    ];
+    // As many as make it large at once, midway, or never.
+    for others in [0, 61, 62, 63, 64, 300] {
+        for (list, is_refused) in &lists {
+            let mut store = loaded(&[1, 2]);
+            let padding = (0..others).map(|id| insert(10 + id, &format!("other{id}")));
+            let effects: Vec<Effect> = padding.chain(list.iter().cloned()).collect();
+            let committed = commit(&mut store, Ticks(1), 10, effects);
+            assert_eq!(
+                committed.is_err(),
+                *is_refused,
+                "{others} others and {list:?}: {committed:?}"
+            );
+        }
+    }
+}
