@@ -18,6 +18,10 @@ CREATE INDEX children_parent ON children (parent);
 CREATE TABLE notes (body text);
 CREATE TABLE numbered (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body varchar(20));
 CREATE VIEW named AS SELECT name FROM parents;
+CREATE VIEW later AS SELECT name FROM parents WHERE name IS NOT NULL;
+CREATE OR REPLACE VIEW named AS SELECT p.name FROM parents AS p LEFT JOIN later AS l ON l.name = p.name;
+CREATE TABLE c (b_c serial PRIMARY KEY, body text);
+CREATE TABLE c_b (c serial PRIMARY KEY, body text);
 CREATE ASSERTION few CHECK ((SELECT count(*) FROM notes) < 100);
 CREATE FUNCTION add_note(p text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN INSERT INTO notes VALUES (p); END $$;
 "#;
@@ -29,6 +33,8 @@ INSERT INTO children (parent, at, day, bytes, flags, names, uid, ratio)
             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'NaN'), (3, NULL, NULL, NULL, NULL, NULL, NULL, 0.1);
 INSERT INTO notes VALUES ('\.'), ('once'), ('once'), ('');
 INSERT INTO numbered (body) VALUES ('first'), ('second');
+INSERT INTO c (body) VALUES ('a'), ('b');
+INSERT INTO c_b (body) VALUES ('a'), ('b'), ('c');
 "#;
 
 /// Queries whose rows are the same in the database and where its dump is loaded.
@@ -45,6 +51,8 @@ const GOES_ON: &[(&str, Option<&str>)] = &[
     ("INSERT INTO parents (name) VALUES ('later')", None),
     ("INSERT INTO children (parent) VALUES (2)", None),
     ("INSERT INTO numbered (body) VALUES ('third')", None),
+    ("INSERT INTO c (body) VALUES ('c')", None),
+    ("INSERT INTO c_b (body) VALUES ('d')", None),
     ("INSERT INTO children (parent) VALUES (77)", Some("23503")),
     ("INSERT INTO parents (name) VALUES ('one')", Some("23505")),
     ("SELECT add_note('by the function')", None),

@@ -355,6 +355,34 @@ END $$;",
         ),
         verdicts: &["permitted"],
     },
+    // Neither a comment, nor a constant, nor the next statement locks what a query reads.
+    Case {
+        name: "unlocked",
+        schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",
+        file: (
+            "redeem.sql",
+            "CREATE PROCEDURE redeem(p integer) LANGUAGE plpgsql AS $$ DECLARE n integer; BEGIN
+    SELECT uses INTO STRICT n FROM coupon WHERE id = p -- not for update
+        AND 'for update' <> '';
+    UPDATE coupon SET uses = n + 1 WHERE id = p;
+END $$;",
+        ),
+        verdicts: &["permitted"],
+    },
+    Case {
+        name: "locked_too_late",
+        schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",
+        file: (
+            "redeem.sql",
+            "CREATE PROCEDURE redeem(p integer) LANGUAGE plpgsql AS $$ BEGIN
+    IF (SELECT uses FROM coupon WHERE id = p) < 1 THEN
+        PERFORM 1 FROM coupon WHERE id = p FOR UPDATE;
+        UPDATE coupon SET uses = uses + 1 WHERE id = p;
+    END IF;
+END $$;",
+        ),
+        verdicts: &["permitted"],
+    },
     Case {
         name: "skip_locked",
         schema: "CREATE TABLE coupon (id integer PRIMARY KEY, uses integer NOT NULL);",

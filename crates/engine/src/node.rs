@@ -388,6 +388,11 @@ impl<P: Protocol> Node<P> {
         self.admission = admission;
     }
 
+    /// Drops up to `budget` versions that nothing needs any more ([`Protocol::collect_versions`]).
+    pub fn collect_versions(&mut self, now: Ticks, budget: usize) {
+        self.protocol.collect_versions(now, budget);
+    }
+
     /// Its protocol.
     pub fn protocol(&self) -> &P {
         &self.protocol

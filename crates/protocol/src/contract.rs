@@ -26,6 +26,10 @@ pub trait Protocol {
     /// Takes one input at time `now`, and puts all output into `out`.
     fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>);
 
+    /// Drops up to `budget` versions that nothing needs any more. Nodes do so as they commit; where nothing is committed,
+    /// because memory or the disk has no room, this is what frees it. The default is for nodes that are only simulated.
+    fn collect_versions(&mut self, _now: Ticks, _budget: usize) {}
+
     /// From now on reports to this probe when the node is at work in the store or at guards, rather than in its own
     /// bookkeeping.
     fn observe(&mut self, probe: ActivityProbe);

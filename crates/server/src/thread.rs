@@ -272,8 +272,10 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     failed: Option<LogError>,
 }
 
-/// How often a node whose disk is full looks for room.
+/// How often a node that refuses writes, because its disk is full or memory is short, looks for room.
 const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(250);
+/// The most versions that are dropped at such a look: some milliseconds' work.
+const COLLECTED_AT_A_LOOK: usize = 8_192;
 
 struct ClientEnd {
     inbox: OutcomeInbox,
@@ -382,11 +384,16 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
 
     /// Reports what the node's disk has room for, and limits what the node admits by what others have room for.
     fn look_for_room(&mut self) -> Result<(), LogError> {
-        if self.node.admission() == Admission::All {
+        if self.node.admission() == Admission::All && self.admission == Admission::All {
             self.room_due = None;
         } else {
             let now = Instant::now();
             if self.room_due.is_some_and(|due| due <= now) {
+                let ticks = self.clock.now();
+                // Rows that were deleted are neither in a checkpoint nor in memory then.
+                self.node
+                    .node()
+                    .collect_versions(ticks, COLLECTED_AT_A_LOOK);
                 self.node.make_room(&mut self.out)?;
                 self.room_due = None;
             }

@@ -577,6 +577,8 @@ fn a_transaction_that_the_plan_has_no_room_for_runs_alone() {
         }
         run(&mut ann, "SET anabranch.alone = on");
         run(&mut ann, writes);
+        let mut hurried = connect(&service);
+        run(&mut hurried, "SET lock_timeout = 100");
         run(&mut ann, "BEGIN");
         assert_eq!(count(&mut ann, "colours"), 2);
         run(&mut ann, deletes);
@@ -587,6 +589,7 @@ fn a_transaction_that_the_plan_has_no_room_for_runs_alone() {
         run(&mut ann, "UPDATE items SET colour = 'blue' WHERE id = 1");
         assert_eq!(count(&mut ann, "items"), 1);
         // Others wait, and see nothing of it.
+        assert_eq!(refused(&mut hurried, "SELECT 1 FROM items").0, "55P03");
         let (sender, receiver) = channel();
         let waits = std::thread::spawn(move || {
             let seen = count(&mut ben, "items");
@@ -625,4 +628,33 @@ fn a_transaction_that_the_plan_has_no_room_for_runs_alone() {
         drop(ann);
         service.stop().expect("it stops");
     }
+}
+
+/// Two that write alone, each by itself, wait for each other's end, and not for each other.
+#[test]
+fn transactions_that_run_alone_queue_up() {
+    let service = start_with(&[STOCK], Guarantee::Invariants, options());
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1, 0)");
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = connect(&service);
+            std::thread::spawn(move || {
+                run(&mut client, "SET anabranch.alone = on");
+                for _ in 0..10 {
+                    run(
+                        &mut client,
+                        "UPDATE items SET stock = stock + 1 WHERE id = 1",
+                    );
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("no write is refused");
+    }
+    let stock = rows(&mut ann, "SELECT stock FROM items");
+    assert_eq!(stock[0].get::<_, i32>(0), 40);
+    drop(ann);
+    service.stop().expect("it stops");
 }

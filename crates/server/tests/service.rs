@@ -100,6 +100,32 @@ fn procedures_are_called_in_every_way() {
     service.stop().expect("it stops");
 }
 
+/// What tools send without need: names with a schema of the catalogs, the unit of date_trunc as a parameter, UNLISTEN.
+#[test]
+fn what_tools_send_is_taken() {
+    let service = open();
+    let mut client = connect(&service);
+    client
+        .batch_execute("UNLISTEN *")
+        .expect("nothing is listened to");
+    let named = "SELECT pg_catalog.pg_class.relname FROM pg_catalog.pg_class WHERE pg_catalog.pg_class.relname = 'items'";
+    let row = client.query_one(named, &[]).expect("it reads");
+    assert_eq!(row.get::<_, String>(0), "items");
+    let truncated = "SELECT date_trunc($1, $2::text::timestamp)::text";
+    let row = client
+        .query_one(truncated, &[&"Month", &"2024-02-29 12:34:56"])
+        .expect("it computes");
+    assert_eq!(row.get::<_, String>(0), "2024-02-01 00:00:00");
+    let refused = client.query(truncated, &[&"moon", &"2024-02-29"]);
+    let refused = refused.expect_err("no such unit");
+    assert_eq!(code(&refused), "22023");
+    assert_eq!(
+        message(&refused),
+        "unit \"moon\" not recognized for type timestamp without time zone"
+    );
+    service.stop().expect("it stops");
+}
+
 #[test]
 fn errors_have_their_place_and_the_connection_goes_on() {
     let service = open();

@@ -442,6 +442,10 @@ fn deep_and_long_texts_are_no_danger() {
             "inserted brackets",
             format!("INSERT INTO entry VALUES ({}1{})", many("("), many(")")),
         ),
+        (
+            "operators in and behind brackets",
+            format!("SELECT ((1{0}){0}){0}", " + 1".repeat(400)),
+        ),
         ("explains", format!("{}SELECT 1", many("EXPLAIN "))),
         ("withs", format!("{}SELECT 1", many("WITH a AS ("))),
         ("types", format!("SELECT 1::int{}", many("[]"))),
@@ -479,6 +483,17 @@ fn deep_and_long_texts_are_no_danger() {
         ("a list", format!("SELECT 1 IN (1{})", many(", 1"))),
         ("columns", format!("SELECT 1{}", ", 1".repeat(1_600))),
         ("rows", format!("VALUES (1){}", many(", (1)"))),
+        (
+            "brackets beside each other",
+            format!("SELECT 1{}", " + (1 + 1 + 1)".repeat(260)),
+        ),
+        (
+            "rows in brackets",
+            format!(
+                "SELECT a FROM (VALUES (1 + 1, 'a'){}) AS v (a, b)",
+                many(", (1 + 1, 'a')")
+            ),
+        ),
         (
             "inserted rows",
             format!(

@@ -4,21 +4,23 @@
 //! server in this process serves a copy of it, and each table is copied out of that.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
 use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
-use anabranch_dbms::postgres::quoted;
+use anabranch_dbms::postgres::{literal, quoted};
 use anabranch_server::backup;
 use anabranch_server::service::folder;
 use anabranch_server::service::{DATABASE, Served, Service, ServiceOptions, plan_application};
 use anabranch_sql::catalog::Catalog;
 use anabranch_storage::StoreSettings;
+use anabranch_types::ColumnIndex;
 use clap::Args;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -63,35 +65,35 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<Verdict, Box<dyn Error>> 
         Some(work) => std::path::absolute(work)?,
         None => std::env::temp_dir(),
     };
-    let copy = Copy(work.join(format!("anabranch-dump-{}", std::process::id())));
+    let work = Work::make(&work)?;
+    let copy = work.0.join("data");
     progress::steps("dump", |step| {
         step("copying the data");
         match &arguments.folder {
-            None => super::backup::ask(arguments.connect, &copy.0)?,
+            None => super::backup::ask(arguments.connect, &copy)?,
             Some(folder) => {
                 folder::verify(folder).map_err(|error| format!("error: {error}"))?;
-                backup::make_new(&copy.0).map_err(|reason| format!("error: --work: {reason}"))?;
-                backup::restore(folder, &copy.0).map_err(|error| {
-                    format!("error: cannot write {}: {error}", copy.0.display())
-                })?;
+                backup::make_new(&copy).map_err(|reason| format!("error: --work: {reason}"))?;
+                backup::restore(folder, &copy)
+                    .map_err(|error| format!("error: cannot write {}: {error}", copy.display()))?;
             }
         }
         match &arguments.to {
-            None => dump(
-                &copy.0,
-                arguments.schema_only,
-                &mut io::stdout().lock(),
-                step,
-            ),
+            None => dump(&copy, arguments.schema_only, &mut io::stdout().lock(), step),
             Some(to) => {
-                // A file that is there is whole.
-                let mut partial = to.clone().into_os_string();
-                partial.push(".partial");
                 let failed = |error: io::Error| format!("error: {}: {error}", to.display());
-                let mut file = File::create(&partial).map_err(failed)?;
-                dump(&copy.0, arguments.schema_only, &mut file, step)?;
+                let is_special = std::fs::metadata(to).is_ok_and(|of| !of.is_file());
+                if is_special {
+                    let mut file = OpenOptions::new().write(true).open(to).map_err(failed)?;
+                    return dump(&copy, arguments.schema_only, &mut file, step);
+                }
+                // A file that is there is whole.
+                let to = std::fs::canonicalize(to).unwrap_or_else(|_| to.clone());
+                let partial = Partial::beside(&to);
+                let mut file = File::create(&partial.0).map_err(failed)?;
+                dump(&copy, arguments.schema_only, &mut file, step)?;
                 file.sync_all().map_err(failed)?;
-                std::fs::rename(&partial, to).map_err(failed)?;
+                std::fs::rename(&partial.0, &to).map_err(failed)?;
                 Ok(())
             }
         }
@@ -105,13 +107,45 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<Verdict, Box<dyn Error>> 
     Ok(Verdict::Fine)
 }
 
-/// A folder that goes when this value does.
-struct Copy(PathBuf);
+/// A new folder, which goes when this value does. Only this user can read it.
+struct Work(PathBuf);
 
-impl Drop for Copy {
+impl Work {
+    fn make(beneath: &Path) -> Result<Work, String> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_nanos());
+        let path = beneath.join(format!("anabranch-dump-{}-{now}", std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder
+            .create(&path)
+            .map_err(|error| format!("error: --work: {}: {error}", path.display()))?;
+        Ok(Work(path))
+    }
+}
+
+impl Drop for Work {
     fn drop(&mut self) {
         // Nothing relies on its absence.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A file that is being written, and goes with this value unless it has its name by then.
+struct Partial(PathBuf);
+
+impl Partial {
+    fn beside(path: &Path) -> Partial {
+        let mut name = path.to_owned().into_os_string();
+        name.push(".partial");
+        Partial(name.into())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -216,7 +250,21 @@ fn write(
             out.write_all(b"\\.\n")?;
         }
         out.write_all(b"\n")?;
-        for sequence in catalog.all_sequences() {
+        let of_columns = catalog.schema.tables.iter().flat_map(|table| {
+            let columns = (0..).map(ColumnIndex).zip(&table.columns);
+            columns.filter_map(|(number, column)| {
+                let sequence = catalog.sequence_of_column(table.id, number)?;
+                // PostgreSQL chooses the name anew.
+                let named = [quoted(&table.name), column.name.clone()].map(|name| literal(&name));
+                let target = format!("pg_get_serial_sequence({}, {})", named[0], named[1]);
+                Some((sequence, target, Some((table, column))))
+            })
+        });
+        let named = catalog.named_sequences().map(|sequence| {
+            let target = literal(&quoted(&sequence.name));
+            (sequence, target, None)
+        });
+        for (sequence, target, owner) in of_columns.chain(named) {
             let name = quoted(&sequence.name);
             let asked =
                 client.simple_query(&format!("SELECT last_value, is_called FROM {name}"))?;
@@ -224,11 +272,21 @@ fn write(
                 if let SimpleQueryMessage::Row(row) = message {
                     let (last, is_called) = (row.get(0), row.get(1) == Some("t"));
                     let last = last.ok_or("error: a sequence has no value")?;
-                    let name = name.replace('\'', "''");
                     writeln!(
                         out,
-                        "SELECT pg_catalog.setval('{name}', {last}, {is_called});"
+                        "SELECT pg_catalog.setval({target}, {last}, {is_called});"
                     )?;
+                    // Implied names may be the same, and the value is that of one of them.
+                    let same = catalog
+                        .all_sequences()
+                        .filter(|of| of.name == sequence.name);
+                    if let (Some((table, column)), 2..) = (owner, same.count()) {
+                        let (table, column) = (quoted(&table.name), quoted(&column.name));
+                        writeln!(
+                            out,
+                            "SELECT pg_catalog.setval({target}, max({column})) FROM {table} HAVING max({column}) > {last};"
+                        )?;
+                    }
                 }
             }
         }

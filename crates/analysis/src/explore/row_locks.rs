@@ -70,11 +70,14 @@ const CONDITIONS: &str =
     "which rows a query locks is known only of queries for one row by its whole key";
 const CLAUSES: &str =
     "NOWAIT, SKIP LOCKED and OF decide whether a query waits, and the model does not follow them";
+const REPLACED: &str = "the row that a statement waits for is deleted, and PostgreSQL does not look at the one in its place";
+const CONFLICT: &str =
+    "ON CONFLICT meets a row that the other call changes, which the model does not follow";
 const DEFERRED: &str = "a foreign key that is checked at COMMIT locks a row only then";
 
 /// The lock of a query's text: its strength, and whether the clause says more.
 fn clause(text: &str) -> Option<(RowLock, bool)> {
-    let words: Vec<String> = text
+    let words: Vec<String> = without_quoted(text)
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)
@@ -96,6 +99,29 @@ fn clause(text: &str) -> Option<(RowLock, bool)> {
         found = Some((lock, says_more));
     }
     found
+}
+
+/// The text without comments, string constants and quoted names.
+fn without_quoted(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let end = match rest {
+            _ if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+            _ if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
+            _ if next == '\'' || next == '"' => {
+                rest[1..].find(next).map_or(rest.len(), |at| at + 2)
+            }
+            _ => {
+                kept.push(next);
+                rest = &rest[next.len_utf8()..];
+                continue;
+            }
+        };
+        kept.push(' ');
+        rest = &rest[end..];
+    }
+    kept
 }
 
 /// Whether a query locks the rows that it finds.
@@ -146,6 +172,14 @@ impl World<'_> {
             });
             // One certain lock is enough to wait for.
             let doubt = met.map(|other| own.doubt.or(other.doubt)).min();
+            let is_replaced = || {
+                let mut effects = first.effects.iter();
+                effects.any(|done| {
+                    matches!(done.effect, Effect::Delete { .. })
+                        && (done.effect.table(), done.effect.key()) == (own.table, &own.key)
+                }) && after_one.of_table(own.table).contains_key(&own.key)
+            };
+            let doubt = doubt.map(|doubt| doubt.or_else(|| is_replaced().then_some(REPLACED)));
             waiting.extend(doubt.map(|doubt| Wait {
                 ended: own.at,
                 is_reference: own.is_reference,
@@ -156,13 +190,33 @@ impl World<'_> {
         for done in &second.effects {
             let table = done.effect.table();
             if let (Effect::Insert { .. }, Some(row)) = (&done.effect, &done.after)
-                && self.is_taken(after_one, table, row)
+                && self.is_taken(first, table, row)
             {
                 waiting.push(Wait {
                     ended: done.at,
                     is_reference: false,
                     statement: done.statement,
                     doubt: None,
+                });
+            }
+        }
+        // An INSERT that has inserted nothing has met a row: of those, no effect tells.
+        for (at, result) in second.results.iter().enumerate() {
+            let summary = self.summary_of(two.procedure, result.statement);
+            let accesses = summary.map_or(&[][..], |summary| &summary.accesses);
+            let mut inserts = accesses.iter().filter(|access| access.role == Role::Insert);
+            let meets = inserts.any(|access| {
+                let mut effects = first.effects.iter().map(|done| &done.effect);
+                effects.any(|effect| {
+                    effect.table() == access.table && !matches!(effect, Effect::Insert { .. })
+                })
+            });
+            if result.count == 0 && meets {
+                waiting.push(Wait {
+                    ended: at,
+                    is_reference: false,
+                    statement: result.statement,
+                    doubt: Some(CONFLICT),
                 });
             }
         }
@@ -230,11 +284,18 @@ impl World<'_> {
             return covering.find_map(|written| clause(&written.text));
         }
         let file = self.catalog().files.get(usize::from(span.file))?;
-        let from = file.text.get(span.start as usize..)?;
+        let own = file.text.get(span.start as usize..span.end as usize)?;
         // A statement's span may end before its last clause.
-        let least = span.end.saturating_sub(span.start) as usize;
-        let behind = from.get(least..)?.find(';').unwrap_or(0);
-        clause(from.get(..least + behind)?)
+        let behind = file.text.get(span.end as usize..)?;
+        let behind = behind.split(';').next().unwrap_or_default();
+        let word = behind.split_whitespace().next().unwrap_or_default();
+        let is_clause = ["for", "of", "nowait", "skip"]
+            .iter()
+            .any(|first| word.eq_ignore_ascii_case(first));
+        match is_clause {
+            true => clause(&format!("{own}{behind}")),
+            false => clause(own),
+        }
     }
 
     /// Whether an UPDATE changes a column that a foreign key can refer to.
@@ -299,19 +360,30 @@ impl World<'_> {
         }
     }
 
-    /// Whether a row has a key of a row of this state.
-    fn is_taken(&self, state: &State, table: TableId, row: &Row) -> bool {
+    /// Whether a row has a key that a row of this call has got.
+    fn is_taken(&self, first: &Log, table: TableId, row: &Row) -> bool {
         let table = self.schema().table(table);
-        let rows = state.of_table(table.id);
+        let value = |row: &Row, c: &ColumnIndex| row.get(&table.layout, *c);
         let unique = table.indexes.iter().filter(|index| index.unique);
-        let mut keys = unique.map(|index| &index.columns);
-        let is_primary = key_of(table, row).is_some_and(|key| rows.contains_key(&key));
-        is_primary
-            || keys.any(|columns| {
-                let value = |row: &Row, c: &ColumnIndex| row.get(&table.layout, *c);
-                let null = columns.iter().any(|c| row.is_null(&table.layout, *c));
-                let same = |other: &Row| columns.iter().all(|c| value(other, c) == value(row, c));
-                !null && rows.values().any(same)
+        let keys: Vec<&Vec<ColumnIndex>> = unique
+            .map(|index| &index.columns)
+            .chain([&table.primary_key])
+            .filter(|columns| !columns.is_empty())
+            .filter(|columns| !columns.iter().any(|c| row.is_null(&table.layout, *c)))
+            .collect();
+        let mut effects = first.effects.iter();
+        effects.any(|done| {
+            let Some(other) = done
+                .after
+                .as_ref()
+                .filter(|_| done.effect.table() == table.id)
+            else {
+                return false;
+            };
+            keys.iter().any(|columns| {
+                let has = |other: &Row| columns.iter().all(|c| value(other, c) == value(row, c));
+                has(other) && !done.before.as_ref().is_some_and(has)
             })
+        })
     }
 }

@@ -553,6 +553,10 @@ impl LockingNode {
 impl Protocol for LockingNode {
     type Message = Message;
 
+    fn collect_versions(&mut self, now: Ticks, budget: usize) {
+        self.participant.store.collect(now, budget);
+    }
+
     fn step(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
         if let Some(input) = self.defer_during_recovery(input) {
             self.handle_input(now, input, out);

@@ -282,6 +282,11 @@ impl RampNode {
 impl Protocol for RampNode {
     type Message = Stamped;
 
+    fn collect_versions(&mut self, now: Ticks, budget: usize) {
+        self.participant.hold_horizon();
+        self.participant.store.collect(now, budget);
+    }
+
     fn step(&mut self, now: Ticks, input: Input<Stamped>, out: &mut Outbox<Stamped>) {
         self.context.now = now;
         if self.context.stability.age(now) {

@@ -81,6 +81,8 @@ struct Open {
     number: u64,
     /// Whether the socket may have something to read; the poll tells of a change only.
     readable: bool,
+    /// Whether the poll has told of the client's last byte, which it does once, perhaps together with bytes before it.
+    is_cut: bool,
     writable: bool,
     /// Whether the client has sent its last byte.
     ended: bool,
@@ -161,6 +163,7 @@ impl Connections {
             session,
             number: self.next_connection,
             readable: true,
+            is_cut: false,
             writable: true,
             ended: false,
             gone_at: None,
@@ -196,8 +199,8 @@ impl Connections {
                 Ok(count) => {
                     open.session.receive(&self.buffer[..count]);
                     taken += count;
-                    // A short read has emptied the socket: the poll tells of what comes next.
-                    open.readable = count == self.buffer.len();
+                    // A short read has emptied the socket: the poll tells of what comes next, unless it has told already.
+                    open.readable = count == self.buffer.len() || open.is_cut;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => open.readable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -270,7 +273,8 @@ impl Connections {
             }
         }
         let is_sent = open.session.output().is_empty();
-        let is_over = open.session.is_closing() || (open.ended && open.session.is_idle());
+        let awaits = open.session.is_idle() || open.session.awaits_data();
+        let is_over = open.session.is_closing() || (open.ended && awaits);
         if is_over && (is_sent || !open.session.has_answer()) {
             self.close(place);
         } else if open.session.can_go_on() || (open.readable && open.session.takes_input()) {
@@ -379,7 +383,8 @@ impl Frontend for Connections {
             let Some(Some(open)) = self.open.get_mut(place) else {
                 continue;
             };
-            open.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            open.is_cut |= event.is_read_closed() || event.is_error();
+            open.readable |= event.is_readable() || open.is_cut;
             open.writable |= event.is_writable();
             self.activate(place);
         }

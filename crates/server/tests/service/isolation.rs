@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::by_hand::{
-    ByHand, bind, cancel, describe, error_fields, execute, messages, parse, query, sync,
+    ByHand, bind, cancel, describe, error_fields, execute, message, messages, parse, query, sync,
 };
 use super::{PROCEDURES, SHOP, options, start_with};
 use anabranch_server::service::{Guarantee, Service};
@@ -328,4 +328,56 @@ fn a_cancel_at_any_message_of_a_pipeline_meets_its_own_statement_alone() {
             }
         });
     }
+}
+
+/// What a client holds goes when it does, wherever it was: in the data of a COPY, or with a part of a message that comes
+/// together with the end.
+#[test]
+fn a_client_that_ends_within_a_copy_or_a_message_leaves_nothing() {
+    let service = start_with(
+        &[SHOP, PROCEDURES, MARKS],
+        Guarantee::Serializable,
+        options(),
+    );
+    let address = service.address();
+    let copies = [
+        query("COPY marks FROM STDIN"),
+        query("BEGIN; INSERT INTO marks VALUES (1, 'a'); COPY marks FROM STDIN"),
+        query("BEGIN; CREATE TABLE other (id integer); COPY other FROM STDIN"),
+    ];
+    for start in &copies {
+        for rest in [&b""[..], &message(b'd', &[b"7\tx\n8"]), b"d\0\0\0\x20abc"] {
+            let mut client = ByHand::connect(address);
+            client.send(start);
+            // CopyInResponse is the last that comes.
+            let mut head = [0; 5];
+            while head[0] != b'G' {
+                client.socket.read_exact(&mut head).expect("it answers");
+                let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+                let mut body = vec![0; length as usize - 4];
+                client.socket.read_exact(&mut body).expect("it answers");
+            }
+            client.send(rest);
+            drop(client);
+            let mut other = ByHand::connect(address);
+            let text =
+                "SET lock_timeout = 20000; CREATE TABLE other (id integer); DROP TABLE other";
+            let answer = other.ask(&query(text));
+            let failed = messages(&answer).any(|(letter, _)| letter == b'E');
+            assert!(!failed, "{}", shown(&answer));
+        }
+    }
+    for turn in 0..100 {
+        let mut client = ByHand::connect(address);
+        client.ask(&query("BEGIN; INSERT INTO marks VALUES (1, 'a')"));
+        client.send(&query("SELECT 1")[..5 + turn % 5]);
+        drop(client);
+        let mut other = ByHand::connect(address);
+        let answer = other.ask(&query(
+            "SET lock_timeout = 20000; SELECT count(*) FROM marks",
+        ));
+        let failed = messages(&answer).any(|(letter, _)| letter == b'E');
+        assert!(!failed, "turn {turn}: {}", shown(&answer));
+    }
+    service.stop().expect("it stops");
 }

@@ -32,7 +32,10 @@ impl Binder<'_> {
             Expr::Identifier(ident) => self.name(None, ident, syntax),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [qualifier, name] => self.name(Some(qualifier), name, syntax),
-                [schema, qualifier, name] if fold(schema) == "public" => {
+                [schema, qualifier, name]
+                    if ["public", "pg_catalog", "information_schema"]
+                        .contains(&fold(schema).as_str()) =>
+                {
                     self.name(Some(qualifier), name, syntax)
                 }
                 _ => Err(self.unsupported("this name", syntax)),

@@ -655,6 +655,18 @@ impl Binder<'_> {
                 let clock = Clock::of(Some(&data_type));
                 Self::call(Function::DateTrunc(field, clock), vec![moment], data_type)
             }
+            ("date_trunc", [field, moment]) => {
+                let data_type = match &moment.data_type {
+                    Some(DataType::Timestamp) => DataType::Timestamp,
+                    Some(DataType::TimestampTz | DataType::Date) => DataType::TimestampTz,
+                    _ => return Ok(None),
+                };
+                let field =
+                    self.coerce(field.clone(), &DataType::Text, Context::Implicit, syntax)?;
+                let moment = self.coerce(moment.clone(), &data_type, Context::Implicit, syntax)?;
+                let clock = Clock::of(Some(&data_type));
+                Self::call(Function::DateTruncBy(clock), vec![field, moment], data_type)
+            }
             ("timezone", [zone, moment]) => {
                 self.at_time_zone(moment.clone(), zone.clone(), syntax)?
             }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use anabranch_types::DataType;
 
 use super::{
-    declared::{Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable},
+    declared::{
+        Declared, DeclaredColumn, DeclaredDefault, DeclaredForeignKey, DeclaredTable, DeclaredText,
+    },
     unresolved,
 };
 use crate::{
@@ -79,10 +81,14 @@ pub(super) fn print_around_rows(declared: &Declared) -> [String; 2] {
     let mut after = Printed::default();
     indexes(declared, &mut after);
     references(declared, &mut after);
-    views(declared, &mut after);
+    let in_order = Declared {
+        views: by_use(&declared.views),
+        ..Declared::default()
+    };
+    views(&in_order, &mut after);
     for assertion in &declared.assertions {
         after.text.push_str("-- PostgreSQL has no assertions:\n");
-        for line in assertion.text.lines() {
+        for line in assertion.text.split(['\n', '\r']) {
             after.text.push_str(&format!("--   {line}\n"));
         }
     }
@@ -92,6 +98,29 @@ pub(super) fn print_around_rows(declared: &Declared) -> [String; 2] {
         after.text.push_str(";\n");
     }
     [before.text, after.text]
+}
+
+/// The views, each behind those that its text may name: a view that was replaced may name later ones.
+fn by_use(views: &[DeclaredText]) -> Vec<DeclaredText> {
+    let mut left: Vec<&DeclaredText> = views.iter().collect();
+    let mut sorted = Vec::new();
+    while !left.is_empty() {
+        let names = |view: &DeclaredText, other: &DeclaredText| {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let is_word = other.name.chars().all(is_part);
+            let mut words = view.text.split(|c: char| !is_part(c));
+            view.name != other.name
+                && match is_word {
+                    true => words.any(|word| word.eq_ignore_ascii_case(&other.name)),
+                    false => view.text.contains(&other.name),
+                }
+        };
+        let is_free = |view: &&DeclaredText| !left.iter().any(|other| names(view, other));
+        // Texts may name each other by accident, views do not.
+        let next = left.iter().position(is_free).unwrap_or(0);
+        sorted.push(left.remove(next).clone());
+    }
+    sorted
 }
 
 /// Sequences, and tables with their keys and checks.

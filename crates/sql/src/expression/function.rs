@@ -93,6 +93,8 @@ pub(crate) enum Function {
     ArrayConcat,
     Extract(Field, Clock),
     DateTrunc(Field, Clock),
+    /// The same, of a unit that the first argument names.
+    DateTruncBy(Clock),
     AddInterval(Interval, /* negative */ bool, Clock),
     /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
     MakeDate,
@@ -140,6 +142,7 @@ impl Function {
         match self {
             Function::Extract(_, clock)
             | Function::DateTrunc(_, clock)
+            | Function::DateTruncBy(clock)
             | Function::AddInterval(_, _, clock)
             | Function::ToCharMoment(clock) => *clock == Clock::Zoned,
             Function::Concat(types) | Function::ConcatWith(types) | Function::Format(types) => {
@@ -162,6 +165,21 @@ pub(crate) fn call(
             return Err(super::failure("0A000", message));
         }
         Function::Concat(types) => return concat(arguments, types, None, zone),
+        Function::DateTruncBy(clock) => {
+            let [Value::Text(unit), Value::Timestamp(micros)] = arguments else {
+                return Ok(Value::Null);
+            };
+            let Some(field) = Field::named(&unit.to_lowercase()) else {
+                let kind = match clock {
+                    Clock::AsGiven => "without",
+                    Clock::Zoned => "with",
+                };
+                let message =
+                    format!("unit \"{unit}\" not recognized for type timestamp {kind} time zone");
+                return Err(super::failure("22023", message));
+            };
+            return of_timestamp(&Function::DateTrunc(field, *clock), *micros, zone);
+        }
         Function::ConcatWith(types) => {
             let Value::Text(separator) = &arguments[0] else {
                 return Ok(Value::Null);

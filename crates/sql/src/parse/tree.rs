@@ -13,13 +13,37 @@ use super::{
 };
 use crate::{diagnostic::Diagnostic, source::Span};
 
-/// The maximum of operators in one range of a statement without brackets or commas: more would make trees too deep to
-/// walk recursively.
+/// The maximum of operators above each other, without commas between them: more would make trees too deep to walk
+/// recursively.
 const OPERATORS_MAX: usize = 1_000;
 /// The maximal depth of brackets, for the same reason.
 const DEPTH_MAX: usize = 60;
 
 static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// What is between two brackets, or outside of all, so far: a list with commas, whose elements are trees.
+#[derive(Default)]
+struct Level {
+    /// The operators of the last element; what is in brackets is one of their operands.
+    operators: usize,
+    /// The greatest depth of such an operand.
+    deepest: usize,
+    /// The greatest depth of an element before.
+    before: usize,
+}
+
+impl Level {
+    /// The depth of the deepest tree, at most.
+    fn depth(&self) -> usize {
+        self.before.max(self.operators + self.deepest)
+    }
+
+    /// The next element begins.
+    fn next(&mut self) {
+        self.before = self.depth();
+        (self.operators, self.deepest) = (0, 0);
+    }
+}
 
 impl Cursor<'_> {
     /// Parses the rest as an expression.
@@ -63,7 +87,9 @@ impl Cursor<'_> {
 
     /// Refuses text that would make trees too deep to walk.
     fn check_size(&self) -> Parsed<()> {
-        let (mut depth, mut operators) = (0_usize, 0_usize);
+        // The brackets around the token, each with what was before it, and all operators of these.
+        let (mut outside, mut above) = (Vec::new(), 0_usize);
+        let mut level = Level::default();
         let tokens = self.tokens_left();
         for (place, token) in tokens.iter().enumerate() {
             match &token.kind {
@@ -75,10 +101,21 @@ impl Cursor<'_> {
                             tokens[place - 1].kind,
                             Kind::Placeholder(_) | Kind::Number(..) | Kind::SingleQuotedString(_)
                         ) => {}
-                Kind::LParen | Kind::LBracket => (depth, operators) = (depth + 1, operators + 1),
-                Kind::RParen | Kind::RBracket => depth = depth.saturating_sub(1),
-                Kind::Comma if depth == 0 => operators = 0,
-                Kind::Comma | Kind::Number(..) | Kind::SingleQuotedString(_) => {}
+                Kind::LParen | Kind::LBracket => {
+                    level.operators += 1;
+                    above += level.operators;
+                    outside.push(std::mem::take(&mut level));
+                }
+                Kind::RParen | Kind::RBracket => {
+                    if let Some(around) = outside.pop() {
+                        let inner = level.depth();
+                        level = around;
+                        above -= level.operators;
+                        level.deepest = level.deepest.max(inner);
+                    }
+                }
+                Kind::Comma => level.next(),
+                Kind::Number(..) | Kind::SingleQuotedString(_) => {}
                 Kind::Word(word) => {
                     const DEEPER: [&str; 12] = [
                         "and",
@@ -96,11 +133,11 @@ impl Cursor<'_> {
                     ];
                     let deeper =
                         word.quote_style.is_none() && DEEPER.contains(&word.value.as_str());
-                    operators += usize::from(deeper);
+                    level.operators += usize::from(deeper);
                 }
-                _ => operators += 1,
+                _ => level.operators += 1,
             }
-            if depth > DEPTH_MAX || operators > OPERATORS_MAX {
+            if outside.len() > DEPTH_MAX || above + level.depth() > OPERATORS_MAX {
                 let message = "statement is too complex";
                 return Err(Diagnostic::new("54001", message, token.span).help(format!(
                     "at most {DEPTH_MAX} nested brackets and {OPERATORS_MAX} operators in one \

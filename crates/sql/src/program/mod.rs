@@ -436,6 +436,10 @@ fn failing_row<'v>(
         if value.is_null() {
             return "null".to_owned();
         }
+        // The row's owner computes it at commit.
+        if matches!(*value, Value::Pending(_)) {
+            return "\u{2026}".to_owned();
+        }
         let mut text = format_value(&value, &column.data_type, zone);
         if text.len() > SHOWN_BYTES_MAX {
             let ends = (0..=SHOWN_BYTES_MAX).rev();

@@ -379,7 +379,7 @@ impl Session {
         if block.savepoints[place].is_before_change {
             return Err(error(
                 "0A000",
-                "ROLLBACK TO a savepoint from before a change of the schema is not supported: roll the transaction back",
+                "ROLLBACK TO a savepoint from before a change of the schema, or from before the transaction ran alone, is not supported: roll the transaction back",
             ));
         }
         let id = block.savepoints[place].id;
@@ -472,7 +472,7 @@ impl Session {
     }
 
     /// Ends what is open without effects.
-    fn roll_back(&mut self, chain: bool, scope: &mut Scope<'_>) {
+    pub(super) fn roll_back(&mut self, chain: bool, scope: &mut Scope<'_>) {
         if let Some(mut block) = self.block.take() {
             self.forget_at_node(&mut block);
             self.release_locks_after(0);

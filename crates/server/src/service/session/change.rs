@@ -55,6 +55,10 @@ impl Session {
         run: Run,
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
+        if self.open_part().is_none() {
+            // Nothing of it is at a node: others that want to be alone need not wait for it.
+            self.permit = None;
+        }
         self.request_work(None, run, scope)
     }
 
@@ -157,7 +161,10 @@ impl Session {
                 self.go_on_copying();
                 Ok(())
             }
-            None => self.run(run, scope),
+            None => match self.cancelled.take() {
+                Some(fields) => Err(fields),
+                None => self.run(run, scope),
+            },
             Some(fields) if fields.code == "57014" => Err(self.cancelled.take().unwrap_or(fields)),
             Some(fields) => Err(fields),
         }
@@ -244,6 +251,13 @@ impl Session {
         let limit = limits.into_iter().flatten().min();
         self.deadline = limit.map(|after| scope.now + after);
         self.state = State::Waiting(Box::new(what));
+    }
+
+    /// Whether `lock_timeout` is what limits the wait for the gate.
+    pub(super) fn lock_timeout_is_first(&self) -> bool {
+        let limit = self.settings.statement_timeout();
+        self.lock_timeout()
+            .is_some_and(|of_lock| limit.is_none_or(|of_all| of_lock < of_all))
     }
 
     /// The gate is open: goes on with what has waited for it.

@@ -275,6 +275,9 @@ impl Session {
     /// Notes that bytes were sent.
     pub(crate) fn sent(&mut self, count: usize) {
         self.wire.sent(count);
+        if matches!(self.state, State::Sending(_)) && self.is_exclusive() {
+            self.deadline = self.idle_deadline(Instant::now());
+        }
         self.flushes &= !self.wire.output().is_empty();
     }
 
@@ -293,6 +296,11 @@ impl Session {
             self.state,
             State::Calling { .. } | State::Working { .. } | State::Waiting(_)
         )
+    }
+
+    /// Whether it can go on only with more of a COPY's data.
+    pub(crate) fn awaits_data(&self) -> bool {
+        matches!(self.state, State::CopyingIn(_))
     }
 
     /// Whether nothing is under way.
@@ -479,7 +487,11 @@ impl Session {
         if !matches!(self.state, State::Ended) {
             self.state = State::Idle;
         }
-        self.deadline = None;
+        // Others wait for a client that runs alone, whether or not it is told that the next request is awaited.
+        self.deadline = match self.is_exclusive() {
+            true => self.idle_deadline(Instant::now()),
+            false => None,
+        };
         self.cancelled = None;
         self.hidden.clear();
         if self.block.is_none() {
@@ -607,11 +619,21 @@ impl Session {
         match self.state {
             // PostgreSQL closes without a word, too: the client has not begun to speak.
             State::Starting { .. } => self.state = State::Ended,
+            State::Idle | State::Sending(_) if self.is_exclusive() => {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                self.roll_back(false, scope);
+                self.terminate(error("25P03", message));
+            }
             State::Idle if self.in_explicit_block() && self.batch.is_none() => {
                 let message = "terminating connection due to idle-in-transaction timeout";
                 self.terminate(error("25P03", message));
             }
             State::Working { .. } if self.locks.is_timed_out(scope.now) => {
+                self.deadline = None;
+                let message = "canceling statement due to lock timeout";
+                self.cancel_by(error("55P03", message), scope);
+            }
+            State::Waiting(_) if self.lock_timeout_is_first() => {
                 self.deadline = None;
                 let message = "canceling statement due to lock timeout";
                 self.cancel_by(error("55P03", message), scope);

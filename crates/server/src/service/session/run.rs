@@ -1,6 +1,7 @@
 //! Runs statements: makes the call, takes the outcome, begins to send the rows.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anabranch_engine::undeclared::{Refusal, StatementEntry, UndeclaredTypes};
 use anabranch_engine::{Call, CallError, Outcome, Work};
@@ -469,6 +470,9 @@ impl Session {
                 return Ok(());
             }
         };
+        if self.is_exclusive() {
+            self.deadline = self.idle_deadline(Instant::now());
+        }
         self.state = State::Sending(Box::new(Sending {
             columns,
             rows: rows.into_iter(),

@@ -162,15 +162,17 @@ fn discard(cursor: &mut Cursor<'_>) -> Parsed<DiscardKind> {
     Err(cursor.expected("ALL, PLANS, SEQUENCES or TEMP"))
 }
 
-/// The tag of a statement that only tells PostgreSQL how to keep its files.
+/// The tag of a statement that has nothing to do: it only tells PostgreSQL how to keep its files, or ends a LISTEN, which
+/// there is not.
 fn maintenance(cursor: &Cursor<'_>) -> Option<&'static str> {
-    const WORDS: [(&str, &str); 6] = [
+    const WORDS: [(&str, &str); 7] = [
         ("vacuum", "VACUUM"),
         ("analyze", "ANALYZE"),
         ("analyse", "ANALYZE"),
         ("checkpoint", "CHECKPOINT"),
         ("reindex", "REINDEX"),
         ("cluster", "CLUSTER"),
+        ("unlisten", "UNLISTEN"),
     ];
     let found = WORDS.iter().find(|(word, _)| cursor.at_word(word));
     found.map(|(_, tag)| *tag)

@@ -20,10 +20,6 @@ const REFUSED: &[(&[&str], &str)] = &[
         "write a row that the others poll, or notify through another system",
     ),
     (
-        &["unlisten"],
-        "LISTEN is not supported, so nothing is listened to",
-    ),
-    (
         &["lock"],
         "leave it out: transactions are ordered by the rows that they touch",
     ),
