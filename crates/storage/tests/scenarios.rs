@@ -504,5 +504,15 @@ fn many_changes_are_found_as_few_are() {
                 "{others} others and {list:?}: {committed:?}"
             );
         }
+        // The first ones are found, too.
+        let mut store = loaded(&[]);
+        let padding = (0..others).map(|id| insert(10 + id, &format!("other{id}")));
+        let effects: Vec<Effect> = padding.chain([insert(1000, "other0")]).collect();
+        let committed = commit(&mut store, Ticks(1), 10, effects);
+        assert_eq!(
+            committed.is_err(),
+            others > 0,
+            "{others} others: {committed:?}"
+        );
     }
 }

@@ -252,7 +252,7 @@ fn write(
         out.write_all(b"\n")?;
         let of_columns = catalog.schema.tables.iter().flat_map(|table| {
             let columns = (0..).map(ColumnIndex).zip(&table.columns);
-            columns.filter_map(|(number, column)| {
+            columns.filter_map(move |(number, column)| {
                 let sequence = catalog.sequence_of_column(table.id, number)?;
                 // PostgreSQL chooses the name anew.
                 let named = [quoted(&table.name), column.name.clone()].map(|name| literal(&name));
