@@ -381,7 +381,7 @@ END $$;",
     END IF;
 END $$;",
         ),
-        verdicts: &["permitted"],
+        verdicts: &["not decided"],
     },
     Case {
         name: "skip_locked",

@@ -485,7 +485,7 @@ fn deep_and_long_texts_are_no_danger() {
         ("rows", format!("VALUES (1){}", many(", (1)"))),
         (
             "brackets beside each other",
-            format!("SELECT 1{}", " + (1 + 1 + 1)".repeat(260)),
+            format!("SELECT 1{}", " + (1 + 1 + 1 + 1 + 1 + 1)".repeat(150)),
         ),
         (
             "rows in brackets",

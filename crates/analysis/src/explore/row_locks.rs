@@ -70,6 +70,8 @@ const CONDITIONS: &str =
     "which rows a query locks is known only of queries for one row by its whole key";
 const CLAUSES: &str =
     "NOWAIT, SKIP LOCKED and OF decide whether a query waits, and the model does not follow them";
+const CONDITION_BEFORE: &str =
+    "a condition is evaluated before the statement that waits, and the model takes both for one";
 const REPLACED: &str = "the row that a statement waits for is deleted, and PostgreSQL does not look at the one in its place";
 const CONFLICT: &str =
     "ON CONFLICT meets a row that the other call changes, which the model does not follow";
@@ -220,7 +222,13 @@ impl World<'_> {
                 });
             }
         }
-        waiting.into_iter().min()
+        let mut wait = waiting.into_iter().min()?;
+        // What a condition has read before is not read again.
+        let mut seen = second.seen.iter();
+        if seen.any(|seen| seen.at == wait.ended && seen.statement != wait.statement) {
+            wait.doubt = wait.doubt.or(Some(CONDITION_BEFORE));
+        }
+        Some(wait)
     }
 
     /// The locks that a call takes.
