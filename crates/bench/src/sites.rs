@@ -4,6 +4,7 @@
 //! with the clock of this machine. A site has several cores: steps of one site overlap, so that transactions are certified
 //! and installed in parallel ([`anabranch_sim::cost`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_sim::cost::Processor;
@@ -207,6 +208,70 @@ impl SiteExperiment {
         table.to_string()
     }
 
+    /// The results of several loads as JSON (`docs/schemas/sites.schema.json`).
+    pub fn json(&self, runs: &[SiteRun]) -> serde_json::Value {
+        let workload = match self.workload {
+            SiteWorkload::Tpcc {
+                warehouses_each,
+                mix,
+            } => serde_json::json!({
+                "name": "tpcc", "warehouses_of_each_site": warehouses_each, "mix": mix.0,
+            }),
+            SiteWorkload::Bank { accounts } => serde_json::json!({
+                "name": "bank", "accounts": accounts,
+            }),
+        };
+        let names = (0..self.sites).map(|site| self.network.site(site));
+        serde_json::json!({
+            "version": 1,
+            "experiment": {
+                "workload": workload,
+                "network": self.network.name(),
+                "sites": names.collect::<Vec<_>>(),
+                "clients_of_each_site": self.clients,
+                "cores_of_each_site": self.cores,
+                "seed": self.seed,
+                "warmup_s": seconds(self.warmup),
+                "measured_s": seconds(self.measured),
+            },
+            "runs": runs.iter().map(|run| self.json_of(run)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn json_of(&self, run: &SiteRun) -> serde_json::Value {
+        let SiteRun {
+            competitor,
+            found,
+            bounds,
+        } = run;
+        let latency = |of: &SiteLatencies| serde_json::json!({ "mean": ms(of.mean), "p50": ms(of.p50), "p99": ms(of.p99) });
+        let sites = (0..).zip(found.by_site.iter().zip(bounds));
+        let sites = sites.map(|(site, (at, bound))| {
+            serde_json::json!({
+                "name": self.network.site(site), "committed": at.committed,
+                "latency_ms": latency(at), "bound_ms": ms(bound.commit), "bound": bound.path,
+            })
+        });
+        let options = competitor.options;
+        serde_json::json!({
+            "protocol": competitor.protocol.name(),
+            "consistency": options.consistency.name(),
+            "fast_decisions": options.fast_decisions,
+            "leader": options.leader,
+            "batch_window_ms": ms(options.batch_window),
+            "transactions_per_s": found.all_per_second(),
+            "committed": found.committed,
+            "latency_ms": latency(&found.all),
+            "abort_rate": found.abort_rate,
+            "messages_per_transaction": found.messages,
+            "utilization": found.utilization,
+            "guessed": found.guessed,
+            "sites": sites.collect::<Vec<_>>(),
+            "checked": found.checked.iter().cloned().collect::<BTreeMap<String, u64>>(),
+            "violations": found.violations,
+        })
+    }
+
     /// The latencies of one load at each site, beside what the network permits there.
     pub fn by_site(&self, run: &SiteRun) -> String {
         let heads = ["site", "bound ms", "p50 ms", "p99 ms", "committed"];
@@ -216,6 +281,7 @@ impl SiteExperiment {
                 committed,
                 p50,
                 p99,
+                ..
             } = *at;
             table.row([
                 format!("{number} {}", self.network.site(number)),
@@ -260,8 +326,16 @@ impl SiteRun {
     }
 }
 
+fn ms(ticks: Ticks) -> f64 {
+    ticks.0 as f64 / 1e6
+}
+
+fn seconds(ticks: Ticks) -> f64 {
+    ticks.0 as f64 / 1e9
+}
+
 fn millis(ticks: Ticks) -> String {
-    format!("{:.1}", ticks.0 as f64 / 1e6)
+    format!("{:.1}", ms(ticks))
 }
 
 /// The four that are compared: ALVIN with both consistencies, EPaxos and MultiPaxos.

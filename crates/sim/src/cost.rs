@@ -38,6 +38,8 @@ pub struct StepKind {
     pub answers: u16,
     /// Whether it sent messages.
     pub sends: bool,
+    /// The number of transactions that a site certified in it, which the cost grows with. Then `answers` is at most 1.
+    pub certified: u16,
 }
 
 /// A kind of input to a node.
@@ -52,6 +54,22 @@ pub enum InputKind {
 }
 
 impl StepKind {
+    /// A step that sent messages or did not, answered so many calls, and certified so many transactions. The calls that
+    /// a site answers are among those that it certifies.
+    pub(crate) fn new(input: InputKind, sends: bool, answers: usize, certified: u64) -> StepKind {
+        let answers = if certified > 0 {
+            answers.min(1)
+        } else {
+            answers
+        };
+        StepKind {
+            input,
+            answers: answers as u16,
+            sends,
+            certified: certified.min(u16::MAX.into()) as u16,
+        }
+    }
+
     /// Its name in a calibration: `call new_order, answers`, or `message Committed, answers 3`.
     pub fn name(&self) -> String {
         let mut name = match self.input {
@@ -87,8 +105,15 @@ pub struct StepCost {
     pub step: String,
     /// Nanoseconds of one core.
     pub nanos: f64,
+    /// Nanoseconds more for each transaction that a site certifies in the step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub certified_nanos: f64,
     /// The number of measured steps, of which that is the mean.
     pub steps: u64,
+}
+
+fn is_zero(nanos: &f64) -> bool {
+    *nanos == 0.0
 }
 
 /// The costs of one protocol's steps in one workload.
@@ -157,7 +182,8 @@ pub(crate) struct Model {
     guard: u64,
     /// Whether a span is the whole step (locking), or the guarded increment only.
     whole_steps: bool,
-    named: BTreeMap<String, u64>,
+    /// By name: nanoseconds, and more for each certified transaction.
+    named: BTreeMap<String, (u64, u64)>,
     known: FxHashMap<StepKind, (u64, bool)>,
     pub(crate) usage: Usage,
 }
@@ -202,6 +228,8 @@ pub(crate) struct Step {
     pub(crate) kind: StepKind,
     /// The number of messages that it sends.
     pub(crate) sent: usize,
+    /// The number of calls that it answers.
+    pub(crate) answered: usize,
 }
 
 /// Spans that have ended are removed when there are more than this.
@@ -218,7 +246,10 @@ impl Model {
             guard: costs.guard_nanos as u64,
             whole_steps,
             named: named
-                .map(|cost| (cost.step.clone(), cost.nanos as u64))
+                .map(|cost| {
+                    let nanos = (cost.nanos as u64, cost.certified_nanos as u64);
+                    (cost.step.clone(), nanos)
+                })
                 .collect(),
             known: FxHashMap::default(),
             usage: Usage::default(),
@@ -242,8 +273,9 @@ impl Model {
     /// The kind's own cost, and whether it is exact. If the calibration lacks the kind: the cost of the nearest kind
     /// with the same input, plus a call's cost for each answer that it lacks. If there is none: the mean.
     fn look_up(&self, kind: StepKind) -> (u64, bool) {
-        if let Some(nanos) = self.named.get(&kind.name()) {
-            return (*nanos, true);
+        let of = |(nanos, each): &(u64, u64)| nanos + each * u64::from(kind.certified);
+        if let Some(cost) = self.named.get(&kind.name()) {
+            return (of(cost), true);
         }
         for answers in (0..=kind.answers).rev() {
             for sends in [kind.sends, !kind.sends] {
@@ -251,10 +283,13 @@ impl Model {
                     input: kind.input,
                     sends,
                     answers,
+                    ..kind
                 };
-                if let Some(nanos) = self.named.get(&near.name()) {
+                if let Some(cost) = self.named.get(&near.name()) {
                     let more = u64::from(kind.answers - answers.max(1).min(kind.answers));
-                    return (nanos + more * self.call_nanos(), false);
+                    // A site's answers are among what it certifies.
+                    let more = if kind.certified > 0 { 0 } else { more };
+                    return (of(cost) + more * self.call_nanos(), false);
                 }
             }
         }
@@ -264,12 +299,12 @@ impl Model {
                 answers: kind.answers + 1,
                 ..kind
             };
-            if let Some(nanos) = self.named.get(&more.name()) {
-                return (*nanos, false);
+            if let Some(cost) = self.named.get(&more.name()) {
+                return (of(cost), false);
             }
         }
         let count = self.named.len().max(1) as u64;
-        (self.named.values().sum::<u64>() / count, false)
+        (self.named.values().map(of).sum::<u64>() / count, false)
     }
 
     /// The end of a step that begins `now` at the owner of `home`. `attempts` are the attempts that it ended.
@@ -281,7 +316,11 @@ impl Model {
         attempts: &[AttemptRecord],
         cores: &mut Cores<I>,
     ) -> End {
-        let Step { kind, sent } = step;
+        let Step {
+            kind,
+            sent,
+            answered,
+        } = step;
         let mut cost = self.step(kind);
         let (came, called) = match kind.input {
             InputKind::Call(_) => (0, 1),
@@ -289,7 +328,7 @@ impl Model {
             InputKind::Tick => (0, 0),
         };
         let transport =
-            self.message * (sent as u64 + came) + self.client * (u64::from(kind.answers) + called);
+            self.message * (sent as u64 + came) + self.client * (answered as u64 + called);
         cost += transport;
         self.usage.steps += 1;
         self.usage.transport += transport;
@@ -331,7 +370,10 @@ impl Model {
             name.starts_with("call ") && name.ends_with(", answers") && !name.contains(", sends")
         };
         let calls = self.named.iter().filter(|(name, _)| alone(name));
-        calls.map(|(_, nanos)| *nanos).max().unwrap_or_default()
+        calls
+            .map(|(_, (nanos, _))| *nanos)
+            .max()
+            .unwrap_or_default()
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Network {
     source: Option<String>,
     /// How long a link keeps its latency; `None`: each message draws its own.
     latency_period: Option<Ticks>,
+    /// Whether every message takes the median.
+    steady: bool,
 }
 
 /// The reason why a matrix of latencies is refused.
@@ -63,6 +65,7 @@ impl Network {
             one_way: vec![vec![LAN_NANOS]],
             source: None,
             latency_period: None,
+            steady: false,
         }
     }
 
@@ -147,6 +150,7 @@ impl Network {
             one_way,
             source: Some(text.to_owned()),
             latency_period: None,
+            steady: false,
         })
     }
 
@@ -161,6 +165,17 @@ impl Network {
     pub fn with_latency_periods(mut self, latency_period: Ticks) -> Network {
         self.latency_period = (latency_period > Ticks(0)).then_some(latency_period);
         self
+    }
+
+    /// The same network without a spread: every message takes the median of its link.
+    pub fn without_spread(mut self) -> Network {
+        self.steady = true;
+        self
+    }
+
+    /// Whether every message takes the median of its link.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.steady
     }
 
     /// The length of the periods with constant latency, if there are any.

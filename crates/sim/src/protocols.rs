@@ -318,6 +318,12 @@ pub trait Simulated: Durable + Sized + 'static {
         None
     }
 
+    /// The transactions that it has certified so far, of all nodes: the cost of a step grows with them. 0 for protocols
+    /// that certify none.
+    fn certified(&self) -> u64 {
+        0
+    }
+
     /// Situations of this protocol alone that this incarnation has counted, for the report.
     fn situations(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -84,6 +84,8 @@ pub struct SiteThroughput {
 pub struct SiteLatencies {
     /// The calls.
     pub committed: u64,
+    /// The mean.
+    pub mean: Ticks,
     /// The median.
     pub p50: Ticks,
     /// The 99th percentile.
@@ -338,8 +340,10 @@ impl SiteLatencies {
     fn of(mut latencies: Vec<Ticks>) -> SiteLatencies {
         latencies.sort_unstable();
         let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
+        let sum: u64 = latencies.iter().map(|latency| latency.0).sum();
         SiteLatencies {
             committed: latencies.len() as u64,
+            mean: Ticks(sum / (latencies.len() as u64).max(1)),
             p50: at(50).unwrap_or_default(),
             p99: at(99).unwrap_or_default(),
         }

@@ -1,5 +1,6 @@
 //! The options of protocols with sites, each with all of the data.
 
+use anabranch_types::Ticks;
 use serde::{Deserialize, Serialize};
 
 /// Options of sites.
@@ -15,6 +16,13 @@ pub struct SiteOptions {
     /// MultiPaxos: the site that leads at first.
     #[serde(default)]
     pub leader: u16,
+    /// How long a site gathers transactions for a batch, under every orderer. 0: each is ordered by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub batch_window: Ticks,
+}
+
+fn is_zero(ticks: &Ticks) -> bool {
+    *ticks == Ticks(0)
 }
 
 /// The names of consistencies.

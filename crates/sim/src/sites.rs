@@ -45,6 +45,7 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
         consistency,
         fast_decisions,
         leader,
+        batch_window,
     } = options;
     let options = [
         (
@@ -62,6 +63,11 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
             "--leader",
             leader > 0 && protocol != ProtocolName::Multipaxos,
             "multipaxos does",
+        ),
+        (
+            "--batch-window",
+            batch_window > Ticks(0) && (!protocol.has_sites() || protocol.partitions_operations()),
+            "alvin, epaxos and multipaxos do",
         ),
     ];
     match options.into_iter().find(|(_, wrong, _)| *wrong) {
@@ -154,6 +160,7 @@ impl Simulated for AlvinSite {
             retry,
             patience,
             fast_wait,
+            batch_window: shared.sites.batch_window,
             // Stores have no state transfer.
             retained_max: usize::MAX,
             ..PobOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
@@ -168,6 +175,10 @@ impl Simulated for AlvinSite {
 
     fn leftovers(&self) -> Option<String> {
         leftovers(self)
+    }
+
+    fn certified(&self) -> u64 {
+        CertificationSite::certified(self)
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -208,6 +219,7 @@ impl Simulated for MultiPaxos {
             leader: SiteId(shared.sites.leader as u8),
             retry,
             patience,
+            batch_window: shared.sites.batch_window,
             ..MultiPaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
         let orderer = MultiPaxosSite::new(options).expect("the number of sites was checked");
@@ -220,6 +232,10 @@ impl Simulated for MultiPaxos {
 
     fn leftovers(&self) -> Option<String> {
         leftovers(self)
+    }
+
+    fn certified(&self) -> u64 {
+        CertificationSite::certified(self)
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -260,6 +276,7 @@ impl Simulated for Epaxos {
             retry,
             patience,
             fast_wait,
+            batch_window: shared.sites.batch_window,
             ..EpaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
         let orderer = EpaxosSite::new(options).expect("the number of sites was checked");
@@ -272,6 +289,10 @@ impl Simulated for Epaxos {
 
     fn leftovers(&self) -> Option<String> {
         leftovers(self)
+    }
+
+    fn certified(&self) -> u64 {
+        CertificationSite::certified(self)
     }
 
     fn kind(message: &Self::Message) -> &'static str {

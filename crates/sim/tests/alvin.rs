@@ -8,6 +8,7 @@ use anabranch_sim::{
     Case, CaseError, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared,
     ProtocolName, SiteOptions, Verdict,
 };
+use anabranch_types::Ticks;
 
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 90;
@@ -209,4 +210,28 @@ fn what_sites_do_not_support_is_refused() {
         case.sites.fast_decisions = true;
     });
     assert!(matches!(other, CaseError::NoSites { .. }), "{other}");
+}
+
+/// Batches of several transactions, under all fault profiles.
+#[test]
+fn sites_keep_their_promises_with_batches() {
+    let prepared = Prepared::for_sites("bank", 3).unwrap();
+    let protocols = [
+        ProtocolName::Alvin,
+        ProtocolName::Epaxos,
+        ProtocolName::Multipaxos,
+    ];
+    for protocol in protocols {
+        for profile in FaultProfile::ONE_REPLICA {
+            for seed in 0..2 {
+                let mut options = options(protocol, seed);
+                options.batch_window = Ticks::from_micros(200);
+                let mut case = case(profile, seed, 3, options);
+                case.protocol = protocol;
+                let found = case.run(&prepared).unwrap();
+                let what = format!("{} {} {seed}", protocol.name(), profile.name());
+                assert_eq!(found.verdict, Verdict::Fine, "{what}");
+            }
+        }
+    }
 }

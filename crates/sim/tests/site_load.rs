@@ -143,6 +143,7 @@ fn more_cores_do_more() {
                 steps: vec![StepCost {
                     step: "timer".to_owned(),
                     nanos: 2e6,
+                    certified_nanos: 0.0,
                     steps: 1,
                 }],
             },
@@ -190,4 +191,56 @@ fn what_sites_cannot_run_is_refused() {
     };
     let error = refused(load(ProtocolName::Epaxos, fast));
     assert!(matches!(error, CaseError::NoSites { .. }), "{error}");
+}
+
+/// A batch takes as many messages as a transaction, and certifies all of its own.
+#[test]
+fn a_batch_window_saves_messages_under_every_protocol() {
+    for protocol in PROTOCOLS {
+        let [alone, batched] = [0, 20].map(|millis| {
+            let options = SiteOptions {
+                batch_window: Ticks::from_millis(millis),
+                ..SiteOptions::default()
+            };
+            run_transfers(&SiteLoad {
+                clients: 40,
+                ..load(protocol, options)
+            })
+        });
+        assert!(
+            4.0 * batched.messages < alone.messages,
+            "{protocol:?}: {} of {}",
+            batched.messages,
+            alone.messages
+        );
+        assert!(batched.all.committed > 1_000, "{protocol:?}");
+    }
+}
+
+/// Without a spread, a commit without conflicts takes exactly what the matrix says.
+#[test]
+fn without_a_spread_the_median_is_the_bound() {
+    for (protocol, fast_decisions) in [
+        (ProtocolName::Alvin, false),
+        (ProtocolName::Alvin, true),
+        (ProtocolName::Epaxos, false),
+        (ProtocolName::Multipaxos, false),
+    ] {
+        let options = SiteOptions {
+            fast_decisions,
+            ..SiteOptions::default()
+        };
+        let load = SiteLoad {
+            network: network().without_spread(),
+            ..load(protocol, options)
+        };
+        let found = run_transfers(&load);
+        for (site, at) in (0..).zip(&found.by_site) {
+            let ratio = at.p50.0 as f64 / load.bound(site).commit.0 as f64;
+            assert!(
+                (0.99..1.05).contains(&ratio),
+                "{protocol:?} {site}: {ratio}"
+            );
+        }
+    }
 }

@@ -300,6 +300,7 @@ impl SimArguments {
             consistency: self.consistency,
             fast_decisions: self.fast_decisions,
             leader: self.leader,
+            ..SiteOptions::default()
         };
         case.termination.lost_commits = self.lost_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anabranch_sim::cost::{Costs, StepCost};
+use anabranch_sim::cost::{Costs, StepCost, StepKind};
 use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, SiteLoad, Termination};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -239,18 +239,6 @@ pub(crate) fn costs_at_sites(
     prepared: &Prepared,
     store: &Store,
 ) -> Result<Costs, CaseError> {
-    let mut rounds = Vec::new();
-    for round in 0..SITES_ROUNDS {
-        let times = Rc::new(RefCell::new(Times::new()));
-        let clock = Clock::new(Rc::clone(&times));
-        let load = SiteLoad {
-            seed: load.seed + round,
-            measured: Ticks(load.measured.0.div_ceil(SITES_ROUNDS)),
-            ..load.clone()
-        };
-        load.run(prepared, store, Some(Box::new(clock)))?;
-        rounds.push(times.take());
-    }
     let built_in = Calibration::built_in();
     Ok(Costs {
         calibration: format!(
@@ -260,11 +248,33 @@ pub(crate) fn costs_at_sites(
         message_nanos: built_in.transport.message.nanos(),
         client_nanos: built_in.transport.client.nanos(),
         guard_nanos: built_in.paths.guard_nanos,
-        steps: sum(rounds),
+        steps: steps_at_sites(&[(load, prepared, store)])?,
     })
 }
 
-/// For each kind of step, the lower quartile of the rounds' means.
+/// Measures the steps of several loads of sites together.
+pub(crate) fn steps_at_sites(
+    loads: &[(&SiteLoad, &Prepared, &Store)],
+) -> Result<Vec<StepCost>, CaseError> {
+    let mut rounds = Vec::new();
+    for round in 0..SITES_ROUNDS {
+        let times = Rc::new(RefCell::new(Times::new()));
+        for (load, prepared, store) in loads {
+            let clock = Clock::new(Rc::clone(&times));
+            let load = SiteLoad {
+                seed: load.seed + round,
+                measured: Ticks(load.measured.0.div_ceil(SITES_ROUNDS)),
+                ..(*load).clone()
+            };
+            load.run(prepared, store, Some(Box::new(clock)))?;
+        }
+        rounds.push(times.take());
+    }
+    Ok(sum(rounds))
+}
+
+/// For each kind of step, the lower quartile of the rounds' means. Steps that differ only in the number of transactions
+/// that they certify are one kind, whose cost is a line over that number.
 fn sum(rounds: Vec<Times>) -> Vec<StepCost> {
     let mut means: BTreeMap<_, (Vec<f64>, u64)> = BTreeMap::new();
     for (kind, mut times) in rounds.into_iter().flatten() {
@@ -272,10 +282,65 @@ fn sum(rounds: Vec<Times>) -> Vec<StepCost> {
         means.push(trimmed_mean(&mut times));
         *steps += times.len() as u64;
     }
-    let costs = means.into_iter().map(|(kind, (means, steps))| StepCost {
-        step: kind.name(),
-        nanos: (lower_quartile(means) * 10.0).round() / 10.0,
-        steps,
+    let mut kinds: BTreeMap<_, Vec<(u16, f64, u64)>> = BTreeMap::new();
+    for (kind, (means, steps)) in means {
+        let alike = StepKind {
+            certified: 0,
+            ..kind
+        };
+        let points = kinds.entry(alike).or_default();
+        points.push((kind.certified, lower_quartile(means), steps));
+    }
+    let tenth = |nanos: f64| (nanos * 10.0).round() / 10.0;
+    let costs = kinds.into_iter().map(|(kind, points)| {
+        let (nanos, certified_nanos) = line(&points);
+        StepCost {
+            step: kind.name(),
+            nanos: tenth(nanos),
+            certified_nanos: tenth(certified_nanos),
+            steps: points.iter().map(|(_, _, steps)| steps).sum(),
+        }
     });
     costs.collect()
+}
+
+/// The nanoseconds of a step that certifies nothing, and more for each certified transaction: the line of least squares,
+/// weighted by the numbers of steps. Neither is below 0. With one number of transactions, all time is theirs.
+fn line(points: &[(u16, f64, u64)]) -> (f64, f64) {
+    if let [(certified, nanos, _)] = points {
+        return match certified {
+            0 => (*nanos, 0.0),
+            _ => (0.0, nanos / f64::from(*certified)),
+        };
+    }
+    let total: f64 = points.iter().map(|(_, _, steps)| *steps as f64).sum();
+    let mean = |of: &dyn Fn(&(u16, f64, u64)) -> f64| {
+        let sum: f64 = points.iter().map(|it| it.2 as f64 * of(it)).sum();
+        sum / total.max(1.0)
+    };
+    let (x, y) = (mean(&|it| f64::from(it.0)), mean(&|it| it.1));
+    let variance = mean(&|it| (f64::from(it.0) - x).powi(2));
+    let covariance = mean(&|it| (f64::from(it.0) - x) * (it.1 - y));
+    let slope = (covariance / variance).max(0.0);
+    let base = y - slope * x;
+    match base < 0.0 {
+        true => (0.0, y / x),
+        false => (base, slope),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_costs_a_line_over_its_transactions() {
+        let (base, each) = line(&[(1, 1_100.0, 5), (10, 2_000.0, 50), (40, 5_000.0, 2)]);
+        assert!((base - 1_000.0).abs() < 1e-6 && (each - 100.0).abs() < 1e-6);
+        assert_eq!(line(&[(0, 70.0, 3)]), (70.0, 0.0));
+        assert_eq!(line(&[(4, 80.0, 3)]), (0.0, 20.0));
+        // Less for more is noise, and less than nothing for none is none.
+        assert_eq!(line(&[(1, 20.0, 1), (2, 10.0, 1)]), (15.0, 0.0));
+        assert_eq!(line(&[(1, 0.0, 1), (3, 40.0, 1)]), (0.0, 10.0));
+    }
 }

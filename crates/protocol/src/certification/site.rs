@@ -72,6 +72,8 @@ pub struct CertificationSite<O: LoggedOrderer> {
     /// The first violation of an invariant that a delivery has shown.
     violation: Option<String>,
     counters: Counters,
+    /// The transactions that were certified here, in this incarnation.
+    certified: u64,
     probe: ActivityProbe,
 }
 
@@ -123,6 +125,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
             keeps_records: false,
             violation: None,
             counters: Counters::default(),
+            certified: 0,
             probe: ActivityProbe::default(),
         }
     }
@@ -140,6 +143,11 @@ impl<O: LoggedOrderer> CertificationSite<O> {
     /// The orderer.
     pub fn orderer(&self) -> &O {
         &self.orderer
+    }
+
+    /// The number of transactions, of all sites, that this site has certified in this incarnation.
+    pub fn certified(&self) -> u64 {
+        self.certified
     }
 
     /// Whether no transaction runs here, none is awaited, and the orderer has nothing left to do.
@@ -300,6 +308,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
         timestamp: Timestamp,
         certificate: &Certificate,
     ) -> Result<Slots, AbortReason> {
+        self.certified += 1;
         self.check_order(timestamp, certificate);
         let certify = || certificate.reads.is_current(&self.store);
         if !self.probe.within(Activity::Guard, certify) {

@@ -50,15 +50,20 @@ impl<P: Simulated> Cluster<P> {
         }
         let host = &mut self.hosts[usize::from(node)];
         let local = local(self.now, host.skew);
+        let mut certified = 0;
         if let NodeState::Volatile(plain) = &mut host.state {
+            let before = plain.protocol().certified();
             plain.step(local, input, out);
+            certified = plain.protocol().certified() - before;
         }
+        let kind = StepKind::new(
+            kind,
+            !out.messages.is_empty(),
+            out.outcomes.len(),
+            certified,
+        );
         if let Some(meter) = &mut self.meter {
-            meter.end(StepKind {
-                input: kind,
-                answers: out.outcomes.len() as u16,
-                sends: !out.messages.is_empty(),
-            });
+            meter.end(kind);
         }
         // Messages leave when the step is done.
         let now = self.now;
@@ -73,20 +78,16 @@ impl<P: Simulated> Cluster<P> {
     pub(crate) fn charge(
         &mut self,
         node: u16,
-        input: InputKind,
+        kind: StepKind,
         out: &mut NodeOutbox<P::Message>,
     ) -> Ticks {
         let Some(model) = &mut self.model else {
             return self.now;
         };
-        let kind = StepKind {
-            input,
-            answers: out.outcomes.len() as u16,
-            sends: !out.messages.is_empty(),
-        };
         let step = Step {
             kind,
             sent: out.messages.len(),
+            answered: out.outcomes.len(),
         };
         let cores = &mut self.hosts[usize::from(node)].cores;
         let end = model.end(self.now, PartitionId(node), step, &out.attempts, cores);

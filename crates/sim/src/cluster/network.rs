@@ -81,6 +81,8 @@ pub(crate) struct NetworkModel {
     pub(crate) faults: NetworkFaults,
     random: SplitMix64,
     periods: Option<LatencyPeriods>,
+    /// Whether every message takes its link's median.
+    steady: bool,
 }
 
 impl NetworkModel {
@@ -103,6 +105,7 @@ impl NetworkModel {
             faults: NetworkFaults::default(),
             random: SplitMix64::stream(seed, "network", 0),
             periods,
+            steady: network.is_steady(),
         }
     }
 
@@ -145,6 +148,7 @@ impl NetworkModel {
         let at = self.index(from, to);
         let link = &mut self.links[at];
         let usual = match self.periods {
+            _ if self.steady => link.median,
             None => latency::sample(link.median, &mut self.random),
             Some(periods) => {
                 let period = (now.0 + link.phase.0) / periods.length.0;

@@ -16,6 +16,7 @@ fn costs(names: &[&str]) -> Costs {
     let step = |name: &&str| StepCost {
         step: (*name).to_owned(),
         nanos: STEP,
+        certified_nanos: 0.0,
         steps: 1,
     };
     Costs {
@@ -108,8 +109,10 @@ fn messages_are_paid_for_on_both_sides() {
             input: InputKind::Message("Get"),
             answers: 0,
             sends: true,
+            certified: 0,
         },
         sent: 3,
+        answered: 0,
     };
     let end = model.end(
         Ticks(0),
@@ -154,6 +157,7 @@ fn a_step_that_answers_more_calls_costs_what_that_has_cost() {
             input: InputKind::Message(message),
             answers,
             sends: false,
+            certified: 0,
         })
     };
     for (message, answers, expected) in [
@@ -194,8 +198,10 @@ fn a_guard_makes_later_steps_spin_for_their_turn() {
             input: InputKind::Call("a"),
             answers: 1,
             sends: false,
+            certified: 0,
         },
         sent: 0,
+        answered: 1,
     };
     let attempt = guarded();
     let mut end = |at, attempts: &[AttemptRecord]| {
@@ -246,4 +252,25 @@ fn guarded() -> AttemptRecord {
         }],
         outcome: AttemptOutcome::Committed(Timestamp::ZERO),
     }
+}
+
+/// A step that delivers a batch takes longer with each transaction that it certifies, and answers them all.
+#[test]
+fn certified_transactions_are_paid_for_one_by_one() {
+    let mut costs = costs(&["message Stable, answers"]);
+    costs.steps[0].certified_nanos = 500.0;
+    costs.client_nanos = 100.0;
+    let processor = Processor { cores: 1, costs };
+    let mut model = Model::new(&processor, false);
+    let kind = StepKind::new(InputKind::Message("Stable"), false, 7, 20);
+    assert_eq!((kind.answers, kind.certified), (1, 20));
+    let step = Step {
+        kind,
+        sent: 0,
+        answered: 7,
+    };
+    let mut cores = Cores::<()>::default();
+    let end = model.end(Ticks(0), PartitionId(0), step, &[], &mut cores);
+    assert_eq!(end.core, Ticks(STEP as u64 + 20 * 500 + 7 * 100));
+    assert_eq!(model.usage.guessed, 0);
 }
