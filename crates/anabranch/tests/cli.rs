@@ -862,6 +862,36 @@ fn reproduce_writes_a_page_charts_and_what_its_schema_says() {
     refused_in_one_line(&lacking, &["is not a calibration of version 1"]);
 }
 
+/// The figure of ALVIN's paper that simulates no load, and a load; the others' numbers are `bench`'s own tests.
+#[test]
+fn figures_and_loads_of_sites_are_as_their_schemas_say() {
+    let folder = scratch("sites");
+    let conforms_to = |file: &str, schema: &str| {
+        let written = std::fs::read_to_string(folder.join(file)).expect("it is written");
+        let value: Value = serde_json::from_str(&written).expect("it is JSON");
+        let schema: Value = serde_json::from_str(schema).expect("the schema is JSON");
+        conforms(&value, &schema, &schema, file);
+        value
+    };
+    let asked = ["reproduce", "alvin", "--quick", "--figure"];
+    let figure = ["certification", "--out", text(&folder)];
+    let ran = anabranch(&[&asked[..], &figure].concat());
+    // Exit code 1: a development build misses the target, which the text says.
+    assert_eq!(ran.code == 1, ran.out.contains("MISSED"), "{}", ran.out);
+    let schema = include_str!("../../../docs/schemas/reproduce.schema.json");
+    conforms_to("report.json", schema);
+    refused_in_one_line(&[&asked[..], &["4"]].concat(), &["it has 1a, 1b, 2a"]);
+    let file = folder.join("sites.json");
+    let load = "bench sites bank --nodes 3 --clients 4 --seconds 1 --warmup-seconds 0.5 --json";
+    let load: Vec<&str> = load.split(' ').chain([text(&file)]).collect();
+    let ran = anabranch(&[&load[..], &["--batch-window", "20"]].concat());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let schema = include_str!("../../../docs/schemas/sites.schema.json");
+    let runs = &conforms_to("sites.json", schema)["runs"];
+    assert_eq!(runs.as_array().map(Vec::len), Some(3));
+    assert_eq!(runs[0]["batch_window_ms"], 20.0);
+}
+
 /// Runs `sim` with `--json`: its exit code, what it prints, and the file, which is as its schema says.
 fn simulated(name: &str, arguments: &[&str]) -> (i32, String, Value) {
     let folder = scratch(name);

@@ -64,5 +64,6 @@ pub use load::{Load, Throughput};
 pub use prepared::Prepared;
 pub use protocols::{ProtocolName, RampExtensions, Termination};
 pub use report::{Report, Verdict};
+pub use rows::rows_of;
 pub use site_load::{LatencyBound, SiteLatencies, SiteLoad, SiteThroughput};
 pub use site_options::{ConsistencyName, SiteOptions};

@@ -127,6 +127,11 @@ impl Prepared {
         })
     }
 
+    /// The application's number of each procedure of the workload.
+    pub fn procedures(&self) -> &[usize] {
+        &self.procedures
+    }
+
     /// How long nodes retain overwritten versions. A transaction takes several message latencies, and has to find
     /// the versions that it reads. `calm` is whether the run has no faults.
     pub(crate) fn retention(&self, network: &Network, calm: bool) -> Ticks {

@@ -28,7 +28,7 @@ pub(crate) fn rows_at(
 }
 
 /// A store's newest rows.
-pub(crate) fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
+pub fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
     let mut rows = BTreeMap::new();
     for table in (0..store.tables()).map(TableId) {
         let fetched = store.fetch(&whole_table(table), None);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anabranch_bench::calibrate::Calibration;
 use anabranch_bench::figure::Report;
-use anabranch_bench::reproduce::{coordination_avoidance, operation_partitioning, ramp};
+use anabranch_bench::reproduce::{alvin, coordination_avoidance, operation_partitioning, ramp};
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
@@ -22,7 +22,7 @@ pub(crate) struct ReproduceArguments {
     quick: bool,
     /// Figures of the paper, separated by commas. Of coordination-avoidance: 1, 2, 5, 6, code-paths; of ramp: default,
     /// 4, 5, blocked, 6, quorums; of operation-partitioning: table-1, 3, table-3,
-    /// table-3-measured, 4, 5, 5-measured, 6 [default: all]
+    /// table-3-measured, 4, 5, 5-measured, 6; of alvin: 1a, 1b, 2a, 2b, 3, commit, certification, threads [default: all]
     #[arg(long, value_name = "FIGURE", value_delimiter = ',')]
     figure: Vec<String>,
     /// The folder of the report: index.html, report.json (docs/schemas/reproduce.schema.json), and each chart as SVG
@@ -49,6 +49,8 @@ enum Paper {
     Ramp,
     /// Saissi et al.: Scaling Out ACID Applications with Operation Partitioning
     OperationPartitioning,
+    /// Turcu et al.: Be General and Don't Give Up Consistency in Geo-Replicated Transactional Systems
+    Alvin,
 }
 
 /// The named figures of a paper, each once, in the paper's order; all if none is named.
@@ -163,6 +165,37 @@ fn operation_partitioning(arguments: &ReproduceArguments) -> Result<Report, Box<
     })?)
 }
 
+fn alvin(arguments: &ReproduceArguments) -> Result<Report, Box<dyn Error>> {
+    use alvin::{Effort, Figure, Settings, reproduce};
+    if arguments.calibration.is_some() {
+        return Err("error: --calibration: the figures of alvin have costs of sites, which no calibration has; leave it out".into());
+    }
+    let settings = Settings {
+        figures: figures(
+            &arguments.figure,
+            &[
+                ("1a", Figure::WriteIntensive),
+                ("1b", Figure::ReadDominated),
+                ("2a", Figure::Clients),
+                ("2b", Figure::FastDecisions),
+                ("3", Figure::Bank),
+                ("commit", Figure::Commit),
+                ("certification", Figure::Certification),
+                ("threads", Figure::Threads),
+            ],
+        )?,
+        effort: match arguments.quick {
+            true => Effort::QUICK,
+            false => Effort::FULL,
+        },
+        seed: arguments.seed,
+        threads: arguments.threads.unwrap_or_else(cores),
+    };
+    Ok(steps("reproducing", |progress| {
+        reproduce(&settings, progress)
+    })?)
+}
+
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Error>> {
     let calibration = match &arguments.calibration {
         Some(path) => Calibration::read(path).map_err(|error| format!("error: {error}"))?,
@@ -172,6 +205,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Err
         Paper::CoordinationAvoidance => coordination_avoidance(arguments, calibration)?,
         Paper::Ramp => ramp(arguments, calibration)?,
         Paper::OperationPartitioning => operation_partitioning(arguments)?,
+        Paper::Alvin => alvin(arguments)?,
     };
     let folder = arguments.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from(&report.name));

@@ -14,7 +14,7 @@ pub(super) type Times = BTreeMap<StepKind, Vec<u32>>;
 const KEPT_MAX: usize = 400_000;
 
 /// The processor time of this thread in nanoseconds. It does not advance while another thread has the core.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

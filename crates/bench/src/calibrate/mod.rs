@@ -17,6 +17,8 @@ mod meter;
 mod paths;
 mod transport;
 
+pub(crate) use meter::now as processor_nanos;
+
 use std::path::Path;
 
 use anabranch_sim::CaseError;
@@ -24,7 +26,7 @@ use anabranch_sim::cost::{Costs, StepCost};
 use serde::{Deserialize, Serialize};
 
 pub use experiment::ExperimentName;
-pub(crate) use experiment::costs_at_sites;
+pub(crate) use experiment::{costs_at_sites, steps_at_sites};
 pub use paths::CodePaths;
 pub use transport::{Frame, Transport};
 
