@@ -253,6 +253,11 @@ fn serve(file: &str, at: &str) -> Middleware {
 
 /// A client of a middleware, as soon as that accepts one.
 fn connect(file: &str, place: usize) -> Client {
+    connect_to(file, place, NAMES[place])
+}
+
+/// The same, for a database with another name.
+fn connect_to(file: &str, place: usize, database: &str) -> Client {
     let text = std::fs::read_to_string(file).expect("it is there");
     let listen = text
         .lines()
@@ -263,10 +268,7 @@ fn connect(file: &str, place: usize) -> Client {
         .trim_matches('"')
         .rsplit_once(':')
         .expect("it has a port");
-    let address = format!(
-        "host=127.0.0.1 port={port} user=anabranch dbname={}",
-        NAMES[place]
-    );
+    let address = format!("host=127.0.0.1 port={port} user=anabranch dbname={database}");
     let begun = Instant::now();
     loop {
         match Client::connect(&address, NoTls) {
@@ -389,4 +391,179 @@ fn an_application_shops_at_three_servers() {
     let removed = anabranch(&["belt", "remove-server", &file, "germany"]);
     assert_eq!(removed.code, Some(0), "{}{}", removed.out, removed.errors);
     shop(&mut connect(&file, 1));
+}
+
+/// A ring's life: its rows are gathered on one server, that one's schema is changed, and a ring is installed again with its
+/// rows on all.
+#[test]
+fn a_schema_is_changed_between_two_rings() {
+    let (server, mut databases, file) = three("moved");
+    let file = file.display().to_string();
+    for database in &mut databases {
+        run(
+            database,
+            "INSERT INTO author VALUES (1, 'a', 'b', 'c', '1970-01-01', 'd'); \
+             INSERT INTO item SELECT i, 'title', 1, '2020-01-01', 'p', 'ARTS', 'd', 1, 2, 3, 4, 5, 't', 'i', 10.00, 9.00, \
+             '2020-01-01', 100, 'isbn', 100, 'HARDBACK', '1x1x1' FROM generate_series(1, 10) i",
+        );
+    }
+    let done = |arguments: &[&str]| {
+        let ran = anabranch(arguments);
+        assert_eq!(
+            ran.code,
+            Some(0),
+            "{arguments:?}: {}{}",
+            ran.out,
+            ran.errors
+        );
+        ran.out
+    };
+    let gather = [
+        "belt",
+        "remove",
+        &file,
+        "examples/tpcw",
+        "--gather",
+        "japan",
+    ];
+    let refused = |words: &str| {
+        let ran = anabranch(&gather);
+        assert_eq!(ran.code, Some(2), "{}{}", ran.out, ran.errors);
+        assert!(ran.errors.contains(words), "{words}: {}", ran.errors);
+    };
+    refused("the belt is installed on no server");
+    done(&["belt", "install", &file, "examples/tpcw"]);
+    let mut middlewares: Vec<Middleware> = NAMES.iter().map(|at| serve(&file, at)).collect();
+    // Carts are where their servers have made them; orders are on all servers.
+    let mut carts = Vec::new();
+    for place in [0, 1, 2, 0, 1, 2, 2] {
+        let mut client = connect(&file, place);
+        let cart = number(&mut client, "SELECT create_empty_cart('2026-01-01')");
+        run(
+            &mut client,
+            &format!("CALL do_cart({cart}, 3, '{{}}', '{{}}', 5, '2026-01-01')"),
+        );
+        carts.push(cart);
+    }
+    let shop = |client: &mut Client| {
+        let customer = number(
+            client,
+            "SELECT create_new_customer('f', 'l', 's', 's', 'c', 's', 'z', 'country 1', 'p', 'e', '1970-01-01', 'd', 5.0, \
+             '2026-01-01', '2026-01-01')",
+        );
+        let cart = number(client, "SELECT create_empty_cart('2026-01-01')");
+        run(
+            client,
+            &format!("CALL do_cart({cart}, 3, '{{}}', '{{}}', 5, '2026-01-01')"),
+        );
+        number(
+            client,
+            &format!(
+                "SELECT do_buy_confirm({cart}, {customer}, 'VISA', '1', 'n', '2030-01-01', 'a', 'AIR', '2026-01-01', \
+                 '2026-01-02')"
+            ),
+        )
+    };
+    let mut orders: Vec<i64> = [0, 1, 2]
+        .map(|place| shop(&mut connect(&file, place)))
+        .to_vec();
+    refused("the middleware of germany runs");
+    // Killed, so that the last operations may be on one server alone.
+    middlewares.clear();
+    let gathered = done(&gather);
+    assert!(gathered.contains("Gathered on japan"), "{gathered}");
+    assert!(gathered.contains("of brazil"), "{gathered}");
+    let mut japan = server
+        .connect_to("japan")
+        .unwrap_or_else(|error| panic!("{error}"));
+    let numbers = |client: &mut Client, query: &str| -> Vec<i64> {
+        let rows = client.query(query, &[]);
+        let rows =
+            rows.unwrap_or_else(|error| panic!("{}", anabranch_dbms::postgres::explain(&error)));
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let lines = "SELECT scl_sc_id::bigint FROM shopping_cart_line WHERE scl_i_id = 3 ORDER BY 1";
+    carts.sort_unstable();
+    assert_eq!(numbers(&mut japan, lines), carts);
+    orders.sort_unstable();
+    let placed = "SELECT o_id::bigint FROM orders ORDER BY 1";
+    assert_eq!(numbers(&mut japan, placed), orders);
+    let left: i64 = japan
+        .query_one(
+            "SELECT count(*) FROM pg_namespace WHERE nspname = 'anabranch'",
+            &[],
+        )
+        .expect("it answers")
+        .get(0);
+    assert_eq!(left, 0);
+    // Another schema, and another server: brazil goes, kenya comes, whose database is empty.
+    let mut admin = server.connect().unwrap_or_else(|error| panic!("{error}"));
+    run(&mut admin, "CREATE DATABASE kenya");
+    let read = |file: &str| {
+        let path = root().join("examples/tpcw").join(file);
+        std::fs::read_to_string(path).expect("the example is there")
+    };
+    let open = |name: &str| {
+        let client = server.connect_to(name);
+        client.unwrap_or_else(|error| panic!("{error}"))
+    };
+    let mut kenya = open("kenya");
+    run(&mut kenya, &read("schema.sql"));
+    run(&mut kenya, &read("procedures.sql"));
+    let names = ["germany", "japan", "kenya"];
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    std::fs::write(&file, text.replace("brazil", "kenya")).expect("the file is written");
+    for name in names {
+        let mut client = open(name);
+        run(&mut client, "ALTER TABLE item ADD COLUMN i_extra int");
+        if name == "japan" {
+            run(&mut client, "UPDATE item SET i_extra = 7");
+        }
+    }
+    let differs = anabranch(&["belt", "install", &file, "examples/tpcw"]);
+    assert_eq!(differs.code, Some(1), "{}", differs.out);
+    assert!(differs.out.contains("(--from germany)"), "{}", differs.out);
+    let mut install = vec!["belt", "install", &file, "examples/tpcw", "--from", "japan"];
+    let refused = anabranch(&install);
+    assert_eq!(refused.code, Some(1), "{}", refused.out);
+    let words = "have them replaced by japan's: --replace germany";
+    assert!(refused.out.contains(words), "{}", refused.out);
+    install.extend(["--replace", "germany"]);
+    let installed = done(&install);
+    assert!(
+        installed.contains("Copied from japan to the others"),
+        "{installed}"
+    );
+    for name in names {
+        let mut client = open(name);
+        assert_eq!(numbers(&mut client, lines), carts, "{name}");
+        let extra = "SELECT DISTINCT i_extra::bigint FROM item";
+        assert_eq!(numbers(&mut client, extra), [7], "{name}");
+        // As a gathering that has begun leaves it.
+        run(
+            &mut client,
+            "CREATE TABLE anabranch.closed (target text); INSERT INTO anabranch.closed VALUES ('japan')",
+        );
+    }
+    let closed = anabranch(&["serve", "--belt", &file, "--at", "japan", "examples/tpcw"]);
+    assert_eq!(closed.code, Some(2), "{}", closed.out);
+    assert!(
+        closed.errors.contains("its rows are gathered on japan"),
+        "{}",
+        closed.errors
+    );
+    for name in names {
+        run(&mut open(name), "DROP TABLE anabranch.closed");
+    }
+    let middlewares: Vec<Middleware> = names.iter().map(|at| serve(&file, at)).collect();
+    for (place, name) in names.iter().enumerate() {
+        let order = shop(&mut connect_to(&file, place, name));
+        assert!(!orders.contains(&order), "{order} was given twice");
+        orders.push(order);
+    }
+    drop(middlewares);
+    // And one server alone is left, as at the beginning.
+    done(&gather);
+    orders.sort_unstable();
+    assert_eq!(numbers(&mut japan, placed), orders);
 }

@@ -20,6 +20,12 @@ pub struct Table {
     pub has_other_unique: bool,
     /// Why changes of its rows cannot be captured, if so.
     pub unsupported: Option<&'static str>,
+    /// Whether it has rows of its own: it is neither foreign nor the parent of partitions.
+    pub has_rows: bool,
+    /// Whether its rows are in another database.
+    pub is_foreign: bool,
+    /// Whether it is neither foreign nor part of a partitioned or an inherited table.
+    pub is_plain: bool,
 }
 
 /// A column.
@@ -48,7 +54,7 @@ pub struct Sequence {
     pub increment: i64,
     /// Its largest number.
     pub max: i64,
-    /// Its last number, if it has given one.
+    /// The number above which it goes on, if it is not new: its last number, or what a RESTART has left.
     pub last: Option<i64>,
     /// The table and the column that it belongs to, if it belongs to one.
     pub owner: Option<(String, String, String)>,
@@ -102,8 +108,8 @@ pub fn tables(client: &mut impl GenericClient) -> Result<Vec<Table>, postgres::E
              AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = o.oid \
              AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND NOT a.attnotnull) \
              ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1), '{{}}'), \
-             (SELECT count(*) FROM pg_index i WHERE i.indrelid = o.oid AND (i.indisunique OR i.indisexclusion)) \
-             FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
+             (SELECT count(*) FROM pg_index i WHERE i.indrelid = o.oid AND (i.indisunique OR i.indisexclusion)), \
+             o.relkind = 'r' FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
              WHERE {OWN} AND o.relkind IN ('r', 'p', 'f') ORDER BY n.nspname, o.relname"
         ),
         &[],
@@ -153,6 +159,12 @@ pub fn tables(client: &mut impl GenericClient) -> Result<Vec<Table>, postgres::E
             },
             columns,
             key,
+            has_rows: row.get(6),
+            is_foreign: kind.as_deref() == Some("foreign"),
+            is_plain: !matches!(
+                kind.as_deref(),
+                Some("partition" | "foreign" | "inherits")
+            ),
         });
     }
     Ok(tables)
@@ -190,7 +202,16 @@ pub fn sequences(client: &mut impl GenericClient) -> Result<Vec<Sequence>, postg
             },
         }
     };
-    Ok(rows.iter().map(sequence).collect())
+    let mut sequences: Vec<Sequence> = rows.iter().map(sequence).collect();
+    for sequence in sequences.iter_mut().filter(|of| of.last.is_none()) {
+        // It has given no number since it was made or restarted: `last_value` is its next one.
+        let next = client.query_one(&format!("SELECT last_value FROM {}", sequence.path()), &[])?;
+        sequence.last = next
+            .get::<_, i64>(0)
+            .checked_sub(1)
+            .filter(|last| *last > 0);
+    }
+    Ok(sequences)
 }
 
 /// The parts of a schema that must be equal on all servers: for each object its name and a text that describes it.

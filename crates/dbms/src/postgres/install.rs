@@ -79,12 +79,24 @@ pub fn types(
 /// # Errors
 /// When the catalogs cannot be read.
 pub fn captured(client: &mut impl postgres::GenericClient) -> Result<Vec<String>, postgres::Error> {
+    let tables = captured_tables(client)?.into_iter();
+    let public = tables.filter(|(schema, _)| schema == "public");
+    Ok(public.map(|(_, name)| name).collect())
+}
+
+/// The schemas and names of all tables whose changes the belt captures.
+///
+/// # Errors
+/// When the catalogs cannot be read.
+pub fn captured_tables(
+    client: &mut impl postgres::GenericClient,
+) -> Result<Vec<(String, String)>, postgres::Error> {
     let rows = client.query(
-        "SELECT c.relname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
-         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.tgname = 'anabranch_insert' AND n.nspname = 'public'",
+        "SELECT n.nspname::text, c.relname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.tgname = 'anabranch_insert'",
         &[],
     )?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 /// The views for people.

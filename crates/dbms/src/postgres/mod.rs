@@ -5,13 +5,18 @@
 //! * [`catalog`]: tables, sequences and the shape of a schema.
 //! * [`capture`], [`apply`], [`numbers`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
 //!   [`ring`]: its transactions.
+//! * [`install_all`]: installs it on all servers, or on none; [`gather`]: takes it away, with all rows on one server;
+//!   [`mod@copy`]: rows between databases.
 
 pub mod address;
 pub mod apply;
 pub mod capture;
 pub mod catalog;
+pub mod copy;
+pub mod gather;
 pub mod inspect;
 pub mod install;
+pub mod install_all;
 pub mod numbers;
 pub mod programs;
 pub mod ring;

@@ -44,7 +44,7 @@ pub const PROVISIONAL: &str =
 pub const SETTLE: &str = "SELECT anabranch.settle()";
 
 /// The `application_name` of the connection that applies what other servers have done.
-const APPLIER: &str = "anabranch belt";
+pub(super) const APPLIER: &str = "anabranch belt";
 
 /// The processes that keep what other servers have done from being applied in this database, or block one of those that are
 /// given.
@@ -127,8 +127,8 @@ impl PostgresDatabase {
 }
 
 /// A transaction under way.
-struct Work<'w> {
-    transaction: Transaction<'w>,
+pub(super) struct Work<'w> {
+    pub(super) transaction: Transaction<'w>,
     probe: Option<&'w mut Probe>,
 }
 
@@ -166,7 +166,7 @@ fn server(number: i16) -> Result<ServerId, Trouble> {
 
 /// Which updates of the outbox are read with what they change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Payloads {
+pub(super) enum Payloads {
     /// Those of all.
     All,
     /// Those of one hop; others are read without.
@@ -175,7 +175,15 @@ enum Payloads {
     None,
 }
 
-impl Work<'_> {
+impl<'w> Work<'w> {
+    /// The work of a transaction that another module has begun.
+    pub(super) fn new(transaction: Transaction<'w>) -> Work<'w> {
+        Work {
+            transaction,
+            probe: None,
+        }
+    }
+
     fn before(&mut self, what: &str) {
         if let Some(probe) = &mut self.probe {
             probe(what);
@@ -193,7 +201,7 @@ impl Work<'_> {
             .map_err(trouble)
     }
 
-    fn rows(&mut self, payloads: Payloads) -> Result<Rows<Changes>, Trouble> {
+    pub(super) fn rows(&mut self, payloads: Payloads) -> Result<Rows<Changes>, Trouble> {
         self.before("rows");
         let found = self
             .transaction
@@ -351,7 +359,7 @@ impl Work<'_> {
     }
 
     /// Changes the application's rows as an operation of another server did.
-    fn apply(&mut self, update: &Update<Changes>) -> Result<(), Trouble> {
+    pub(super) fn apply(&mut self, update: &Update<Changes>) -> Result<(), Trouble> {
         self.before("apply");
         let changes = &update.payload.0;
         let relations: Vec<i16> = changes.iter().map(|c| c.relation).collect();

@@ -1,5 +1,6 @@
 //! `anabranch belt check|install|remove SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
 
+mod gather;
 mod parts;
 mod report;
 mod serve;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_dbms::postgres::catalog::Sequence;
+use anabranch_dbms::postgres::gather::{self as dbms_gather, Progress};
 use anabranch_dbms::postgres::inspect::{Inspection, Roles, inspect};
 use anabranch_dbms::postgres::{explain, install};
 use anabranch_dbms::servers::{ServerEntry, Servers};
@@ -35,8 +37,8 @@ enum BeltCommand {
     /// Reach every server, and show what would be installed, how operations are coordinated, and what does not fit
     Check(ApplicationArguments),
     /// Install the belt on every server: the schema "anabranch", triggers, steps of sequences
-    Install(ApplicationArguments),
-    /// Take all of it away from every server
+    Install(InstallArguments),
+    /// Take all of it away from every server; with --gather, after all rows are on one of them
     Remove(RemoveArguments),
     /// Go on without a server that will never come back: what it alone has acknowledged is lost
     RemoveServer(RemoveServerArguments),
@@ -51,9 +53,34 @@ struct ApplicationArguments {
 }
 
 #[derive(Debug, Args)]
+struct InstallArguments {
+    #[command(flatten)]
+    application: ApplicationArguments,
+    /// Replace the rows of all tables on the other servers by those of this one
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// With --from: a server whose rows are old copies and may be replaced. A server that is empty, or has the same rows, need
+    /// not be named
+    #[arg(long, value_name = "NAME", requires = "from")]
+    replace: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 struct RemoveArguments {
     /// The file that describes the servers
     servers: PathBuf,
+    /// With --gather: the files of the application that the belt was installed for, as for serve
+    #[arg(value_name = "FILES", requires = "gather")]
+    files: Vec<PathBuf>,
+    /// With the middlewares stopped: copy the rows that each server owns to this one, which then has the whole database
+    #[arg(long, value_name = "NAME")]
+    gather: Option<String>,
+    /// With --gather: leave out a server that was removed from the ring; of its rows, the copies of the installation stay
+    #[arg(long, value_name = "NAME", requires = "gather")]
+    without: Vec<String>,
+    /// With --gather: the weights that the belt was installed with
+    #[arg(long, value_name = "FILE", requires = "gather")]
+    weights: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -77,15 +104,38 @@ pub(super) struct Reached {
 
 pub(crate) fn run(arguments: BeltArguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {
-        BeltCommand::Check(of) => check(of, false),
-        BeltCommand::Install(of) => check(of, true),
-        BeltCommand::Remove(of) => remove(&of),
+        BeltCommand::Check(of) => check(of, None),
+        BeltCommand::Install(InstallArguments {
+            application,
+            from,
+            replace,
+        }) => check(application, Some((from, replace))),
+        BeltCommand::Remove(of) => match &of.gather {
+            Some(target) => gather::remove_gathered(&of, target),
+            None => remove(&of),
+        },
         BeltCommand::RemoveServer(of) => remove_server(&of),
     }
 }
 
-fn check(mut arguments: ApplicationArguments, installs: bool) -> Result<Verdict, Box<dyn Error>> {
+/// Shows what would be installed; and installs it, with the rows of one server if it is named.
+fn check(
+    mut arguments: ApplicationArguments,
+    install: Option<(Option<String>, Vec<String>)>,
+) -> Result<Verdict, Box<dyn Error>> {
     let servers = Servers::read(&arguments.servers)?;
+    let installs = install.is_some();
+    let (from, replace) = install.unwrap_or_default();
+    let place_of = |name: &String| {
+        let place = servers.server.iter().position(|of| of.name == *name);
+        place.ok_or_else(|| {
+            let file = arguments.servers.display();
+            format!("error: {file} has no server {name}")
+        })
+    };
+    let place = from.as_ref().map(place_of).transpose()?;
+    let replaced: Result<Vec<usize>, String> = replace.iter().map(place_of).collect();
+    let replaced = replaced?;
     arguments.input.partition_among(servers.server.len());
     let input = arguments.input.read()?;
     if input.plan.entries.is_empty() {
@@ -95,8 +145,11 @@ fn check(mut arguments: ApplicationArguments, installs: bool) -> Result<Verdict,
     let mut parts = Parts::new(&servers, &input, &reached);
     say!("{}", report::render(&servers, &input, &reached, &parts))?;
     if installs && parts.objections.is_empty() {
-        parts.install(&mut reached)?;
+        let copied = parts.install(&mut reached, place, &replaced)?;
         if parts.objections.is_empty() {
+            if let Some(from) = &from {
+                say!("{}", report::copied(from, &copied))?;
+            }
             say!(
                 "\nInstalled on {} servers. Run a middleware beside each of them, and connect applications to it:\n\n  \
                  anabranch serve --belt {servers_file} --at NAME FILES\n\n\
@@ -153,11 +206,7 @@ fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn E
     let removed = servers.server.iter().find(|server| server.name == *name);
     if let Some(removed) = removed {
         let listens = removed.reached_at();
-        let is_up = std::net::ToSocketAddrs::to_socket_addrs(&listens)
-            .into_iter()
-            .flatten()
-            .any(|address| std::net::TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok());
-        if is_up {
+        if gather::is_up(removed) {
             return Err(format!(
                 "error: the middleware of {name} runs ({listens}): it would go on by itself, with rows that no other server \
                  gets; stop it first, and do not start it again"
@@ -230,7 +279,17 @@ fn remove(arguments: &RemoveArguments) -> Result<Verdict, Box<dyn Error>> {
             }
         };
         if inspection.installed.is_none() {
-            say!("{name}: nothing is installed\n")?;
+            let progress = dbms_gather::progress(client).and_then(|progress| {
+                // Other servers had the belt when their rows had been gathered there.
+                match progress == Progress::Gathered {
+                    true => client.batch_execute("DROP SCHEMA anabranch CASCADE"),
+                    false => Ok(()),
+                }
+            });
+            match progress {
+                Ok(()) => say!("{name}: nothing is installed\n")?,
+                Err(error) => failures.push(format!("{name}: {}", explain(&error))),
+            }
             continue;
         }
         let slots = i64::from(servers.slots);

@@ -2,15 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_analysis::partition::{Distribution, OperationClass, Partitioning, Spread};
+use anabranch_analysis::partition::{
+    Distribution, OperationClass, Partitioning, Spread, WrittenParts,
+};
 use anabranch_analysis::report::partition::class_name;
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::capture::ReplicatedTable;
 use anabranch_dbms::postgres::catalog::{Sequence, Table};
 use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::gather::{self, Progress};
 use anabranch_dbms::postgres::install::{self, InstalledType, Part};
+use anabranch_dbms::postgres::install_all::{Member, Source, install_all};
 use anabranch_dbms::servers::Unknown;
+use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::Role;
+use anabranch_types::{DataType, TableSchema};
 
 use super::Reached;
 use crate::cli::input::Input;
@@ -19,7 +25,7 @@ use crate::cli::input::Input;
 const DIFFERENCES_MAX: usize = 10;
 
 /// The schema of the tables of an application's files.
-const SCHEMA: &str = "public";
+pub(super) const SCHEMA: &str = "public";
 
 /// A table of the application, and which servers have its rows.
 pub(super) struct Held {
@@ -34,6 +40,21 @@ pub(super) struct Held {
     pub(super) is_whole: bool,
     /// Whether its changes are captured.
     pub(super) is_replicated: bool,
+    /// Which server has the newest copy of a row.
+    pub(super) newest: Newest,
+}
+
+/// Which server has the newest copy of a table's row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Newest {
+    /// Every server: only global operations write it, if any do.
+    Everywhere,
+    /// The one that the value of this column is routed to.
+    ByColumn(String, DataType),
+    /// Each that has it, for rows are only inserted.
+    Inserted,
+    /// No column tells.
+    Unknown,
 }
 
 /// What has to be installed.
@@ -76,6 +97,14 @@ impl Parts {
         }
         if let Some(partitioning) = &input.plan.partitioning {
             parts.tables = held(input, partitioning);
+        }
+        for table in &parts.tables {
+            if table.newest == Newest::Unknown {
+                parts.remarks.push(format!(
+                    "no column of {} tells which server has the newest copy of a row: belt remove --gather cannot move them",
+                    table.name
+                ));
+            }
         }
         let mut usable = reached
             .iter()
@@ -216,11 +245,19 @@ impl Parts {
         self.sequences = chosen.into_values().collect();
     }
 
-    /// Installs everything, on all servers or on none.
-    pub(super) fn install(&mut self, reached: &mut [Reached]) -> Result<(), String> {
-        let mut open = Vec::new();
-        for (server, part) in reached.iter_mut().zip(&self.parts) {
-            let name = server.entry.name.clone();
+    /// Installs everything, on all servers or on none, with the rows of the server at the place `from` if there is one.
+    /// Those of the servers at the places `replaced` may be others. Returns the tables that were copied, with their
+    /// numbers of rows.
+    pub(super) fn install(
+        &mut self,
+        reached: &mut [Reached],
+        from: Option<usize>,
+        replaced: &[usize],
+    ) -> Result<Vec<(String, u64)>, String> {
+        let mut members = Vec::new();
+        let mut tables: &[Table] = &[];
+        for (place, (server, part)) in reached.iter_mut().zip(&self.parts).enumerate() {
+            let name = server.entry.name.as_str();
             let Ok((client, inspection)) = &mut server.database else {
                 continue;
             };
@@ -229,65 +266,32 @@ impl Parts {
                     "{name}: the belt is installed there already (ring {}, hop {}): anabranch belt remove takes it away",
                     installed.ring, installed.received
                 ));
-                continue;
             }
-            let begun = client.transaction();
-            let mut transaction =
-                begun.map_err(|error| format!("error: {name}: {}", explain(&error)))?;
-            let failed = |error: postgres::Error| format!("error: {name}: {}", explain(&error));
-            // Nothing is written on any server until all have the belt.
-            for table in &part.tables {
-                let lock = format!(
-                    "LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE",
-                    table.table.path()
-                );
-                transaction.batch_execute(&lock).map_err(failed)?;
+            let progress = gather::progress(client)
+                .map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+            if progress == Progress::Gathered {
+                self.objections.push(format!(
+                    "{name}: the rows of a ring were gathered there, and other servers may still have the belt: repeat anabranch \
+                     belt remove --gather {name}"
+                ));
             }
-            let mut digests = Vec::new();
-            for table in &part.tables {
-                let digest = transaction.query_one(
-                    &format!(
-                        "SELECT count(*) || ' rows ' || coalesce(sum(hashtextextended(t::text, 0)), 0) FROM {} t",
-                        table.table.path()
-                    ),
-                    &[],
-                );
-                digests.push(digest.map_err(failed)?.get::<_, String>(0));
+            if from == Some(place) {
+                tables = &inspection.tables;
             }
-            transaction.batch_execute(&part.script()).map_err(failed)?;
-            open.push((name.clone(), transaction, digests));
+            members.push(Member { name, client, part });
         }
-        for pair in open.windows(2) {
-            let ((one, _, mine), (other, _, theirs)) = (&pair[0], &pair[1]);
-            for (table, (mine, theirs)) in self.parts[0].tables.iter().zip(mine.iter().zip(theirs))
-            {
-                if mine == theirs {
-                    continue;
-                }
-                let title = table.table.title();
-                match table.is_whole {
-                    true => self.objections.push(format!(
-                        "the rows of {title} on {one} and {other} differ, and they have to be equal at the beginning: copy \
-                         {title} from one to the other (pg_dump --data-only --table={title})"
-                    )),
-                    false => self.remarks.push(format!(
-                        "the rows of {title} on {one} and {other} differ: right only if they are those that one server owns"
-                    )),
-                }
-            }
+        if !self.objections.is_empty() {
+            return Ok(Vec::new());
         }
-        if self.objections.is_empty() {
-            for (name, transaction, _) in open {
-                let done = transaction.commit();
-                done.map_err(|error| {
-                    format!(
-                        "error: {name}: {}; what is installed on other servers is taken away by: anabranch belt remove",
-                        explain(&error)
-                    )
-                })?;
-            }
-        }
-        Ok(())
+        let source = from.map(|member| Source {
+            member,
+            tables,
+            replaced,
+        });
+        let outcome = install_all(members, source, &mut |_| {})?;
+        self.objections.extend(outcome.objections);
+        self.remarks.extend(outcome.remarks);
+        Ok(outcome.copied)
     }
 }
 
@@ -317,7 +321,7 @@ pub(super) fn types(input: &Input) -> Vec<InstalledType> {
 }
 
 /// The tables of the application with their distributions.
-fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
+pub(super) fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
     let catalog = input.script.application.catalog();
     let mut tables: Vec<Held> = catalog
         .schema
@@ -347,9 +351,57 @@ fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
                     .chain(&written.columns)
                     .all(|spread| *spread != Spread::OwnServer),
                 is_replicated: false,
+                newest: newest(input, table, written),
             }
         })
         .collect();
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
+}
+
+/// Which server has the newest copy of a table's row.
+fn newest(input: &Input, table: &TableSchema, written: &WrittenParts) -> Newest {
+    let mut parts = std::iter::once(&written.rows).chain(&written.columns);
+    if parts.all(|spread| *spread != Spread::OwnServer) {
+        return Newest::Everywhere;
+    }
+    if let Some(column) = written.key {
+        let column = &table.columns[column.index()];
+        return Newest::ByColumn(column.name.clone(), column.data_type.clone());
+    }
+    let catalog = input.script.application.catalog();
+    let summaries = &input.script.summaries;
+    let mut accesses = summaries
+        .iter()
+        .flat_map(|summary| &summary.statements)
+        .flat_map(|statement| &statement.accesses);
+    let only_inserts =
+        accesses.all(|a| a.table != table.id || matches!(a.role, Role::Read | Role::Insert));
+    let is_known = summaries
+        .iter()
+        .all(|of| of.unknown.is_none() && !of.may_change_any_table);
+    // What a deletion or an update of a parent does to its children.
+    let cascades = |action: ReferentialAction| {
+        !matches!(
+            action,
+            ReferentialAction::NoAction | ReferentialAction::Restrict
+        )
+    };
+    let declared = catalog.schema.tables.iter().zip(&catalog.tables);
+    let mut declared = declared.filter(|(of, _)| of.id == table.id);
+    let is_changed_with_parents = declared.any(|(_, of)| {
+        of.foreign_keys
+            .iter()
+            .any(|key| cascades(key.on_delete) || cascades(key.on_update))
+    });
+    let has_key = !table.primary_key.is_empty();
+    match only_inserts
+        && is_known
+        && has_key
+        && !is_changed_with_parents
+        && !input.script.has_triggers()
+    {
+        true => Newest::Inserted,
+        false => Newest::Unknown,
+    }
 }

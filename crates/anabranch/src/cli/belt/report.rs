@@ -31,6 +31,18 @@ pub(super) fn render(
     out
 }
 
+/// The tables that an installation has copied from one server to the others.
+pub(super) fn copied(from: &str, tables: &[(String, u64)]) -> String {
+    let mut out = String::new();
+    heading(&format!("Copied from {from} to the others"), &mut out);
+    let width = tables.iter().map(|(name, _)| name.chars().count());
+    let width = width.max().unwrap_or(0);
+    for (name, rows) in tables {
+        let _ = writeln!(out, "  {name:width$}  {rows} rows");
+    }
+    out
+}
+
 /// What does not fit, each with what to do.
 pub(super) fn objections(objections: &[String], installs: bool) -> String {
     if objections.is_empty() {

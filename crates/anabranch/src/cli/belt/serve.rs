@@ -9,7 +9,7 @@ use std::time::Instant;
 use anabranch_dbms::belt::Trouble;
 use anabranch_dbms::postgres::inspect::installation;
 use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
-use anabranch_dbms::postgres::{Address, explain, install};
+use anabranch_dbms::postgres::{Address, explain, gather, install};
 use anabranch_dbms::{Servers, servers};
 use anabranch_middleware::peers::Membership;
 use anabranch_middleware::recognise::Recogniser;
@@ -68,7 +68,6 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
     check_installed(&mut client, &servers, place, &types(&read))?;
     let shipped = install::captured(&mut client)
         .map_err(|error| format!("error: {}: {}", of.at, explain(&error)))?;
-    drop(client);
     let recogniser =
         Recogniser::new(&read.script, &read.plan, &servers)?.with_shipped_tables(shipped);
     let sites: Result<Vec<Site>, String> = servers.server.iter().map(Site::new).collect();
@@ -80,9 +79,13 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
             .map_err(|error| format!("error: {what} = \"{address}\" of {}: {error}", of.at))
     };
     let listener = listening(&entry.listen, "listen")?;
+    let ring_listener = listening(&entry.ring, "ring")?;
+    // Looked at behind the ports: `belt remove --gather` makes it, and then looks at the ports.
+    check_open(&mut client, of.at)?;
+    drop(client);
     let ring = Ring::start(
         &membership(&servers, place)?,
-        listening(&entry.ring, "ring")?,
+        ring_listener,
         Box::new(connector(&entry.database)),
         RingOptions {
             belt: BeltOptions {
@@ -160,8 +163,22 @@ fn home_name(address: &Address) -> Result<String, String> {
     Ok(address.endpoint()?.database)
 }
 
+/// Refuses to serve a ring that is being taken away.
+fn check_open(client: &mut Client, name: &str) -> Result<(), String> {
+    let closed =
+        gather::closed(client).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+    match closed {
+        None => Ok(()),
+        Some(target) => Err(format!(
+            "error: {name}: the ring is being taken away, and its rows are gathered on {target}: repeat anabranch belt remove \
+             --gather {target}. To go on with the ring instead, if {target} still has the belt: DROP TABLE anabranch.closed, on \
+             each server"
+        )),
+    }
+}
+
 /// Refuses to serve what the belt was not installed for.
-fn check_installed(
+pub(super) fn check_installed(
     client: &mut Client,
     servers: &Servers,
     place: usize,
