@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anabranch_sim::cost::Processor;
 use anabranch_sim::{
-    CaseError, ConsistencyName, LatencyBound, Network, Prepared, ProtocolName, SiteLatencies,
+    CaseError, ConsistencyName, LatencyBound, Network, OrderOver, Prepared, ProtocolName, SiteLatencies,
     SiteLoad, SiteOptions, SiteThroughput,
 };
 use anabranch_storage::Store;
@@ -32,6 +32,13 @@ pub struct Competitor {
 impl Competitor {
     /// Its name in tables: the protocol, what it promises, and whether it decides fast.
     pub fn label(self) -> String {
+        if self.options.order_over == OrderOver::Guards {
+            let fast = match self.options.fast_decisions {
+                true => ", fast decisions",
+                false => "",
+            };
+            return format!("{} over guards{fast}", self.protocol.name());
+        }
         let consistency = self.options.consistency.name();
         let fast = match self.options.fast_decisions {
             true => ", fast decisions",
@@ -181,6 +188,7 @@ impl SiteExperiment {
             "all tx/s",
             "p50 ms",
             "p99 ms",
+            "alone",
             "aborts",
             "messages/tx",
             "cores busy",
@@ -197,6 +205,7 @@ impl SiteExperiment {
                 grouped(found.all_per_second()),
                 millis(found.all.p50),
                 millis(found.all.p99),
+                percent(found.alone),
                 percent(found.abort_rate),
                 format!("{:.1}", found.messages),
                 found.utilization.map_or_else(String::new, percent),
@@ -252,7 +261,7 @@ impl SiteRun {
 
     /// Whether the sites have the same rows at rest.
     fn equality(&self) -> &'static str {
-        let differ = |what: &String| what.starts_with("PCC-I5") || what.contains("come to rest");
+        let differ = |what: &String| what.starts_with("PCC-I5") || what.starts_with("GRD-I7") || what.contains("come to rest");
         match self.found.violations.iter().any(differ) {
             true => "differ",
             false => "equal",
@@ -264,8 +273,8 @@ fn millis(ticks: Ticks) -> String {
     format!("{:.1}", ticks.0 as f64 / 1e6)
 }
 
-/// The four that are compared: ALVIN with both consistencies, EPaxos and MultiPaxos.
-pub fn competitors() -> [Competitor; 4] {
+/// The five that are compared: ALVIN over guards and with both consistencies, EPaxos and MultiPaxos.
+pub fn competitors() -> [Competitor; 5] {
     let with = |protocol, consistency| Competitor {
         protocol,
         options: SiteOptions {
@@ -273,7 +282,15 @@ pub fn competitors() -> [Competitor; 4] {
             ..SiteOptions::default()
         },
     };
+    let over_guards = Competitor {
+        protocol: ProtocolName::Alvin,
+        options: SiteOptions {
+            order_over: OrderOver::Guards,
+            ..SiteOptions::default()
+        },
+    };
     [
+        over_guards,
         with(ProtocolName::Alvin, ConsistencyName::Eus),
         with(ProtocolName::Alvin, ConsistencyName::Sr),
         with(ProtocolName::Epaxos, ConsistencyName::Sr),

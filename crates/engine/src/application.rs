@@ -1,13 +1,16 @@
 //! An application with its plan, in the form that nodes use at every statement.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anabranch_analysis::Plan;
-use anabranch_analysis::plan::PlanEntry;
+use anabranch_analysis::plan::{CoordinationClass, Guard, GuardKeeping, PlanEntry};
 use anabranch_analysis::report::coordination::Coordination;
 use anabranch_sql::application::{Application, CompiledStatement};
 use anabranch_sql::catalog::ReferentialAction;
-use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
+use anabranch_sql::summary::{
+    Deferral, ResultUse, Role, StatementId, TableAccess, TransactionSummary, WriteClass,
+};
 use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
@@ -33,6 +36,91 @@ impl PlannedApplication {
             application,
             plan,
             execution,
+        })
+    }
+
+    /// Bundles an application with its plan for sites that each have all of the data and order transactions over guards
+    /// alone (`docs/protocols/alvin.md`): every effect says what changes, and not what the row becomes. Sites are the
+    /// homes of as many partitions.
+    ///
+    /// # Errors
+    /// The name of a procedure with an UPDATE that cannot be written so, and the UPDATE's table.
+    pub fn over_guards(
+        application: Application,
+        mut plan: Plan,
+        partitions: u16,
+    ) -> Result<Arc<PlannedApplication>, NoProgram> {
+        let summaries = application.summaries();
+        for (entry, summary) in plan.entries.iter_mut().zip(summaries) {
+            for statement in &summary.statements {
+                let drawn = entry.guards.iter().filter(|guard| {
+                    guard.keeping == GuardKeeping::AtCommit && guard.writes.contains(&statement.id)
+                });
+                // A guard's result is computed at commit only where it is a number that is drawn.
+                let is_drawn = statement.deferral == Deferral::Unread && drawn.count() > 0;
+                let is_guarded = entry.guarded_writes.contains(&statement.id);
+                if is_guarded && statement.result != ResultUse::Unused && !is_drawn {
+                    entry.deferred.retain(|id| *id != statement.id);
+                }
+                let computes = |access: &TableAccess| {
+                    let mut writes = access.writes.iter();
+                    access.role == Role::Update
+                        && writes.any(|write| {
+                            matches!(write.class, WriteClass::Add { .. } | WriteClass::FromRow)
+                        })
+                };
+                let computed = statement.accesses.iter().find(|access| computes(access));
+                if let Some(access) = computed
+                    && !statement.has_program
+                {
+                    return Err(NoProgram {
+                        procedure: entry.name.clone(),
+                        table: application.schema().table(access.table).name.clone(),
+                    });
+                }
+            }
+        }
+        let mut execution = ExecutionPlan::new(&application, &plan, partitions);
+        execution.writes_programs = true;
+        Ok(Arc::new(PlannedApplication {
+            application,
+            plan,
+            execution,
+        }))
+    }
+
+    /// The tables with guards whose home is a site: every type that holds a guard on them is `local`, and so is every
+    /// type that holds one of its other guards.
+    pub fn homed_tables(&self) -> BTreeSet<TableId> {
+        let entries = &self.plan.entries;
+        let guards = entries.iter().flat_map(|entry| &entry.guards);
+        let mut homed: BTreeSet<TableId> = guards.map(|guard| guard.table).collect();
+        loop {
+            let before = homed.len();
+            for entry in entries {
+                let is_homed = |guard: &Guard| homed.contains(&guard.table);
+                let stays =
+                    entry.class == CoordinationClass::Local && entry.guards.iter().all(is_homed);
+                if !stays && !entry.serializable {
+                    for guard in &entry.guards {
+                        homed.remove(&guard.table);
+                    }
+                }
+            }
+            if homed.len() == before {
+                return homed;
+            }
+        }
+    }
+
+    /// Whether every guard of a procedure (an index of the application's list) has its home at a site; `false` without
+    /// guards.
+    pub fn is_homed(&self, procedure: usize, homed: &BTreeSet<TableId>) -> bool {
+        let named = self.application.procedures.get(procedure);
+        let entry = named.and_then(|procedure| self.plan.entry(procedure.name()));
+        entry.is_some_and(|entry| {
+            !entry.guards.is_empty()
+                && entry.guards.iter().all(|guard| homed.contains(&guard.table))
         })
     }
 
@@ -73,6 +161,16 @@ impl PlannedApplication {
     }
 }
 
+/// An UPDATE computes a column from the row, and there is no program that does so for a row that is named by its key: it
+/// could be written only as the values that it has computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoProgram {
+    /// The procedure.
+    pub procedure: String,
+    /// The updated table.
+    pub table: String,
+}
+
 /// The plan by statement and table, in dense tables.
 #[derive(Clone, Debug)]
 pub struct ExecutionPlan {
@@ -85,6 +183,8 @@ pub struct ExecutionPlan {
     checks: Vec<Vec<Check>>,
     parents: Vec<bool>,
     permanent: Vec<bool>,
+    /// Whether every UPDATE is written as a program that changes the row.
+    writes_programs: bool,
 }
 
 /// An assertion that is evaluated before a procedure commits.
@@ -196,6 +296,7 @@ impl ExecutionPlan {
             checks,
             parents,
             permanent,
+            writes_programs: false,
         }
     }
 
@@ -270,6 +371,12 @@ impl ExecutionPlan {
     /// Whether this statement's writes are guards.
     pub fn guards_writes(&self, id: StatementId) -> bool {
         self.statement(id).guarded_write
+    }
+
+    /// Whether every UPDATE is written as a program that changes the row, and rows that it has read are guards only
+    /// where the plan says so.
+    pub(crate) fn writes_programs(&self) -> bool {
+        self.writes_programs
     }
 
     /// Whether a foreign key references this table, so that it pays to remember its existing rows.

@@ -44,7 +44,7 @@ pub mod undeclared;
 pub mod view;
 
 pub use admission::{Admission, Shortage};
-pub use application::{ExecutionPlan, PlannedApplication};
+pub use application::{ExecutionPlan, NoProgram, PlannedApplication};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
 pub use code::StatementCode;

@@ -646,7 +646,10 @@ impl Transaction for NodeTransaction {
     ) -> Result<Vec<Fetched>, TransactionError> {
         // A write that is not deferred is computed from the row read. The row must not have changed when
         // the transaction commits, or an update in between would be lost.
-        let is_update_base = for_write && !self.defers(statement);
+        // Where the change itself is written, none is lost.
+        let is_update_base = for_write
+            && !self.defers(statement)
+            && !self.planned.execution.writes_programs();
         let access = Access {
             for_write,
             guard: self.guards_all
@@ -728,6 +731,10 @@ impl Transaction for NodeTransaction {
 
     fn defers(&self, statement: StatementId) -> bool {
         self.identity.deferral && self.planned.execution.is_deferred(statement)
+    }
+
+    fn writes_programs(&self) -> bool {
+        self.planned.execution.writes_programs()
     }
 
     fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool {

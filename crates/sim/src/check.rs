@@ -114,6 +114,7 @@ fn clusters_that_differ<P: Simulated>(cluster: &Cluster<P>) -> (Vec<String>, u64
     };
     let extensions = cluster.node_builder.shared.extensions;
     let invariant = match (extensions.prepare_f, extensions.quorum) {
+        _ if cluster.node_builder.shared.homes.is_some() => "GRD-I7",
         _ if cluster.node_builder.shared.protocol.has_sites() => "PCC-I5",
         (Some(_), _) => "PREPF-I3",
         (None, Some(_)) => "QUORUM-I5",

@@ -64,6 +64,14 @@ pub enum CaseError {
         /// What.
         option: &'static str,
     },
+    /// Where transactions are ordered over guards: an UPDATE computes a column from the row, and can be written only as the
+    /// values.
+    NoProgram {
+        /// A procedure with such an UPDATE.
+        procedure: String,
+        /// The updated table.
+        table: String,
+    },
     /// The workload's plan has guards, and the protocol supports none.
     Guards {
         /// The protocol's name.
@@ -121,6 +129,11 @@ impl std::fmt::Display for CaseError {
             CaseError::Sites { option } => write!(
                 f,
                 "{option} is not supported where each node is a site with all of the data (alvin, epaxos, multipaxos)"
+            ),
+            CaseError::NoProgram { procedure, table } => write!(
+                f,
+                "--order-over guards: \"{procedure}\" computes a column of \"{table}\" from the row, and does not name \
+                 the row by its primary key: name it, or use --order-over accesses"
             ),
             CaseError::Guards {
                 protocol,

@@ -7,6 +7,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_history::Model;
 use anabranch_protocol::epci::{self, EPciNode};
 use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::guards::GuardHomes;
 use anabranch_protocol::nwnr::NwnrMessage;
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::core::message::Message;
@@ -287,6 +288,8 @@ pub struct Shared {
     pub extensions: RampExtensions,
     /// Options of sites.
     pub sites: SiteOptions,
+    /// Where transactions are ordered over guards: the homes of these.
+    pub homes: Option<Arc<dyn GuardHomes>>,
     /// The longest median latency between two nodes.
     pub latency: Ticks,
     /// How long overwritten versions and sibling metadata are retained.

@@ -15,6 +15,33 @@ pub struct SiteOptions {
     /// MultiPaxos: the site that leads at first.
     #[serde(default)]
     pub leader: u16,
+    /// What is ordered.
+    #[serde(default)]
+    pub order_over: OrderOver,
+}
+
+/// What transactions are ordered over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderOver {
+    /// All accesses: transactions are serializable.
+    #[default]
+    Accesses,
+    /// The guards of the plan: its invariants hold, and reads are read atomic.
+    Guards,
+}
+
+impl OrderOver {
+    /// Both.
+    pub const ALL: [OrderOver; 2] = [OrderOver::Accesses, OrderOver::Guards];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            OrderOver::Accesses => "accesses",
+            OrderOver::Guards => "guards",
+        }
+    }
 }
 
 /// The names of consistencies.

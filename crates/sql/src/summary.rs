@@ -63,6 +63,9 @@ pub struct StatementSummary {
     pub result: ResultUse,
     /// Whether, and how, the owner of the row can evaluate it at commit.
     pub deferral: Deferral,
+    /// Whether it is an UPDATE of rows by their full primary key, whose new values a program can compute from the row
+    /// and from values known before the statement runs.
+    pub has_program: bool,
 }
 
 /// Whether the owner of its row can evaluate an UPDATE at commit.

@@ -84,6 +84,7 @@ impl CompiledProcedure {
                     true => Deferral::None,
                     false => site.deferral,
                 },
+                has_program: has_program(&site.statement.kind),
             });
         }
         for (offset, call) in findings.calls {
@@ -131,6 +132,7 @@ pub(crate) fn statement_summary(
                 false => ResultUse::Used,
             },
             deferral: Deferral::None,
+            has_program: has_program(&statement.kind),
         }],
         may_end_early: false,
         keeps: Vec::new(),
@@ -138,6 +140,10 @@ pub(crate) fn statement_summary(
         only_reads,
         may_change_any_table: false,
     }
+}
+
+fn has_program(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Update(update) if update.deferred.is_some())
 }
 
 fn may_skip_rows(kind: &StatementKind) -> bool {

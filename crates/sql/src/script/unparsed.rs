@@ -229,6 +229,7 @@ fn statement(
         accesses,
         result: ResultUse::Used,
         deferral: Deferral::None,
+        has_program: false,
     }
 }
 

@@ -250,6 +250,7 @@ impl Type<'_> {
                 true => Deferral::Unread,
                 false => Deferral::None,
             },
+            has_program: deferrable,
         });
         self
     }
