@@ -313,9 +313,14 @@ impl<O: LoggedOrderer> GuardSite<O> {
         for effects in [&drawing, &others] {
             all.add_effects(&self.store, &*self.programs, &reads, effects);
         }
+        let read = compared.clone().finish();
         compared.add_effects(&self.store, &*self.programs, &reads, &others);
         let (all, compared) = (all.finish(), compared.finish());
-        let seen = || self.versions.are_seen(&compared, snapshot);
+        // What is read is as in the snapshot; what is written was evaluated just now.
+        let newest = self.store.last();
+        let seen = || {
+            self.versions.are_seen(&read, snapshot) && self.versions.are_seen(&compared, newest)
+        };
         if !self.probe.within(Activity::Guard, seen) {
             return self.end(id, Err(AbortReason::Conflict));
         }

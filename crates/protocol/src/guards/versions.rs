@@ -42,19 +42,15 @@ impl GuardVersions {
         points.chain(spans).map(named).collect()
     }
 
-    /// Whether a snapshot includes the effects of the last writers of all guards that are read, and all writers of those
-    /// that are written have been installed.
+    /// Whether a snapshot includes the effects of the last writers of all these guards.
     pub(crate) fn are_seen(&self, accesses: &AccessSet, snapshot: CommitSequence) -> bool {
-        let seen = |found: Vec<(&Key, Writer)>, writes: bool| {
-            found.iter().all(|(_, writer)| match writer.installed {
-                None => false,
-                Some(installed) => writes || installed <= snapshot,
-            })
+        let seen = |found: Vec<(&Key, Writer)>| {
+            let mut writers = found.iter();
+            writers.all(|(_, writer)| writer.installed.is_some_and(|it| it <= snapshot))
         };
         let mut points = accesses.points.iter();
         let mut spans = accesses.spans.iter();
-        points.all(|point| seen(self.at_point(point), point.writes))
-            && spans.all(|span| seen(self.at_span(span), span.writes))
+        points.all(|point| seen(self.at_point(point))) && spans.all(|span| seen(self.at_span(span)))
     }
 
     fn at_point(&self, point: &PointAccess) -> Vec<(&Key, Writer)> {
