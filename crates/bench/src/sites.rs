@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn all_four_end_equal_with_every_condition_at_each_site() {
+    fn all_five_end_equal_with_every_condition_at_each_site() {
         let experiment = experiment(SiteWorkload::Tpcc {
             warehouses_each: 1,
             mix: Mix::FULL,
@@ -338,8 +338,11 @@ mod tests {
         let runs = competitors().map(run);
         let text = experiment.summary(&runs);
         assert!(runs.iter().all(SiteRun::is_consistent), "{text}");
-        assert_eq!(text.matches("12/12 at each").count(), 4, "{text}");
-        assert_eq!(text.matches("equal").count(), 4, "{text}");
+        assert_eq!(text.matches("12/12 at each").count(), 5, "{text}");
+        assert_eq!(text.matches("equal").count(), 5, "{text}");
+        assert!(runs[0].found.alone > 0.9, "{text}");
+        let serializable = runs[2].found.per_second("new_order");
+        assert!(runs[0].found.per_second("new_order") > 3.0 * serializable, "{text}");
         for run in &runs {
             assert!(run.found.per_second("new_order") > 1.0, "{text}");
             assert!(run.found.utilization > Some(0.0), "{text}");
@@ -353,7 +356,7 @@ mod tests {
         let aborts = [30, 3_000].map(|accounts| {
             let experiment = experiment(SiteWorkload::Bank { accounts });
             let (prepared, store) = experiment.prepare().expect("the bank compiles");
-            let run = experiment.run(competitors()[1], &prepared, &store, &mut |_| ());
+            let run = experiment.run(competitors()[2], &prepared, &store, &mut |_| ());
             let run = run.expect("it can be run");
             assert!(run.is_consistent(), "{:?}", run.found.violations);
             run.found.abort_rate
