@@ -11,7 +11,7 @@ use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::{
     Deferral, ResultUse, Role, StatementId, TableAccess, TransactionSummary, WriteClass,
 };
-use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
 
@@ -56,8 +56,11 @@ impl PlannedApplication {
                 let drawn = entry.guards.iter().filter(|guard| {
                     guard.keeping == GuardKeeping::AtCommit && guard.writes.contains(&statement.id)
                 });
-                // A guard's result is computed at commit only where it is a number that is drawn.
-                let is_drawn = statement.deferral == Deferral::Unread && drawn.count() > 0;
+                // A guard's result is computed at commit only where it is a number that is drawn, from a counter that
+                // increments alone change: these are the same in any order.
+                let is_drawn = statement.deferral == Deferral::Unread
+                    && drawn.count() > 0
+                    && statement.accesses.iter().all(|it| only_grows(summaries, it));
                 let is_guarded = entry.guarded_writes.contains(&statement.id);
                 if is_guarded && statement.result != ResultUse::Unused && !is_drawn {
                     entry.deferred.retain(|id| *id != statement.id);
@@ -169,6 +172,24 @@ pub struct NoProgram {
     pub procedure: String,
     /// The updated table.
     pub table: String,
+}
+
+/// Whether every UPDATE of the columns that an access returns or updates adds to them, and no row of the table is deleted.
+fn only_grows(summaries: &[TransactionSummary], access: &TableAccess) -> bool {
+    let written = access.writes.iter().map(|write| write.column);
+    let used: Vec<ColumnIndex> = written
+        .chain(access.columns_returned.iter().copied())
+        .collect();
+    let statements = summaries.iter().flat_map(|summary| &summary.statements);
+    let accesses = statements.flat_map(|statement| &statement.accesses);
+    let mut same = accesses.filter(|other| other.table == access.table);
+    same.all(|other| match other.role {
+        Role::Read | Role::Insert => true,
+        Role::Delete => false,
+        Role::Update => other.writes.iter().all(|write| {
+            !used.contains(&write.column) || matches!(write.class, WriteClass::Add { .. })
+        }),
+    })
 }
 
 /// The plan by statement and table, in dense tables.

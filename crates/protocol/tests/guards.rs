@@ -226,9 +226,10 @@ fn what_follows_from_a_transaction_is_applied_after_it() {
     let mut cluster = sites();
     run(&mut cluster, 0, on(0, vec![insert_item(0, 50, 0, 0)]));
     deliver_commit(&mut cluster, 0, 1);
-    run(&mut cluster, 1, on(0, vec![update(ADD, 0, 50, 3)]));
+    let follows = vec![update(ADD, 0, 50, 3), update(SET, 0, 1, 7)];
+    run(&mut cluster, 1, on(0, follows));
     deliver_commit(&mut cluster, 1, 2);
-    assert_eq!(rows_at(&cluster, 2).0.len(), ITEMS as usize);
+    assert_eq!(item_at(&cluster, 2, 1).0, 0, "the item is not there yet");
     settle(&mut cluster);
     assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 50).1), [3, 3, 3]);
 }
