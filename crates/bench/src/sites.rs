@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use anabranch_sim::cost::Processor;
 use anabranch_sim::{
-    CaseError, ConsistencyName, LatencyBound, Network, OrderOver, Prepared, ProtocolName, SiteLatencies,
-    SiteLoad, SiteOptions, SiteThroughput,
+    CaseError, ConsistencyName, LatencyBound, Network, OrderOver, Prepared, ProtocolName,
+    SiteLatencies, SiteLoad, SiteOptions, SiteThroughput,
 };
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -261,7 +261,11 @@ impl SiteRun {
 
     /// Whether the sites have the same rows at rest.
     fn equality(&self) -> &'static str {
-        let differ = |what: &String| what.starts_with("PCC-I5") || what.starts_with("GRD-I7") || what.contains("come to rest");
+        let differ = |what: &String| {
+            what.starts_with("PCC-I5")
+                || what.starts_with("GRD-I7")
+                || what.contains("come to rest")
+        };
         match self.found.violations.iter().any(differ) {
             true => "differ",
             false => "equal",
@@ -342,7 +346,10 @@ mod tests {
         assert_eq!(text.matches("equal").count(), 5, "{text}");
         assert!(runs[0].found.alone > 0.9, "{text}");
         let serializable = runs[2].found.per_second("new_order");
-        assert!(runs[0].found.per_second("new_order") > 3.0 * serializable, "{text}");
+        assert!(
+            runs[0].found.per_second("new_order") > 3.0 * serializable,
+            "{text}"
+        );
         for run in &runs {
             assert!(run.found.per_second("new_order") > 1.0, "{text}");
             assert!(run.found.utilization > Some(0.0), "{text}");

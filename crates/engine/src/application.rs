@@ -60,7 +60,10 @@ impl PlannedApplication {
                 // increments alone change: these are the same in any order.
                 let is_drawn = statement.deferral == Deferral::Unread
                     && drawn.count() > 0
-                    && statement.accesses.iter().all(|it| only_grows(summaries, it));
+                    && statement
+                        .accesses
+                        .iter()
+                        .all(|it| only_grows(summaries, it));
                 let is_guarded = entry.guarded_writes.contains(&statement.id);
                 if is_guarded && statement.result != ResultUse::Unused && !is_drawn {
                     entry.deferred.retain(|id| *id != statement.id);
@@ -123,7 +126,10 @@ impl PlannedApplication {
         let entry = named.and_then(|procedure| self.plan.entry(procedure.name()));
         entry.is_some_and(|entry| {
             !entry.guards.is_empty()
-                && entry.guards.iter().all(|guard| homed.contains(&guard.table))
+                && entry
+                    .guards
+                    .iter()
+                    .all(|guard| homed.contains(&guard.table))
         })
     }
 

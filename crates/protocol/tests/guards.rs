@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anabranch_protocol::certification::Certificate;
 use anabranch_protocol::guards::{GuardHome, GuardHomes, GuardMessage, GuardOptions, GuardSite};
-use anabranch_protocol::order::pob::{PobOptions, PobSite};
 use anabranch_protocol::order::SiteId;
+use anabranch_protocol::order::pob::{PobOptions, PobSite};
 use anabranch_protocol::{
     AbortReason, Durable, PartitionEffects, PartitionRead, Record, Reply, Request, Topology,
     TransactionId,
@@ -39,9 +39,7 @@ impl GuardHomes for Homes {
         let homed = [6, 7]
             .into_iter()
             .find(|id| table == ITEM && *key == item_key(0, *id));
-        homed.map_or(GuardHome::Ordered, |id| {
-            GuardHome::At(SiteId(id as u8 - 5))
-        })
+        homed.map_or(GuardHome::Ordered, |id| GuardHome::At(SiteId(id as u8 - 5)))
     }
 }
 
@@ -85,7 +83,11 @@ fn crash(cluster: &mut Cluster<Site>, number: u16, from_checkpoint: bool) {
     cluster.restart(NodeId(number), site(number, empty));
 }
 
-fn fetch(cluster: &mut Cluster<Site>, id: TransactionId, reads: Vec<PartitionRead>) -> Vec<Fetched> {
+fn fetch(
+    cluster: &mut Cluster<Site>,
+    id: TransactionId,
+    reads: Vec<PartitionRead>,
+) -> Vec<Fetched> {
     cluster.request(id, Request::Read(reads));
     match cluster.take_reply(id) {
         Some(Reply::Fetched(fetched)) => fetched,
@@ -153,7 +155,9 @@ fn rows_at(cluster: &Cluster<Site>, site: u16) -> (Vec<[i64; 4]>, Vec<[i64; 4]>)
     let store = cluster.nodes[usize::from(site)].store();
     let items = read_items(0, i64::from(i32::MIN), i64::from(i32::MAX)).read;
     let read = |read: &Read, table| {
-        let found = store.fetch(read, None).expect("the newest versions are kept");
+        let found = store
+            .fetch(read, None)
+            .expect("the newest versions are kept");
         rows(table, &found)
     };
     (read(&items, ITEM), read(&read_entries(0).read, ENTRY))
@@ -170,7 +174,10 @@ fn item_at(cluster: &Cluster<Site>, site: u16, id: i64) -> (i64, i64) {
 fn deliver_commit(cluster: &mut Cluster<Site>, from: u16, to: u16) {
     let (from, to) = (NodeId(from), NodeId(to));
     let next = cluster.peek(from, to);
-    assert!(matches!(next, Some(GuardMessage::Commit { .. })), "{next:?}");
+    assert!(
+        matches!(next, Some(GuardMessage::Commit { .. })),
+        "{next:?}"
+    );
     cluster.deliver(from, to);
 }
 
@@ -179,9 +186,15 @@ fn a_transaction_without_guards_commits_at_its_site_alone() {
     let mut cluster = sites();
     let id = run(&mut cluster, 1, on(0, vec![update(ADD, 0, 0, 1)]));
     assert!(committed(&mut cluster, id), "before any message arrives");
-    assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).1), [10, 11, 10]);
+    assert_eq!(
+        [0, 1, 2].map(|site| item_at(&cluster, site, 0).1),
+        [10, 11, 10]
+    );
     settle(&mut cluster);
-    assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).1), [11, 11, 11]);
+    assert_eq!(
+        [0, 1, 2].map(|site| item_at(&cluster, site, 0).1),
+        [11, 11, 11]
+    );
 }
 
 #[test]
@@ -202,7 +215,10 @@ fn the_register_of_the_highest_timestamp_wins_in_any_order_of_arrival() {
     cluster.advance(Ticks::from_millis(2));
     run(&mut cluster, 1, on(0, vec![update(SET, 0, 0, 2)]));
     settle(&mut cluster);
-    assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).0), [2, 2, 2]);
+    assert_eq!(
+        [0, 1, 2].map(|site| item_at(&cluster, site, 0).0),
+        [2, 2, 2]
+    );
 }
 
 #[test]
@@ -214,10 +230,16 @@ fn a_delta_counts_once_whatever_is_sent_again() {
         // Its acknowledgement is lost, and the commit is sent again.
         crash(&mut cluster, 1, from_checkpoint);
         settle(&mut cluster);
-        assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).1), [11, 11, 11]);
+        assert_eq!(
+            [0, 1, 2].map(|site| item_at(&cluster, site, 0).1),
+            [11, 11, 11]
+        );
         crash(&mut cluster, 0, from_checkpoint);
         settle(&mut cluster);
-        assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).1), [11, 11, 11]);
+        assert_eq!(
+            [0, 1, 2].map(|site| item_at(&cluster, site, 0).1),
+            [11, 11, 11]
+        );
     }
 }
 
@@ -231,7 +253,10 @@ fn what_follows_from_a_transaction_is_applied_after_it() {
     deliver_commit(&mut cluster, 1, 2);
     assert_eq!(item_at(&cluster, 2, 1).0, 0, "the item is not there yet");
     settle(&mut cluster);
-    assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 50).1), [3, 3, 3]);
+    assert_eq!(
+        [0, 1, 2].map(|site| item_at(&cluster, site, 50).1),
+        [3, 3, 3]
+    );
 }
 
 /// Site 0 is down, and site 2 lacks its commit. It gets it from site 1, which has made another one that follows.
@@ -280,7 +305,10 @@ fn effects_without_guards_neither_abort_guarded_ones_nor_are_lost() {
         for id in [free, guarded, later] {
             assert!(committed(&mut cluster, id), "{id:?}");
         }
-        assert_eq!([0, 1, 2].map(|site| item_at(&cluster, site, 0).1), [9, 9, 9]);
+        assert_eq!(
+            [0, 1, 2].map(|site| item_at(&cluster, site, 0).1),
+            [9, 9, 9]
+        );
     }
 }
 
@@ -299,9 +327,16 @@ fn numbers_that_are_drawn_differ_and_are_the_same_everywhere() {
     });
     settle(&mut cluster);
     for id in ids {
-        assert!(committed(&mut cluster, id), "a transaction that only draws never aborts");
+        assert!(
+            committed(&mut cluster, id),
+            "a transaction that only draws never aborts"
+        );
     }
-    let numbers: Vec<i64> = rows_at(&cluster, 1).1.iter().map(|entry| entry[1]).collect();
+    let numbers: Vec<i64> = rows_at(&cluster, 1)
+        .1
+        .iter()
+        .map(|entry| entry[1])
+        .collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
 }
 
@@ -316,7 +351,10 @@ fn a_homed_guard_is_decided_at_its_home_and_refused_elsewhere() {
     assert!(committed(&mut cluster, first));
     let effects = vec![guarding(0, vec![update(TAKE, 0, 6, 0)])];
     commit(&mut cluster, stale, effects);
-    assert!(!committed(&mut cluster, stale), "its guard has been written since");
+    assert!(
+        !committed(&mut cluster, stale),
+        "its guard has been written since"
+    );
     let elsewhere = run(&mut cluster, 2, guarding(0, vec![update(ADD, 0, 6, 3)]));
     match cluster.take_reply(elsewhere) {
         Some(Reply::Aborted(AbortReason::Failed(error))) => {
@@ -412,9 +450,9 @@ fn random_run(seed: u64) {
             7 if random.below(4) == 0 => {
                 crash(&mut cluster, at, random.below(2) == 0);
                 // Transactions of the site that had no answer may have committed.
-                let lost = open.iter().any(|(id, _)| {
-                    id.node == NodeId(at) && !cluster.has_outcome(*id)
-                });
+                let lost = open
+                    .iter()
+                    .any(|(id, _)| id.node == NodeId(at) && !cluster.has_outcome(*id));
                 expected.in_doubt |= lost;
             }
             8..=9 => cluster.advance(Ticks::from_millis(random.below(60))),
@@ -454,7 +492,11 @@ fn random_run(seed: u64) {
     if !expected.in_doubt {
         assert_eq!(entries.len(), expected.drawn, "seed {seed}");
         for (item, count) in expected.counts {
-            assert_eq!(item_at(&cluster, 0, item).1, count, "seed {seed}: item {item}");
+            assert_eq!(
+                item_at(&cluster, 0, item).1,
+                count,
+                "seed {seed}: item {item}"
+            );
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::latency::Network;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, RampExtensions, Shared, Simulated, Termination};
 use crate::report::Checked;
-use crate::site_options::SiteOptions;
 use crate::site_options::OrderOver;
+use crate::site_options::SiteOptions;
 use crate::sites::{self, Epaxos, MultiPaxos, Pob};
 
 /// Closed loops over sites.

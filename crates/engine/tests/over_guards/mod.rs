@@ -76,7 +76,10 @@ fn numbers_are_drawn_from_counters_that_only_grow() {
     assert!(draws(&sites));
     for other in [START_AGAIN, LEAVE] {
         let sites = over_guards(&format!("{NUMBERS}{other}"));
-        assert!(!draws(&sites.expect("it can be ordered over guards")), "{other}");
+        assert!(
+            !draws(&sites.expect("it can be ordered over guards")),
+            "{other}"
+        );
     }
 }
 
@@ -85,13 +88,18 @@ fn guards_of_types_on_one_partition_have_homes() {
     let sites = over_guards(NUMBERS).expect("it can be ordered over guards");
     let homed = sites.homed_tables();
     assert!(!homed.is_empty());
-    assert!(sites.is_homed(0, &homed), "take_number runs at its counter's home");
+    assert!(
+        sites.is_homed(0, &homed),
+        "take_number runs at its counter's home"
+    );
 }
 
 #[test]
 fn an_update_that_could_be_sent_only_as_values_is_refused() {
     let refused = over_guards(&format!("{NUMBERS}{BY_RANGE}"));
-    let refused = refused.map(|_| ()).expect_err("its rows are found by a range");
+    let refused = refused
+        .map(|_| ())
+        .expect_err("its rows are found by a range");
     assert_eq!(refused.procedure, "skip_numbers");
     assert_eq!(refused.table, "counters");
 }

@@ -113,12 +113,18 @@ impl RowLog {
     ) -> Result<(), String> {
         let mut result = match timestamp > self.base_timestamp {
             true => Ok(()),
-            false => Err("GRD-I7: an effect arrives below what all later ones are above".to_owned()),
+            false => {
+                Err("GRD-I7: an effect arrives below what all later ones are above".to_owned())
+            }
         };
         let at = self
             .entries
             .partition_point(|entry| entry.timestamp < timestamp);
-        if self.entries.get(at).is_some_and(|entry| entry.timestamp == timestamp) {
+        if self
+            .entries
+            .get(at)
+            .is_some_and(|entry| entry.timestamp == timestamp)
+        {
             result = Err("GRD-I3: a transaction is applied twice".to_owned());
         }
         let entry = Entry {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::order::SiteId;
 
-use super::stream::StreamCommit;
+use super::commit::StreamCommit;
 
 /// A message, over the orderer's.
 #[derive(Clone, Debug)]

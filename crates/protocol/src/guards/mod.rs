@@ -6,9 +6,10 @@
 //! Every site enters all effects into each row by timestamp, so that the row does not depend on the order of arrival.
 //!
 //! * [`site`]: a site. `durable`: its recovery, by [`record`]s.
-//! * [`stream`]: the commits of each site, sent until every site has them. [`message`]: the messages.
+//! * [`stream`]: the [`commit`]s of each site, sent until every site has them. [`message`]: the messages.
 //! * [`effects`]: the effects of each row by timestamp. [`versions`]: the versions of guards.
 
+pub mod commit;
 mod durable;
 pub mod effects;
 pub mod message;
@@ -17,6 +18,6 @@ pub mod site;
 pub mod stream;
 pub mod versions;
 
+pub use commit::StreamCommit;
 pub use message::GuardMessage;
 pub use site::{GuardHome, GuardHomes, GuardOptions, GuardSite};
-pub use stream::StreamCommit;

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::certification::{AccessSet, Certificate};
 use crate::order::{BatchId, SiteId};
 
+use super::commit::StreamCommit;
 use super::effects::EffectLogs;
-use super::stream::{StreamCommit, StreamState};
+use super::stream::StreamState;
 use super::versions::GuardVersions;
 
 /// A record.

@@ -12,9 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::certification::access_set::AccessSetBuilder;
 use crate::certification::read_set::PointRead;
-use crate::certification::{
-    AccessSet, Certificate, GuardedCommit, LoggedOrderer, ReadSet, Seen,
-};
+use crate::certification::{AccessSet, Certificate, GuardedCommit, LoggedOrderer, ReadSet, Seen};
 use crate::contract::{
     AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
     Request, Session, Slots, TimerId, Topology, TransactionId,
@@ -22,10 +20,11 @@ use crate::contract::{
 use crate::order::{BatchId, Delivery, OutboxOf, Payload, SiteId};
 use crate::record::Record;
 
+use super::commit::StreamCommit;
 use super::effects::EffectLogs;
 use super::message::GuardMessage;
 use super::record::{GuardRecord, Pending};
-use super::stream::{Sent, StreamCommit, Streams};
+use super::stream::{Sent, Streams};
 use super::versions::GuardVersions;
 
 /// Where transactions that access a row, or a range, for a guard are ordered.
@@ -302,7 +301,15 @@ impl<O: LoggedOrderer> GuardSite<O> {
             Err(error) => return self.end(id, Err(error.into())),
         };
         // Under a plan for guards, a guard's effect with a result draws a number.
-        let draws = |effect: &Effect| matches!(effect, Effect::Update { outputs: Some(_), .. });
+        let draws = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Update {
+                    outputs: Some(_),
+                    ..
+                }
+            )
+        };
         let of_guards = guarded.iter().map(|at| &effects[*at as usize]);
         homes.extend(of_guards.clone().map(|effect| {
             let (table, key) = (effect.table(), effect.key());
@@ -318,9 +325,8 @@ impl<O: LoggedOrderer> GuardSite<O> {
         let (all, compared) = (all.finish(), compared.finish());
         // What is read is as in the snapshot; what is written was evaluated just now.
         let newest = self.store.last();
-        let seen = || {
-            self.versions.are_seen(&read, snapshot) && self.versions.are_seen(&compared, newest)
-        };
+        let seen =
+            || self.versions.are_seen(&read, snapshot) && self.versions.are_seen(&compared, newest);
         if !self.probe.within(Activity::Guard, seen) {
             return self.end(id, Err(AbortReason::Conflict));
         }
@@ -396,7 +402,10 @@ impl<O: LoggedOrderer> GuardSite<O> {
     }
 
     /// Commits a transaction at this site, and sends it to the others.
-    #[expect(clippy::too_many_arguments, reason = "it passes on the parts of one transaction")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "it passes on the parts of one transaction"
+    )]
     fn commit_alone(
         &mut self,
         now: Ticks,
@@ -547,7 +556,10 @@ impl<O: LoggedOrderer> GuardSite<O> {
     }
 
     /// Broadcasts a transaction with ordered guards.
-    #[expect(clippy::too_many_arguments, reason = "it passes on the parts of one transaction")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "it passes on the parts of one transaction"
+    )]
     fn broadcast(
         &mut self,
         now: Ticks,
@@ -559,8 +571,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
         out: &mut Outbox<GuardMessage<O::Message>>,
     ) {
         let drawn = self.draw(&effects, &guarded.draws);
-        let settled =
-            drawn.and_then(|drawn| self.settled(effects, &slots, &drawn, &guarded.draws));
+        let settled = drawn.and_then(|drawn| self.settled(effects, &slots, &drawn, &guarded.draws));
         let effects = match settled {
             Ok(effects) => effects,
             Err(reason) => return self.end(id, Err(reason)),
@@ -801,12 +812,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
         }
     }
 
-    fn expire(
-        &mut self,
-        now: Ticks,
-        timer: TimerId,
-        out: &mut Outbox<GuardMessage<O::Message>>,
-    ) {
+    fn expire(&mut self, now: Ticks, timer: TimerId, out: &mut Outbox<GuardMessage<O::Message>>) {
         match timer {
             TIMER_ACKNOWLEDGE => {
                 self.acknowledges = false;
@@ -814,8 +820,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
             }
             TIMER_REPEAT => {
                 self.repeats = false;
-                self.streams
-                    .repeat(now, self.options.retry, &mut self.sent);
+                self.streams.repeat(now, self.options.retry, &mut self.sent);
                 let applied = self.streams.applied().to_vec();
                 let waits = !self.pending.is_empty() || self.streams.has_early();
                 if waits && applied == self.applied_then {
@@ -931,7 +936,9 @@ impl<O: LoggedOrderer> Protocol for GuardSite<O> {
         }
         if let Some(due) = (0..self.pending.len()).find(|at| self.is_due(*at)) {
             let name = self.pending[due].name();
-            return Err(format!("GRD-I2: {name} waits for nothing, and is not applied"));
+            return Err(format!(
+                "GRD-I2: {name} waits for nothing, and is not applied"
+            ));
         }
         let last = self.store.last();
         // tidy: order-free because only whether there is one counts

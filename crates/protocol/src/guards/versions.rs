@@ -57,7 +57,8 @@ impl GuardVersions {
         let of_space = self.points.get(&point.space);
         let own = of_space.and_then(|keys| keys.get_key_value(&point.key));
         let spans = self.spans.iter();
-        let around = spans.filter(|(space, span, _)| *space == point.space && span.contains(&point.key));
+        let around =
+            spans.filter(|(space, span, _)| *space == point.space && span.contains(&point.key));
         own.map(|(key, writer)| (key, *writer))
             .into_iter()
             .chain(around.map(|(_, span, writer)| (&span.low, *writer)))
