@@ -9,7 +9,6 @@ mod interactive;
 mod limits;
 mod mixed;
 mod numbers;
-mod over_guards;
 mod pauses;
 mod provisional;
 mod replicas;
