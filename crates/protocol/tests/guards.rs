@@ -134,6 +134,8 @@ fn settle(cluster: &mut Cluster<Site>) {
             let all = [0, 1, 2].map(|site| rows_at(cluster, site));
             assert_eq!(all[0], all[1]);
             assert_eq!(all[1], all[2]);
+            let decisions = [0, 1, 2].map(|site| cluster.nodes[site].decisions());
+            assert!(decisions.iter().all(|it| *it == decisions[0]), "GRD-I4");
             return;
         }
         cluster.advance(Ticks::from_millis(50));
@@ -543,4 +545,155 @@ fn a_deleted_row_stays_away_until_a_later_insert() {
     run(&mut cluster, 0, on(0, vec![insert(0, 9, 2, 2)]));
     settle(&mut cluster);
     assert_eq!(rows_at(&cluster, 2).1, [[0, 9, 2, 2]]);
+}
+
+/// Lets the other sites go on for some time while one is lost, with all that it has sent and not delivered.
+fn go_on_without(cluster: &mut Cluster<Site>, lost: u16) {
+    for _ in 0..200 {
+        loop {
+            let busy = cluster.busy_links().into_iter();
+            let mut busy = busy.filter(|(from, to)| ![*from, *to].contains(&NodeId(lost)));
+            match busy.next() {
+                Some((from, to)) => cluster.deliver(from, to),
+                None => break,
+            }
+        }
+        cluster.advance(Ticks::from_millis(50));
+    }
+}
+
+/// What site 0 commits alone reaches no other site. Its next transaction has seen it, and has a guard; the others decide it.
+#[test]
+fn a_site_that_is_lost_does_not_block_the_guards_that_it_has_written() {
+    for from_checkpoint in [None, Some(false), Some(true)] {
+        let mut cluster = sites();
+        run(&mut cluster, 0, on(0, vec![update(ADD, 0, 1, 5)]));
+        run(&mut cluster, 0, on(0, vec![update(ADD, 0, 1, 5)]));
+        for to in [1, 2] {
+            cluster.lose(NodeId(0), NodeId(to));
+        }
+        take(&mut cluster, 0, 0, 1);
+        for to in [1, 2] {
+            while cluster.under_way(NodeId(0), NodeId(to)) > 0 {
+                cluster.deliver(NodeId(0), NodeId(to));
+            }
+        }
+        go_on_without(&mut cluster, 0);
+        if let Some(from_checkpoint) = from_checkpoint {
+            crash(&mut cluster, 1, from_checkpoint);
+            go_on_without(&mut cluster, 0);
+        }
+        for site in [1, 2] {
+            let counts = [0, 1].map(|id| item_at(&cluster, site, id).1);
+            assert_eq!(counts, [9, 20], "site {site}");
+        }
+        let next = take(&mut cluster, 1, 0, 1);
+        go_on_without(&mut cluster, 0);
+        assert!(committed(&mut cluster, next));
+        assert_eq!(item_at(&cluster, 2, 0).1, 8);
+    }
+}
+
+/// The last number of a counter is drawn at two sites at once: the draw that is delivered later finds none left.
+#[test]
+fn a_draw_that_fails_at_delivery_aborts_and_blocks_no_guard() {
+    let mut cluster = sites();
+    let fill = vec![update(ADD, 0, 5, COUNT_MAX - 1)];
+    let fill = run(&mut cluster, 0, guarding(0, fill));
+    settle(&mut cluster);
+    assert!(committed(&mut cluster, fill));
+    let drawing = [0, 1].map(|site| {
+        let mut effects = guarding(0, vec![draw(0, 5, 0)]);
+        effects.effects.push(insert_drawn(0, 0, 0, 1, 1));
+        run(&mut cluster, site, effects)
+    });
+    settle(&mut cluster);
+    let ended = drawing.map(|id| match cluster.take_reply(id) {
+        Some(Reply::Committed { .. }) => "committed",
+        Some(Reply::Aborted(AbortReason::Failed(error))) => error.code,
+        other => panic!("{other:?}"),
+    });
+    assert!(
+        ended.contains(&"committed") && ended.contains(&"22003"),
+        "{ended:?}"
+    );
+    assert_eq!(rows_at(&cluster, 2).1.len(), 1);
+    let next = run(&mut cluster, 2, guarding(0, vec![update(SET, 0, 5, 1)]));
+    settle(&mut cluster);
+    assert!(committed(&mut cluster, next));
+}
+
+/// How often a checkpoint of a site has a word.
+fn in_checkpoint(cluster: &Cluster<Site>, site: usize, word: &str) -> usize {
+    let mut checkpoint = Vec::new();
+    cluster.nodes[site].checkpoint(&mut |record| checkpoint.push(record));
+    format!("{checkpoint:?}").matches(word).count()
+}
+
+/// A site that always has a transaction under way settles effects after a restart, too.
+#[test]
+fn effects_are_settled_after_a_restart_under_load() {
+    let mut cluster = sites();
+    crash(&mut cluster, 0, false);
+    cluster.deliver_all();
+    for round in 0..200 {
+        let id = run(&mut cluster, 0, guarding(0, vec![update(ADD, 0, 1, 1)]));
+        run(&mut cluster, round % 3, on(0, vec![update(ADD, 0, 0, 1)]));
+        cluster.advance(Ticks::from_millis(1));
+        // The next one is under way before this one's answers arrive.
+        let next = run(&mut cluster, 0, guarding(0, vec![update(ADD, 0, 2, 1)]));
+        cluster.deliver_all();
+        for id in [id, next] {
+            cluster.take_reply(id);
+        }
+    }
+    let kept = in_checkpoint(&cluster, 1, "Entry {");
+    assert!(kept < 300, "{kept} effects are kept");
+    settle(&mut cluster);
+}
+
+/// A row whose effects are all settled is in the store alone.
+#[test]
+fn rows_without_late_effects_have_no_log() {
+    let mut cluster = sites();
+    for id in 100..400 {
+        run(&mut cluster, 1, on(0, vec![insert(0, id, 1, 1)]));
+    }
+    for round in 0..30 {
+        run(&mut cluster, round % 3, on(0, vec![update(ADD, 0, 0, 1)]));
+        cluster.advance(Ticks::from_millis(1));
+        cluster.deliver_all();
+    }
+    let logs = in_checkpoint(&cluster, 0, "RowLog {");
+    assert!(logs < 20, "{logs} rows have a log");
+    // Late changes of such rows find them as they are.
+    run(&mut cluster, 2, on(0, vec![delete(0, 150)]));
+    crash(&mut cluster, 1, true);
+    run(&mut cluster, 1, on(0, vec![delete(0, 151)]));
+    settle(&mut cluster);
+    assert_eq!(rows_at(&cluster, 0).1.len(), 298);
+}
+
+/// A group of one site has no other whose clock it waits for.
+#[test]
+fn a_single_site_settles_the_effects_of_ordered_transactions() {
+    let orderer = PobSite::new(PobOptions::new(SiteId(0), 1)).expect("one site");
+    let options = GuardOptions {
+        homes: Arc::new(Homes),
+        retry: Ticks::from_millis(100),
+        acknowledge_after: Ticks::from_millis(5),
+    };
+    let topology = Topology::clusters(1, 1, 0);
+    let rows = store(0, ITEMS, WINDOW);
+    let only = GuardSite::new(NodeId(0), &topology, orderer, rows, programs(), options);
+    let mut cluster = Cluster::new(vec![only]);
+    cluster.keep_logs();
+    for _ in 0..600 {
+        let id = run(&mut cluster, 0, guarding(0, vec![update(ADD, 0, 0, 1)]));
+        cluster.advance(Ticks::from_millis(1));
+        assert!(committed(&mut cluster, id));
+    }
+    assert_eq!(item_at(&cluster, 0, 0).1, 600);
+    let kept = in_checkpoint(&cluster, 0, "Entry {");
+    assert!(kept < 200, "{kept} effects are kept");
 }

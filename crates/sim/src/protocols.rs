@@ -309,6 +309,11 @@ pub trait Simulated: Durable + Sized + 'static {
     /// Describes transactions that are left although none should be; `None` if there are none.
     fn leftovers(&self) -> Option<String>;
 
+    /// At sites that decide on transactions one by one: a digest of all decisions, equal at all sites at rest.
+    fn decisions(&self) -> Option<u64> {
+        None
+    }
+
     /// A message's name in a calibration. Rare and cheap messages share one.
     fn kind(message: &Self::Message) -> &'static str;
 

@@ -205,6 +205,10 @@ impl<O: SimulatedOrderer> Simulated for GuardSite<O> {
         (!self.is_idle()).then(|| left.to_owned())
     }
 
+    fn decisions(&self) -> Option<u64> {
+        Some(self.decisions())
+    }
+
     fn kind(message: &Self::Message) -> &'static str {
         match message {
             GuardMessage::Order(message) => O::kind(message),

@@ -1,10 +1,14 @@
 //! What a certificate has beside its accesses where transactions are ordered over guards alone
 //! (`docs/protocols/alvin.md`, *Order over guards*).
 
+use std::sync::Arc;
+
 use anabranch_types::{Key, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::order::{BatchId, Delivered};
+use crate::contract::TransactionId;
+use crate::guards::StreamCommit;
+use crate::order::{BatchId, Delivered, SiteId};
 
 use super::access_set::AccessSet;
 
@@ -21,6 +25,9 @@ pub struct GuardedCommit {
     pub versions: Vec<Vec<GuardVersion>>,
     /// The effects (indexes, ascending) that draw numbers when they are applied.
     pub draws: Vec<u32>,
+    /// What is seen in it and is not known to be at a majority of the sites, by stream, in order: a site that delivers
+    /// the transaction can apply it even if all sites that had these commits are lost.
+    pub carried: Vec<(SiteId, Arc<StreamCommit>)>,
 }
 
 /// The last transaction that has written a guard: its key, or the least key of the span that it has written.
@@ -33,13 +40,43 @@ pub struct Seen {
     pub streams: Vec<u64>,
     /// What its orderer has delivered.
     pub delivered: Delivered,
-    /// Batches among these that were not applied yet.
-    pub except: Vec<BatchId>,
+    /// Committed transactions of these batches that were not applied yet.
+    pub except: Vec<TransactionId>,
 }
 
 impl Seen {
-    /// Whether it includes a batch.
-    pub fn has_batch(&self, id: BatchId) -> bool {
-        self.delivered.contains(id) && !self.except.contains(&id)
+    /// Whether it includes a committed transaction of a batch.
+    pub fn has_ordered(&self, batch: BatchId, transaction: TransactionId) -> bool {
+        self.delivered.contains(batch) && !self.except.contains(&transaction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::NodeId;
+
+    use super::*;
+
+    /// One transaction of a batch is applied, and another one waits: only the other one is not seen.
+    #[test]
+    fn a_batch_may_be_seen_in_part() {
+        let batch = BatchId {
+            site: SiteId(0),
+            sequence: 1,
+        };
+        let [applied, waiting] = [1, 2].map(|sequence| TransactionId {
+            node: NodeId(0),
+            sequence,
+        });
+        let mut delivered = Delivered::none(3);
+        let of = |delivered: &Delivered| Seen {
+            streams: vec![0; 3],
+            delivered: delivered.clone(),
+            except: vec![waiting],
+        };
+        assert!(!of(&delivered).has_ordered(batch, applied));
+        delivered.insert(batch);
+        assert!(of(&delivered).has_ordered(batch, applied));
+        assert!(!of(&delivered).has_ordered(batch, waiting));
     }
 }

@@ -37,14 +37,18 @@ impl<O: LoggedOrderer> Durable for GuardSite<O> {
                     self.install_own(now, Arc::new(commit), &accesses);
                 }
                 GuardRecord::Received { origin, commit } => {
-                    let number = commit.number;
-                    if number != self.streams.received()[origin.index()] + 1 {
+                    let (number, commit) = (commit.number, Arc::new(commit));
+                    let next = self.streams.received()[origin.index()] + 1;
+                    if number > next {
                         return Err(ReplayError(format!(
                             "GRD-I3: commit {number} of {origin} has no place in its stream"
                         )));
                     }
-                    self.add_received(origin, Arc::new(commit));
-                    self.drain(now);
+                    // A delivery may have carried it already.
+                    if number == next {
+                        self.add_received(origin, commit);
+                        self.drain(now);
+                    }
                 }
                 GuardRecord::State(state) => {
                     self.streams.restore(state.streams);
@@ -52,6 +56,14 @@ impl<O: LoggedOrderer> Durable for GuardSite<O> {
                     self.versions = state.versions;
                     self.pending = state.pending;
                     self.floors = state.floors;
+                    self.decisions = state.decisions;
+                    for pending in self.pending.clone() {
+                        if let Pending::Ordered { certificate, .. } = pending
+                            && let Some(guarded) = certificate.guarded
+                        {
+                            self.take_carried(&guarded.carried);
+                        }
+                    }
                 }
             },
             other => {
@@ -70,7 +82,7 @@ impl<O: LoggedOrderer> Durable for GuardSite<O> {
     }
 
     fn recover(&mut self, now: Ticks, out: &mut Outbox<GuardMessage<O::Message>>) {
-        self.is_recovered = true;
+        self.earlier_batches = Some(self.orderer.last_own());
         self.order(now, out, |orderer, ordered| orderer.recover(now, ordered));
         self.finish(now, out);
     }
@@ -94,6 +106,7 @@ impl<O: LoggedOrderer> Durable for GuardSite<O> {
             versions: self.versions.clone(),
             pending: self.pending.clone(),
             floors: self.floors.clone(),
+            decisions: self.decisions,
         };
         sink(Record::Guards(Box::new(GuardRecord::State(state))));
         self.orderer

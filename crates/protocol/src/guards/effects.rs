@@ -1,7 +1,8 @@
 //! The effects of each row, by timestamp: what a row is does not depend on the order in which they arrive.
 //!
 //! A row that has been changed has its effects since a *base*, and the row after each. A late effect is entered where its
-//! timestamp belongs, and what follows is computed again. Effects that no other one can precede any more become the base.
+//! timestamp belongs, and what follows is computed again. Effects that no other one can precede any more become the base,
+//! and a row with no other effects has none here: its base is the row in the store.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EffectLogs {
     rows: BTreeMap<TableId, BTreeMap<Key, RowLog>>,
+    /// The rows that each transaction has changed, while an earlier effect may come.
+    unsettled: BTreeMap<Timestamp, Vec<(TableId, Key)>>,
 }
 
 /// The effects of a row.
@@ -81,7 +84,7 @@ impl EffectLogs {
             let rows = self.rows.entry(table).or_default();
             let log = rows.entry(key.clone()).or_insert_with(|| RowLog {
                 base: item.and_then(|item| item.latest().row().cloned()),
-                base_timestamp: Timestamp::ZERO,
+                base_timestamp: floor,
                 entries: Vec::new(),
             });
             let entered = log.enter(timestamp, changes, programs);
@@ -90,7 +93,8 @@ impl EffectLogs {
                 violation.get_or_insert(format!("{what} at {timestamp}, row {key} of \"{name}\""));
             }
             let row = log.entries.last().and_then(|entry| entry.after.clone());
-            log.settle(floor);
+            let changed = self.unsettled.entry(timestamp).or_default();
+            changed.push((table, key.clone()));
             if row.is_some() || item.is_some() {
                 images.push(LoggedChange {
                     table,
@@ -101,6 +105,26 @@ impl EffectLogs {
             }
         }
         (images, violation)
+    }
+
+    /// Makes the effects up to `floor` the base of their rows. Call it once the rows that [`EffectLogs::enter`] has
+    /// returned are installed: a row without later effects is in the store alone.
+    pub(crate) fn settle(&mut self, floor: Timestamp) {
+        while let Some(first) = self.unsettled.first_entry()
+            && *first.key() <= floor
+        {
+            for (table, key) in first.remove() {
+                let Some(rows) = self.rows.get_mut(&table) else {
+                    continue;
+                };
+                if let Some(log) = rows.get_mut(&key) {
+                    log.settle(floor);
+                    if log.entries.is_empty() {
+                        rows.remove(&key);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct GuardState {
     pub pending: Vec<Pending>,
     /// By site: no transaction of it at or below this is still to come.
     pub floors: Vec<Timestamp>,
+    /// A digest of all decisions so far.
+    pub decisions: u64,
 }
 
 /// A transaction that waits until what was seen in it is applied.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_storage::{CommitSequence, SlotValues, Store};
 use anabranch_types::{
     Activity, ActivityProbe, Effect, EffectError, Fetched, HybridClock, Key, NodeId, Patch, Read,
-    RowPrograms, TableId, Ticks, Timestamp, time,
+    RowPrograms, Ticks, Timestamp, random::mix, time,
 };
 use rustc_hash::FxHashMap;
 
@@ -17,37 +17,16 @@ use crate::contract::{
     AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
     Request, Session, Slots, TimerId, Topology, TransactionId,
 };
-use crate::order::{BatchId, Delivery, OutboxOf, Payload, SiteId};
+use crate::order::{Delivery, OutboxOf, Payload, SiteId};
 use crate::record::Record;
 
 use super::commit::StreamCommit;
 use super::effects::EffectLogs;
+use super::home::{GuardHome, GuardHomes};
 use super::message::GuardMessage;
 use super::record::{GuardRecord, Pending};
 use super::stream::{Sent, Streams};
 use super::versions::GuardVersions;
-
-/// Where transactions that access a row, or a range, for a guard are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuardHome {
-    /// The table has no guards.
-    None,
-    /// By the orderer.
-    Ordered,
-    /// At this site, where they run.
-    At(SiteId),
-    /// At several sites: no transaction has such a guard.
-    Several,
-}
-
-/// The homes of guards: the same at all sites.
-pub trait GuardHomes: Send + Sync {
-    /// The home of what is read for a guard.
-    fn of_read(&self, read: &Read) -> GuardHome;
-
-    /// The home of a row that is written for a guard.
-    fn of_row(&self, table: TableId, key: &Key) -> GuardHome;
-}
 
 /// The options of a site.
 #[derive(Clone)]
@@ -116,13 +95,15 @@ pub struct GuardSite<O: LoggedOrderer> {
     pub(super) ended: Vec<(TransactionId, Outcome)>,
     /// Messages of this step.
     sent: Sent<O::Message>,
-    /// Whether the site has restarted, and an earlier incarnation's transactions may still be ordered.
-    pub(super) is_recovered: bool,
+    /// After a restart, while an earlier incarnation's transactions may still be delivered: the number of its last batch.
+    pub(super) earlier_batches: Option<u64>,
     pub(super) keeps_records: bool,
     repeats: bool,
     acknowledges: bool,
     /// What had been applied when the repetition last looked.
     applied_then: Vec<u64>,
+    /// All decisions so far, whatever their order: the same at sites that have delivered the same (GRD-I4).
+    pub(super) decisions: u64,
     violation: Option<String>,
     counters: Counters,
     probe: ActivityProbe,
@@ -193,11 +174,12 @@ impl<O: LoggedOrderer> GuardSite<O> {
             applied_since_own: 0,
             ended: Vec::new(),
             sent: Vec::new(),
-            is_recovered: false,
+            earlier_batches: None,
             keeps_records: false,
             repeats: false,
             acknowledges: false,
             applied_then: Vec::new(),
+            decisions: 0,
             violation: None,
             counters: Counters::default(),
             probe: ActivityProbe::default(),
@@ -225,6 +207,11 @@ impl<O: LoggedOrderer> GuardSite<O> {
             && self.committing.is_empty()
             && self.is_at_rest()
             && self.orderer.is_at_rest()
+    }
+
+    /// A digest of all decisions so far, whatever their order: equal at all sites at rest (GRD-I4).
+    pub fn decisions(&self) -> u64 {
+        self.decisions
     }
 
     fn is_at_rest(&self) -> bool {
@@ -346,6 +333,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
                     versions: self.versions.of(&compared),
                     compared,
                     draws,
+                    carried: self.streams.at_few(),
                 });
                 self.broadcast(now, id, effects, slots, all, guarded, out);
             }
@@ -358,46 +346,41 @@ impl<O: LoggedOrderer> GuardSite<O> {
         if is_free {
             return Ok(Place::Here);
         }
-        let elsewhere = |home: &GuardHome| match home {
-            GuardHome::At(site) => *site != self.site,
-            GuardHome::Several => true,
-            GuardHome::None | GuardHome::Ordered => false,
-        };
-        let is_homed = |home: &GuardHome| matches!(home, GuardHome::At(_) | GuardHome::Several);
+        let homed: Vec<&GuardHome> = homes
+            .iter()
+            .filter(|home| matches!(home, GuardHome::At(_) | GuardHome::Several))
+            .collect();
         let is_ordered = homes.contains(&GuardHome::Ordered);
-        match homes.iter().find(|home| elsewhere(home)) {
-            None if !is_ordered && homes.iter().any(is_homed) => Ok(Place::Here),
-            None if !homes.iter().any(is_homed) => Ok(Place::Ordered),
-            other => {
-                let home = match other {
-                    Some(GuardHome::At(site)) => format!("site {}", site.0),
-                    _ => "several sites".to_owned(),
-                };
-                let message = format!(
-                    "the guards of this transaction have their home at {home}, and it runs at site {}",
-                    self.site.0
-                );
-                Err(EffectError::new("0A000", message)
-                    .with_hint("Send the call to the site where the plan routes it."))
-            }
+        if homed.is_empty() {
+            return Ok(Place::Ordered);
         }
+        let own = GuardHome::At(self.site);
+        // A range may be open where its rows are, and then the other guards say so.
+        let elsewhere = |home: &&&GuardHome| ***home != own && ***home != GuardHome::Several;
+        let refused = match homed.iter().find(elsewhere) {
+            None if is_ordered => "have their home here and are ordered".to_owned(),
+            None if homed.contains(&&own) => return Ok(Place::Here),
+            Some(GuardHome::At(site)) => format!("have their home at site {}", site.0),
+            _ => "have their home at several sites".to_owned(),
+        };
+        let message = format!(
+            "the guards of this transaction {refused}, and it runs at site {}",
+            self.site.0
+        );
+        Err(EffectError::new("0A000", message)
+            .with_hint("Send the call to the site where the plan routes it."))
     }
 
     /// What this site has applied.
     fn seen(&self) -> Seen {
-        let mut except: Vec<BatchId> = self
-            .pending
-            .iter()
-            .filter_map(|pending| match pending {
-                Pending::Ordered { batch, .. } => Some(*batch),
-                Pending::Stream { .. } => None,
-            })
-            .collect();
-        except.dedup();
+        let waiting = self.pending.iter().filter_map(|pending| match pending {
+            Pending::Ordered { certificate, .. } => Some(certificate.transaction),
+            Pending::Stream { .. } => None,
+        });
         Seen {
             streams: self.streams.applied().to_vec(),
             delivered: self.orderer.delivered().clone(),
-            except,
+            except: waiting.collect(),
         }
     }
 
@@ -457,13 +440,22 @@ impl<O: LoggedOrderer> GuardSite<O> {
 
     /// No transaction of this site at or below the result is still to come, once this one is applied.
     fn floor(&mut self, timestamp: Timestamp) -> Timestamp {
-        // An earlier incarnation's transactions may still be delivered, until every batch is.
-        self.is_recovered &= !self.orderer.is_at_rest();
-        if self.is_recovered {
-            return self.floors[self.site.index()];
+        if let Some(last) = self.earlier_batches {
+            if self.orderer.delivered().prefix().last(self.site) < last {
+                return self.floors[self.site.index()];
+            }
+            self.earlier_batches = None;
         }
         // tidy: order-free because only the least one counts
-        let waiting = self.committing.values().map(|(at, _)| *at).min();
+        let broadcast = self.committing.values().map(|(at, _)| *at).min();
+        let own = NodeId(self.site.0.into());
+        let pending = self.pending.iter().filter_map(|pending| match pending {
+            Pending::Ordered { certificate, .. } => certificate.guarded.as_ref(),
+            Pending::Stream { .. } => None,
+        });
+        let pending = pending.map(|guarded| guarded.timestamp);
+        let delivered = pending.filter(|at| at.node() == own).min();
+        let waiting = broadcast.into_iter().chain(delivered).min();
         let below = waiting.map_or(timestamp, |at| Timestamp::from_bits(at.to_bits() - 1));
         below.min(timestamp)
     }
@@ -498,6 +490,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
         let budget = images.len() + 1;
         let staged = self.store.restage(images);
         let sequence = self.store.install(now, timestamp, staged);
+        self.logs.settle(floor);
         self.store.collect(now, budget);
         self.probe.enter(before);
         if let Some(violation) = violation {
@@ -635,6 +628,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
             self.decide(delivery);
         }
         self.drain(now);
+        self.accept_early(now, out);
     }
 
     /// Certifies the transactions of a batch. Those that have committed wait to be applied.
@@ -645,8 +639,14 @@ impl<O: LoggedOrderer> GuardSite<O> {
                 self.violation.get_or_insert(what);
                 continue;
             };
+            // Replay of the delivery takes them again: they need no records of their own.
+            self.take_carried(&guarded.carried);
             let certify = || self.versions.of(&guarded.compared) == guarded.versions;
-            if !self.probe.within(Activity::Guard, certify) {
+            let commits = self.probe.within(Activity::Guard, certify);
+            let TransactionId { node, sequence } = certificate.transaction;
+            let decided = mix(u64::from(node.0)) ^ sequence;
+            self.decisions ^= mix(mix(decided) ^ u64::from(commits));
+            if !commits {
                 if self.committing.remove(&certificate.transaction).is_some() {
                     self.end(certificate.transaction, Err(AbortReason::Conflict));
                 }
@@ -666,6 +666,41 @@ impl<O: LoggedOrderer> GuardSite<O> {
                 certificate: certificate.clone(),
             });
         }
+    }
+
+    /// Takes commits that came with a delivered transaction.
+    pub(super) fn take_carried(&mut self, carried: &[(SiteId, Arc<StreamCommit>)]) {
+        for (origin, commit) in carried {
+            if self.streams.accepts(*origin, commit) {
+                self.add_received(*origin, Arc::clone(commit));
+            }
+        }
+    }
+
+    /// Accepts commits that came before others of their stream, as far as these have come now.
+    fn accept_early(&mut self, now: Ticks, out: &mut Outbox<GuardMessage<O::Message>>) {
+        while let Some((origin, commit)) = self.streams.next_early() {
+            self.accept(now, origin, commit, out);
+        }
+    }
+
+    /// Accepts the next commit of another site's stream, durably.
+    fn accept(
+        &mut self,
+        now: Ticks,
+        origin: SiteId,
+        commit: Arc<StreamCommit>,
+        out: &mut Outbox<GuardMessage<O::Message>>,
+    ) {
+        if self.keeps_records {
+            let record = GuardRecord::Received {
+                origin,
+                commit: (*commit).clone(),
+            };
+            out.records.push(Record::Guards(Box::new(record)));
+        }
+        self.add_received(origin, commit);
+        self.drain(now);
     }
 
     /// A commit of another site has arrived.
@@ -706,7 +741,9 @@ impl<O: LoggedOrderer> GuardSite<O> {
         streams.all(|(applied, seen)| applied >= seen)
             && self.orderer.delivered().covers(&seen.delivered)
             && !self.pending.iter().any(|pending| match pending {
-                Pending::Ordered { batch, .. } => seen.has_batch(*batch),
+                Pending::Ordered { batch, certificate } => {
+                    seen.has_ordered(*batch, certificate.transaction)
+                }
                 Pending::Stream { .. } => false,
             })
             && !earlier.iter().any(|pending| match (pending, conflicting) {
@@ -754,9 +791,12 @@ impl<O: LoggedOrderer> GuardSite<O> {
         let (effects, drawn) = match settled {
             Ok(settled) => settled,
             Err(reason) => {
-                let reason = reason.name();
-                let what = format!("GRD-I6: {timestamp} cannot draw its number: {reason}");
-                self.violation.get_or_insert(what);
+                // The counter is the same at every site (GRD-I6), so that all abort it. Its guards' writer is there.
+                let last = self.store.last();
+                self.versions.installed(&accesses, timestamp, last);
+                if self.committing.remove(&transaction).is_some() {
+                    self.end(transaction, Err(reason));
+                }
                 return;
             }
         };
@@ -784,17 +824,10 @@ impl<O: LoggedOrderer> GuardSite<O> {
                 orderer.receive(now, from, message, ordered);
             }),
             GuardMessage::Commit { origin, commit } => {
-                for commit in self.streams.accept(origin, commit) {
-                    if self.keeps_records {
-                        let record = GuardRecord::Received {
-                            origin,
-                            commit: (*commit).clone(),
-                        };
-                        out.records.push(Record::Guards(Box::new(record)));
-                    }
-                    self.add_received(origin, commit);
-                    self.drain(now);
+                if self.streams.accepts(origin, &commit) {
+                    self.accept(now, origin, commit, out);
                 }
+                self.accept_early(now, out);
                 if !std::mem::replace(&mut self.acknowledges, true) {
                     let at = now + self.options.acknowledge_after;
                     out.timers.push((at, TIMER_ACKNOWLEDGE));
@@ -836,7 +869,7 @@ impl<O: LoggedOrderer> GuardSite<O> {
 
     /// Ends a step: answers, messages, timers, and the bound of the clock.
     pub(super) fn finish(&mut self, now: Ticks, out: &mut Outbox<GuardMessage<O::Message>>) {
-        if self.applied_since_own >= APPLIED_MAX && self.nodes.len() > 1 {
+        if self.applied_since_own >= APPLIED_MAX {
             let timestamp = self.clock.next(now);
             self.publish(now, None, timestamp, Vec::new(), AccessSet::default(), out);
         }

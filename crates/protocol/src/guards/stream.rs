@@ -114,23 +114,55 @@ impl Streams {
         }
     }
 
-    /// Takes a commit of another site. Returns those that can be added to their stream now, in order.
-    pub(crate) fn accept(
-        &mut self,
-        origin: SiteId,
-        commit: Arc<StreamCommit>,
-    ) -> Vec<Arc<StreamCommit>> {
-        let mut next = self.state.received[origin.index()] + 1;
-        if origin == self.site || commit.number < next {
-            return Vec::new();
+    /// Whether a commit of another site is the next of its stream here. One that comes before others of its stream is
+    /// kept until these have come: [`Streams::next_early`].
+    pub(crate) fn accepts(&mut self, origin: SiteId, commit: &Arc<StreamCommit>) -> bool {
+        let next = self.state.received[origin.index()] + 1;
+        if origin != self.site && commit.number > next {
+            self.early
+                .insert((origin, commit.number), Arc::clone(commit));
         }
-        self.early.insert((origin, commit.number), commit);
-        let mut accepted = Vec::new();
-        while let Some(commit) = self.early.remove(&(origin, next)) {
-            accepted.push(commit);
-            next += 1;
+        origin != self.site && commit.number == next
+    }
+
+    /// Takes a commit that came before others of its stream, and is the next one now.
+    pub(crate) fn next_early(&mut self) -> Option<(SiteId, Arc<StreamCommit>)> {
+        let received = &self.state.received;
+        self.early
+            .retain(|(origin, number), _| *number > received[origin.index()]);
+        let mut places = self.early.keys();
+        let next = places.find(|(origin, number)| *number == received[origin.index()] + 1);
+        let place = *next?;
+        let commit = self.early.remove(&place)?;
+        Some((place.0, commit))
+    }
+
+    /// By site: the last commit of its stream that a majority of the sites is known to have, and with it all before.
+    fn at_majority(&self) -> Vec<u64> {
+        let sites = self.known.len();
+        let of_stream = |origin: usize| {
+            let mut held: Vec<u64> = (0..sites)
+                .map(|site| match site == self.site.index() || site == origin {
+                    true => self.state.received[origin],
+                    false => self.known[site][origin],
+                })
+                .collect();
+            held.sort_unstable();
+            held[sites - 1 - sites / 2]
+        };
+        (0..sites).map(of_stream).collect()
+    }
+
+    /// The commits that are applied here and not known to be at a majority of the sites, by stream, in order.
+    pub(crate) fn at_few(&self) -> Vec<(SiteId, Arc<StreamCommit>)> {
+        let mut few = Vec::new();
+        for (origin, after) in self.at_majority().into_iter().enumerate() {
+            let applied = self.state.applied[origin];
+            let commits = self.state.kept[origin].range(after + 1..);
+            let commits = commits.take_while(|(number, _)| **number <= applied);
+            few.extend(commits.map(|(_, commit)| (SiteId(origin as u8), Arc::clone(commit))));
         }
-        accepted
+        few
     }
 
     /// Adds a commit of another site that has arrived.
