@@ -1,17 +1,14 @@
 //! An application with its plan, in the form that nodes use at every statement.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anabranch_analysis::Plan;
-use anabranch_analysis::plan::{CoordinationClass, Guard, GuardKeeping, PlanEntry};
+use anabranch_analysis::plan::PlanEntry;
 use anabranch_analysis::report::coordination::Coordination;
 use anabranch_sql::application::{Application, CompiledStatement};
 use anabranch_sql::catalog::ReferentialAction;
-use anabranch_sql::summary::{
-    Deferral, ResultUse, Role, StatementId, TableAccess, TransactionSummary, WriteClass,
-};
-use anabranch_types::{ColumnIndex, DataType, PartitionId, Placement, Schema, TableId, Value};
+use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
+use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
 
@@ -36,100 +33,6 @@ impl PlannedApplication {
             application,
             plan,
             execution,
-        })
-    }
-
-    /// Bundles an application with its plan for sites that each have all of the data and order transactions over guards
-    /// alone (`docs/protocols/alvin.md`): every effect says what changes, and not what the row becomes. Sites are the
-    /// homes of as many partitions.
-    ///
-    /// # Errors
-    /// The name of a procedure with an UPDATE that cannot be written so, and the UPDATE's table.
-    pub fn over_guards(
-        application: Application,
-        mut plan: Plan,
-        partitions: u16,
-    ) -> Result<Arc<PlannedApplication>, NoProgram> {
-        let summaries = application.summaries();
-        for (entry, summary) in plan.entries.iter_mut().zip(summaries) {
-            for statement in &summary.statements {
-                let drawn = entry.guards.iter().filter(|guard| {
-                    guard.keeping == GuardKeeping::AtCommit && guard.writes.contains(&statement.id)
-                });
-                // A guard's result is computed at commit only where it is a number that is drawn, from a counter that
-                // increments alone change: these are the same in any order.
-                let is_drawn = statement.deferral == Deferral::Unread
-                    && drawn.count() > 0
-                    && statement
-                        .accesses
-                        .iter()
-                        .all(|it| only_grows(summaries, it));
-                let is_guarded = entry.guarded_writes.contains(&statement.id);
-                if is_guarded && statement.result != ResultUse::Unused && !is_drawn {
-                    entry.deferred.retain(|id| *id != statement.id);
-                }
-                let computes = |access: &TableAccess| {
-                    let mut writes = access.writes.iter();
-                    access.role == Role::Update
-                        && writes.any(|write| {
-                            matches!(write.class, WriteClass::Add { .. } | WriteClass::FromRow)
-                        })
-                };
-                let computed = statement.accesses.iter().find(|access| computes(access));
-                if let Some(access) = computed
-                    && !statement.has_program
-                {
-                    return Err(NoProgram {
-                        procedure: entry.name.clone(),
-                        table: application.schema().table(access.table).name.clone(),
-                    });
-                }
-            }
-        }
-        let mut execution = ExecutionPlan::new(&application, &plan, partitions);
-        execution.writes_programs = true;
-        Ok(Arc::new(PlannedApplication {
-            application,
-            plan,
-            execution,
-        }))
-    }
-
-    /// The tables with guards whose home is a site: every type that holds a guard on them is `local`, and so is every
-    /// type that holds one of its other guards.
-    pub fn homed_tables(&self) -> BTreeSet<TableId> {
-        let entries = &self.plan.entries;
-        let guards = entries.iter().flat_map(|entry| &entry.guards);
-        let mut homed: BTreeSet<TableId> = guards.map(|guard| guard.table).collect();
-        loop {
-            let before = homed.len();
-            for entry in entries {
-                let is_homed = |guard: &Guard| homed.contains(&guard.table);
-                let stays =
-                    entry.class == CoordinationClass::Local && entry.guards.iter().all(is_homed);
-                if !stays && !entry.serializable {
-                    for guard in &entry.guards {
-                        homed.remove(&guard.table);
-                    }
-                }
-            }
-            if homed.len() == before {
-                return homed;
-            }
-        }
-    }
-
-    /// Whether every guard of a procedure (an index of the application's list) has its home at a site; `false` without
-    /// guards.
-    pub fn is_homed(&self, procedure: usize, homed: &BTreeSet<TableId>) -> bool {
-        let named = self.application.procedures.get(procedure);
-        let entry = named.and_then(|procedure| self.plan.entry(procedure.name()));
-        entry.is_some_and(|entry| {
-            !entry.guards.is_empty()
-                && entry
-                    .guards
-                    .iter()
-                    .all(|guard| homed.contains(&guard.table))
         })
     }
 
@@ -170,34 +73,6 @@ impl PlannedApplication {
     }
 }
 
-/// An UPDATE computes a column from the row, and there is no program that does so for a row that is named by its key: it
-/// could be written only as the values that it has computed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoProgram {
-    /// The procedure.
-    pub procedure: String,
-    /// The updated table.
-    pub table: String,
-}
-
-/// Whether every UPDATE of the columns that an access returns or updates adds to them, and no row of the table is deleted.
-fn only_grows(summaries: &[TransactionSummary], access: &TableAccess) -> bool {
-    let written = access.writes.iter().map(|write| write.column);
-    let used: Vec<ColumnIndex> = written
-        .chain(access.columns_returned.iter().copied())
-        .collect();
-    let statements = summaries.iter().flat_map(|summary| &summary.statements);
-    let accesses = statements.flat_map(|statement| &statement.accesses);
-    let mut same = accesses.filter(|other| other.table == access.table);
-    same.all(|other| match other.role {
-        Role::Read | Role::Insert => true,
-        Role::Delete => false,
-        Role::Update => other.writes.iter().all(|write| {
-            !used.contains(&write.column) || matches!(write.class, WriteClass::Add { .. })
-        }),
-    })
-}
-
 /// The plan by statement and table, in dense tables.
 #[derive(Clone, Debug)]
 pub struct ExecutionPlan {
@@ -211,7 +86,7 @@ pub struct ExecutionPlan {
     parents: Vec<bool>,
     permanent: Vec<bool>,
     /// Whether every UPDATE is written as a program that changes the row.
-    writes_programs: bool,
+    pub(crate) writes_programs: bool,
 }
 
 /// An assertion that is evaluated before a procedure commits.
@@ -277,7 +152,7 @@ fn route(
 }
 
 impl ExecutionPlan {
-    fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
+    pub(crate) fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
         let router = Router::new(application.schema(), &plan.placements, partitions);
         let mut statements = Vec::new();
         let mut at = |id: StatementId, set: fn(&mut StatementPlan)| {
@@ -370,6 +245,12 @@ impl ExecutionPlan {
         let equals = || found.iter().filter(|(_, count)| *count == most);
         let chosen = equals().nth((turn % equals().count() as u64) as usize);
         chosen.map(|(partition, _)| *partition)
+    }
+
+    /// The parameter that routes each call of a procedure to one partition, and the table whose rows it finds.
+    pub(crate) fn routing_parameter(&self, procedure: usize) -> Option<(usize, TableId)> {
+        let route = (*self.routes.get(procedure)?)?;
+        (!route.by_elements).then_some((route.parameter, route.table))
     }
 
     /// The assertions that a procedure (an index of the application's list) could violate alone: they are

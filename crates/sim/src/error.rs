@@ -1,6 +1,6 @@
 //! Why a case cannot be run.
 
-use anabranch_engine::DurableError;
+use anabranch_engine::{DurableError, NotOverGuards};
 use anabranch_protocol::replication::PlacementError;
 
 use crate::fault::FaultError;
@@ -64,14 +64,8 @@ pub enum CaseError {
         /// What.
         option: &'static str,
     },
-    /// Where transactions are ordered over guards: an UPDATE computes a column from the row, and can be written only as the
-    /// values.
-    NoProgram {
-        /// A procedure with such an UPDATE.
-        procedure: String,
-        /// The updated table.
-        table: String,
-    },
+    /// Sites cannot order the workload's transactions over guards.
+    NotOverGuards(NotOverGuards),
     /// The workload's plan has guards, and the protocol supports none.
     Guards {
         /// The protocol's name.
@@ -130,10 +124,9 @@ impl std::fmt::Display for CaseError {
                 f,
                 "{option} is not supported where each node is a site with all of the data (alvin, epaxos, multipaxos)"
             ),
-            CaseError::NoProgram { procedure, table } => write!(
+            CaseError::NotOverGuards(why) => write!(
                 f,
-                "--order-over guards: \"{procedure}\" computes a column of \"{table}\" from the row, and does not name \
-                 the row by its primary key: name it, or use --order-over accesses"
+                "--order-over guards: {why}; or use --order-over accesses"
             ),
             CaseError::Guards {
                 protocol,

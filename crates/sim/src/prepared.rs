@@ -107,18 +107,14 @@ impl Prepared {
     /// The same workload for `sites` sites, each with all of the data, that order transactions over guards.
     ///
     /// # Errors
-    /// If an effect of the workload can be written only as values.
+    /// If a change of the workload cannot be sent to other sites as an effect.
     pub(crate) fn over_guards(&self, sites: u16) -> Result<Prepared, CaseError> {
         let workload = || Arc::clone(&self.workload);
         let mut prepared = Prepared::from_workload(workload(), 1)?;
         let planned = |partitions| {
             let (application, plan) = Prepared::compile(&*self.workload, Guarantee::Invariants)?;
-            PlannedApplication::over_guards(application, plan, partitions).map_err(|no| {
-                CaseError::NoProgram {
-                    procedure: no.procedure,
-                    table: no.table,
-                }
-            })
+            PlannedApplication::over_guards(application, plan, partitions)
+                .map_err(CaseError::NotOverGuards)
         };
         prepared.planned = planned(1)?;
         prepared.homes = Some(Arc::new(Homes::new(planned(sites)?)));

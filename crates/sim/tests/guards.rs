@@ -51,11 +51,16 @@ fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) -> BTreeMap<&'stati
             let what = format!("{} {workload} {} {seed}", protocol.name(), profile.name());
             let first = case.run(&prepared[&sites]).unwrap();
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
-            let compared = "partitions with the same rows in other clusters";
-            assert!(
-                first.checked.iter().any(|(name, _)| name == compared),
-                "{what}"
-            );
+            for compared in [
+                "partitions with the same rows in other clusters",
+                "sites with the same decisions",
+            ] {
+                let mut checked = first.checked.iter();
+                assert!(
+                    checked.any(|(name, count)| name == compared && count > 0),
+                    "{what}: {compared}"
+                );
+            }
             for (name, count) in &first.statistics.sometimes {
                 *reached.entry(*name).or_default() += count;
             }
@@ -108,6 +113,29 @@ fn counters_with_homes_keep_their_entries() {
 fn tpcc_keeps_its_conditions_at_every_site() {
     let reached = sweep(ProtocolName::Alvin, "tpcc", 2);
     assert!(reached[ALONE] > 0 && !reached.contains_key(ORDERED));
+}
+
+/// Its tables with unique names are whole, so that these have their home at site 0.
+#[test]
+fn an_auction_site_keeps_its_names_unique_at_every_site() {
+    let reached = sweep(ProtocolName::Alvin, "rubis", 4);
+    assert!(reached[ALONE] > 0);
+}
+
+/// Every workload either runs, or is refused before anything does.
+#[test]
+fn every_workload_runs_or_is_refused() {
+    let mut refused = Vec::new();
+    for name in anabranch_workload::NAMES {
+        let prepared = Prepared::for_sites(name, 3).unwrap();
+        let case = case(ProtocolName::Alvin, FaultProfile::Mild, 5, 3);
+        match case.run(&prepared) {
+            Ok(report) => assert_eq!(report.verdict, Verdict::Fine, "{name}"),
+            Err(CaseError::NotOverGuards(why)) => refused.push(format!("{name}: {why}")),
+            Err(other) => panic!("{name}: {other}"),
+        }
+    }
+    assert_eq!(refused, [""; 0]);
 }
 
 #[test]

@@ -85,6 +85,7 @@ impl CompiledProcedure {
                     false => site.deferral,
                 },
                 has_program: has_program(&site.statement.kind),
+                may_fail: may_fail(&site.statement.kind),
             });
         }
         for (offset, call) in findings.calls {
@@ -133,6 +134,7 @@ pub(crate) fn statement_summary(
             },
             deferral: Deferral::None,
             has_program: has_program(&statement.kind),
+            may_fail: may_fail(&statement.kind),
         }],
         may_end_early: false,
         keeps: Vec::new(),
@@ -144,6 +146,13 @@ pub(crate) fn statement_summary(
 
 fn has_program(kind: &StatementKind) -> bool {
     matches!(kind, StatementKind::Update(update) if update.deferred.is_some())
+}
+
+fn may_fail(kind: &StatementKind) -> bool {
+    let StatementKind::Update(update) = kind else {
+        return false;
+    };
+    update.deferred.as_ref().is_some_and(|it| it.may_fail)
 }
 
 fn may_skip_rows(kind: &StatementKind) -> bool {

@@ -230,6 +230,7 @@ fn statement(
         result: ResultUse::Used,
         deferral: Deferral::None,
         has_program: false,
+        may_fail: false,
     }
 }
 

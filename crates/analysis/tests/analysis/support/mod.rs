@@ -251,6 +251,7 @@ impl Type<'_> {
                 false => Deferral::None,
             },
             has_program: deferrable,
+            may_fail: false,
         });
         self
     }
