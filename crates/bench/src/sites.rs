@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use anabranch_sim::cost::Processor;
 use anabranch_sim::{
-    CaseError, ConsistencyName, LatencyBound, Network, Prepared, ProtocolName, SiteLatencies,
-    SiteLoad, SiteOptions, SiteThroughput,
+    CaseError, ConsistencyName, LatencyBound, Network, OrderOver, Prepared, ProtocolName,
+    SiteLatencies, SiteLoad, SiteOptions, SiteThroughput,
 };
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -33,6 +33,13 @@ pub struct Competitor {
 impl Competitor {
     /// Its name in tables: the protocol, what it promises, and whether it decides fast.
     pub fn label(self) -> String {
+        if self.options.order_over == OrderOver::Guards {
+            let fast = match self.options.fast_decisions {
+                true => ", fast decisions",
+                false => "",
+            };
+            return format!("{} over guards{fast}", self.protocol.name());
+        }
         let consistency = self.options.consistency.name();
         let fast = match self.options.fast_decisions {
             true => ", fast decisions",
@@ -182,6 +189,7 @@ impl SiteExperiment {
             "all tx/s",
             "p50 ms",
             "p99 ms",
+            "alone",
             "aborts",
             "messages/tx",
             "cores busy",
@@ -198,6 +206,7 @@ impl SiteExperiment {
                 grouped(found.all_per_second()),
                 millis(found.all.p50),
                 millis(found.all.p99),
+                percent(found.alone),
                 percent(found.abort_rate),
                 format!("{:.1}", found.messages),
                 found.utilization.map_or_else(String::new, percent),
@@ -318,7 +327,11 @@ impl SiteRun {
 
     /// Whether the sites have the same rows at rest.
     fn equality(&self) -> &'static str {
-        let differ = |what: &String| what.starts_with("PCC-I5") || what.contains("come to rest");
+        let differ = |what: &String| {
+            what.starts_with("PCC-I5")
+                || what.starts_with("GRD-I7")
+                || what.contains("come to rest")
+        };
         match self.found.violations.iter().any(differ) {
             true => "differ",
             false => "equal",
@@ -338,8 +351,8 @@ fn millis(ticks: Ticks) -> String {
     format!("{:.1}", ms(ticks))
 }
 
-/// The four that are compared: ALVIN with both consistencies, EPaxos and MultiPaxos.
-pub fn competitors() -> [Competitor; 4] {
+/// The five that are compared: ALVIN over guards and with both consistencies, EPaxos and MultiPaxos.
+pub fn competitors() -> [Competitor; 5] {
     let with = |protocol, consistency| Competitor {
         protocol,
         options: SiteOptions {
@@ -347,7 +360,15 @@ pub fn competitors() -> [Competitor; 4] {
             ..SiteOptions::default()
         },
     };
+    let over_guards = Competitor {
+        protocol: ProtocolName::Alvin,
+        options: SiteOptions {
+            order_over: OrderOver::Guards,
+            ..SiteOptions::default()
+        },
+    };
     [
+        over_guards,
         with(ProtocolName::Alvin, ConsistencyName::Eus),
         with(ProtocolName::Alvin, ConsistencyName::Sr),
         with(ProtocolName::Epaxos, ConsistencyName::Sr),
@@ -382,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn all_four_end_equal_with_every_condition_at_each_site() {
+    fn all_end_equal_with_every_condition_at_each_site() {
         let experiment = experiment(SiteWorkload::Tpcc {
             warehouses_each: 1,
             mix: Mix::FULL,
@@ -395,13 +416,18 @@ mod tests {
         let runs = competitors().map(run);
         let text = experiment.summary(&runs);
         assert!(runs.iter().all(SiteRun::is_consistent), "{text}");
-        assert_eq!(text.matches("12/12 at each").count(), 4, "{text}");
-        assert_eq!(text.matches("equal").count(), 4, "{text}");
+        assert_eq!(text.matches("12/12 at each").count(), 5, "{text}");
+        assert_eq!(text.matches("equal").count(), 5, "{text}");
         for run in &runs {
             assert!(run.found.per_second("new_order") > 1.0, "{text}");
             assert!(run.found.utilization > Some(0.0), "{text}");
         }
-        let sites = experiment.by_site(&runs[2]);
+        let [guards, _, serializable, ..] = &runs;
+        assert!(
+            guards.found.alone > 0.8 && serializable.found.alone < 0.2,
+            "{text}"
+        );
+        let sites = experiment.by_site(&runs[3]);
         assert!(sites.contains("1 california"), "{sites}");
     }
 
@@ -410,7 +436,7 @@ mod tests {
         let aborts = [30, 3_000].map(|accounts| {
             let experiment = experiment(SiteWorkload::Bank { accounts });
             let (prepared, store) = experiment.prepare().expect("the bank compiles");
-            let run = experiment.run(competitors()[1], &prepared, &store, &mut |_| ());
+            let run = experiment.run(competitors()[2], &prepared, &store, &mut |_| ());
             let run = run.expect("it can be run");
             assert!(run.is_consistent(), "{:?}", run.found.violations);
             run.found.abort_rate

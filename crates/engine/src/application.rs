@@ -85,6 +85,8 @@ pub struct ExecutionPlan {
     checks: Vec<Vec<Check>>,
     parents: Vec<bool>,
     permanent: Vec<bool>,
+    /// Whether every UPDATE is written as a program that changes the row.
+    pub(crate) writes_programs: bool,
 }
 
 /// An assertion that is evaluated before a procedure commits.
@@ -150,7 +152,7 @@ fn route(
 }
 
 impl ExecutionPlan {
-    fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
+    pub(crate) fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
         let router = Router::new(application.schema(), &plan.placements, partitions);
         let mut statements = Vec::new();
         let mut at = |id: StatementId, set: fn(&mut StatementPlan)| {
@@ -196,6 +198,7 @@ impl ExecutionPlan {
             checks,
             parents,
             permanent,
+            writes_programs: false,
         }
     }
 
@@ -244,6 +247,12 @@ impl ExecutionPlan {
         chosen.map(|(partition, _)| *partition)
     }
 
+    /// The parameter that routes each call of a procedure to one partition, and the table whose rows it finds.
+    pub(crate) fn routing_parameter(&self, procedure: usize) -> Option<(usize, TableId)> {
+        let route = (*self.routes.get(procedure)?)?;
+        (!route.by_elements).then_some((route.parameter, route.table))
+    }
+
     /// The assertions that a procedure (an index of the application's list) could violate alone: they are
     /// evaluated before it commits.
     pub(crate) fn checks(&self, procedure: usize) -> &[Check] {
@@ -270,6 +279,12 @@ impl ExecutionPlan {
     /// Whether this statement's writes are guards.
     pub fn guards_writes(&self, id: StatementId) -> bool {
         self.statement(id).guarded_write
+    }
+
+    /// Whether every UPDATE is written as a program that changes the row, and rows that it has read are guards only
+    /// where the plan says so.
+    pub(crate) fn writes_programs(&self) -> bool {
+        self.writes_programs
     }
 
     /// Whether a foreign key references this table, so that it pays to remember its existing rows.

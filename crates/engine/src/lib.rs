@@ -30,6 +30,7 @@ pub mod load;
 pub mod log_record;
 pub mod node;
 mod output_commit;
+pub mod over_guards;
 mod overlay;
 mod range_cache;
 pub mod record;
@@ -52,6 +53,7 @@ pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRu
 pub use interactive::DetachedBlock;
 pub use limits::TransactionLimits;
 pub use node::{HandedOver, Node, NodeInput, NodeOptions, NodeOutbox};
+pub use over_guards::{GuardTables, NotOverGuards};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
 pub use replica::{
     Batch, GroupOptions, NodeFactory, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,

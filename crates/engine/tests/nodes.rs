@@ -9,6 +9,7 @@ mod interactive;
 mod limits;
 mod mixed;
 mod numbers;
+mod over_guards;
 mod pauses;
 mod provisional;
 mod replicas;

@@ -452,6 +452,8 @@ pub struct Counters {
     pub early_answers: u64,
     /// Times that another replica was asked because one was silent, or lacked what was required.
     pub other_replicas: u64,
+    /// Transactions committed, by their coordinator, once other nodes had ordered them.
+    pub ordered: u64,
     /// Transactions of other clusters that have been applied.
     pub applied_remote: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
@@ -475,6 +477,7 @@ impl Counters {
         self.exceptions += other.exceptions;
         self.early_answers += other.early_answers;
         self.other_replicas += other.other_replicas;
+        self.ordered += other.ordered;
         self.applied_remote += other.applied_remote;
         self.commit_checks += other.commit_checks;
         self.waits += other.waits;

@@ -11,6 +11,7 @@
 //! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
 //! * [`order`]: broadcast among sites with all the data, which orders what conflicts; [`certification`]: transactions over
 //!   it.
+//! * [`guards`]: sites with all the data that order transactions over guards alone.
 //! * [`belt`]: servers that each have a whole database and run global operations in turn.
 //! * [`record`]: log records.
 
@@ -18,6 +19,7 @@ pub mod belt;
 pub mod certification;
 pub mod contract;
 pub mod epci;
+pub mod guards;
 pub mod link;
 pub mod locking;
 pub mod nwnr;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::belt::BeltRecord;
 use crate::certification::Certificate;
+use crate::guards::record::GuardRecord;
 use crate::locking::record::LockingRecord;
 use crate::order::epaxos::record::EpaxosRecord;
 use crate::order::multipaxos::record::MultiPaxosRecord;
@@ -19,7 +20,7 @@ use crate::ramp::recovery::record::RampRecord;
 
 /// The version of the record format; every change of a record raises it. A data folder has its format's
 /// version, and logs of another version are not read.
-pub const RECORD_FORMAT: u32 = 5;
+pub const RECORD_FORMAT: u32 = 6;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,6 +53,8 @@ pub enum Record {
     Epaxos(Box<EpaxosRecord<Certificate>>),
     /// A record of a server of the Conveyor Belt.
     Belt(Box<BeltRecord>),
+    /// A record of a site that orders transactions over guards.
+    Guards(Box<GuardRecord>),
 }
 
 impl Record {

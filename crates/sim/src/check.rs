@@ -94,6 +94,15 @@ pub(crate) fn at_rest<P: Simulated>(
         let (differ, compared) = clusters_that_differ(cluster);
         found.extend(differ);
         checked.add("partitions with the same rows in other clusters", compared);
+        let nodes = (0..cluster.placement.nodes()).filter_map(|node| cluster.node(node));
+        let decisions: Vec<u64> = nodes.filter_map(|it| it.protocol().decisions()).collect();
+        if decisions.windows(2).any(|two| two[0] != two[1]) {
+            found.push("GRD-I4: sites have decided differently".to_owned());
+        }
+        checked.add(
+            "sites with the same decisions",
+            decisions.len().saturating_sub(1) as u64,
+        );
     }
     cluster.violations.extend(found);
 }
@@ -114,6 +123,7 @@ fn clusters_that_differ<P: Simulated>(cluster: &Cluster<P>) -> (Vec<String>, u64
     };
     let extensions = cluster.node_builder.shared.extensions;
     let invariant = match (extensions.prepare_f, extensions.quorum) {
+        _ if cluster.node_builder.shared.homes.is_some() => "GRD-I7",
         _ if cluster.node_builder.shared.protocol.has_sites() => "PCC-I5",
         (Some(_), _) => "PREPF-I3",
         (None, Some(_)) => "QUORUM-I5",

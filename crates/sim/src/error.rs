@@ -1,6 +1,6 @@
 //! Why a case cannot be run.
 
-use anabranch_engine::DurableError;
+use anabranch_engine::{DurableError, NotOverGuards};
 use anabranch_protocol::replication::PlacementError;
 
 use crate::fault::FaultError;
@@ -64,6 +64,8 @@ pub enum CaseError {
         /// What.
         option: &'static str,
     },
+    /// Sites cannot order the workload's transactions over guards.
+    NotOverGuards(NotOverGuards),
     /// The workload's plan has guards, and the protocol supports none.
     Guards {
         /// The protocol's name.
@@ -121,6 +123,10 @@ impl std::fmt::Display for CaseError {
             CaseError::Sites { option } => write!(
                 f,
                 "{option} is not supported where each node is a site with all of the data (alvin, epaxos, multipaxos)"
+            ),
+            CaseError::NotOverGuards(why) => write!(
+                f,
+                "--order-over guards: {why}; or use --order-over accesses"
             ),
             CaseError::Guards {
                 protocol,

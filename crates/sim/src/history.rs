@@ -95,6 +95,7 @@ impl Recording {
             scope: match (clusters, shared.commutes) {
                 _ if shared.protocol.partitions_operations() => VersionScope::Ring,
                 (1, _) => VersionScope::OneCluster,
+                _ if shared.homes.is_some() => VersionScope::PerCluster(clusters),
                 _ if shared.protocol.has_sites() => VersionScope::Sites(clusters),
                 (_, false) => VersionScope::Shared,
                 (clusters, true) => VersionScope::PerCluster(clusters),
@@ -423,7 +424,7 @@ impl<'r> InstalledIndex<'r> {
         found
             .map(|timestamp| {
                 format!(
-                    "STICKY-I5: {timestamp} was installed more than once in cluster {}",
+                    "{timestamp} was installed more than once in cluster {} (STICKY-I5, GRD-I3)",
                     self.cluster
                 )
             })

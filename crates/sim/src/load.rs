@@ -143,6 +143,7 @@ impl Load {
             termination: self.termination,
             extensions: RampExtensions::default(),
             sites: SiteOptions::default(),
+            homes: None,
             latency: self.network.longest(prepared.nodes),
             retention: prepared.retention(&self.network, true),
             processor: self.processor.clone(),
@@ -159,6 +160,7 @@ impl Load {
             routed: true,
             interactive: false,
             partitions_operations: false,
+            round_trips: Vec::new(),
         };
         let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(

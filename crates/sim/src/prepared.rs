@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
+use anabranch_analysis::{Guarantee, Plan, Topology as Shape, analyze};
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
 use anabranch_engine::routing::Target;
+use anabranch_protocol::guards::GuardHomes;
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic;
 use anabranch_sql::source::SourceFile;
@@ -15,6 +16,7 @@ use anabranch_types::{PartitionId, Ticks, Value};
 use anabranch_workload::{Workload, by_name};
 
 use crate::error::CaseError;
+use crate::homes::Homes;
 use crate::latency::Network;
 use crate::protocols::ProtocolName;
 
@@ -36,9 +38,17 @@ pub struct Prepared {
     /// The number of nodes that it is planned for.
     pub nodes: u16,
     pub(crate) procedures: Vec<usize>,
+    /// Where transactions are ordered over guards: the homes of these.
+    pub(crate) homes: Option<Arc<Homes>>,
 }
 
 impl Prepared {
+    /// The homes of guards, where transactions are ordered over these.
+    pub(crate) fn homes(&self) -> Option<Arc<dyn GuardHomes>> {
+        let homes = self.homes.clone()?;
+        Some(homes)
+    }
+
     /// Refuses a plan with guards under a protocol that has none, before the protocol refuses each call.
     pub(crate) fn check_guards(&self, protocol: ProtocolName) -> Result<(), CaseError> {
         match self.planned.plan.guarded() {
@@ -94,11 +104,48 @@ impl Prepared {
         Prepared::with_guarantee(workload, nodes, Guarantee::Invariants)
     }
 
+    /// The same workload for `sites` sites, each with all of the data, that order transactions over guards.
+    ///
+    /// # Errors
+    /// If a change of the workload cannot be sent to other sites as an effect.
+    pub(crate) fn over_guards(&self, sites: u16) -> Result<Prepared, CaseError> {
+        let workload = || Arc::clone(&self.workload);
+        let mut prepared = Prepared::from_workload(workload(), 1)?;
+        let planned = |partitions| {
+            let (application, plan) = Prepared::compile(&*self.workload, Guarantee::Invariants)?;
+            PlannedApplication::over_guards(application, plan, partitions)
+                .map_err(CaseError::NotOverGuards)
+        };
+        prepared.planned = planned(1)?;
+        prepared.homes = Some(Arc::new(Homes::new(planned(sites)?)));
+        Ok(prepared)
+    }
+
     fn with_guarantee(
         workload: Arc<dyn Workload>,
         nodes: u16,
         guarantee: Guarantee,
     ) -> Result<Prepared, CaseError> {
+        let (application, plan) = Prepared::compile(&*workload, guarantee)?;
+        let named = workload.procedures().iter().map(|name| {
+            let mut all = application.procedures.iter();
+            all.position(|p| p.name() == *name)
+                .ok_or(CaseError::NoProcedure(name))
+        });
+        let procedures = named.collect::<Result<Vec<usize>, CaseError>>()?;
+        Ok(Prepared {
+            workload,
+            planned: PlannedApplication::new(application, plan, nodes),
+            nodes,
+            procedures,
+            homes: None,
+        })
+    }
+
+    fn compile(
+        workload: &dyn Workload,
+        guarantee: Guarantee,
+    ) -> Result<(Application, Plan), CaseError> {
         let files = workload.files().iter();
         let files: Vec<SourceFile> = files
             .map(|(name, text)| SourceFile::new(*name, *text))
@@ -113,18 +160,7 @@ impl Prepared {
             Shape::Partitioned,
             guarantee,
         );
-        let named = workload.procedures().iter().map(|name| {
-            let mut all = application.procedures.iter();
-            all.position(|p| p.name() == *name)
-                .ok_or(CaseError::NoProcedure(name))
-        });
-        let procedures = named.collect::<Result<Vec<usize>, CaseError>>()?;
-        Ok(Prepared {
-            workload,
-            planned: PlannedApplication::new(application, plan, nodes),
-            nodes,
-            procedures,
-        })
+        Ok((application, plan))
     }
 
     /// The application's number of each procedure of the workload.

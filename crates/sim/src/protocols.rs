@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anabranch_engine::PlannedApplication;
 use anabranch_history::Model;
 use anabranch_protocol::epci::{self, EPciNode};
+use anabranch_protocol::guards::GuardHomes;
 use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::nwnr::NwnrMessage;
 use anabranch_protocol::nwnr::NwnrNode;
@@ -287,6 +288,8 @@ pub struct Shared {
     pub extensions: RampExtensions,
     /// Options of sites.
     pub sites: SiteOptions,
+    /// Where transactions are ordered over guards: the homes of these.
+    pub homes: Option<Arc<dyn GuardHomes>>,
     /// The longest median latency between two nodes.
     pub latency: Ticks,
     /// How long overwritten versions and sibling metadata are retained.
@@ -305,6 +308,11 @@ pub trait Simulated: Durable + Sized + 'static {
 
     /// Describes transactions that are left although none should be; `None` if there are none.
     fn leftovers(&self) -> Option<String>;
+
+    /// At sites that decide on transactions one by one: a digest of all decisions, equal at all sites at rest.
+    fn decisions(&self) -> Option<u64> {
+        None
+    }
 
     /// A message's name in a calibration. Rare and cheap messages share one.
     fn kind(message: &Self::Message) -> &'static str;

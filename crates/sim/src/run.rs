@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use anabranch_history::Model;
 use anabranch_history::record::{AssignmentOrder, Header};
+use anabranch_protocol::certification::CertificationSite;
 use anabranch_protocol::epci::EPciNode;
+use anabranch_protocol::guards::GuardSite;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::RampNode;
@@ -26,7 +28,8 @@ use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
 use crate::report::{Checked, Report, RunStatistics, Verdict};
-use crate::sites::{self, AlvinSite, Epaxos, MultiPaxos};
+use crate::site_options::OrderOver;
+use crate::sites::{self, Epaxos, MultiPaxos, Pob};
 use crate::stale::stale_reads;
 
 /// A healed cluster is stuck if calls are running and none ends for this virtual time.
@@ -90,6 +93,12 @@ impl Case {
             true => sites::check(self, prepared)?,
             false => clusters::check(self, prepared)?,
         }
+        let over_guards = match self.sites.order_over {
+            OrderOver::Accesses => None,
+            OrderOver::Guards => Some(prepared.over_guards(self.clusters)?),
+        };
+        let is_over_guards = over_guards.is_some();
+        let prepared = over_guards.as_ref().unwrap_or(prepared);
         let nodes = prepared.nodes * self.clusters;
         self.plan
             .check(nodes, self.clients)
@@ -105,9 +114,24 @@ impl Case {
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, placement, recorder)
             }
-            ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, placement, recorder),
-            ProtocolName::Multipaxos => self.run_as::<MultiPaxos>(prepared, placement, recorder),
-            ProtocolName::Epaxos => self.run_as::<Epaxos>(prepared, placement, recorder),
+            ProtocolName::Alvin if is_over_guards => {
+                self.run_as::<GuardSite<Pob>>(prepared, placement, recorder)
+            }
+            ProtocolName::Multipaxos if is_over_guards => {
+                self.run_as::<GuardSite<MultiPaxos>>(prepared, placement, recorder)
+            }
+            ProtocolName::Epaxos if is_over_guards => {
+                self.run_as::<GuardSite<Epaxos>>(prepared, placement, recorder)
+            }
+            ProtocolName::Alvin => {
+                self.run_as::<CertificationSite<Pob>>(prepared, placement, recorder)
+            }
+            ProtocolName::Multipaxos => {
+                self.run_as::<CertificationSite<MultiPaxos>>(prepared, placement, recorder)
+            }
+            ProtocolName::Epaxos => {
+                self.run_as::<CertificationSite<Epaxos>>(prepared, placement, recorder)
+            }
             ProtocolName::Belt => self.run_as::<BeltSite>(prepared, placement, recorder),
         }
     }
@@ -202,6 +226,7 @@ impl Case {
             termination: self.termination,
             extensions: self.extensions,
             sites: self.sites,
+            homes: prepared.homes(),
             latency: self.network.longest(nodes),
             retention,
             processor: None,
@@ -218,6 +243,7 @@ impl Case {
             routed: false,
             interactive: self.interactive,
             partitions_operations: self.protocol.partitions_operations(),
+            round_trips: Vec::new(),
         };
         let clients = Clients::new(prepared, settings);
         let stores = prepared.stores_retaining(self.seed, retention)?;
@@ -374,7 +400,7 @@ impl Case {
             nodes: prepared.nodes,
             models: models.to_vec(),
             assignments: match (self.clusters, self.protocol.has_sites()) {
-                // Sites install in the order of conflicts.
+                // Sites install in the order of conflicts; over guards, each has versions of its own.
                 (_, true) => AssignmentOrder::Installation,
                 (1, false) => ASSIGNMENTS,
                 (_, false) => AssignmentOrder::Copies,

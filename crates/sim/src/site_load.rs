@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_protocol::Topology;
+use anabranch_protocol::certification::CertificationSite;
+use anabranch_protocol::guards::GuardSite;
 use anabranch_protocol::order::{Quorums, SITES_MAX};
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_protocol::replication::ReplicaPlacement;
@@ -24,8 +26,9 @@ use crate::latency::Network;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, RampExtensions, Shared, Simulated, Termination};
 use crate::report::Checked;
+use crate::site_options::OrderOver;
 use crate::site_options::SiteOptions;
-use crate::sites::{self, AlvinSite, Epaxos, MultiPaxos};
+use crate::sites::{self, Epaxos, MultiPaxos, Pob};
 
 /// Closed loops over sites.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub struct SiteThroughput {
     pub committed: BTreeMap<&'static str, u64>,
     /// The virtual time of the measurement.
     pub elapsed: Ticks,
+    /// The share of committed calls that waited for no other site.
+    pub alone: f64,
     /// Aborts that were retried, in each attempt to commit: between 0 and 1.
     pub abort_rate: f64,
     /// Messages between sites per committed call.
@@ -121,6 +126,8 @@ const REST_MAX: Ticks = Ticks::from_millis(600_000);
 struct Counted {
     retries: u64,
     messages: u64,
+    /// Transactions that were ordered.
+    ordered: u64,
     usage: Usage,
 }
 
@@ -137,10 +144,24 @@ impl SiteLoad {
         meter: Option<Box<dyn Meter>>,
     ) -> Result<SiteThroughput, CaseError> {
         self.check(prepared)?;
+        if self.options.order_over == OrderOver::Guards {
+            let prepared = &prepared.over_guards(self.sites)?;
+            return match self.protocol {
+                ProtocolName::Epaxos => self.run_as::<GuardSite<Epaxos>>(prepared, store, meter),
+                ProtocolName::Multipaxos => {
+                    self.run_as::<GuardSite<MultiPaxos>>(prepared, store, meter)
+                }
+                _ => self.run_as::<GuardSite<Pob>>(prepared, store, meter),
+            };
+        }
         match self.protocol {
-            ProtocolName::Alvin => self.run_as::<AlvinSite>(prepared, store, meter),
-            ProtocolName::Epaxos => self.run_as::<Epaxos>(prepared, store, meter),
-            ProtocolName::Multipaxos => self.run_as::<MultiPaxos>(prepared, store, meter),
+            ProtocolName::Alvin => self.run_as::<CertificationSite<Pob>>(prepared, store, meter),
+            ProtocolName::Epaxos => {
+                self.run_as::<CertificationSite<Epaxos>>(prepared, store, meter)
+            }
+            ProtocolName::Multipaxos => {
+                self.run_as::<CertificationSite<MultiPaxos>>(prepared, store, meter)
+            }
             other => Err(CaseError::NoSites {
                 option: "a load of sites",
                 protocol: other.name(),
@@ -180,6 +201,12 @@ impl SiteLoad {
             all.sort_unstable();
             all[count - 1]
         };
+        if self.options.order_over == OrderOver::Guards {
+            return LatencyBound {
+                commit: Ticks(0),
+                path: "nothing for transactions without ordered guards",
+            };
+        }
         let (commit, path) = match self.protocol {
             ProtocolName::Epaxos => (
                 answered_by(site, quorums.fast()),
@@ -207,6 +234,16 @@ impl SiteLoad {
             ),
         };
         LatencyBound { commit, path }
+    }
+
+    /// The median round trip between each two sites.
+    fn round_trips(&self) -> Vec<Vec<Ticks>> {
+        let between = |one: u16, two: u16| match one == two {
+            true => Ticks(0),
+            false => self.network.median(one, two) + self.network.median(two, one),
+        };
+        let from = |one| (0..self.sites).map(|two| between(one, two)).collect();
+        (0..self.sites).map(from).collect()
     }
 
     fn run_as<P: Simulated>(
@@ -268,6 +305,7 @@ impl SiteLoad {
             termination: Termination::default(),
             extensions: RampExtensions::default(),
             sites: self.options,
+            homes: prepared.homes(),
             latency: self.network.longest(self.sites),
             retention,
             processor: self.processor.clone(),
@@ -284,6 +322,7 @@ impl SiteLoad {
             routed: false,
             interactive: false,
             partitions_operations: false,
+            round_trips: self.round_trips(),
         };
         let stores = vec![store.clone(); usize::from(self.sites)];
         Cluster::new(
@@ -316,6 +355,8 @@ impl SiteLoad {
             SiteLatencies::of(calls.map(|it| it.latency).collect())
         };
         let count = answered.len().max(1) as f64;
+        let away = answered.iter().filter(|it| it.is_away).count() as f64;
+        let waited = away + (after.ordered - before.ordered) as f64;
         let retries = (after.retries - before.retries) as f64;
         let usage = after.usage.since(&before.usage);
         let cores = self.processor.as_ref().map(|processor| processor.cores);
@@ -323,6 +364,7 @@ impl SiteLoad {
         SiteThroughput {
             committed,
             elapsed,
+            alone: (1.0 - waited / count).max(0.0),
             abort_rate: retries / (retries + count),
             messages: (after.messages - before.messages) as f64 / count,
             all: SiteLatencies::of(answered.iter().map(|it| it.latency).collect()),
@@ -363,6 +405,7 @@ fn counted<P: Simulated>(cluster: &Cluster<P>) -> Counted {
     Counted {
         retries: cluster.statistics.retries(),
         messages: cluster.statistics.messages,
+        ordered: cluster.protocols().map(|it| it.counters().ordered).sum(),
         usage: model.map(|model| model.usage).unwrap_or_default(),
     }
 }

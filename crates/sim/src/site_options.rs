@@ -19,10 +19,37 @@ pub struct SiteOptions {
     /// How long a site gathers transactions for a batch, under every orderer. 0: each is ordered by itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub batch_window: Ticks,
+    /// What is ordered.
+    #[serde(default)]
+    pub order_over: OrderOver,
 }
 
 fn is_zero(ticks: &Ticks) -> bool {
     *ticks == Ticks(0)
+}
+
+/// What transactions are ordered over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderOver {
+    /// All accesses: transactions are serializable.
+    #[default]
+    Accesses,
+    /// The guards of the plan: its invariants hold, and reads are read atomic.
+    Guards,
+}
+
+impl OrderOver {
+    /// Both.
+    pub const ALL: [OrderOver; 2] = [OrderOver::Accesses, OrderOver::Guards];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            OrderOver::Accesses => "accesses",
+            OrderOver::Guards => "guards",
+        }
+    }
 }
 
 /// The names of consistencies.

@@ -1,9 +1,12 @@
-//! Sites, each with all of the data, in the simulator: ALVIN's, and those that certify over EPaxos or MultiPaxos.
+//! Sites, each with all of the data, in the simulator: those that certify over ALVIN's partial order broadcast, EPaxos or
+//! MultiPaxos, and those that order over guards.
 
 use anabranch_history::Model;
+use anabranch_protocol::Protocol;
 use anabranch_protocol::certification::{
     Certificate, CertificationSite, Consistency, LoggedOrderer,
 };
+use anabranch_protocol::guards::{GuardMessage, GuardOptions, GuardSite};
 use anabranch_protocol::order::epaxos::{self, EpaxosOptions, EpaxosSite};
 use anabranch_protocol::order::multipaxos::{self, MultiPaxosOptions, MultiPaxosSite};
 use anabranch_protocol::order::pob::message::Message;
@@ -18,19 +21,35 @@ use crate::diagram::Label;
 use crate::error::CaseError;
 use crate::prepared::Prepared;
 use crate::protocols::{ProtocolName, Shared, Simulated};
-use crate::site_options::{ConsistencyName, SiteOptions};
+use crate::site_options::{ConsistencyName, OrderOver, SiteOptions};
 
-/// A site that certifies over partial order broadcast.
-pub(crate) type AlvinSite = CertificationSite<PobSite<Certificate>>;
+/// Partial order broadcast of certificates.
+pub(crate) type Pob = PobSite<Certificate>;
 
-/// A site that certifies over MultiPaxos.
-pub(crate) type MultiPaxos = CertificationSite<MultiPaxosSite<Certificate>>;
+/// MultiPaxos of certificates.
+pub(crate) type MultiPaxos = MultiPaxosSite<Certificate>;
 
-/// A site that certifies over EPaxos.
-pub(crate) type Epaxos = CertificationSite<EpaxosSite<Certificate>>;
+/// EPaxos of certificates.
+pub(crate) type Epaxos = EpaxosSite<Certificate>;
+
+/// An orderer, with what the simulator needs beyond its contract.
+pub(crate) trait SimulatedOrderer: LoggedOrderer + Sized + 'static {
+    /// Makes the orderer of a site.
+    fn make(node: NodeId, shared: &Shared) -> Self;
+
+    /// A message's name in a calibration.
+    fn kind(message: &Self::Message) -> &'static str;
+
+    /// A message's label in a diagram.
+    fn label(message: &Self::Message) -> Label;
+}
 
 /// The models that a run's history has to satisfy.
 pub(crate) fn models(options: SiteOptions, clients_switch_nodes: bool) -> &'static [Model] {
+    if options.order_over == OrderOver::Guards {
+        // Calls of types with homed guards go to their home, which may lack what the client has seen elsewhere.
+        return &[Model::ReadAtomic];
+    }
     match (options.consistency, clients_switch_nodes) {
         (ConsistencyName::Sr, _) => &[Model::StrictSerializable, Model::Sessions],
         (ConsistencyName::Eus, false) => &[Model::UpdateSerializable, Model::Sessions],
@@ -46,7 +65,13 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
         fast_decisions,
         leader,
         batch_window,
+        order_over,
     } = options;
+    if order_over == OrderOver::Guards && consistency == ConsistencyName::Eus {
+        return Err(CaseError::Sites {
+            option: "--consistency eus with --order-over guards, under which transactions that only read commit at their site anyway,",
+        });
+    }
     let options = [
         (
             "--consistency eus",
@@ -58,6 +83,12 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
             "--fast-decisions on",
             fast_decisions && protocol != ProtocolName::Alvin,
             "alvin does",
+        ),
+        (
+            "--order-over guards",
+            order_over == OrderOver::Guards
+                && (!protocol.has_sites() || protocol.partitions_operations()),
+            "alvin, epaxos and multipaxos do",
         ),
         (
             "--leader",
@@ -99,6 +130,10 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
             "--interactive",
             case.interactive && case.protocol.partitions_operations(),
         ),
+        (
+            "--interactive with --order-over guards",
+            case.interactive && case.sites.order_over == OrderOver::Guards,
+        ),
         ("--replicas", case.replicas > 1),
         (
             "the permanent loss of a server",
@@ -122,35 +157,115 @@ fn times(shared: &Shared) -> (Ticks, Ticks, Ticks) {
     (times(retry), times(patience), times(fast_wait))
 }
 
-/// A site over an orderer.
-fn site<O: LoggedOrderer>(
-    node: NodeId,
-    shared: &Shared,
-    orderer: O,
-    store: Store,
-) -> CertificationSite<O> {
-    let consistency = match shared.sites.consistency {
-        ConsistencyName::Sr => Consistency::Serializable,
-        ConsistencyName::Eus => Consistency::UpdateSerializable,
-    };
-    let topology = Topology::clusters(shared.clusters, 1, node.0);
-    let programs = shared.planned.application.programs();
-    CertificationSite::new(node, &topology, orderer, store, programs, consistency)
+impl<O: SimulatedOrderer> Simulated for CertificationSite<O> {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> CertificationSite<O> {
+        let consistency = match shared.sites.consistency {
+            ConsistencyName::Sr => Consistency::Serializable,
+            ConsistencyName::Eus => Consistency::UpdateSerializable,
+        };
+        let topology = Topology::clusters(shared.clusters, 1, node.0);
+        let programs = shared.planned.application.programs();
+        let orderer = O::make(node, shared);
+        CertificationSite::new(node, &topology, orderer, store, programs, consistency)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn certified(&self) -> u64 {
+        CertificationSite::certified(self)
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        let left = "transactions run, or batches are not delivered everywhere";
+        (!self.is_idle()).then(|| left.to_owned())
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        O::kind(message)
+    }
+
+    fn label(message: &Self::Message) -> Label {
+        O::label(message)
+    }
 }
 
-/// What a site has left to do.
-fn leftovers<O: LoggedOrderer>(site: &CertificationSite<O>) -> Option<String> {
-    let left = "transactions run, or batches are not delivered everywhere";
-    (!site.is_idle()).then(|| left.to_owned())
+impl<O: SimulatedOrderer> Simulated for GuardSite<O> {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> GuardSite<O> {
+        let topology = Topology::clusters(shared.clusters, 1, node.0);
+        let programs = shared.planned.application.programs();
+        let homes = shared.homes.clone();
+        let (retry, _, _) = times(shared);
+        let options = GuardOptions {
+            homes: homes.expect("a case over guards has homes"),
+            retry,
+            acknowledge_after: Ticks(retry.0 / 8),
+        };
+        let orderer = O::make(node, shared);
+        GuardSite::new(node, &topology, orderer, store, programs, options)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        let left = "transactions run, or are not applied everywhere";
+        (!self.is_idle()).then(|| left.to_owned())
+    }
+
+    fn certified(&self) -> u64 {
+        GuardSite::certified(self)
+    }
+
+    fn decisions(&self) -> Option<u64> {
+        Some(self.decisions())
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        match message {
+            GuardMessage::Order(message) => O::kind(message),
+            GuardMessage::Commit { .. } => "StreamCommit",
+            GuardMessage::Received { .. } => "StreamReceived",
+            GuardMessage::Fetch { .. } => "StreamFetch",
+        }
+    }
+
+    fn label(message: &Self::Message) -> Label {
+        let kind = <GuardSite<O> as Simulated>::kind(message);
+        match message {
+            GuardMessage::Order(message) => O::label(message),
+            GuardMessage::Commit { commit, .. } => match commit.transaction {
+                Some(transaction) => Label::write(kind, transaction),
+                None => Label::other(kind),
+            },
+            GuardMessage::Received { .. } | GuardMessage::Fetch { .. } => Label::other(kind),
+        }
+    }
+
+    fn situations(&self) -> Vec<(&'static str, u64)> {
+        let counters = self.counters();
+        vec![
+            (COMMITTED_ALONE, counters.commits - counters.ordered),
+            (ORDERED, counters.ordered),
+        ]
+    }
 }
+
+/// A transaction committed at its site alone.
+const COMMITTED_ALONE: &str = "a transaction committed at its site alone";
+
+/// A transaction with ordered guards committed.
+const ORDERED: &str = "a transaction was ordered over guards";
 
 /// The first transaction of a batch.
 fn first(batch: &Batch<Certificate>) -> TransactionId {
     batch.payloads()[0].transaction
 }
 
-impl Simulated for AlvinSite {
-    fn make(node: NodeId, shared: &Shared, store: Store) -> AlvinSite {
+impl SimulatedOrderer for Pob {
+    fn make(node: NodeId, shared: &Shared) -> Pob {
         let (retry, patience, fast_wait) = times(shared);
         let options = PobOptions {
             fast: match shared.sites.fast_decisions {
@@ -165,20 +280,7 @@ impl Simulated for AlvinSite {
             retained_max: usize::MAX,
             ..PobOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
-        let orderer = PobSite::new(options).expect("the number of sites was checked");
-        site(node, shared, orderer, store)
-    }
-
-    fn store(&self) -> &Store {
-        self.store()
-    }
-
-    fn leftovers(&self) -> Option<String> {
-        leftovers(self)
-    }
-
-    fn certified(&self) -> u64 {
-        CertificationSite::certified(self)
+        PobSite::new(options).expect("the number of sites was checked")
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -197,7 +299,7 @@ impl Simulated for AlvinSite {
     }
 
     fn label(message: &Self::Message) -> Label {
-        let kind = <AlvinSite as Simulated>::kind(message);
+        let kind = <Pob as SimulatedOrderer>::kind(message);
         match message {
             Message::Propose { batch, .. }
             | Message::Accept {
@@ -212,8 +314,8 @@ impl Simulated for AlvinSite {
     }
 }
 
-impl Simulated for MultiPaxos {
-    fn make(node: NodeId, shared: &Shared, store: Store) -> MultiPaxos {
+impl SimulatedOrderer for MultiPaxos {
+    fn make(node: NodeId, shared: &Shared) -> MultiPaxos {
         let (retry, patience, _) = times(shared);
         let options = MultiPaxosOptions {
             leader: SiteId(shared.sites.leader as u8),
@@ -222,20 +324,7 @@ impl Simulated for MultiPaxos {
             batch_window: shared.sites.batch_window,
             ..MultiPaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
-        let orderer = MultiPaxosSite::new(options).expect("the number of sites was checked");
-        site(node, shared, orderer, store)
-    }
-
-    fn store(&self) -> &Store {
-        self.store()
-    }
-
-    fn leftovers(&self) -> Option<String> {
-        leftovers(self)
-    }
-
-    fn certified(&self) -> u64 {
-        CertificationSite::certified(self)
+        MultiPaxosSite::new(options).expect("the number of sites was checked")
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -256,7 +345,7 @@ impl Simulated for MultiPaxos {
 
     fn label(message: &Self::Message) -> Label {
         use multipaxos::message::{Message, Value};
-        let kind = <MultiPaxos as Simulated>::kind(message);
+        let kind = <MultiPaxos as SimulatedOrderer>::kind(message);
         match message {
             Message::Forward { batch, .. }
             | Message::Accept {
@@ -269,8 +358,8 @@ impl Simulated for MultiPaxos {
     }
 }
 
-impl Simulated for Epaxos {
-    fn make(node: NodeId, shared: &Shared, store: Store) -> Epaxos {
+impl SimulatedOrderer for Epaxos {
+    fn make(node: NodeId, shared: &Shared) -> Epaxos {
         let (retry, patience, fast_wait) = times(shared);
         let options = EpaxosOptions {
             retry,
@@ -279,20 +368,7 @@ impl Simulated for Epaxos {
             batch_window: shared.sites.batch_window,
             ..EpaxosOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
         };
-        let orderer = EpaxosSite::new(options).expect("the number of sites was checked");
-        site(node, shared, orderer, store)
-    }
-
-    fn store(&self) -> &Store {
-        self.store()
-    }
-
-    fn leftovers(&self) -> Option<String> {
-        leftovers(self)
-    }
-
-    fn certified(&self) -> u64 {
-        CertificationSite::certified(self)
+        EpaxosSite::new(options).expect("the number of sites was checked")
     }
 
     fn kind(message: &Self::Message) -> &'static str {
@@ -316,7 +392,7 @@ impl Simulated for Epaxos {
 
     fn label(message: &Self::Message) -> Label {
         use epaxos::message::Message;
-        let kind = <Epaxos as Simulated>::kind(message);
+        let kind = <Epaxos as SimulatedOrderer>::kind(message);
         match message {
             Message::PreAccept { proposal, .. }
             | Message::Accept {

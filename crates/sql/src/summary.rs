@@ -63,6 +63,12 @@ pub struct StatementSummary {
     pub result: ResultUse,
     /// Whether, and how, the owner of the row can evaluate it at commit.
     pub deferral: Deferral,
+    /// Whether it is an UPDATE of rows by their full primary key, whose new values a program can compute from the row
+    /// and from values known before the statement runs.
+    pub has_program: bool,
+    /// Whether that program may fail, or give a value that does not fit its column, on a row that others have changed. A
+    /// number beyond its domain, and a violated CHECK, do not count.
+    pub may_fail: bool,
 }
 
 /// Whether the owner of its row can evaluate an UPDATE at commit.

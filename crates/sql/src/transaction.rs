@@ -97,6 +97,13 @@ pub trait Transaction {
     /// only for statements that can be deferred (see [`crate::summary::StatementSummary::deferral`]).
     fn defers(&self, statement: StatementId) -> bool;
 
+    /// Whether an UPDATE that is not deferred, and has read its rows, still writes the program that computes the new
+    /// values from the row, instead of the values: where copies of a row merge the effects of concurrent transactions, an
+    /// assignment of the values would discard those of the others.
+    fn writes_programs(&self) -> bool {
+        false
+    }
+
     /// Whether the row with this key is known to exist without a read: the transaction has inserted
     /// it, or has read it and no transaction type of the application deletes from that table. A
     /// foreign key that points to it needs no look-up.

@@ -280,6 +280,25 @@ impl Store {
         Ok((Staged { changes }, slots))
     }
 
+    /// Enters the values of slots in an inserted row and its key, as [`Store::apply`] does. Every slot of `patches` must
+    /// be filled.
+    ///
+    /// # Errors
+    /// If a value is out of the column's range, or NULL.
+    pub fn resolve(
+        &self,
+        table: TableId,
+        patches: &[Patch],
+        slots: &SlotValues,
+        key: &mut Key,
+        row: &mut Row,
+    ) -> Result<(), ApplyError> {
+        let schema = &self.tables[table.index()].schema;
+        patches
+            .iter()
+            .try_for_each(|patch| resolve(schema, patch, slots, key, row))
+    }
+
     /// The positions of updated rows, one entry an effect. Consecutive updates of one table are searched
     /// in step, and their rows are loaded into the processor's caches together.
     fn locate(&self, effects: &[Effect]) -> SmallVec<[Option<Position>; 32]> {

@@ -146,6 +146,13 @@ pub(super) const MODES: &[Mode] = &[
         profiles: &["storm", "long_outage"],
     },
     Mode {
+        name: "sites-guards",
+        arguments: &["--order-over", "guards", "--nodes", "5"],
+        workloads: ALL,
+        protocols: &["alvin", "epaxos", "multipaxos"],
+        profiles: PROFILES,
+    },
+    Mode {
         name: "sites-fast",
         arguments: &[
             "--fast-decisions",

@@ -17,8 +17,8 @@ use anabranch_sim::minimise::minimise;
 use anabranch_sim::prepared::NODES_MAX;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
-    Case, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, Prepared, ProtocolName,
-    Report, SiteOptions, Watch,
+    Case, CaseFile, ConsistencyName, FaultPlan, FaultProfile, Network, OrderOver, Prepared,
+    ProtocolName, Report, SiteOptions, Watch,
 };
 use anabranch_types::Ticks;
 use clap::Args;
@@ -31,7 +31,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// Options that conflict with `--replay`, since the case file determines them.
-const SET_BY_CASE: [&str; 22] = [
+const SET_BY_CASE: [&str; 23] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -46,6 +46,7 @@ const SET_BY_CASE: [&str; 22] = [
     "quorum",
     "consistency",
     "fast_decisions",
+    "order_over",
     "leader",
     "nodes",
     "seed",
@@ -123,6 +124,10 @@ pub(crate) struct SimArguments {
     /// The site that leads at first under multipaxos, from 0
     #[arg(long, value_name = "SITE", default_value_t = 0)]
     leader: u16,
+    /// What alvin, epaxos and multipaxos order: accesses (transactions are serializable), or guards (only transactions that
+    /// can break an invariant together; the others commit at their site)
+    #[arg(long, value_name = "accesses|guards", default_value = "accesses", value_parser = order_over)]
+    order_over: OrderOver,
     /// Faults: none, mild, storm, long_outage (a storm in which one node is down for long), permanent_loss (a storm in
     /// which one server never restarts: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "PROFILE|FILE", default_value = "mild")]
@@ -179,6 +184,12 @@ pub(super) fn consistency(name: &str) -> Result<ConsistencyName, String> {
     let mut all = ConsistencyName::ALL.into_iter();
     all.find(|one| one.name() == name)
         .ok_or_else(|| "expected sr or eus".to_owned())
+}
+
+pub(super) fn order_over(name: &str) -> Result<OrderOver, String> {
+    let mut all = OrderOver::ALL.into_iter();
+    all.find(|one| one.name() == name)
+        .ok_or_else(|| "expected accesses or guards".to_owned())
 }
 
 pub(super) fn on_or_off(text: &str) -> Result<bool, String> {
@@ -300,6 +311,7 @@ impl SimArguments {
             consistency: self.consistency,
             fast_decisions: self.fast_decisions,
             leader: self.leader,
+            order_over: self.order_over,
             ..SiteOptions::default()
         };
         case.termination.lost_commits = self.lost_commits.unwrap_or_default();
@@ -668,9 +680,10 @@ fn replicated(file: &CaseFile) -> String {
         };
         let consistency = case.sites.consistency.name();
         let leader = case.sites.leader;
+        let order_over = case.sites.order_over.name();
         let _ = write!(
             text,
-            " --consistency {consistency} --fast-decisions {fast} --leader {leader}"
+            " --consistency {consistency} --fast-decisions {fast} --leader {leader} --order-over {order_over}"
         );
     }
     text

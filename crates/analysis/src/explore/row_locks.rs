@@ -68,8 +68,8 @@ pub(super) struct Wait {
 
 const CONDITIONS: &str =
     "which rows a query locks is known only of queries for one row by its whole key";
-const CLAUSES: &str =
-    "NOWAIT, SKIP LOCKED and OF decide whether a query waits, and the model does not follow them";
+const CLAUSES: &str = "NOWAIT, SKIP LOCKED, OF or a condition decides whether a query waits, and the model does not \
+                       follow them";
 const CONDITION_BEFORE: &str =
     "a condition is evaluated before the statement that waits, and the model takes both for one";
 const REPLACED: &str = "the row that a statement waits for is deleted, and PostgreSQL does not look at the one in its place";
@@ -97,7 +97,12 @@ fn clause(text: &str) -> Option<(RowLock, bool)> {
             ["key", "share", rest @ ..] => (RowLock::KeyShare, rest),
             _ => continue,
         };
-        let says_more = matches!(rest, ["of" | "nowait" | "skip", ..]) || found.is_some();
+        // A span may cover statements of a procedure behind a condition.
+        let is_behind = words[..place]
+            .iter()
+            .any(|word| word == "then" || word == "loop");
+        let says_more =
+            matches!(rest, ["of" | "nowait" | "skip", ..]) || found.is_some() || is_behind;
         found = Some((lock, says_more));
     }
     found

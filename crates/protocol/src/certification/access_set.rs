@@ -20,14 +20,14 @@ use super::read_set::ReadSet;
 
 /// Keys that are ordered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-struct Space {
-    table: TableId,
+pub(crate) struct Space {
+    pub(crate) table: TableId,
     part: Part,
 }
 
 /// The parts of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-enum Part {
+pub(crate) enum Part {
     /// Rows, by primary key.
     Rows,
     /// Entries of an index: indexed columns, then the primary key.
@@ -57,10 +57,10 @@ impl Space {
 
 /// An access to one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct PointAccess {
-    space: Space,
-    key: Key,
-    writes: bool,
+pub(crate) struct PointAccess {
+    pub(crate) space: Space,
+    pub(crate) key: Key,
+    pub(crate) writes: bool,
 }
 
 impl PointAccess {
@@ -71,18 +71,18 @@ impl PointAccess {
 
 /// An access to all keys of a span.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct SpanAccess {
-    space: Space,
-    span: Span,
-    writes: bool,
+pub(crate) struct SpanAccess {
+    pub(crate) space: Space,
+    pub(crate) span: Span,
+    pub(crate) writes: bool,
 }
 
 /// What a transaction accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessSet {
     /// In order of space and key, each once.
-    points: Vec<PointAccess>,
-    spans: Vec<SpanAccess>,
+    pub(crate) points: Vec<PointAccess>,
+    pub(crate) spans: Vec<SpanAccess>,
 }
 
 impl AccessSet {
@@ -171,7 +171,7 @@ fn spans_conflict_with_points(spans: &[SpanAccess], points: &[PointAccess]) -> b
 
 /// Collects the accesses of a transaction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AccessSetBuilder {
+pub(crate) struct AccessSetBuilder {
     points: BTreeMap<(Space, Key), bool>,
     spans: Vec<SpanAccess>,
 }
@@ -193,7 +193,7 @@ impl AccessSetBuilder {
     }
 
     /// Adds a read and what it found.
-    pub(super) fn add_read(&mut self, schema: &TableSchema, read: &Read, found: &Fetched) {
+    pub(crate) fn add_read(&mut self, schema: &TableSchema, read: &Read, found: &Fetched) {
         let (index, range, reverse, limit) = match read {
             Read::Point { table, key } => {
                 return self.point(Space::rows(*table), key.clone(), false);
@@ -233,7 +233,7 @@ impl AccessSetBuilder {
     }
 
     /// Adds effects. Rows of the read set are as in `store`, since the transaction is certified there.
-    pub(super) fn add_effects(
+    pub(crate) fn add_effects(
         &mut self,
         store: &Store,
         programs: &dyn RowPrograms,
@@ -379,7 +379,7 @@ impl AccessSetBuilder {
     }
 
     /// The access set.
-    pub(super) fn finish(self) -> AccessSet {
+    pub(crate) fn finish(self) -> AccessSet {
         let points = self.points.into_iter();
         AccessSet {
             points: points

@@ -7,6 +7,7 @@ use crate::contract::TransactionId;
 use crate::order::{ConflictClass, Payload};
 
 use super::access_set::AccessSet;
+use super::guarded::GuardedCommit;
 use super::read_set::ReadSet;
 
 /// A transaction that asks to commit: the paper's *T* with *T.RS* and *T.WS*.
@@ -18,8 +19,11 @@ pub struct Certificate {
     pub reads: ReadSet,
     /// What it changes, in order of execution.
     pub effects: Vec<Effect>,
-    /// What certification and installation access: computed by the site that executed the transaction.
+    /// What certification and installation access: computed by the site that executed the transaction. Over guards, its
+    /// guard accesses.
     pub accesses: AccessSet,
+    /// Over guards, what is certified; the read set is empty.
+    pub guarded: Option<Box<GuardedCommit>>,
 }
 
 impl Payload for Certificate {

@@ -7,18 +7,21 @@
 //! The page `docs/protocols/alvin.md` has the algorithm, the states, the invariants (`PCC-I1` …) and why they hold.
 //!
 //! * [`certificate`]: what is broadcast. [`read_set`]: the versions that a transaction has read.
+//! * [`guarded`]: what a certificate has instead where transactions are ordered over guards ([`crate::guards`]).
 //! * [`access_set`]: what a transaction accesses, and the conflict relation.
 //! * [`site`]: a site. `durable`: its recovery. `orderer`: the orderers and their log records.
 
 pub mod access_set;
 pub mod certificate;
 mod durable;
+pub mod guarded;
 mod orderer;
 pub mod read_set;
 pub mod site;
 
 pub use access_set::AccessSet;
 pub use certificate::Certificate;
+pub use guarded::{GuardedCommit, Seen};
 pub use orderer::LoggedOrderer;
 pub use read_set::ReadSet;
 pub use site::{CertificationSite, Consistency};

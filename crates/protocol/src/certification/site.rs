@@ -215,6 +215,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
             reads,
             effects,
             accesses: accesses.finish(),
+            guarded: None,
         };
         self.committing.insert(id, ());
         self.order(now, out, |orderer, ordered| {
@@ -271,6 +272,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
         out.timers.extend(ordered.timers);
         for delivery in &ordered.deliveries {
             for (id, result) in self.deliver(now, delivery) {
+                self.counters.ordered += u64::from(result.is_ok());
                 self.end(id, result, out);
             }
         }

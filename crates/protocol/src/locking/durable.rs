@@ -58,7 +58,8 @@ impl Durable for LockingNode {
             | Record::Pob(_)
             | Record::MultiPaxos(_)
             | Record::Epaxos(_)
-            | Record::Belt(_)) => {
+            | Record::Belt(_)
+            | Record::Guards(_)) => {
                 return Err(ReplayError(format!(
                     "a locking node cannot replay {record:?}"
                 )));

@@ -110,6 +110,10 @@ pub trait Orderer {
     /// What this site has delivered.
     fn delivered(&self) -> &Delivered;
 
+    /// The number of this site's last batch; 0 if it has broadcast none. After a restart: of the last one that an earlier
+    /// incarnation may have sent. What such an incarnation has broadcast is delivered under these numbers, or never.
+    fn last_own(&self) -> u64;
+
     /// The state that a site of [`OrderOutbox::transfers`] needs. The application sends it with its own state of the
     /// same moment.
     fn transfer(&self) -> Self::Transfer;

@@ -205,6 +205,11 @@ impl<P: Protocol> Cluster<P> {
         self.step(to, Input::Message { from, message });
     }
 
+    /// Loses the messages of a link.
+    pub fn lose(&mut self, from: NodeId, to: NodeId) {
+        self.links.remove(&(from, to));
+    }
+
     /// Delivers messages, link after link, until none is under way.
     pub fn deliver_all(&mut self) {
         while let Some(&(from, to)) = self.busy_links().first() {

@@ -18,6 +18,7 @@ use anabranch_workload::{Caller, ClientPlacement, Operation, Workload};
 use super::Cluster;
 use super::blocks::ClientBlock;
 use crate::belt::EXPIRED;
+use crate::homes::Homes;
 use crate::latency;
 use crate::prepared::Prepared;
 use crate::protocols::Simulated;
@@ -29,7 +30,7 @@ pub const HEALED_CALLS: u64 = 3;
 const VIOLATIONS_MAX: usize = 20;
 
 /// The settings of all clients.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The run's seed.
     pub seed: u64,
@@ -54,6 +55,8 @@ pub struct Settings {
     pub interactive: bool,
     /// Whether calls go to the server of their operation.
     pub partitions_operations: bool,
+    /// What a call to another site takes there and back, by the client's site and the other; nothing if it is empty.
+    pub round_trips: Vec<Vec<Ticks>>,
 }
 
 /// Every client of a run.
@@ -74,6 +77,9 @@ pub struct Clients {
     interactive: bool,
     /// The routes of operations, if calls go to the server of their operation.
     operations: Option<OperationRouter>,
+    /// The homes of guards, if calls with homed guards go there.
+    homes: Option<Arc<Homes>>,
+    round_trips: Vec<Vec<Ticks>>,
     /// The number of clients that have more calls to make.
     busy: u32,
     /// Whether the clients were stopped.
@@ -94,6 +100,8 @@ pub(crate) struct Answered {
     pub(crate) host: u16,
     /// The workload's number of its procedure.
     pub(crate) procedure: usize,
+    /// Whether that was at another site than the client's.
+    pub(crate) is_away: bool,
 }
 
 pub(super) struct Client {
@@ -137,13 +145,20 @@ impl Clients {
             routed,
             interactive,
             partitions_operations,
+            round_trips,
         } = settings;
         let clients = (0..count).map(|number| {
             let (place, cluster) = placed(number, nodes, clusters);
+            let homes = prepared.homes.as_deref();
             let share = transactions / u64::from(count);
             let rest = u64::from(u64::from(number) < transactions % u64::from(count));
             Client {
-                caller: caller(&prepared.workload, seed, place, &prepared.planned),
+                caller: caller(
+                    &prepared.workload,
+                    seed,
+                    at_home(place, homes, cluster, clusters),
+                    homes.map_or(&prepared.planned, |homes| &homes.planned),
+                ),
                 place,
                 cluster,
                 left: share + rest,
@@ -175,6 +190,8 @@ impl Clients {
             operations: partitions_operations
                 .then(|| router(&prepared.planned, clusters))
                 .flatten(),
+            homes: prepared.homes.clone(),
+            round_trips,
             busy: count,
             stopped: false,
             next_number: count,
@@ -251,6 +268,23 @@ fn placed(client: u32, nodes: u16, clusters: u16) -> (ClientPlacement, u16) {
     (place, (client % count) as u16)
 }
 
+/// The place by which a client's operations are drawn: where guards have homes, that of its site.
+fn at_home(
+    place: ClientPlacement,
+    homes: Option<&Homes>,
+    cluster: u16,
+    clusters: u16,
+) -> ClientPlacement {
+    match homes {
+        None => place,
+        Some(_) => ClientPlacement {
+            node: cluster,
+            nodes: clusters,
+            ..place
+        },
+    }
+}
+
 /// The routes of calls on so many servers, whose sequences begin at 1 and count in steps of their number.
 fn router(planned: &PlannedApplication, servers: u16) -> Option<OperationRouter> {
     let procedures = planned.application.procedures.iter();
@@ -325,10 +359,16 @@ impl<P: Simulated> Cluster<P> {
             .unwrap_or_else(|| client.caller.next());
         let procedure = self.clients.procedures[operation.procedure];
         let mut is_global = false;
+        let mut routed = None;
         if let Some(operations) = &self.clients.operations {
             let route = operations.route(procedure, &operation.arguments);
             is_global = route.is_global;
-            client.at = route.server.unwrap_or(client.at);
+            routed = Some(route.server.unwrap_or(client.at));
+        } else if let Some(homes) = &self.clients.homes {
+            routed = homes.of_call(procedure, &operation.arguments);
+        }
+        if let Some(routed) = routed {
+            client.at = routed;
             if self.hosts[usize::from(client.at)].node().is_none() {
                 self.statistics.sometimes("a client found its node down");
                 client.deferred = Some(operation);
@@ -401,20 +441,25 @@ impl<P: Simulated> Cluster<P> {
             let at = self.now + self.clients.pause();
             return self.wake(number as u32, at);
         }
+        let round_trips = &self.clients.round_trips;
         let client = &mut self.clients.clients[number];
         let (_, operation, since) = client.current.take().expect("it waits for this call");
+        let from = round_trips.get(usize::from(client.cluster));
+        let away = from.and_then(|to| to.get(usize::from(client.at))).copied();
+        let away = away.unwrap_or_default();
         if let (Some(latencies), true) = (&mut self.clients.latencies, outcome.result.is_ok()) {
             latencies.push(Answered {
-                latency: Ticks(self.now.0 - since.0),
+                latency: Ticks(self.now.0 - since.0) + away,
                 host: client.at,
                 procedure: operation.procedure,
+                is_away: away > Ticks(0),
             });
         }
         if outcome.result.is_ok() {
             client.session = outcome.session.clone();
         }
         self.check_answer(&operation, &outcome);
-        let at = self.now + self.clients.pause();
+        let at = self.now + self.clients.pause() + away;
         self.wake(number as u32, at);
     }
 
@@ -514,11 +559,12 @@ impl<P: Simulated> Cluster<P> {
         (client.place, client.cluster) =
             placed(clients.next_number, clients.nodes, clients.clusters);
         clients.next_number += 1;
+        let homes = clients.homes.as_deref();
         client.caller = caller(
             &clients.workload,
             clients.seed,
-            client.place,
-            &clients.planned,
+            at_home(client.place, homes, client.cluster, clients.clusters),
+            homes.map_or(&clients.planned, |homes| &homes.planned),
         );
         let at = self.now + clients.pause();
         self.wake(number, at);

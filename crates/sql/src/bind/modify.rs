@@ -513,10 +513,9 @@ impl Binder<'_> {
         }
         let output_count = outputs.len() as u16;
         let checks = &context.constraints.of(table).checks;
-        let program =
-            context
-                .programs
-                .add(Program::new(schema, program_assignments, outputs, checks))?;
+        let program = Program::new(schema, program_assignments, outputs, checks);
+        let may_fail = program.may_fail;
+        let program = context.programs.add(program)?;
         let sources = list.sources[1..]
             .iter()
             .map(|source| super::from::PlanSource {
@@ -536,6 +535,7 @@ impl Binder<'_> {
             program,
             arguments: hoist.arguments.into_iter().map(argument).collect(),
             outputs: output_count,
+            may_fail,
         }))
     }
 }

@@ -69,10 +69,28 @@ impl<T: Transaction> Run<'_, T> {
             .iter()
             .map(|(column, _)| *column)
             .collect();
+        let by_program = update
+            .deferred
+            .as_ref()
+            .filter(|_| self.transaction.writes_programs());
+        let columns = by_program.map(|deferred| self.argument_columns(deferred, &batch));
         let mut new_rows = Vec::with_capacity(changes.len());
-        for (_, key, row, values) in &changes {
+        for (tuple, key, row, values) in &changes {
             let new = self.changed_row(schema, row, values)?;
-            self.write_change(update, key, &new, values)?;
+            match (by_program, &columns) {
+                (Some(deferred), Some(columns)) => {
+                    let frame = self.frame(&batch, *tuple);
+                    let effect = Effect::Update {
+                        table: schema.id,
+                        key: key.clone(),
+                        program: deferred.program,
+                        arguments: arguments(deferred, columns, &frame, *tuple)?,
+                        outputs: None,
+                    };
+                    self.transaction.write(self.statement, effect)?;
+                }
+                _ => self.write_change(update, key, &new, values)?,
+            }
             new_rows.push(new);
             self.context.budget.spend(1);
             self.pause_if_due().await?;

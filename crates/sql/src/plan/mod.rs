@@ -307,6 +307,8 @@ pub(crate) struct DeferredUpdate {
     pub(crate) arguments: Vec<Argument>,
     /// The number of outputs of the program.
     pub(crate) outputs: u16,
+    /// Whether the program may fail on another row than the statement sees.
+    pub(crate) may_fail: bool,
 }
 
 /// An argument of a row program.

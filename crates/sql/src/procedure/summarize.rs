@@ -84,6 +84,8 @@ impl CompiledProcedure {
                     true => Deferral::None,
                     false => site.deferral,
                 },
+                has_program: has_program(&site.statement.kind),
+                may_fail: may_fail(&site.statement.kind),
             });
         }
         for (offset, call) in findings.calls {
@@ -131,6 +133,8 @@ pub(crate) fn statement_summary(
                 false => ResultUse::Used,
             },
             deferral: Deferral::None,
+            has_program: has_program(&statement.kind),
+            may_fail: may_fail(&statement.kind),
         }],
         may_end_early: false,
         keeps: Vec::new(),
@@ -138,6 +142,17 @@ pub(crate) fn statement_summary(
         only_reads,
         may_change_any_table: false,
     }
+}
+
+fn has_program(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Update(update) if update.deferred.is_some())
+}
+
+fn may_fail(kind: &StatementKind) -> bool {
+    let StatementKind::Update(update) = kind else {
+        return false;
+    };
+    update.deferred.as_ref().is_some_and(|it| it.may_fail)
 }
 
 fn may_skip_rows(kind: &StatementKind) -> bool {

@@ -52,6 +52,8 @@ pub(crate) struct Program {
     /// Columns with a new value that does not depend on the row.
     assigned: ColumnSet,
     may_violate: bool,
+    /// Whether it may fail on some rows, but for CHECKs and numbers beyond their domain.
+    pub(crate) may_fail: bool,
     /// Whether its UPDATE also has a deferred program. This one then runs only if that cannot be left to the row's
     /// owner, and does not count for merge policies.
     pub(crate) stands_in: bool,
@@ -169,7 +171,12 @@ impl Program {
                     described.nullable,
                 )
         };
-        let may_violate = checks.iter().any(depends) || assignments.iter().any(risky);
+        let is_risky = assignments.iter().any(risky);
+        let may_violate = checks.iter().any(depends) || is_risky;
+        let may_fail = is_risky
+            || outputs
+                .iter()
+                .any(|output| !is_safe_output(output, &schema));
         let only_moves = assignments
             .iter()
             .all(|(column, expression)| !reads_row(expression) || is_move(expression, *column));
@@ -181,6 +188,7 @@ impl Program {
             checks,
             assigned,
             may_violate,
+            may_fail,
             stands_in: false,
             only_moves,
         }
@@ -505,6 +513,23 @@ fn is_safe(
         _ => true,
     };
     !fails && !meets_null && fits
+}
+
+/// Whether an output over a row cannot fail, but for a number beyond its domain.
+fn is_safe_output(output: &Expression, schema: &TableSchema) -> bool {
+    // A value that is returned has no column.
+    let none = ColumnIndex(u16::MAX);
+    let is_cut_off = |e: &Expression| match e {
+        Expression::Cast {
+            operand,
+            to: DataType::Varchar(Some(limit)) | DataType::Char(limit),
+            explicit: false,
+            ..
+        } => !fits_in(operand, *limit as usize, schema, none),
+        _ => false,
+    };
+    !reads_row(output)
+        || is_safe(output, schema, &DataType::Text, none, true) && !output.any(&mut { is_cut_off })
 }
 
 /// Whether a text expression never has more than `limit` characters.

@@ -229,6 +229,8 @@ fn statement(
         accesses,
         result: ResultUse::Used,
         deferral: Deferral::None,
+        has_program: false,
+        may_fail: false,
     }
 }
 

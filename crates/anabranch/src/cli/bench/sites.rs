@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anabranch_bench::sites::{Competitor, SiteExperiment, SiteRun, SiteWorkload, regions};
 use anabranch_bench::table::counted;
 use anabranch_protocol::order::SITES_MAX;
-use anabranch_sim::{ConsistencyName, Network, ProtocolName, SiteOptions};
+use anabranch_sim::{ConsistencyName, Network, OrderOver, ProtocolName, SiteOptions};
 use anabranch_types::Ticks;
 use anabranch_workload::tpcc::Mix;
 use clap::{Args, ValueEnum};
 
 use super::super::output::{check_outputs, say, write_file};
-use super::super::sim::{consistency, network, on_or_off};
+use super::super::sim::{consistency, network, on_or_off, order_over};
 use super::super::{Verdict, progress};
 use super::duration;
 
@@ -38,6 +38,11 @@ pub(crate) struct SitesArguments {
     /// The site that leads at first under multipaxos, from 0
     #[arg(long, value_name = "SITE", default_value_t = 0)]
     leader: u16,
+    /// What is ordered: accesses, guards (only transactions that can break an invariant together; the others commit at their
+    /// site, whatever --consistency says), or both, each in a run of its own
+    #[arg(long, value_name = "accesses|guards", value_delimiter = ',', default_value = "accesses",
+          value_parser = order_over)]
+    order_over: Vec<OrderOver>,
     /// The number of sites
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(SITES_MAX)))]
@@ -176,9 +181,19 @@ impl SitesArguments {
                 return Err(format!("error: {option}: {of} is not among the protocols"));
             }
         }
+        let orders = |over| self.order_over.contains(&over);
+        let mut promises = Vec::new();
+        if orders(OrderOver::Guards) {
+            promises.push((ConsistencyName::Sr, OrderOver::Guards));
+        }
+        if orders(OrderOver::Accesses) {
+            let each = self.consistency.iter();
+            promises.extend(each.map(|consistency| (*consistency, OrderOver::Accesses)));
+        }
         let each = |protocol: &ProtocolName| {
             let protocol = *protocol;
-            self.consistency.iter().map(move |consistency| Competitor {
+            let each = promises.iter();
+            let with = each.map(move |(consistency, order_over)| Competitor {
                 protocol,
                 options: SiteOptions {
                     consistency: *consistency,
@@ -188,8 +203,10 @@ impl SitesArguments {
                         _ => 0,
                     },
                     batch_window: Ticks::from_millis(self.batch_window),
+                    order_over: *order_over,
                 },
-            })
+            });
+            with.collect::<Vec<Competitor>>()
         };
         Ok(self.protocol.iter().flat_map(each).collect())
     }

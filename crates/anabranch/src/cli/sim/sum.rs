@@ -146,6 +146,7 @@ impl Sum {
                 "consistency": parameters.sites.map(|sites| sites.consistency.name()),
                 "fast_decisions": parameters.sites.map(|sites| sites.fast_decisions),
                 "leader": parameters.sites.map(|sites| sites.leader),
+                "order_over": parameters.sites.map(|sites| sites.order_over.name()),
                 "clients": parameters.clients,
                 "transactions": parameters.transactions,
                 "network": parameters.network,

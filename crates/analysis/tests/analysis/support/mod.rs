@@ -250,6 +250,8 @@ impl Type<'_> {
                 true => Deferral::Unread,
                 false => Deferral::None,
             },
+            has_program: deferrable,
+            may_fail: false,
         });
         self
     }

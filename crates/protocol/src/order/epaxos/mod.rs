@@ -392,6 +392,10 @@ impl<P: Payload> Orderer for EpaxosSite<P> {
         &self.graph.delivered
     }
 
+    fn last_own(&self) -> u64 {
+        self.sequence
+    }
+
     fn transfer(&self) -> Transfer<P> {
         self.make_transfer()
     }

@@ -524,6 +524,10 @@ impl<P: Payload> Orderer for MultiPaxosSite<P> {
         &self.delivered
     }
 
+    fn last_own(&self) -> u64 {
+        self.sequence
+    }
+
     fn transfer(&self) -> Transfer<P> {
         let chosen = self
             .log

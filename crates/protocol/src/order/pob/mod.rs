@@ -377,6 +377,10 @@ impl<P: Payload> Orderer for PobSite<P> {
         &self.queue.delivered
     }
 
+    fn last_own(&self) -> u64 {
+        self.sequence
+    }
+
     fn transfer(&self) -> Transfer<P> {
         self.make_transfer()
     }

@@ -123,7 +123,8 @@ impl Durable for RampNode {
             | Record::Pob(_)
             | Record::MultiPaxos(_)
             | Record::Epaxos(_)
-            | Record::Belt(_)) => {
+            | Record::Belt(_)
+            | Record::Guards(_)) => {
                 return Err(ReplayError(format!("{record:?} is not RAMP's")));
             }
         }
