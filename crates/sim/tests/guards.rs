@@ -7,6 +7,7 @@ use anabranch_sim::{
     Case, CaseError, CaseFile, ConsistencyName, FaultProfile, Network, OrderOver, Prepared,
     ProtocolName, SiteOptions, Verdict,
 };
+use anabranch_types::Ticks;
 
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 90;
@@ -16,6 +17,7 @@ const OVER_GUARDS: SiteOptions = SiteOptions {
     fast_decisions: false,
     leader: 0,
     order_over: OrderOver::Guards,
+    batch_window: Ticks(0),
 };
 
 fn case(protocol: ProtocolName, profile: FaultProfile, seed: u64, sites: u16) -> Case {

@@ -363,7 +363,10 @@ fn key_column(
                 let routed = &types[action.owner].parameters;
                 routed.contains(p).then_some(true)
             }
-            Some(Term::Generated) => Some(false),
+            Some(Term::Generated) => {
+                let described = &footprint.table(table).columns[column.index()];
+                described.data_type.is_integer().then_some(false)
+            }
             _ => None,
         };
         let settled = footprint.is_settled(table, column);

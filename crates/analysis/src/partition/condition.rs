@@ -434,7 +434,10 @@ impl Condition {
             }
             match node.variable {
                 Variable::Parameter(side, parameter) => Some((side, Key::Parameter(parameter))),
-                Variable::Generated(side, _) => Some((side, Key::Generated)),
+                // Numbers come from a sequence, which a server draws its own from. It cannot choose a UUID.
+                Variable::Generated(side, _) if node.kind == Kind::Integer => {
+                    Some((side, Key::Generated))
+                }
                 _ => None,
             }
         };

@@ -21,8 +21,8 @@
 //!   and `p'`: the row may have moved in between.
 //! * *Inequalities* do not keep a parameter from routing (the paper excludes such parameters): what counts is
 //!   whether the clause implies that two keys are equal.
-//! * *Generated keys* (identity, UUIDs) are keys like parameters: the server on which an operation runs generates
-//!   keys that are routed to itself (§6, "server-specific unique ids").
+//! * *Generated numbers* (identity, sequences) are keys like parameters: the server on which an operation runs generates
+//!   numbers that are routed to itself (§6, "server-specific unique ids"). UUIDs are not: they are routed anywhere.
 //! * *Several parameters* (§3.1, in four lines): an operation whose parameters are all routed to one server is
 //!   local to it. Any other is global and runs where its first parameter is routed to; so a conflict with it stays
 //!   on one server only if the first parameter is equal.

@@ -26,7 +26,9 @@ use anabranch_sim::cost::{Costs, StepCost};
 use serde::{Deserialize, Serialize};
 
 pub use experiment::ExperimentName;
-pub(crate) use experiment::{costs_at_sites, steps_at_sites};
+pub(crate) use experiment::costs_at_sites;
+#[cfg(test)]
+pub(crate) use experiment::steps_at_sites;
 pub use paths::CodePaths;
 pub use transport::{Frame, Transport};
 
