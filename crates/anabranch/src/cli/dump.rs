@@ -165,13 +165,8 @@ fn dump(
     let planned = plan_application(application, held.partitions, Some(&held.replicated));
     let mut out = BufWriter::new(out);
     if schema_only {
-        return Ok(write(
-            planned.application.catalog(),
-            &declarations,
-            None,
-            &mut out,
-            step,
-        )?);
+        let catalog = planned.application.catalog();
+        return write(catalog, &declarations, None, &mut out, step);
     }
     let data = serve::open(
         folder,

@@ -77,11 +77,11 @@ fn shape(series: &Series) -> String {
 }
 
 /// One system's rate over another's at each shape.
-fn over<'f>(
-    found: &'f [Series],
+fn over(
+    found: &[Series],
     system: System,
     other: System,
-) -> impl Iterator<Item = (&'f Series, String, f64)> {
+) -> impl Iterator<Item = (&Series, String, f64)> {
     let all = found.iter().filter(move |it| it.point.system == system);
     all.filter_map(move |series| {
         let beside = at(found, other, series.point.replicas())?;
