@@ -556,8 +556,13 @@ fn a_schema_is_changed_between_two_rings() {
         run(&mut open(name), "DROP TABLE anabranch.closed");
     }
     let middlewares: Vec<Middleware> = names.iter().map(|at| serve(&file, at)).collect();
-    for (place, name) in names.iter().enumerate() {
-        let order = shop(&mut connect_to(&file, place, name));
+    // An operation may belong to any server: all of them accept connections first.
+    let places = names.iter().enumerate();
+    let clients: Vec<Client> = places
+        .map(|(place, name)| connect_to(&file, place, name))
+        .collect();
+    for mut client in clients {
+        let order = shop(&mut client);
         assert!(!orders.contains(&order), "{order} was given twice");
         orders.push(order);
     }
