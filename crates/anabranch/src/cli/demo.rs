@@ -78,7 +78,7 @@ impl DemoArguments {
     }
 }
 
-/// Runs TPC-C at sites under each of the protocols that order transactions among sites.
+/// Runs TPC-C at sites under four protocols.
 fn run_replicated(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> {
     let clients = u32::try_from(arguments.clients.unwrap_or(32));
     let seconds = arguments.seconds;
