@@ -10,16 +10,22 @@ use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
 use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
+use crate::accepted::AcceptedType;
 use crate::routing::{Router, Target};
 
 /// The application that a cluster runs, with its plan; shared by all nodes.
 pub struct PlannedApplication {
     /// The compiled procedures and row programs.
-    pub application: Application,
-    /// The plan of the analysis.
+    pub application: Arc<Application>,
+    /// The plan of the analysis. Its entries are those of the declared types, then those of the
+    /// [undeclared](PlannedApplication::undeclared) ones.
     pub plan: Plan,
     /// The plan in the form that nodes use.
     pub execution: ExecutionPlan,
+    /// The undeclared types with which the plan was made.
+    pub(crate) undeclared: Vec<TransactionSummary>,
+    /// Those of them that clients have accepted, in the order in which they did.
+    pub(crate) accepted: Vec<AcceptedType>,
 }
 
 impl PlannedApplication {
@@ -27,13 +33,36 @@ impl PlannedApplication {
     ///
     /// # Panics
     /// When the plan is not this application's, or `partitions` is 0.
-    pub fn new(application: Application, plan: Plan, partitions: u16) -> Arc<PlannedApplication> {
-        let execution = ExecutionPlan::new(&application, &plan, partitions);
+    pub fn new(
+        application: impl Into<Arc<Application>>,
+        plan: Plan,
+        partitions: u16,
+    ) -> Arc<PlannedApplication> {
+        let undeclared = (Vec::new(), Vec::new());
+        PlannedApplication::with_undeclared(application.into(), plan, partitions, undeclared)
+    }
+
+    /// The same for a plan that was made with undeclared types, behind the declared ones, of which some were accepted.
+    pub(crate) fn with_undeclared(
+        application: Arc<Application>,
+        plan: Plan,
+        partitions: u16,
+        (undeclared, accepted): (Vec<TransactionSummary>, Vec<AcceptedType>),
+    ) -> Arc<PlannedApplication> {
+        let execution = ExecutionPlan::new(&application, &plan, &undeclared, partitions);
         Arc::new(PlannedApplication {
             application,
             plan,
             execution,
+            undeclared,
+            accepted,
         })
+    }
+
+    /// The types with which the plan was made: one for each of its entries.
+    pub(crate) fn types(&self) -> Vec<TransactionSummary> {
+        let declared = self.application.summaries().iter();
+        declared.chain(&self.undeclared).cloned().collect()
     }
 
     /// The partition where a statement with these parameters should run: that of the first row that its parameters
@@ -57,12 +86,12 @@ impl PlannedApplication {
     pub fn coordination(&self, procedure: &str) -> Option<Coordination> {
         let mut entries = self.plan.entries.iter();
         let index = entries.position(|entry| entry.name == procedure)?;
-        let application = &self.application;
-        application.summaries().get(index)?;
+        let types = self.types();
+        types.get(index)?;
         Some(Coordination::new(
             &self.plan,
-            application.catalog(),
-            application.summaries(),
+            self.application.catalog(),
+            &types,
             index,
         ))
     }
@@ -152,7 +181,12 @@ fn route(
 }
 
 impl ExecutionPlan {
-    pub(crate) fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
+    pub(crate) fn new(
+        application: &Application,
+        plan: &Plan,
+        undeclared: &[TransactionSummary],
+        partitions: u16,
+    ) -> ExecutionPlan {
         let router = Router::new(application.schema(), &plan.placements, partitions);
         let mut statements = Vec::new();
         let mut at = |id: StatementId, set: fn(&mut StatementPlan)| {
@@ -162,7 +196,8 @@ impl ExecutionPlan {
             }
             set(&mut statements[index]);
         };
-        for entry in &plan.entries {
+        // Statements of undeclared types bring their entries along.
+        for entry in plan.entries.iter().take(application.summaries().len()) {
             for id in &entry.deferred {
                 at(*id, |s| s.deferred = true);
             }
@@ -185,7 +220,8 @@ impl ExecutionPlan {
         let checks = procedures.map(|p| checks(application, plan, p.name()));
         let checks = checks.collect();
         let parents = parent_tables(application);
-        let loses_rows = tables_losing_rows(application, application.summaries());
+        let types = application.summaries().iter().chain(undeclared);
+        let loses_rows = tables_losing_rows(application, types);
         let permanent = parents
             .iter()
             .zip(&loses_rows)
@@ -331,14 +367,14 @@ fn parent_tables(application: &Application) -> Vec<bool> {
 }
 
 /// Which tables may lose a row: by DELETE, by a change of its key, or by a cascade.
-pub(crate) fn tables_losing_rows(
+pub(crate) fn tables_losing_rows<'t>(
     application: &Application,
-    types: &[TransactionSummary],
+    types: impl IntoIterator<Item = &'t TransactionSummary>,
 ) -> Vec<bool> {
     let schema = application.schema();
     let mut loses = vec![false; schema.tables.len()];
     let accesses = types
-        .iter()
+        .into_iter()
         .flat_map(|transaction| &transaction.statements)
         .flat_map(|statement| &statement.accesses);
     for access in accesses {

@@ -17,6 +17,7 @@
 //!    values of deferred effects into the result.
 //! 4. Conflicts and restarts are retried after a [backoff]; any other result is the [`Outcome`].
 
+pub mod accepted;
 pub mod admission;
 pub mod application;
 pub mod backoff;

@@ -109,12 +109,14 @@ impl PlannedApplication {
                 }
             }
         }
-        let mut execution = ExecutionPlan::new(&application, &plan, partitions);
+        let mut execution = ExecutionPlan::new(&application, &plan, &[], partitions);
         execution.writes_programs = true;
         Ok(Arc::new(PlannedApplication {
-            application,
+            application: Arc::new(application),
             plan,
             execution,
+            undeclared: Vec::new(),
+            accepted: Vec::new(),
         }))
     }
 

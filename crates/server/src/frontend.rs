@@ -11,7 +11,7 @@ use anabranch_types::NodeId;
 use anabranch_wire::{BackendKey, ErrorFields};
 use mio::net::TcpStream;
 
-use anabranch_engine::undeclared::StatementEntry;
+use anabranch_engine::undeclared::{AcceptedShape, StatementEntry};
 use anabranch_sql::change::Notice;
 
 /// Connections of clients, owned by one node's thread.
@@ -51,6 +51,8 @@ pub(crate) type JobResult = Result<JobDone, Box<ErrorFields>>;
 pub(crate) enum JobDone {
     /// It has analysed the statement, which can be called now.
     Analysed(Arc<StatementEntry>),
+    /// It has analysed the statement, which changes the plan, and its client accepts that.
+    Acceptable(Box<AcceptedShape>),
     /// It has done the whole statement: its command tag.
     Completed(&'static str),
     /// The schema has changed, or a transaction that has changed it has ended.

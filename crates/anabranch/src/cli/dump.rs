@@ -17,7 +17,7 @@ use anabranch_bench::fill::each_partition;
 use anabranch_dbms::postgres::{literal, quoted};
 use anabranch_server::backup;
 use anabranch_server::service::folder;
-use anabranch_server::service::{DATABASE, Served, Service, ServiceOptions, plan_application};
+use anabranch_server::service::{DATABASE, Served, Service, ServiceOptions};
 use anabranch_sql::catalog::Catalog;
 use anabranch_storage::StoreSettings;
 use anabranch_types::ColumnIndex;
@@ -162,7 +162,11 @@ fn dump(
     let application = application::compile(held.files.clone())?;
     let [before, after] = application.declarations_around_rows();
     let declarations = Declarations { before, after };
-    let planned = plan_application(application, held.partitions, Some(&held.replicated));
+    let planned = serve::planned(
+        application,
+        held.partitions,
+        (Some(&held.replicated), &held.accepted),
+    )?;
     let mut out = BufWriter::new(out);
     if schema_only {
         let catalog = planned.application.catalog();

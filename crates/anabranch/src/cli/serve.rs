@@ -1,5 +1,6 @@
 //! `anabranch serve`: a server for PostgreSQL's clients.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -13,8 +14,9 @@ use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
 use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
+use anabranch_engine::undeclared::AcceptedShape;
 use anabranch_server::service::folder::{self, HeldDatabase};
-use anabranch_server::service::plan_application;
+use anabranch_server::service::plan_accepting;
 use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions, memory};
 use anabranch_server::{DataFolder, Durability};
 use anabranch_sql::application::Application;
@@ -193,7 +195,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
     let compiled = application::compile(files.clone())?;
     let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
     let replicated = held.as_ref().map(|held| &held.replicated);
-    let planned = plan_application(compiled, partitions, replicated);
+    let accepted = held.as_ref().map_or(&[][..], |held| &held.accepted);
+    let planned = planned(compiled, partitions, (replicated, accepted))?;
     let data = match &arguments.data {
         Some(path) => Some(open(path, &planned, guarantee, &files, generation)?),
         None => None,
@@ -251,6 +254,25 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
         }
         Ok(Err(reason)) => Err(format!("error: {reason}").into()),
         Err(_) => Err("error: the server was ended before all its transactions had".into()),
+    }
+}
+
+/// Plans an application, with what its clients have accepted.
+pub(super) fn planned(
+    compiled: Application,
+    partitions: u16,
+    (replicated, accepted): (Option<&BTreeSet<String>>, &[AcceptedShape]),
+) -> Result<Arc<PlannedApplication>, Box<dyn Error>> {
+    let (planned, lost) = plan_accepting(compiled, partitions, replicated, accepted);
+    match lost.first() {
+        None => Ok(planned),
+        // The plan under which the rows were written had room.
+        Some((shape, reason)) => Err(format!(
+            "error: --data: \"{}\" was accepted into the plan, and this version has no room for it: {reason}; serve the \
+             folder with the version that wrote it, and take that back there: ALTER SYSTEM RESET anabranch.accept_plan",
+            shape.title()
+        )
+        .into()),
     }
 }
 

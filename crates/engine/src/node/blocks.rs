@@ -8,6 +8,7 @@ use anabranch_sql::application::ResultSet;
 use anabranch_types::{EffectError, Ticks};
 
 use super::{Attempt, AttemptStage, Next, Node, NodeOutbox, OpenCall};
+use crate::application::PlannedApplication;
 use crate::call::{CallError, Cost, Outcome, Work};
 use crate::interactive::{self, Block, BlockAttempt, BlockContext, DetachedBlock, TransactionSlot};
 use crate::record::AttemptOutcome;
@@ -24,6 +25,11 @@ impl Attempt {
 }
 
 impl<P: Protocol> Node<P> {
+    /// Whether this is the application, with its plan, that the node runs.
+    pub fn runs(&self, planned: &PlannedApplication) -> bool {
+        std::ptr::eq(&*self.planned, planned)
+    }
+
     /// The number of open blocks.
     pub fn open_blocks(&self) -> usize {
         self.blocks.len()

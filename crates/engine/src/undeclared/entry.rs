@@ -40,14 +40,13 @@ impl StatementEntry {
         }
     }
 
-    /// The entry of a statement that writes: the last of these types.
+    /// The entry of a statement that writes: that of the type with the index `own`.
     pub(super) fn writer(
         checks: Vec<Check>,
         plan: &Plan,
         catalog: &Catalog,
-        types: &[TransactionSummary],
+        (types, own): (&[TransactionSummary], usize),
     ) -> StatementEntry {
-        let own = types.len() - 1;
         let mut plan = plan.clone();
         let entry = &mut plan.entries[own];
         entry.class = CoordinationClass::Global;

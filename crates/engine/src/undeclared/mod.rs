@@ -20,16 +20,22 @@
 //! are left out of shapes where that admits the statement, so that clients that write values into their texts do not
 //! use up the [`TYPES_MAX`] types.
 //!
+//! A client may accept what 2 requires of declared types: then all nodes change to that plan ([`acceptance`]).
+//!
 //! A statement that only reads needs no entry: it sees all of a transaction's effects or none, and no invariant
 //! depends on it.
 
+pub mod acceptance;
 mod block;
 mod entry;
 mod refusal;
 mod shape;
 
+pub use acceptance::Acceptance;
 pub use entry::StatementEntry;
 pub use refusal::Refusal;
+
+pub use crate::accepted::{AcceptedShape, AcceptedStatement};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +74,7 @@ pub struct UndeclaredTypes {
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     /// The admitted types, in the order of admission.
     types: Vec<TransactionSummary>,
@@ -81,7 +87,8 @@ struct Known {
 }
 
 impl UndeclaredTypes {
-    /// No undeclared type yet. `options` are those of the analysis that made the plan.
+    /// The undeclared types that the plan knows, which are those that clients have accepted. `options` are those of the
+    /// analysis that made the plan.
     pub fn new(planned: Arc<PlannedApplication>, options: Options) -> UndeclaredTypes {
         let router = &planned.execution.router;
         let tables = planned.schema().tables.iter();
@@ -93,10 +100,11 @@ impl UndeclaredTypes {
             placements: Some(placements),
             ..options
         };
+        let known = Mutex::new(Known::of_plan(&planned));
         UndeclaredTypes {
             planned,
             options,
-            known: Mutex::default(),
+            known,
         }
     }
 
@@ -248,37 +256,12 @@ impl UndeclaredTypes {
         let plan = analyze_with(application.catalog(), &types, &self.options);
         self.object(&plan, &types)?;
         let own = types.len() - 1;
-        let assertions = application.assertions();
-        let checks = plan.entries[own].checks.iter().filter_map(|check| {
-            let name = &plan.invariants[check.invariant].name;
-            let assertion = assertions.iter().position(|of| of.name() == name)?;
-            Some(Check {
-                assertion,
-                guarded: true,
-            })
-        });
-        let checks = checks.collect();
-        Ok(StatementEntry::writer(
-            checks,
-            &plan,
-            application.catalog(),
-            &types,
-        ))
+        Ok(entry(application, &plan, (&types, own)))
     }
 
     /// What the plan of all types together requires that does not stand.
     fn object(&self, plan: &Plan, types: &[TransactionSummary]) -> Result<(), Objection> {
-        let given = self.options.placements.as_deref().unwrap_or_default();
-        let tables = self.planned.schema().tables.iter();
-        for (table, (before, now)) in tables.zip(given.iter().zip(&plan.placements)) {
-            match before {
-                _ if before == now => {}
-                // No known type writes it, and its rows stay where they are.
-                Placement::Columns(_) | Placement::Whole if *now == Placement::Replicated => {}
-                Placement::Replicated => return Err(Objection::Replicated(table.id)),
-                _ => return Err(Objection::Moved(table.id)),
-            }
-        }
+        self.object_to_placements(plan)?;
         let declared = self.planned.application.summaries().len();
         let before = &self.planned.plan;
         for (old, new) in before.entries.iter().zip(&plan.entries).take(declared) {
@@ -295,6 +278,22 @@ impl UndeclaredTypes {
         for table in &self.planned.schema().tables {
             if self.planned.execution.is_permanent(table.id) && loses[table.id.index()] {
                 return Err(Objection::NotPermanent(table.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects to a plan under which rows would have to be elsewhere.
+    fn object_to_placements(&self, plan: &Plan) -> Result<(), Objection> {
+        let given = self.options.placements.as_deref().unwrap_or_default();
+        let tables = self.planned.schema().tables.iter();
+        for (table, (before, now)) in tables.zip(given.iter().zip(&plan.placements)) {
+            match before {
+                _ if before == now => {}
+                // No known type writes it, and its rows stay where they are.
+                Placement::Columns(_) | Placement::Whole if *now == Placement::Replicated => {}
+                Placement::Replicated => return Err(Objection::Replicated(table.id)),
+                _ => return Err(Objection::Moved(table.id)),
             }
         }
         Ok(())
@@ -366,6 +365,25 @@ impl UndeclaredTypes {
         })?;
         Some((plan, found))
     }
+}
+
+/// The entry of an undeclared type that writes: of these types, the one with the index `own` among the plan's.
+fn entry(
+    application: &Application,
+    plan: &Plan,
+    (types, own): (&[TransactionSummary], usize),
+) -> StatementEntry {
+    let assertions = application.assertions();
+    let checks = plan.entries[own].checks.iter().filter_map(|check| {
+        let name = &plan.invariants[check.invariant].name;
+        let assertion = assertions.iter().position(|of| of.name() == name)?;
+        Some(Check {
+            assertion,
+            guarded: true,
+        })
+    });
+    let checks = checks.collect();
+    StatementEntry::writer(checks, plan, application.catalog(), (types, own))
 }
 
 /// Why the statement cannot run beside the declared types.

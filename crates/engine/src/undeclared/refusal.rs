@@ -16,6 +16,8 @@ pub struct Refusal {
     pub detail: Option<String>,
     /// What to do.
     pub hint: String,
+    /// Whether a new plan could have room for it, at the declared types' expense ([`super::acceptance`]).
+    pub can_be_accepted: bool,
     /// The declared type whose entry would change.
     pub transaction: Option<String>,
     /// The invariant that requires it.
@@ -28,6 +30,12 @@ const DECLARE: &str = "Declare the transaction with the application as a procedu
                        plan includes it, and call the procedure. Or run it alone, while all others wait: \
                        SET anabranch.alone = on.";
 
+/// [`DECLARE`], where a new plan has room.
+const DECLARE_OR_ACCEPT: &str = "Declare the transaction with the application as a procedure, so that the \
+                                 plan includes it, and call the procedure. Or accept the new plan, which holds for all: \
+                                 SET anabranch.accept_plan = on, and run it again. Or run it alone, while all others \
+                                 wait: SET anabranch.alone = on.";
+
 impl Refusal {
     fn new(code: &'static str, message: String, hint: &str) -> Refusal {
         Refusal {
@@ -35,6 +43,7 @@ impl Refusal {
             message,
             detail: None,
             hint: hint.to_owned(),
+            can_be_accepted: false,
             transaction: None,
             invariant: None,
             counterexample: None,
@@ -63,7 +72,8 @@ impl Refusal {
             transaction: Some(transaction.to_owned()),
             invariant: invariant.map(str::to_owned),
             counterexample: found.map(|(_, example)| example.clone()),
-            ..Refusal::new("55000", message, DECLARE)
+            can_be_accepted: true,
+            ..Refusal::new("55000", message, DECLARE_OR_ACCEPT)
         }
     }
 
@@ -88,6 +98,16 @@ impl Refusal {
             "this statement would change the plan: no declared transaction type removes rows of \
              table \"{table}\" or changes their keys, and others rely on that"
         );
+        Refusal {
+            can_be_accepted: true,
+            ..Refusal::new("55000", message, DECLARE_OR_ACCEPT)
+        }
+    }
+
+    /// What it does is not known well enough for a plan.
+    pub(super) fn not_analysed(reason: &str) -> Refusal {
+        let message =
+            format!("the plan has no room for this transaction, which was not analysed: {reason}");
         Refusal::new("55000", message, DECLARE)
     }
 

@@ -1,4 +1,4 @@
-//! Requests of sessions to the thread that changes the schema ([`super::exclusive`]).
+//! Requests of sessions to the thread that changes the schema and the plan ([`super::exclusive`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Instant;
 
 use anabranch_engine::BlockId;
+use anabranch_engine::undeclared::AcceptedShape;
 use anabranch_sql::change::{ChangeSettings, ChangeStatement};
 use anabranch_types::NodeId;
 use anabranch_wire::ErrorFields;
@@ -59,12 +60,25 @@ pub(crate) enum ChangeRequest {
     End(SyncSender<()>),
 }
 
-/// A statement that changes the schema, or is to be alone for another reason.
+/// A change of the plan for the schema as it is.
+#[derive(Clone)]
+pub(crate) enum PlanChange {
+    /// This shape is accepted.
+    Accept(AcceptedShape),
+    /// No shape is accepted any more.
+    Forget,
+}
+
+/// A statement that changes the schema or the plan, or is to be alone for another reason.
 pub(crate) struct ChangeWork {
     /// Its connection.
     pub(crate) client: ConnectionId,
-    /// `None` for a transaction that is to be alone before it changes anything.
+    /// `None` for a change of the plan, and for a transaction that is to be alone before it changes anything.
     pub(crate) statement: Option<Arc<ChangeStatement>>,
+    /// The change of the plan, if it is one.
+    pub(crate) plan: Option<PlanChange>,
+    /// The version of the environment in which its connection asked for it.
+    pub(crate) version: u64,
     pub(crate) settings: ChangeSettings,
     /// The text that it is a part of, and where it begins in it.
     pub(crate) whole: Arc<str>,

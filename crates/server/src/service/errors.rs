@@ -1,6 +1,7 @@
 //! Errors as clients see them: with SQLSTATE, and the fields that PostgreSQL sends.
 
 use anabranch_engine::CallError;
+use anabranch_engine::undeclared::Refusal;
 use anabranch_sql::change::ChangeError;
 use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_types::{EffectError, EffectErrorFields};
@@ -92,5 +93,14 @@ pub(crate) fn of_effect(effect: &EffectError) -> Box<ErrorFields> {
             ..*fields
         };
     }
+    fields
+}
+
+/// The error of a transaction that the plan has no room for.
+pub(crate) fn of_refusal(refusal: &Refusal) -> Box<ErrorFields> {
+    let mut fields = error(refusal.code, refusal.message.clone());
+    fields.detail.clone_from(&refusal.detail);
+    fields.hint = Some(refusal.hint.clone());
+    fields.constraint.clone_from(&refusal.invariant);
     fields
 }

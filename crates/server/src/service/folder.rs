@@ -5,15 +5,16 @@
 //! | `cluster` | one line of JSON: the folder's format, the guarantee, the partitions, where each table's rows live ([`crate::data`] writes it) |
 //! | `application/files.json` | the names of the application's SQL files, in order |
 //! | `application/0.sql`, … | their texts |
+//! | `application/accepted.json` | the transactions that clients have accepted into the plan, if there are any |
 //! | `durability` | `sync`, `batch` or `none`: how the logs were written last, and so whether they are to be cut ([`crate::data`]) |
 //! | `node-0`, … | each node's log and checkpoint |
 //!
 //! After a change of the schema, `cluster` names a generation, and the others lie in the folder `generation-N` of it.
 //!
-//! The plan is made anew from the application at each start. Its choice of placement decides where rows are, so a
+//! The plan is made anew from the application, and what was accepted, at each start. Its choice of placement decides where rows are, so a
 //! version that would choose otherwise is refused.
 //!
-//! `cluster` has the checksums of the application's files and its own; logs and checkpoints have theirs. So damage is
+//! `cluster` has the checksums of the application's files, of what was accepted, and its own; logs and checkpoints have theirs. So damage is
 //! found wherever it is ([`verify()`]).
 
 mod verify;
@@ -24,9 +25,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anabranch_engine::PlannedApplication;
+use anabranch_engine::undeclared::{AcceptedShape, AcceptedStatement};
 use anabranch_protocol::RECORD_FORMAT;
 use anabranch_sql::source::SourceFile;
-use anabranch_types::{Placement, TableId};
+use anabranch_types::{DataType, Placement, TableId};
+use anabranch_wire::format;
 use serde_json::{Value, json};
 
 pub use self::verify::{VerifiedFolder, VerifyError, verify};
@@ -37,6 +40,10 @@ use crate::description::{
 };
 
 const FILES: &str = "files.json";
+
+/// What clients have accepted: a file beside the application's, and the key of its checksum.
+const ACCEPTED: &str = "accepted.json";
+const ACCEPTED_KEY: &str = "accepted";
 
 /// The database that a folder holds.
 #[derive(Clone, Debug)]
@@ -51,6 +58,8 @@ pub struct HeldDatabase {
     pub generation: u64,
     /// The tables of which every partition has a copy, by name.
     pub replicated: BTreeSet<String>,
+    /// The transactions that clients have accepted into the plan.
+    pub accepted: Vec<AcceptedShape>,
 }
 
 /// Why a folder cannot be served.
@@ -159,6 +168,10 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
     let inner = generation_folder(folder, generation);
     Ok(Some(HeldDatabase {
         files: read_application(&inner.join(APPLICATION))?,
+        accepted: match described.get(ACCEPTED_KEY) {
+            Some(_) => read_accepted(&inner.join(APPLICATION).join(ACCEPTED))?,
+            None => Vec::new(),
+        },
         generation,
         replicated: replicated(&described),
         guarantee,
@@ -211,6 +224,86 @@ pub fn write_application(folder: &Path, files: &[SourceFile]) -> Result<(), Fold
         .map_err(refused(&folder))
 }
 
+/// Writes what clients have accepted, durably, beside the application's files. No file says that they have accepted nothing.
+///
+/// # Errors
+/// When the operating system refuses.
+pub(super) fn write_accepted(
+    folder: &Path,
+    planned: &PlannedApplication,
+) -> Result<(), FolderError> {
+    let Some(text) = accepted_text(planned) else {
+        return Ok(());
+    };
+    let folder = folder.join(APPLICATION);
+    let path = folder.join(ACCEPTED);
+    let write = || {
+        let mut file = std::fs::File::create(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::File::open(&folder)?.sync_all()
+    };
+    write().map_err(|error| FolderError::Refused {
+        path: path.clone(),
+        error,
+    })
+}
+
+/// What clients have accepted, as text; `None` if that is nothing. Types of parameters have PostgreSQL's numbers, 0 stands
+/// for one that follows from its use.
+fn accepted_text(planned: &PlannedApplication) -> Option<String> {
+    let shapes: Vec<Value> = planned
+        .accepted()
+        .map(|shape| {
+            let statements = shape.statements.iter().map(|statement| {
+                let oid = |of: &Option<DataType>| of.as_ref().map_or(0, format::oid_of);
+                let parameters: Vec<u32> = statement.parameters.iter().map(oid).collect();
+                json!({ "text": &*statement.text, "parameters": parameters })
+            });
+            let statements: Vec<Value> = statements.collect();
+            json!({ "block": shape.is_block, "statements": statements })
+        })
+        .collect();
+    (!shapes.is_empty()).then(|| format!("{}\n", Value::from(shapes)))
+}
+
+fn read_accepted(path: &Path) -> Result<Vec<AcceptedShape>, FolderError> {
+    let text = std::fs::read_to_string(path).map_err(|error| FolderError::Refused {
+        path: path.to_owned(),
+        error,
+    })?;
+    let shapes = serde_json::from_str::<Vec<Value>>(&text);
+    let shapes = shapes
+        .map_err(|error| error.to_string())
+        .and_then(|shapes| {
+            let shapes = shapes.iter().map(accepted_shape);
+            let shapes: Option<Vec<AcceptedShape>> = shapes.collect();
+            shapes.ok_or_else(|| "a transaction lacks a part".to_owned())
+        });
+    shapes.map_err(|reason| FolderError::Damaged {
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+fn accepted_shape(value: &Value) -> Option<AcceptedShape> {
+    let statement = |value: &Value| {
+        let parameters = value["parameters"].as_array()?.iter().map(|oid| {
+            let oid = u32::try_from(oid.as_u64()?).ok()?;
+            format::data_type_of(oid).ok()
+        });
+        Some(AcceptedStatement {
+            text: value["text"].as_str()?.into(),
+            parameters: parameters.collect::<Option<Vec<_>>>()?,
+        })
+    };
+    let statements = value["statements"].as_array()?.iter().map(statement);
+    Some(AcceptedShape {
+        statements: statements.collect::<Option<Vec<_>>>()?,
+        is_block: value["block"].as_bool()?,
+    })
+}
+
 /// Where a table lives of which every partition has a copy.
 const EVERY_PARTITION: &str = "every partition";
 
@@ -260,6 +353,9 @@ pub fn description(
     });
     if generation > 0 {
         description[GENERATION] = Value::from(generation);
+    }
+    if let Some(text) = accepted_text(planned) {
+        description[ACCEPTED_KEY] = Value::from(checksum(text.as_bytes()));
     }
     with_checksum(description)
 }

@@ -53,7 +53,7 @@ use exclusive::{Changer, NodesSlot};
 use memory::MemoryWatch;
 use nodes::Keeping;
 
-pub use exclusive::plan_application;
+pub use exclusive::{plan_accepting, plan_application};
 pub use options::{DATABASE, Guarantee, ServiceOptions};
 
 /// The room that each node keeps on its disk for what has begun when the disk is full, in bytes.

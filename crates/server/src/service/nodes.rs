@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anabranch_engine::sequence::{SequenceCounters, SequenceStarts};
 use anabranch_engine::{
     BlockId, Call, DetachedBlock, DurableNode, DurableOptions, Node, NodeOptions, NodeStart,
-    Outcome, OutputRule, TransactionLimits, Work,
+    Outcome, OutputRule, PlannedApplication, TransactionLimits, Work,
 };
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
@@ -52,6 +52,8 @@ pub(crate) trait Nodes: Send {
     fn put_block(&self, node: NodeId, block: DetachedBlock) -> Result<(), ClusterError>;
     /// A copy of the rows of a table as they are, of each node.
     fn table_rows(&self, table: TableId) -> Result<Vec<DetachedTable>, ClusterError>;
+    /// Whether all of them run this application, with its plan.
+    fn run(&self, planned: &Arc<PlannedApplication>) -> Result<bool, ClusterError>;
     /// A copy of all rows as they are, of each node.
     fn rows(&self) -> Result<Vec<Store>, ClusterError>;
     /// Makes one call and waits for its outcome.
@@ -140,6 +142,12 @@ where
 
     fn table_rows(&self, table: TableId) -> Result<Vec<DetachedTable>, ClusterError> {
         self.inspect(move |node| node.protocol().items().copy_of(table))
+    }
+
+    fn run(&self, planned: &Arc<PlannedApplication>) -> Result<bool, ClusterError> {
+        let planned = Arc::clone(planned);
+        let all = self.inspect(move |node| node.runs(&planned))?;
+        Ok(all.into_iter().all(|runs| runs))
     }
 
     fn rows(&self) -> Result<Vec<Store>, ClusterError> {

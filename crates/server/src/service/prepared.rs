@@ -168,11 +168,12 @@ impl Prepared {
         }
     }
 
-    /// The tag of a statement that changes the schema.
+    /// The tag of a statement that changes the schema or the plan.
     pub(crate) fn change_tag(&self) -> Option<&'static str> {
         match &self.kind {
             PreparedKind::Utility(statement) => match &**statement {
                 ClientStatementKind::Change(statement) => Some(statement.tag()),
+                ClientStatementKind::ResetSystem(_) => Some("ALTER SYSTEM"),
                 _ => None,
             },
             _ => None,

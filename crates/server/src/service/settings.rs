@@ -89,6 +89,8 @@ const OURS: &str = "anabranch.";
 /// The known settings, sorted by lower-case name. `transaction_isolation` shows what the server gives
 /// ([`Settings::get`]).
 const DEFINITIONS: &[Definition] = &[
+    // Whether a transaction's shape that changes the plan is accepted with that plan.
+    known("anabranch.accept_plan", Bool, "off"),
     // Whether a transaction that writes runs alone.
     known("anabranch.alone", Bool, "off"),
     reported("application_name", Text, ""),

@@ -12,7 +12,7 @@ use anabranch_engine::load::Loader;
 use anabranch_server::DataFolder;
 use anabranch_server::service::folder;
 use anabranch_server::service::{
-    Guarantee, Served, Service, ServiceError, ServiceOptions, plan_application,
+    Guarantee, Served, Service, ServiceError, ServiceOptions, plan_accepting,
 };
 use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::{Store, StoreSettings};
@@ -134,7 +134,13 @@ pub(crate) fn restart(scratch: &Scratch) -> Service {
         .expect("it holds a database");
     let catalog = anabranch_sql::load(held.files.clone()).expect("it loads");
     let application = anabranch_sql::Application::compile(catalog).expect("it compiles");
-    let planned = plan_application(application, held.partitions, Some(&held.replicated));
+    let (planned, lost) = plan_accepting(
+        application,
+        held.partitions,
+        Some(&held.replicated),
+        &held.accepted,
+    );
+    assert!(lost.is_empty(), "{lost:?}");
     let description = folder::description(&planned, held.guarantee, &held.files, held.generation);
     let data = DataFolder::open(&scratch.0, &description)
         .and_then(|data| data.at_generation(held.generation))

@@ -58,6 +58,8 @@ pub enum ClientStatementKind {
     },
     /// `RESET name`; `None` is ALL.
     Reset(Option<String>),
+    /// `ALTER SYSTEM RESET name`; `None` is ALL.
+    ResetSystem(Option<String>),
     /// `SHOW name`; `None` is ALL.
     Show(Option<String>),
     /// `DISCARD …`

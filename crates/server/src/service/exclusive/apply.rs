@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use anabranch_engine::schema_change::{TableSource, Unchanged, Undo, change_stores, each_row};
 use anabranch_engine::sequence::ChangeSequences;
-use anabranch_engine::undeclared::UndeclaredTypes;
+use anabranch_engine::undeclared::{AcceptedShape, UndeclaredTypes};
 use anabranch_engine::{
     BlockOptions, CallError, DetachedBlock, PlannedApplication, Step, StepAction, Work,
 };
-use anabranch_sql::change::{MappingContext, SchemaChange, TableChange, TableRows, Verification};
+use anabranch_sql::change::{
+    MappingContext, Notice, SchemaChange, TableChange, TableRows, Verification,
+};
 use anabranch_sql::client::{self, ClientStatementKind, ClientWork};
 use anabranch_sql::transaction::Sequences;
 use anabranch_storage::Store;
 use anabranch_types::{EffectError, Key, NodeId, Placement, Row, TableId, TimeZone};
 
-use super::plan::plan_application;
+use super::plan::plan_accepting;
 use super::{Changer, Refused, UndoStep};
 use crate::cluster::Frontends;
 use crate::service::changes::{ChangeWork, OpenPart};
@@ -33,7 +35,7 @@ impl Changer {
         &mut self,
         work: &ChangeWork,
         change: Option<SchemaChange>,
-        detached: Option<DetachedBlock>,
+        (detached, notices): (Option<DetachedBlock>, &mut Vec<Notice>),
     ) -> Result<(), Refused> {
         if let Some(part) = work.part {
             self.commit_part(part, detached)?;
@@ -59,7 +61,10 @@ impl Changer {
             Some(application) => {
                 let replicated = replicated_tables(&before.planned);
                 let partitions = stores.len() as u16;
-                let planned = plan_application(application, partitions, Some(&replicated));
+                let accepted: Vec<AcceptedShape> = before.planned.accepted().cloned().collect();
+                let (planned, lost) =
+                    plan_accepting(application, partitions, Some(&replicated), &accepted);
+                notices.extend(lost.iter().map(forgotten));
                 self.environment_of(planned)
             }
         };
@@ -323,18 +328,26 @@ impl Changer {
 
     /// An environment under which the schema is this one.
     fn environment_of(&mut self, planned: Arc<PlannedApplication>) -> Arc<Environment> {
-        self.last_version += 1;
-        let guarantee = self.environment.guarantee;
-        let undeclared = match guarantee {
+        let undeclared = match self.environment.guarantee {
             Guarantee::Serializable => None,
             Guarantee::Invariants => Some(UndeclaredTypes::new(
                 Arc::clone(&planned),
                 self.analysis.clone(),
             )),
         };
+        self.environment_with(planned, undeclared)
+    }
+
+    /// The same with these undeclared types.
+    pub(super) fn environment_with(
+        &mut self,
+        planned: Arc<PlannedApplication>,
+        undeclared: Option<UndeclaredTypes>,
+    ) -> Arc<Environment> {
+        self.last_version += 1;
         Arc::new(Environment {
             options: self.environment.options,
-            guarantee,
+            guarantee: self.environment.guarantee,
             version: self.last_version,
             planned,
             undeclared,
@@ -347,6 +360,15 @@ impl Changer {
 
 /// Makes a new row of an old one, with its key.
 type Map = Box<dyn Fn(&Key, &Row) -> Result<(Key, Row), EffectError>>;
+
+/// What a client is told of an accepted shape that is none any more.
+fn forgotten((shape, reason): &(AcceptedShape, String)) -> Notice {
+    Notice {
+        code: "00000",
+        message: format!("the plan has no room any more for \"{}\"", shape.title()),
+        detail: Some(format!("It was accepted, and cannot be now: {reason}.")),
+    }
+}
 
 /// Numbers that no transaction and no other change draws: those of a transaction of its own of node 0.
 fn unique_numbers(past: &mut Past) -> Rc<dyn Fn() -> u128> {

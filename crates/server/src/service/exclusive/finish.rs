@@ -107,7 +107,7 @@ impl Changer {
     }
 
     /// Starts nodes with what the data folder has.
-    fn reopen(
+    pub(super) fn reopen(
         &mut self,
         data: &DataFolder,
         past: Past,
@@ -123,8 +123,15 @@ impl Changer {
     }
 
     /// Lets all connections go on with these nodes.
-    fn run_lasting(&mut self, nodes: Box<dyn Nodes>, frontends: Frontends) -> Result<(), Refused> {
+    pub(super) fn run_lasting(
+        &mut self,
+        nodes: Box<dyn Nodes>,
+        frontends: Frontends,
+    ) -> Result<(), Refused> {
         self.shared.set_exclusive(None);
+        let runs = nodes.run(&self.environment.planned);
+        let runs = runs.map_err(|failure| Refused::fatal(&failure))?;
+        assert!(runs, "EXC-I7: a node runs another plan than sessions know");
         if let Some(data) = &self.data {
             self.shared.set_backups(Some(nodes.backups(data)));
         }
@@ -151,7 +158,7 @@ impl Changer {
 ///
 /// # Errors
 /// Then what was there before counts.
-fn write_generation(
+pub(super) fn write_generation(
     data: &DataFolder,
     environment: &Arc<Environment>,
     stores: Vec<Store>,
@@ -161,6 +168,7 @@ fn write_generation(
     let next = data.next_generation().map_err(|it| text(&it))?;
     let files = &environment.planned.application.catalog().files;
     let started = folder::write_application(&next.folder(), files)
+        .and_then(|()| folder::write_accepted(&next.folder(), &environment.planned))
         .map_err(|it| text(&it))
         .and_then(|()| {
             let started = nodes::start(environment, stores, &Keeping::Folder(&next), Some(past));

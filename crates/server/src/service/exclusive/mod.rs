@@ -14,6 +14,8 @@
 //!
 //! Nothing of the transaction is durable before its COMMIT, and no other session sees any of it.
 //!
+//! A change of the plan alone ([`plan`]) waits as in 1, after which the nodes end and others begin under the new plan at once.
+//!
 //! [`gate`]: super::gate
 
 mod apply;
@@ -41,7 +43,7 @@ use crate::cluster::ClusterError;
 use crate::data::DataFolder;
 use crate::frontend::{Changed, ConnectionId, JobDone, Note, Post};
 
-pub use plan::plan_application;
+pub use plan::{plan_accepting, plan_application};
 
 /// The nodes that run, for those who look whether they have failed.
 #[derive(Default)]
@@ -267,8 +269,11 @@ impl Changer {
         self.shared.post.post(client.node, note);
     }
 
-    /// Does a statement that changes the schema.
+    /// Does a statement that changes the schema or the plan.
     fn change(&mut self, work: &ChangeWork, changed: &mut Changed) -> Result<(), Refused> {
+        if let Some(plan) = &work.plan {
+            return self.change_plan(work, plan, changed);
+        }
         let environment = match &self.exclusive {
             Some(exclusive) => Arc::clone(&exclusive.environment),
             None => Arc::clone(&self.environment),
@@ -297,7 +302,7 @@ impl Changer {
             });
         }
         changed.keeps_part = false;
-        let applied = self.apply(work, tried, detached);
+        let applied = self.apply(work, tried, (detached, &mut changed.notices));
         match applied {
             Ok(()) if work.is_alone => self.finish(true),
             Ok(()) => Ok(()),

@@ -1,12 +1,23 @@
-//! The plan of an application that a server runs.
+//! The plan of an application that a server runs, and how it changes while the schema stays: a client accepts a
+//! shape, or what was accepted is taken back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anabranch_analysis::{Guarantee, Options, analyze_with, open_placements};
-use anabranch_engine::PlannedApplication;
+use anabranch_engine::undeclared::{AcceptedShape, UndeclaredTypes};
+use anabranch_engine::{DetachedBlock, PlannedApplication};
 use anabranch_sql::Application;
+use anabranch_sql::change::Notice;
 use anabranch_types::Placement;
+
+use super::finish::write_generation;
+use super::{Changer, Refused};
+use crate::frontend::Changed;
+use crate::service::changes::{ChangeWork, OpenPart, PlanChange};
+use crate::service::environment::Environment;
+use crate::service::errors::{error_with_hint, of_refusal};
+use crate::service::nodes::{self, Keeping, NodesLeft};
 
 /// Plans an application for so many partitions.
 ///
@@ -41,4 +52,157 @@ pub fn plan_application(
         }
     }
     PlannedApplication::new(compiled, plan, partitions)
+}
+
+/// Plans an application together with the shapes that clients have accepted. Returns those that there is no room for,
+/// each with the reason.
+pub fn plan_accepting(
+    compiled: Application,
+    partitions: u16,
+    replicated: Option<&BTreeSet<String>>,
+    accepted: &[AcceptedShape],
+) -> (Arc<PlannedApplication>, Vec<(AcceptedShape, String)>) {
+    let planned = plan_application(compiled, partitions, replicated);
+    planned.accepting(accepted, &Options::default())
+}
+
+/// A plan that is to replace the one that counts.
+struct NextPlan {
+    planned: Arc<PlannedApplication>,
+    undeclared: UndeclaredTypes,
+    notices: Vec<Notice>,
+    /// The number of undeclared types with which it was made.
+    types: usize,
+}
+
+impl Changer {
+    /// Has the plan of all become another one, for the schema as it is. The transaction goes on afterwards.
+    pub(super) fn change_plan(
+        &mut self,
+        work: &ChangeWork,
+        plan: &PlanChange,
+        changed: &mut Changed,
+    ) -> Result<(), Refused> {
+        // Before others are waited for.
+        let Some(next) = self.next_plan(work, plan)? else {
+            return Ok(());
+        };
+        let detached = self.acquire(work)?;
+        let mut own = work.part.zip(detached);
+        let done = self.replace_plan(work, plan, next, (&mut own, changed));
+        if let Some((part, block)) = own {
+            let put = self.slot.with(|nodes| nodes.put_block(part.node, block));
+            if done.is_ok() {
+                put?;
+            }
+        }
+        self.open_gate();
+        done
+    }
+
+    /// The plan that is wanted; `None` if it is the one that counts.
+    fn next_plan(&self, work: &ChangeWork, plan: &PlanChange) -> Result<Option<NextPlan>, Refused> {
+        let Some(undeclared) = &self.environment.undeclared else {
+            return Ok(None);
+        };
+        let before = &self.environment.planned;
+        match plan {
+            // Its connection does not know the plan that counts: it may have room.
+            PlanChange::Accept(_) if work.version != self.environment.version => Ok(None),
+            PlanChange::Accept(shape) => {
+                let found = undeclared.accept(shape);
+                let found = found.map_err(|refusal| Refused::from(of_refusal(&refusal)))?;
+                Ok(found.map(|found| NextPlan {
+                    notices: told(
+                        &format!("the plan has changed: \"{}\" is accepted", shape.title()),
+                        &found.differences,
+                    ),
+                    planned: found.planned,
+                    undeclared: found.types,
+                    types: undeclared.len(),
+                }))
+            }
+            PlanChange::Forget if before.accepted().next().is_none() => Ok(None),
+            PlanChange::Forget => {
+                let planned = before.accepting_none(&self.analysis);
+                Ok(Some(NextPlan {
+                    notices: told(
+                        "the plan has changed: nothing is accepted any more",
+                        &planned.differences(before),
+                    ),
+                    undeclared: UndeclaredTypes::new(Arc::clone(&planned), self.analysis.clone()),
+                    planned,
+                    types: undeclared.len(),
+                }))
+            }
+        }
+    }
+
+    /// Starts all nodes under the next plan, once that is durable. No transaction runs. After an error those that were
+    /// there go on.
+    fn replace_plan(
+        &mut self,
+        work: &ChangeWork,
+        plan: &PlanChange,
+        mut next: NextPlan,
+        (own, changed): (&mut Option<(OpenPart, DetachedBlock)>, &mut Changed),
+    ) -> Result<(), Refused> {
+        // Types that were admitted meanwhile have to be in it.
+        let known = |environment: &Environment| {
+            environment
+                .undeclared
+                .as_ref()
+                .map_or(0, UndeclaredTypes::len)
+        };
+        if next.types != known(&self.environment) {
+            match self.next_plan(work, plan)? {
+                Some(again) => next = again,
+                None => return Ok(()),
+            }
+        }
+        let after = self.environment_with(next.planned, Some(next.undeclared));
+        let NodesLeft {
+            stores,
+            past,
+            frontends,
+        } = self.stop_nodes()?;
+        // Without nodes, the block is lost with everything else.
+        let kept = own.take();
+        let nodes = match self.data.clone() {
+            None => nodes::start(&after, stores, &Keeping::Memory, Some(past))
+                .map_err(|failure| Refused::fatal(&failure))?,
+            Some(data) => match write_generation(&data, &after, stores, past.clone()) {
+                Ok((nodes, data)) => {
+                    self.data = Some(data);
+                    nodes
+                }
+                Err(failure) => {
+                    self.reopen(&data, past, frontends)?;
+                    *own = kept;
+                    let message =
+                        format!("could not write the database with its new plan: {failure}");
+                    let hint = "The plan and all rows are as before.";
+                    return Err(error_with_hint("58030", message, hint).into());
+                }
+            },
+        };
+        self.shared.set_current(Some(Arc::clone(&after)));
+        self.environment = after;
+        self.run_lasting(nodes, frontends)?;
+        *own = kept;
+        changed.notices.append(&mut next.notices);
+        Ok(())
+    }
+}
+
+/// What a client is told of a change of the plan.
+fn told(message: &str, differences: &[String]) -> Vec<Notice> {
+    vec![Notice {
+        code: "00000",
+        message: message.to_owned(),
+        detail: Some(match differences {
+            [] => "The declared types do what they did.".to_owned(),
+            lines => lines.join("\n"),
+        }),
+    }]
 }

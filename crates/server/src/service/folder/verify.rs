@@ -8,7 +8,7 @@ use anabranch_storage::media::MediaError;
 use anabranch_storage::{LogError, Verified};
 use anabranch_types::NodeId;
 
-use super::{FILES, FolderError, held};
+use super::{ACCEPTED, ACCEPTED_KEY, FILES, FolderError, held};
 use crate::data::{APPLICATION, CLUSTER, DURABILITY, generation_folder};
 use crate::description::{checksum, described, generation_of, number_of_partitions};
 use crate::files::FileDisk;
@@ -91,6 +91,15 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
     if names.len() != checksums.len() {
         let what = format!("it names {} files of {}", names.len(), checksums.len());
         return Err(damaged(&path, 0, &what));
+    }
+    if let Some(expected) = described.get(ACCEPTED_KEY) {
+        let path = inner.join(APPLICATION).join(ACCEPTED);
+        let text = read(&path)?;
+        verified.bytes += text.len() as u64;
+        if Some(&*checksum(&text)) != expected.as_str() {
+            let what = format!("the checksum of its {} bytes is wrong", text.len());
+            return Err(damaged(&path, 0, &what));
+        }
     }
     let path = inner.join(DURABILITY);
     let text = read(&path)?;

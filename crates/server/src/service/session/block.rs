@@ -811,6 +811,11 @@ impl Session {
         }
     }
 
+    /// The statements that the open block has run or runs, each once.
+    pub(super) fn block_statements(&self) -> Option<&[Arc<Prepared>]> {
+        self.block.as_ref().map(|block| &*block.statements)
+    }
+
     /// Takes the entry that the analysis has found for the block's statements.
     pub(super) fn take_block_entry(&mut self, entry: &Arc<StatementEntry>) {
         if let Some(block) = &mut self.block {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anabranch_engine::undeclared::AcceptedShape;
 use anabranch_sql::change::{ChangeSettings, ChangeStatement, Notice};
 use anabranch_wire::{ErrorFields, Request, Severity};
 
@@ -12,9 +13,9 @@ use super::block::Control;
 use super::run::Run;
 use super::{Batch, Scope, Session, State};
 use crate::frontend::{Changed, ConnectionId};
-use crate::service::changes::{ChangeRequest, ChangeWork};
+use crate::service::changes::{ChangeRequest, ChangeWork, PlanChange};
 use crate::service::environment::Environment;
-use crate::service::errors::error;
+use crate::service::errors::{error, error_with_hint};
 
 /// What waits while another transaction changes the schema.
 pub(super) enum Waiting {
@@ -46,7 +47,44 @@ impl Session {
         if self.block.is_none() && !self.is_alone(&run.destination) {
             self.begin_implicit(scope);
         }
-        self.request_work(Some(statement), run, scope)
+        self.request_work(Some(statement), None, run, scope)
+    }
+
+    /// Has the plan of all become one that knows this shape. Then the statement goes on.
+    pub(super) fn accept_plan(
+        &mut self,
+        shape: AcceptedShape,
+        mut run: Run,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        // It runs from its beginning then, and takes the connection's values again.
+        let given = run.prepared.parameter_types().len();
+        run.parameters.truncate(given);
+        if self.open_part().is_none() {
+            // Nothing of it is at a node: others that change something need not wait for it.
+            self.permit = None;
+        }
+        self.request_work(None, Some(PlanChange::Accept(shape)), run, scope)
+    }
+
+    /// ALTER SYSTEM RESET: has the plan of all become the one without what clients have accepted.
+    pub(super) fn reset_system(
+        &mut self,
+        name: Option<&str>,
+        run: Run,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        self.check_outside_block("ALTER SYSTEM")?;
+        if let Some(name) = name
+            && !name.eq_ignore_ascii_case("anabranch.accept_plan")
+        {
+            self.settings.get(name)?;
+            let message = format!("parameter \"{name}\" cannot be changed for all connections");
+            let hint = "ALTER SYSTEM RESET anabranch.accept_plan takes back which plans were accepted. Set other \
+                        parameters by SET, or by options of the connection.";
+            return Err(error_with_hint("0A000", message, hint));
+        }
+        self.request_work(None, Some(PlanChange::Forget), run, scope)
     }
 
     /// Has the session become alone, in the block that is open. Then the statement goes on.
@@ -59,12 +97,13 @@ impl Session {
             // Nothing of it is at a node: others that want to be alone need not wait for it.
             self.permit = None;
         }
-        self.request_work(None, run, scope)
+        self.request_work(None, None, run, scope)
     }
 
     fn request_work(
         &mut self,
         statement: Option<Arc<ChangeStatement>>,
+        plan: Option<PlanChange>,
         run: Run,
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
@@ -72,6 +111,8 @@ impl Session {
         let work = ChangeWork {
             client: scope.id(),
             statement,
+            plan,
+            version: self.environment.version,
             settings: ChangeSettings {
                 check_function_bodies: self.settings.is_on("check_function_bodies"),
             },
@@ -145,7 +186,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a statement that waited to be alone, or with a COPY that waited for rows to be kept.
+    /// Goes on with a statement that waited to be alone or for another plan, or with a COPY that waited for rows to be kept.
     pub(super) fn admitted_alone(
         &mut self,
         run: Run,
@@ -153,8 +194,14 @@ impl Session {
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         self.change = None;
+        for notice in &changed.notices {
+            self.tell(notice);
+        }
         if changed.is_exclusive && !self.is_exclusive() {
             self.note_change(&changed, scope);
+        }
+        if !self.is_exclusive() {
+            self.adopt_common();
         }
         match changed.refused {
             None if self.copying.is_some() && run.parameters.is_empty() => {
@@ -215,13 +262,9 @@ impl Session {
         let gate = &self.environment.shared.gate;
         self.permit = gate.enter(scope.node, self.is_exclusive());
         if self.permit.is_some() {
-            let shared = &self.environment.shared;
             // The note that the gate is open may be on its way still.
-            if !self.is_exclusive()
-                && shared.version() != self.environment.version
-                && let Some(common) = shared.common()
-            {
-                self.adopt(&common);
+            if !self.is_exclusive() {
+                self.adopt_common();
             }
             return Some(run);
         }
@@ -302,6 +345,16 @@ impl Session {
         // What waits for an advisory lock must not keep the gate from closing: the other connection may want that first.
         if !is_at_node && (!is_busy || self.locks.waits()) {
             self.permit = None;
+        }
+    }
+
+    /// Goes on under the environment of all, if that is another one by now.
+    fn adopt_common(&mut self) {
+        let shared = &self.environment.shared;
+        if shared.version() != self.environment.version
+            && let Some(common) = shared.common()
+        {
+            self.adopt(&common);
         }
     }
 

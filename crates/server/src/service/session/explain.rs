@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use anabranch_analysis::report::coordination::Coordination;
 use anabranch_engine::Outcome;
 use anabranch_sql::client::{ClientWork, ExplainFormat, ExplainOptions};
 use anabranch_types::Value;
@@ -46,13 +45,11 @@ impl Session {
     /// The answer to EXPLAIN COORDINATION. The entry of a statement that needs one has been worked out.
     fn explain_coordination(&self, options: &ExplainOptions, planned: &RunPlan) -> Vec<Vec<Value>> {
         let environment = &self.environment;
-        let application = &environment.planned.application;
         let coordination = match &planned.plan.work {
             ClientWork::Call { procedure, .. } => {
-                let (plan, summaries) = (&environment.planned.plan, application.summaries());
+                let application = &environment.planned.application;
                 let name = application.procedures[*procedure].name();
-                let index = plan.entries.iter().position(|entry| entry.name == name);
-                index.map(|at| Coordination::new(plan, application.catalog(), summaries, at))
+                environment.planned.coordination(name)
             }
             _ => planned
                 .entry

@@ -557,6 +557,7 @@ impl Session {
                 let done = match (self.cancelled.take(), result) {
                     (Some(fields), _) | (None, Err(fields)) => Err(fields),
                     (None, Ok(JobDone::Analysed(entry))) => self.analysed(*run, entry, scope),
+                    (None, Ok(JobDone::Acceptable(shape))) => self.accept_plan(*shape, *run, scope),
                     (None, Ok(JobDone::Completed(tag))) => {
                         self.complete_without_rows(&run.destination, tag);
                         Ok(())

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch_engine::undeclared::{Refusal, StatementEntry, UndeclaredTypes};
+use anabranch_engine::undeclared::{
+    AcceptedShape, AcceptedStatement, Refusal, StatementEntry, UndeclaredTypes,
+};
 use anabranch_engine::{Call, CallError, Outcome, Work};
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::client::{ClientWork, ExplainOptions, SessionValue};
@@ -14,7 +16,7 @@ use super::answer::{Sending, column_formats, fields};
 use super::{Awaited, Scope, Session, State};
 use crate::frontend::{JobDone, Note};
 use crate::service::environment::now_micros;
-use crate::service::errors::{error, of_call, of_effect};
+use crate::service::errors::{error, of_call, of_effect, of_refusal};
 use crate::service::prepared::{Columns, Prepared, PreparedKind, RunPlan, Tag, explain_columns};
 
 /// A statement that is run.
@@ -233,9 +235,12 @@ impl Session {
                 self.step_statement(run, code, entry, (arguments, home), scope);
                 Ok(())
             }
-            Err(statements) => self.analyse(run, scope, move |undeclared| {
-                undeclared.admit_block(&statements)
-            }),
+            Err(statements) => {
+                let shape = self.shape_to_accept(&run);
+                self.analyse(run, shape, scope, move |undeclared| {
+                    undeclared.admit_block(&statements)
+                })
+            }
         }
     }
 
@@ -279,15 +284,47 @@ impl Session {
             return Err(error("XX000", "a call was analysed as a statement"));
         };
         let (text, statement) = (Arc::clone(&run.prepared.text), Arc::clone(statement));
-        self.analyse(run, scope, move |undeclared| {
+        let shape = self.shape_to_accept(&run);
+        self.analyse(run, shape, scope, move |undeclared| {
             undeclared.admit(&text, &statement)
         })
     }
 
-    /// Has a helper thread find an entry for a statement, which goes on afterwards ([`Session::analysed`]).
+    /// What the client accepts if the plan has no room for the transaction with the statement that runs now. Nothing
+    /// unless it has said so, and nothing where the statement is only explained, or a part of a COPY.
+    fn shape_to_accept(&self, run: &Run) -> Option<AcceptedShape> {
+        let is_run =
+            run.prepared.is_executed() && !matches!(run.destination, Destination::CopyPart);
+        if !is_run || !self.settings.is_on("anabranch.accept_plan") {
+            return None;
+        }
+        let statement = |prepared: &Arc<Prepared>| AcceptedStatement {
+            text: Arc::clone(&prepared.text),
+            parameters: prepared
+                .parameter_types()
+                .iter()
+                .cloned()
+                .map(Some)
+                .collect(),
+        };
+        Some(match self.block_statements() {
+            Some(statements) => AcceptedShape {
+                statements: statements.iter().map(statement).collect(),
+                is_block: true,
+            },
+            None => AcceptedShape {
+                statements: vec![statement(&run.prepared)],
+                is_block: false,
+            },
+        })
+    }
+
+    /// Has a helper thread find an entry for a statement, which goes on afterwards ([`Session::analysed`]). `shape`: what
+    /// the client accepts if there is none.
     fn analyse(
         &mut self,
         run: Run,
+        shape: Option<AcceptedShape>,
         scope: &mut Scope<'_>,
         admit: impl FnOnce(&UndeclaredTypes) -> Result<Arc<StatementEntry>, Box<Refusal>>
         + Send
@@ -303,9 +340,13 @@ impl Session {
             let Some(undeclared) = &environment.undeclared else {
                 return;
             };
-            let result = admit(undeclared)
-                .map(JobDone::Analysed)
-                .map_err(|it| of_refusal(&it));
+            let result = match (admit(undeclared), shape) {
+                (Ok(entry), _) => Ok(JobDone::Analysed(entry)),
+                (Err(refusal), Some(shape)) if refusal.can_be_accepted => {
+                    Ok(JobDone::Acceptable(Box::new(shape)))
+                }
+                (Err(refusal), _) => Err(of_refusal(&refusal)),
+            };
             let note = Note::Done {
                 connection,
                 place,
@@ -503,14 +544,6 @@ impl Session {
             self.portal_done(name);
         }
     }
-}
-
-fn of_refusal(refusal: &Refusal) -> Box<ErrorFields> {
-    let mut fields = error(refusal.code, refusal.message.clone());
-    fields.detail.clone_from(&refusal.detail);
-    fields.hint = Some(refusal.hint.clone());
-    fields.constraint.clone_from(&refusal.invariant);
-    fields
 }
 
 /// Whether a value of the connection is an advisory lock of the transaction.

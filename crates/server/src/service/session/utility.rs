@@ -75,6 +75,10 @@ impl Session {
                 self.reset_all();
                 "RESET"
             }
+            ClientStatementKind::ResetSystem(name) => {
+                let name = name.clone();
+                return self.reset_system(name.as_deref(), run, scope);
+            }
             ClientStatementKind::Show(name) => return self.show(name.as_deref(), destination),
             ClientStatementKind::Discard(kind) => {
                 if *kind == DiscardKind::All {

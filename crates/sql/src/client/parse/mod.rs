@@ -103,6 +103,9 @@ fn kind(mut cursor: Cursor<'_>, start: usize) -> Parsed<ClientStatementKind> {
         Some(ClientStatementKind::Reset(set::setting_or_all(
             &mut cursor,
         )?))
+    } else if cursor.eat_words(&["alter", "system", "reset"]) {
+        let name = set::setting_or_all(&mut cursor)?;
+        Some(ClientStatementKind::ResetSystem(name))
     } else if cursor.eat_word("show") {
         Some(ClientStatementKind::Show(set::setting_or_all(&mut cursor)?))
     } else if cursor.eat_word("discard") {
