@@ -327,6 +327,9 @@ fn an_application_shops_at_three_servers() {
         other.errors
     );
     let mut middlewares: Vec<Middleware> = NAMES.iter().map(|at| serve(&file, at)).collect();
+    // An operation may belong to any server: all of them accept connections first.
+    let accept = || (0..NAMES.len()).for_each(|place| drop(connect(&file, place)));
+    accept();
     let mut orders = Vec::new();
     let shop = |client: &mut Client| {
         let customer = number(
@@ -353,6 +356,7 @@ fn an_application_shops_at_three_servers() {
     // One ends at a bad moment, and comes back.
     middlewares.remove(1);
     middlewares.push(serve(&file, "japan"));
+    accept();
     for place in [0, 1, 2] {
         orders.push(shop(&mut connect(&file, place)));
     }
@@ -388,7 +392,7 @@ fn an_application_shops_at_three_servers() {
     assert_eq!(members, 3);
     // One will never come back.
     middlewares.remove(0);
-    let removed = anabranch(&["belt", "remove-server", &file, "germany"]);
+    let removed = anabranch(&["belt", "remove-server", &file, "germany", "--lost"]);
     assert_eq!(removed.code, Some(0), "{}{}", removed.out, removed.errors);
     shop(&mut connect(&file, 1));
 }
@@ -586,4 +590,185 @@ fn a_schema_is_changed_between_two_rings() {
     done(&gather);
     orders.sort_unstable();
     assert_eq!(numbers(&mut japan, placed), orders);
+}
+
+/// A fourth server joins, whose database is empty, and one of the first three leaves. Carts go where their keys belong, and what
+/// every server has is on all of them.
+#[test]
+fn a_server_joins_a_ring_and_another_one_leaves_it() {
+    let (server, mut databases, file) = three("shared");
+    let file = file.display().to_string();
+    let mut carts: Vec<i64> = Vec::new();
+    for database in &mut databases {
+        run(
+            database,
+            "INSERT INTO author VALUES (1, 'a', 'b', 'c', '1970-01-01', 'd'); \
+             INSERT INTO item SELECT i, 'title', 1, '2020-01-01', 'p', 'ARTS', 'd', 1, 2, 3, 4, 5, 't', 'i', 10.00, 9.00, \
+             '2020-01-01', 100, 'isbn', 100, 'HARDBACK', '1x1x1' FROM generate_series(1, 10) i",
+        );
+        // The first carts have keys of every slot.
+        carts = (0..16)
+            .map(|_| number(database, "SELECT create_empty_cart('2026-01-01')"))
+            .collect();
+    }
+    drop(databases);
+    let ran = |arguments: &[&str], code: i32| {
+        let ran = anabranch(arguments);
+        assert_eq!(
+            ran.code,
+            Some(code),
+            "{arguments:?}: {}{}",
+            ran.out,
+            ran.errors
+        );
+        ran.out + &ran.errors
+    };
+    // The middlewares of these servers run; each cart gets an item, by way of one of them. Then all are killed.
+    let mut orders: Vec<i64> = Vec::new();
+    let mut buy = |names: &[(usize, &str)], item: usize, carts: &mut Vec<i64>| {
+        let middlewares: Vec<Middleware> = names.iter().map(|(_, at)| serve(&file, at)).collect();
+        let places = names.iter();
+        let mut clients: Vec<Client> = places
+            .map(|(place, name)| connect_to(&file, *place, name))
+            .collect();
+        for ((place, name), client) in names.iter().zip(&mut clients) {
+            let cart = number(client, "SELECT create_empty_cart('2026-01-01')");
+            assert_eq!(cart % 16, *place as i64, "{name}");
+            assert!(!carts.contains(&cart), "{cart} was given twice");
+            carts.push(cart);
+        }
+        for (number, cart) in carts.iter().enumerate() {
+            let at = number % clients.len();
+            run(
+                &mut clients[at],
+                &format!("CALL do_cart({cart}, {item}, '{{}}', '{{}}', 5, '2026-01-01')"),
+            );
+        }
+        for client in &mut clients {
+            let customer = number(
+                client,
+                "SELECT create_new_customer('f', 'l', 's', 's', 'c', 's', 'z', 'country 1', 'p', 'e', '1970-01-01', 'd', 5.0, \
+                 '2026-01-01', '2026-01-01')",
+            );
+            let cart = number(client, "SELECT create_empty_cart('2026-01-01')");
+            run(
+                client,
+                &format!("CALL do_cart({cart}, 9, '{{}}', '{{}}', 5, '2026-01-01')"),
+            );
+            let order = number(
+                client,
+                &format!(
+                    "SELECT do_buy_confirm({cart}, {customer}, 'VISA', '1', 'n', '2030-01-01', 'a', 'AIR', '2026-01-01', \
+                     '2026-01-02')"
+                ),
+            );
+            assert!(!orders.contains(&order), "{order} was given twice");
+            orders.push(order);
+        }
+        middlewares
+    };
+    ran(&["belt", "install", &file, "examples/tpcw"], 0);
+    let middlewares = buy(
+        &[(0, "germany"), (1, "japan"), (2, "brazil")],
+        3,
+        &mut carts,
+    );
+    let mut admin = server.connect().unwrap_or_else(|error| panic!("{error}"));
+    run(&mut admin, "CREATE DATABASE kenya");
+    let text = std::fs::read_to_string(&file).expect("it is there");
+    let text = format!(
+        "{text}[[server]]\nname = \"kenya\"\ndatabase = \"{}\"\nlisten = \"127.0.0.1:{}\"\nring = \"127.0.0.1:{}\"\n",
+        server.address("kenya"),
+        free_port(),
+        free_port()
+    );
+    std::fs::write(&file, text).expect("the file is written");
+    let add = ["belt", "add-server", &file, "kenya", "examples/tpcw"];
+    let refused = ran(&add, 2);
+    assert!(
+        refused.contains("the middleware of germany runs"),
+        "{refused}"
+    );
+    drop(middlewares);
+    let other = ran(&["belt", "add-server", &file, "japan", "examples/tpcw"], 2);
+    assert!(other.contains("japan has to be the last"), "{other}");
+    let added = ran(&add, 0);
+    for words in [
+        "kenya joins the ring",
+        "all 10 rows copied",
+        "4 of 16 slots of keys move: 3 of germany to kenya",
+        "kenya is a member of the ring",
+    ] {
+        assert!(added.contains(words), "{words}: {added}");
+    }
+    let again = ran(&add, 0);
+    assert!(
+        again.contains("was a member of the ring already"),
+        "{again}"
+    );
+    let mut kenya = server
+        .connect_to("kenya")
+        .unwrap_or_else(|error| panic!("{error}"));
+    let numbers = |client: &mut Client, query: &str| -> Vec<i64> {
+        let rows = client.query(query, &[]);
+        let rows =
+            rows.unwrap_or_else(|error| panic!("{}", anabranch_dbms::postgres::explain(&error)));
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    // A quarter of the first carts, and none of those that servers have numbered since.
+    let moved = numbers(
+        &mut kenya,
+        "SELECT sc_id::bigint FROM shopping_cart ORDER BY 1",
+    );
+    assert_eq!(moved.len(), 4, "{moved:?}");
+    assert!(moved.iter().all(|cart| *cart <= 16), "{moved:?}");
+    let all = [(0, "germany"), (1, "japan"), (2, "brazil"), (3, "kenya")];
+    drop(buy(&all, 4, &mut carts));
+    let remove = ["belt", "remove-server", &file, "brazil", "examples/tpcw"];
+    let removed = ran(&remove, 0);
+    assert!(removed.contains("rows of brazil to kenya"), "{removed}");
+    let again = ran(&remove, 0);
+    assert!(
+        again.contains("was no member of the ring any more"),
+        "{again}"
+    );
+    let gone = ran(
+        &["serve", "--belt", &file, "--at", "brazil", "examples/tpcw"],
+        2,
+    );
+    assert!(
+        gone.contains("the belt is not installed in its database"),
+        "{gone}"
+    );
+    drop(buy(
+        &[(0, "germany"), (1, "japan"), (3, "kenya")],
+        5,
+        &mut carts,
+    ));
+    ran(
+        &[
+            "belt",
+            "remove",
+            &file,
+            "examples/tpcw",
+            "--gather",
+            "kenya",
+        ],
+        0,
+    );
+    // Every cart has what was bought since it was made.
+    carts.sort_unstable();
+    for (item, at_least) in [(3, 19), (4, 23), (5, 26)] {
+        let with = numbers(
+            &mut kenya,
+            &format!(
+                "SELECT scl_sc_id::bigint FROM shopping_cart_line WHERE scl_i_id = {item} ORDER BY 1"
+            ),
+        );
+        assert_eq!(with.len(), at_least, "{item}");
+        assert!(with.iter().all(|cart| carts.contains(cart)), "{with:?}");
+    }
+    orders.sort_unstable();
+    let placed = numbers(&mut kenya, "SELECT o_id::bigint FROM orders ORDER BY 1");
+    assert_eq!(placed, orders);
 }

@@ -57,6 +57,7 @@ impl Ring {
                 place,
                 servers: 3,
                 slots: 4,
+                owners: anabranch_dbms::slots::initial(4, 3),
                 tables: replicated.collect(),
                 sequences: catalog::sequences(&mut client).unwrap_or_default(),
                 middleware: roles.map(|(middleware, _)| middleware.to_owned()),

@@ -1,6 +1,8 @@
 //! Where an operation runs among servers that each have a whole database, and whether it has to wait for the token
 //! (operation-partitioning.txt §3; `docs/protocols/belt.md`). The simulator and the middleware route by this module.
 
+use std::sync::Arc;
+
 use anabranch_types::Value;
 
 use super::{OperationClass, PartitionedType, Partitioning};
@@ -26,12 +28,13 @@ pub struct OperationRoute {
 /// Values that SQL compares as equal are routed to one server although their types differ: `5`, `5.0::numeric` and
 /// `5::float8`; a date and the timestamp of its midnight. NULL equals no value, and has the slot of an empty text.
 ///
-/// Slot *s* of *n* servers belongs to the server with the place *s* mod *n*.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In a new ring slot *s* of *n* servers belongs to the server with the place *s* mod *n*; a server that joins or leaves
+/// moves some slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPlacement {
     first: i64,
-    slots: u16,
-    servers: u16,
+    /// By slot the place of the server that it belongs to.
+    owners: Arc<[u16]>,
 }
 
 impl KeyPlacement {
@@ -42,26 +45,39 @@ impl KeyPlacement {
     pub fn new(first: i64, slots: u16, servers: u16) -> KeyPlacement {
         assert!(servers > 0, "a ring has a server");
         assert!(slots >= servers, "each server has a slot");
+        let owners = (0..slots).map(|slot| slot % servers);
         KeyPlacement {
             first,
-            slots,
-            servers,
+            owners: owners.collect(),
+        }
+    }
+
+    /// The placement of keys whose sequences begin at `first`, if each slot belongs to the server with this place.
+    ///
+    /// # Panics
+    /// When there is no slot.
+    pub fn of_owners(first: i64, owners: &[u16]) -> KeyPlacement {
+        assert!(!owners.is_empty(), "there is a slot");
+        KeyPlacement {
+            first,
+            owners: owners.into(),
         }
     }
 
     /// The place of the server that a key is routed to.
     pub fn server_of(&self, key: &Value) -> u16 {
-        self.slot_of(key) % self.servers
+        self.owners[usize::from(self.slot_of(key))]
     }
 
-    fn slot_of(&self, key: &Value) -> u16 {
-        let slots = i128::from(self.slots);
+    /// The slot of a key.
+    pub fn slot_of(&self, key: &Value) -> u16 {
+        let slots = self.owners.len();
         if let Some(number) = whole(key) {
-            return (i128::from(number) - i128::from(self.first)).rem_euclid(slots) as u16;
+            return (i128::from(number) - i128::from(self.first)).rem_euclid(slots as i128) as u16;
         }
         let mut hash = Fnv::new();
         hash.value(key);
-        (hash.0 % u64::from(self.slots)) as u16
+        (hash.0 % slots as u64) as u16
     }
 }
 

@@ -164,6 +164,12 @@ impl Address {
         self.config.get_user()
     }
 
+    /// The password that it connects with, if it has one.
+    pub(super) fn password(&self) -> Option<std::ffi::OsString> {
+        let password = self.config.get_password()?;
+        String::from_utf8(password.to_vec()).ok().map(Into::into)
+    }
+
     /// The same role and database at another host and port, such as those of a middleware. It has no TLS.
     pub fn at(&self, host: &str, port: u16) -> Address {
         let mut config = Config::new();

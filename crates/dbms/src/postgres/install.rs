@@ -4,7 +4,7 @@
 //!
 //! | table | content |
 //! |---|---|
-//! | `server` | which server of which ring this is, and the digest of the schema that the installation was made for |
+//! | `server` | which server of which ring this is, which servers own which slots of keys, and the digest of the schema that the installation was made for |
 //! | `hold` | the epoch, the promised epoch, the last hops received and passed, the token |
 //! | `fence` | empty; operations of a hold share its lock, and what opens or ends a hold locks them out |
 //! | `outbox` | what each global operation changed, with its hop and the number that it drew before its COMMIT |
@@ -16,6 +16,7 @@
 use super::capture::{self, ReplicatedTable};
 use super::catalog::{self, Sequence};
 use super::{apply, literal, numbers, quoted};
+use crate::slots::{self, Owners};
 
 /// What is installed on one server of a ring.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Part {
     /// How many residues generated keys have: a key's residue tells which server made it. At least the number of
     /// servers.
     pub slots: u16,
+    /// By slot the place of the server that the keys belong to.
+    pub owners: Owners,
     /// The tables that are replicated.
     pub tables: Vec<ReplicatedTable>,
     /// The sequences whose numbers must differ between servers.
@@ -141,6 +144,7 @@ impl Part {
             place,
             servers,
             slots,
+            owners: slots::initial(slots, servers),
             tables,
             sequences: catalog::sequences(client)?,
             middleware: None,
@@ -155,8 +159,8 @@ impl Part {
         let mut script = format!(
             "CREATE SCHEMA anabranch;\n\
              CREATE TABLE anabranch.server (ring text NOT NULL, name text NOT NULL, place smallint NOT NULL, \
-             servers smallint NOT NULL, slots smallint NOT NULL, digest text NOT NULL);\n\
-             INSERT INTO anabranch.server VALUES ({ring}, {name}, {place}, {servers}, {slots}, {digest});\n\
+             servers smallint NOT NULL, slots smallint NOT NULL, digest text NOT NULL, owners smallint[] NOT NULL);\n\
+             INSERT INTO anabranch.server VALUES ({ring}, {name}, {place}, {servers}, {slots}, {digest}, {owners});\n\
              CREATE TABLE anabranch.hold (epoch bigint NOT NULL, epoch_server smallint NOT NULL, promised bigint NOT NULL, \
              promised_server smallint NOT NULL, members smallint[] NOT NULL, received bigint NOT NULL, passed bigint NOT NULL, \
              token bytea);\n\
@@ -175,6 +179,7 @@ impl Part {
             servers = self.servers,
             slots = self.slots,
             digest = literal(&self.digest),
+            owners = literal(&owners_text(&self.owners)),
             last = self.servers.saturating_sub(1),
             // The first server begins with the token.
             received = u16::from(self.place == 0),
@@ -222,6 +227,12 @@ impl Part {
             self.slots
         )
     }
+}
+
+/// The owners as PostgreSQL reads an array.
+pub(super) fn owners_text(owners: &[u16]) -> String {
+    let places: Vec<String> = owners.iter().map(u16::to_string).collect();
+    format!("{{{}}}", places.join(","))
 }
 
 /// The first number after `last` with the residue `place` modulo `slots`.

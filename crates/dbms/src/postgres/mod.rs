@@ -6,21 +6,26 @@
 //! * [`capture`], [`apply`], [`numbers`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
 //!   [`ring`]: its transactions.
 //! * [`install_all`]: installs it on all servers, or on none; [`gather`]: takes it away, with all rows on one server;
-//!   [`mod@copy`]: rows between databases.
+//!   [`share`]: a server joins a ring, or leaves it. Both move rows by [`relocate`], while the ring is [`closed`].
+//!   [`mod@copy`]: rows between databases; [`dump`]: a schema between databases.
 
 pub mod address;
 pub mod apply;
 pub mod capture;
 pub mod catalog;
+pub mod closed;
 pub mod copy;
+pub mod dump;
 pub mod gather;
 pub mod inspect;
 pub mod install;
 pub mod install_all;
 pub mod numbers;
 pub mod programs;
+pub mod relocate;
 pub mod ring;
 pub mod server;
+pub mod share;
 mod tls;
 
 pub use address::{Address, is_address, without_password};

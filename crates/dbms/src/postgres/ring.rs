@@ -289,7 +289,11 @@ impl<'w> Work<'w> {
     }
 
     /// Writes what differs between `before` and `after`.
-    fn write(&mut self, before: &Rows<Changes>, after: &Rows<Changes>) -> Result<(), Trouble> {
+    pub(super) fn write(
+        &mut self,
+        before: &Rows<Changes>,
+        after: &Rows<Changes>,
+    ) -> Result<(), Trouble> {
         self.before("hold");
         let token = match before.token == after.token {
             true => None,

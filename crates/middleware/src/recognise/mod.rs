@@ -316,6 +316,14 @@ impl Recogniser {
         self
     }
 
+    /// Takes over which server each slot of keys belongs to: in a ring that servers have joined or left it is not as in a new
+    /// one.
+    #[must_use]
+    pub fn with_owners(mut self, owners: &[u16]) -> Recogniser {
+        self.keys = KeyPlacement::of_owners(0, owners);
+        self
+    }
+
     /// Reads a statement's text.
     pub fn read(&self, text: &str) -> Statement {
         let words = lexemes(text);

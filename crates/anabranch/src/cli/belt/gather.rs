@@ -7,8 +7,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use anabranch_analysis::partition::KeyPlacement;
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::catalog::Table;
-use anabranch_dbms::postgres::gather::{self, Gathered, Owner, Plan, Progress, SharedTable, Site};
+use anabranch_dbms::postgres::closed::{self, Change, Closed, Progress, Site};
+use anabranch_dbms::postgres::gather::{self, Gathered};
 use anabranch_dbms::postgres::inspect::Inspection;
+use anabranch_dbms::postgres::relocate::{Membership, Owner, Plan, SharedTable};
 use anabranch_dbms::postgres::{explain, install};
 use anabranch_dbms::servers::ServerEntry;
 use anabranch_types::text::parse_value;
@@ -16,8 +18,8 @@ use anabranch_types::{DataType, TimeZone};
 use postgres::Client;
 
 use super::parts::{Held, Newest, SCHEMA, held, types};
-use super::serve::check_installed;
-use super::{CONNECT_MAX, Reached, RemoveArguments, Verdict, reach, report};
+use super::serve::{check_installed, membership_of, ring_of};
+use super::{CONNECT_MAX, Reached, RemoveArguments, Verdict, first_membership, reach, report};
 use crate::cli::input::InputArguments;
 use crate::cli::output::say;
 
@@ -42,12 +44,21 @@ pub(super) fn remove_gathered(
         return Err(format!("error: --without {target}: all rows are to be gathered there").into());
     }
     let mut reached = reach(&servers)?;
+    // A server that has left, and given its keys to others, has nothing that could be missing.
+    let found = first_membership(&mut reached, |_| true)?;
+    let is_part = |of: &Membership, place: usize| {
+        let mut places = of.members.iter().chain(&of.owners);
+        places.any(|part| usize::from(*part) == place)
+    };
+    let left = (0..servers.server.len())
+        .filter(|place| found.as_ref().is_some_and(|of| !is_part(of, *place)));
+    let skipped: Vec<usize> = without.iter().copied().chain(left).collect();
     let mut failures = Vec::new();
     let mut progress = Vec::new();
     for (place, server) in reached.iter_mut().enumerate() {
         let name = &server.entry.name;
         let found = match &mut server.database {
-            Ok((client, _)) => gather::progress(client).map_err(|error| explain(&error)),
+            Ok((client, _)) => closed::progress(client).map_err(|error| explain(&error)),
             Err(error) => Err(error.clone()),
         };
         match found {
@@ -57,8 +68,18 @@ pub(super) fn remove_gathered(
                 )
                 .into());
             }
+            Ok(Progress::Installed {
+                closed: Some(closed),
+            }) if closed.change != Change::Gather => {
+                let other = closed.target;
+                return Err(format!(
+                    "error: {name}: {other} has begun to join the ring, or to leave it, and has not come to the end: repeat anabranch \
+                     belt add-server or remove-server with {other} first"
+                )
+                .into());
+            }
             Ok(found) => progress.push(Some(found)),
-            Err(_) if without.contains(&place) => progress.push(None),
+            Err(_) if skipped.contains(&place) => progress.push(None),
             Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
@@ -92,7 +113,7 @@ pub(super) fn remove_gathered(
         .into());
     }
     for (place, found) in progress.iter().enumerate() {
-        if *found == Some(Progress::Removed) && !without.contains(&place) {
+        if *found == Some(Progress::Removed) && !skipped.contains(&place) {
             let name = &servers.server[place].name;
             return Err(format!(
                 "error: {name}: the belt is not installed there, so that it is not known which rows are the newest"
@@ -109,20 +130,27 @@ pub(super) fn remove_gathered(
     let installed_types = types(&input);
     for (place, server) in reached.iter_mut().enumerate() {
         if let Ok((client, _)) = &mut server.database
-            && !without.contains(&place)
+            && !skipped.contains(&place)
         {
-            check_installed(client, &servers, place, &installed_types)?;
+            check_installed(
+                client,
+                &servers,
+                place,
+                &installed_types,
+                &[ring_of(&servers.server)],
+            )?;
         }
     }
     let Ok((client, inspection)) = &mut reached[target_place].database else {
         unreachable!("failures were reported");
     };
-    let members = members(client, target)?;
+    let found = membership_of(client, target)?;
     let removed: Vec<usize> = (0..servers.server.len())
-        .filter(|place| !members.contains(place))
+        .filter(|place| !found.members.iter().any(|of| usize::from(*of) == *place))
         .collect();
     let name_of = |place: &usize| servers.server[*place].name.as_str();
-    if let Some(place) = removed.iter().find(|place| !without.contains(place)) {
+    let lost = removed.iter().filter(|place| is_part(&found, **place));
+    if let Some(place) = lost.clone().find(|place| !without.contains(place)) {
         let name = name_of(place);
         return Err(format!(
             "error: {name} was removed from the ring, and the newest rows of its keys went with it. To keep the copies of \
@@ -134,7 +162,7 @@ pub(super) fn remove_gathered(
         let name = name_of(place);
         return Err(format!(
             "error: --without {name}: it is a member of the ring, and has rows of its own; if it will never come back: \
-             anabranch belt remove-server {file} {name}"
+             anabranch belt remove-server {file} {name} --lost"
         )
         .into());
     }
@@ -147,15 +175,7 @@ pub(super) fn remove_gathered(
             return Ok(Verdict::Finding);
         }
     };
-    let keys = KeyPlacement::new(0, servers.slots, u16::try_from(servers.server.len())?);
-    let key_types = placed.key_types;
-    let plan = Plan {
-        whole: placed.whole,
-        shared: placed.shared,
-        others: placed.others,
-        owner_of: Box::new(move |table, key| owner_of(keys, &key_types[table], key)),
-        removed: removed.iter().map(|place| *place as u16).collect(),
-    };
+    let plan = placed.plan(servers.slots, lost.map(|place| *place as u16).collect());
     if let Some(running) = running(&servers.server, &removed) {
         return Err(still_runs(running).into());
     }
@@ -164,11 +184,15 @@ pub(super) fn remove_gathered(
         .iter()
         .position(|site| usize::from(site.place) == target_place);
     let target_site = target_site.ok_or("error: the server of --gather is no member")?;
-    gather::close(&mut sites, target, &mut |_| {})?;
+    let closed = Closed {
+        target: target.to_owned(),
+        change: Change::Gather,
+    };
+    closed::close(&mut sites, &closed, &mut |_| {})?;
     // Looked at again: a middleware that began meanwhile has its ports, or finds that the ring is closed.
-    let connected = gather::served(&mut sites)?;
+    let connected = closed::served(&mut sites)?;
     if let Some(running) = running(&servers.server, &removed).or(connected) {
-        gather::reopen(&mut sites)?;
+        closed::reopen(&mut sites, &mut |_| {})?;
         return Err(still_runs(running).into());
     }
     let gathered = gather::gather(&mut sites, target_site, &plan, &mut |_| {}).map_err(|error| {
@@ -190,7 +214,7 @@ fn target_place_in(progress: &[Option<Progress>], target: usize) -> usize {
 }
 
 /// The servers that were reached, without those at these places.
-fn sites<'r>(reached: &'r mut [Reached], removed: &[usize]) -> Vec<Site<'r>> {
+pub(super) fn sites<'r>(reached: &'r mut [Reached], removed: &[usize]) -> Vec<Site<'r>> {
     let sites = reached.iter_mut().enumerate();
     let sites = sites.filter(|(place, _)| !removed.contains(place));
     sites
@@ -205,19 +229,8 @@ fn sites<'r>(reached: &'r mut [Reached], removed: &[usize]) -> Vec<Site<'r>> {
         .collect()
 }
 
-/// The places of the ring's members, as a server has them.
-fn members(client: &mut Client, name: &str) -> Result<Vec<usize>, String> {
-    let row = client.query_one("SELECT members FROM anabranch.hold", &[]);
-    let row = row.map_err(|error| format!("error: {name}: {}", explain(&error)))?;
-    let members: Vec<i16> = row.get(0);
-    let places = members.into_iter().map(usize::try_from);
-    places
-        .collect::<Result<_, _>>()
-        .map_err(|_| format!("error: {name}: anabranch.hold has a negative server"))
-}
-
 /// Which server has the newest rows of each table.
-struct Placed {
+pub(super) struct Placed {
     whole: Vec<Table>,
     shared: Vec<SharedTable>,
     /// By shared table the type of the column that tells a row's owner.
@@ -225,8 +238,24 @@ struct Placed {
     others: Vec<Table>,
 }
 
+impl Placed {
+    /// The tables of the ring, with their keys' slots as a middleware has them.
+    pub(super) fn plan(self, slots: u16, removed: Vec<u16>) -> Plan<'static> {
+        // The owners do not matter for slots.
+        let keys = KeyPlacement::new(0, slots, 1);
+        let key_types = self.key_types;
+        Plan {
+            whole: self.whole,
+            shared: self.shared,
+            others: self.others,
+            slot_of: Box::new(move |table, key| slot_of(&keys, &key_types[table], key)),
+            removed,
+        }
+    }
+}
+
 /// Sorts the tables of the database; or why their rows cannot be gathered.
-fn placed(
+pub(super) fn placed(
     client: &mut Client,
     inspection: &Inspection,
     tables: &[Held],
@@ -278,8 +307,8 @@ fn placed(
             Newest::Inserted => (Owner::Inserted, None),
             Newest::Unknown => {
                 objections.push(format!(
-                    "no column of {} tells which server has the newest copy of a row: copy its rows by hand, and remove the belt \
-                     without --gather",
+                    "no column of {} tells which server has the newest copy of a row: copy its rows by hand, remove the belt without \
+                     --gather, and install a ring of the servers that are wanted",
                     table.title()
                 ));
                 continue;
@@ -289,6 +318,7 @@ fn placed(
         placed.shared.push(SharedTable {
             table: table.clone(),
             owner,
+            has_all_rows: held.is_some_and(|held| held.has_all_rows),
         });
     }
     Ok(match objections.is_empty() {
@@ -297,9 +327,9 @@ fn placed(
     })
 }
 
-/// The place of the server that a key is routed to, as a middleware routes it.
-fn owner_of(
-    keys: KeyPlacement,
+/// The slot of a key, as a middleware routes it.
+fn slot_of(
+    keys: &KeyPlacement,
     of: &Option<(String, DataType)>,
     key: Option<&str>,
 ) -> Result<u16, String> {
@@ -311,7 +341,7 @@ fn owner_of(
         Some(text) => parse_value(text, data_type, &TimeZone::default())
             .map_err(|_| format!("{column}: {text} cannot be read as {data_type}"))?,
     };
-    Ok(keys.server_of(&value))
+    Ok(keys.slot_of(&value))
 }
 
 /// The first server whose middleware accepts connections.
@@ -333,7 +363,7 @@ pub(super) fn is_up(server: &ServerEntry) -> bool {
         .any(|address| TcpStream::connect_timeout(&address, CONNECT_MAX).is_ok())
 }
 
-fn still_runs(name: &str) -> String {
+pub(super) fn still_runs(name: &str) -> String {
     format!(
         "error: the middleware of {name} runs: stop the middlewares of all servers first; what they serve meanwhile would be lost"
     )

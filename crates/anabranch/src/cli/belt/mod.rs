@@ -1,17 +1,19 @@
-//! `anabranch belt check|install|remove SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
+//! `anabranch belt check|install|remove|add-server|remove-server SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
 
 mod gather;
 mod parts;
 mod report;
 mod serve;
+mod share;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_dbms::postgres::catalog::Sequence;
-use anabranch_dbms::postgres::gather::{self as dbms_gather, Progress};
+use anabranch_dbms::postgres::closed::{self, Progress};
 use anabranch_dbms::postgres::inspect::{Inspection, Roles, inspect};
+use anabranch_dbms::postgres::relocate::{Membership, membership};
 use anabranch_dbms::postgres::{explain, install};
 use anabranch_dbms::servers::{ServerEntry, Servers};
 use clap::{Args, Subcommand};
@@ -40,7 +42,11 @@ enum BeltCommand {
     Install(InstallArguments),
     /// Take all of it away from every server; with --gather, after all rows are on one of them
     Remove(RemoveArguments),
-    /// Go on without a server that will never come back: what it alone has acknowledged is lost
+    /// With the middlewares stopped: have an empty server join the ring, with all rows that all servers have, and its share of
+    /// the others
+    AddServer(AddServerArguments),
+    /// With the middlewares stopped: have a server leave the ring, after it has given its rows to the others; with --lost, go
+    /// on without one that will never come back
     RemoveServer(RemoveServerArguments),
 }
 
@@ -84,11 +90,39 @@ struct RemoveArguments {
 }
 
 #[derive(Debug, Args)]
+struct AddServerArguments {
+    /// The file that describes the servers; the one that joins is the last
+    servers: PathBuf,
+    /// The name of the server that joins
+    name: String,
+    /// The files of the application that the belt was installed for, as for serve
+    #[arg(value_name = "FILES", required = true)]
+    files: Vec<PathBuf>,
+    /// The weights that the belt was installed with
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct RemoveServerArguments {
     /// The file that describes the servers
     servers: PathBuf,
     /// The server's name
     name: String,
+    /// The files of the application that the belt was installed for, as for serve
+    #[arg(
+        value_name = "FILES",
+        required_unless_present = "lost",
+        conflicts_with = "lost"
+    )]
+    files: Vec<PathBuf>,
+    /// The weights that the belt was installed with
+    #[arg(long, value_name = "FILE", conflicts_with = "lost")]
+    weights: Option<PathBuf>,
+    /// The server will never come back: while the middlewares of the others run, go on without it. What it alone has
+    /// acknowledged is lost, and so are the rows that only it had
+    #[arg(long)]
+    lost: bool,
 }
 
 /// A server, as far as it could be reached.
@@ -114,7 +148,9 @@ pub(crate) fn run(arguments: BeltArguments) -> Result<Verdict, Box<dyn Error>> {
             Some(target) => gather::remove_gathered(&of, target),
             None => remove(&of),
         },
-        BeltCommand::RemoveServer(of) => remove_server(&of),
+        BeltCommand::AddServer(of) => share::add_server(&of),
+        BeltCommand::RemoveServer(of) if of.lost => remove_lost_server(&of),
+        BeltCommand::RemoveServer(of) => share::remove_server(&of),
     }
 }
 
@@ -142,7 +178,7 @@ fn check(
         return Err(arguments.input.nothing_found(&input.script).into());
     }
     let mut reached = reach(&servers)?;
-    let mut parts = Parts::new(&servers, &input, &reached);
+    let mut parts = Parts::new(&servers, &input, &reached, &[]);
     say!("{}", report::render(&servers, &input, &reached, &parts))?;
     if installs && parts.objections.is_empty() {
         let copied = parts.install(&mut reached, place, &replaced)?;
@@ -169,31 +205,50 @@ fn check(
 
 /// Connects to all servers, as the roles that install.
 fn reach(servers: &Servers) -> Result<Vec<Reached>, String> {
-    let one = |entry: &ServerEntry| {
-        let address = entry.installer()?;
-        let role = anabranch_dbms::postgres::Address::parse(&entry.database)?;
-        let roles = Roles {
-            middleware: role.user(),
-            applications: &servers.applications,
-        };
-        let database = address
-            .connect(CONNECT_MAX)
-            .map_err(|error| error.trim_start_matches("error: ").to_owned())
-            .and_then(|mut client| {
-                inspect(&mut client, roles).map(|inspection| (client, inspection))
-            });
-        Ok(Reached {
-            entry: entry.clone(),
-            address: address.typed,
-            role: role.user().map(str::to_owned),
-            database,
-        })
-    };
-    servers.server.iter().map(one).collect()
+    let all = servers.server.iter();
+    all.map(|entry| reach_one(servers, entry)).collect()
 }
 
-/// Asks the first middleware that is reached to remove a server.
-fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn Error>> {
+/// Connects to one of them.
+fn reach_one(servers: &Servers, entry: &ServerEntry) -> Result<Reached, String> {
+    let address = entry.installer()?;
+    let role = anabranch_dbms::postgres::Address::parse(&entry.database)?;
+    let roles = Roles {
+        middleware: role.user(),
+        applications: &servers.applications,
+    };
+    let database = address
+        .connect(CONNECT_MAX)
+        .map_err(|error| error.trim_start_matches("error: ").to_owned())
+        .and_then(|mut client| inspect(&mut client, roles).map(|inspection| (client, inspection)));
+    Ok(Reached {
+        entry: entry.clone(),
+        address: address.typed,
+        role: role.user().map(str::to_owned),
+        database,
+    })
+}
+
+/// What the first of these servers says that has the belt of a ring that is looked for.
+fn first_membership(
+    reached: &mut [Reached],
+    is_wanted: impl Fn(&Membership) -> bool,
+) -> Result<Option<Membership>, String> {
+    for server in reached {
+        let Ok((client, _)) = &mut server.database else {
+            continue;
+        };
+        let found = membership(client)
+            .map_err(|error| format!("error: {}: {}", server.entry.name, explain(&error)))?;
+        if let Some(found) = found.filter(&is_wanted) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Asks the first middleware that is reached to remove a server that is lost.
+fn remove_lost_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn Error>> {
     let servers = Servers::read(&arguments.servers)?;
     let name = &arguments.name;
     if !servers.server.iter().any(|server| server.name == *name) {
@@ -279,7 +334,7 @@ fn remove(arguments: &RemoveArguments) -> Result<Verdict, Box<dyn Error>> {
             }
         };
         if inspection.installed.is_none() {
-            let progress = dbms_gather::progress(client).and_then(|progress| {
+            let progress = closed::progress(client).and_then(|progress| {
                 // Other servers had the belt when their rows had been gathered there.
                 match progress == Progress::Gathered {
                     true => client.batch_execute("DROP SCHEMA anabranch CASCADE"),

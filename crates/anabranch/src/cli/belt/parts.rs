@@ -9,11 +9,12 @@ use anabranch_analysis::report::partition::class_name;
 use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::capture::ReplicatedTable;
 use anabranch_dbms::postgres::catalog::{Sequence, Table};
+use anabranch_dbms::postgres::closed::{self, Progress};
 use anabranch_dbms::postgres::explain;
-use anabranch_dbms::postgres::gather::{self, Progress};
 use anabranch_dbms::postgres::install::{self, InstalledType, Part};
 use anabranch_dbms::postgres::install_all::{Member, Source, install_all};
 use anabranch_dbms::servers::Unknown;
+use anabranch_dbms::slots;
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::Role;
 use anabranch_types::{DataType, TableSchema};
@@ -38,6 +39,8 @@ pub(super) struct Held {
     /// Whether only global operations write it, so that every server has all of it. Operations of a local-or-global type
     /// may write it on their server alone.
     pub(super) is_whole: bool,
+    /// Whether only global operations insert and delete its rows, if any do, so that every server has all of them.
+    pub(super) has_all_rows: bool,
     /// Whether its changes are captured.
     pub(super) is_replicated: bool,
     /// Which server has the newest copy of a row.
@@ -71,7 +74,13 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn new(servers: &Servers, input: &Input, reached: &[Reached]) -> Parts {
+    /// What each of these servers gets, but for those at the places `without`, which are no members of the ring any more.
+    pub(super) fn new(
+        servers: &Servers,
+        input: &Input,
+        reached: &[Reached],
+        without: &[usize],
+    ) -> Parts {
         let mut parts = Parts {
             tables: Vec::new(),
             sequences: Vec::new(),
@@ -79,7 +88,12 @@ impl Parts {
             objections: Vec::new(),
             remarks: Vec::new(),
         };
-        for server in reached {
+        let members = || {
+            let all = reached.iter().enumerate();
+            all.filter(|(place, _)| !without.contains(place))
+                .map(|(_, server)| server)
+        };
+        for server in members() {
             let name = &server.entry.name;
             match &server.database {
                 Err(error) => parts.objections.push(format!("{name}: {error}")),
@@ -101,14 +115,13 @@ impl Parts {
         for table in &parts.tables {
             if table.newest == Newest::Unknown {
                 parts.remarks.push(format!(
-                    "no column of {} tells which server has the newest copy of a row: belt remove --gather cannot move them",
+                    "no column of {} tells which server has the newest copy of a row: belt remove --gather, add-server and remove-server cannot move them",
                     table.name
                 ));
             }
         }
-        let mut usable = reached
-            .iter()
-            .filter_map(|r| Some((&r.entry.name, &r.database.as_ref().ok()?.1)));
+        let mut usable =
+            members().filter_map(|r| Some((&r.entry.name, &r.database.as_ref().ok()?.1)));
         let Some((first_name, first)) = usable.next() else {
             return parts;
         };
@@ -169,6 +182,7 @@ impl Parts {
                 place: place as u16,
                 servers: count,
                 slots: servers.slots,
+                owners: slots::initial(servers.slots, count),
                 tables: replicated.clone(),
                 sequences: parts.sequences.clone(),
                 middleware: server.role.clone(),
@@ -245,6 +259,11 @@ impl Parts {
         self.sequences = chosen.into_values().collect();
     }
 
+    /// What the last server gets.
+    pub(super) fn last(&self) -> Option<&Part> {
+        self.parts.last()
+    }
+
     /// Installs everything, on all servers or on none, with the rows of the server at the place `from` if there is one.
     /// Those of the servers at the places `replaced` may be others. Returns the tables that were copied, with their
     /// numbers of rows.
@@ -267,7 +286,7 @@ impl Parts {
                     installed.ring, installed.received
                 ));
             }
-            let progress = gather::progress(client)
+            let progress = closed::progress(client)
                 .map_err(|error| format!("error: {name}: {}", explain(&error)))?;
             if progress == Progress::Gathered {
                 self.objections.push(format!(
@@ -350,6 +369,7 @@ pub(super) fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
                 is_whole: std::iter::once(&written.rows)
                     .chain(&written.columns)
                     .all(|spread| *spread != Spread::OwnServer),
+                has_all_rows: written.rows != Spread::OwnServer,
                 is_replicated: false,
                 newest: newest(input, table, written),
             }

@@ -7,9 +7,14 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use anabranch_dbms::belt::Trouble;
+use anabranch_dbms::postgres::closed::{self, Change};
 use anabranch_dbms::postgres::inspect::installation;
+use anabranch_dbms::postgres::relocate::{
+    Membership as ServersOfRing, membership as read_membership,
+};
 use anabranch_dbms::postgres::ring::{PostgresDatabase, blockers};
-use anabranch_dbms::postgres::{Address, explain, gather, install};
+use anabranch_dbms::postgres::{Address, explain, install};
+use anabranch_dbms::servers::ServerEntry;
 use anabranch_dbms::{Servers, servers};
 use anabranch_middleware::peers::Membership;
 use anabranch_middleware::recognise::Recogniser;
@@ -65,7 +70,8 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
         return Err(input.nothing_found(&read.script).into());
     }
     let mut client = address.connect(CONNECT_MAX)?;
-    check_installed(&mut client, &servers, place, &types(&read))?;
+    let ring = ring_of(&servers.server);
+    check_installed(&mut client, &servers, place, &types(&read), &[ring])?;
     let shipped = install::captured(&mut client)
         .map_err(|error| format!("error: {}: {}", of.at, explain(&error)))?;
     let recogniser =
@@ -82,6 +88,9 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
     let ring_listener = listening(&entry.ring, "ring")?;
     // Looked at behind the ports: `belt remove --gather` makes it, and then looks at the ports.
     check_open(&mut client, of.at)?;
+    // A ring that is open does not change.
+    let owners = membership_of(&mut client, of.at)?.owners;
+    let recogniser = recogniser.with_owners(&owners);
     drop(client);
     let ring = Ring::start(
         &membership(&servers, place)?,
@@ -166,23 +175,47 @@ fn home_name(address: &Address) -> Result<String, String> {
 /// Refuses to serve a ring that is being taken away.
 fn check_open(client: &mut Client, name: &str) -> Result<(), String> {
     let closed =
-        gather::closed(client).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
-    match closed {
-        None => Ok(()),
-        Some(target) => Err(format!(
+        closed::closed(client).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+    let Some(closed) = closed else {
+        return Ok(());
+    };
+    let target = closed.target;
+    Err(match closed.change {
+        Change::Gather => format!(
             "error: {name}: the ring is being taken away, and its rows are gathered on {target}: repeat anabranch belt remove \
              --gather {target}. To go on with the ring instead, if {target} still has the belt: DROP TABLE anabranch.closed, on \
              each server"
-        )),
-    }
+        ),
+        Change::Join => format!(
+            "error: {name}: {target} is joining the ring: repeat anabranch belt add-server with {target}. To go on without it \
+             instead, if it has no schema anabranch: DROP TABLE anabranch.closed, on each of the other servers"
+        ),
+        Change::Leave => format!(
+            "error: {name}: {target} is leaving the ring: repeat anabranch belt remove-server with {target}"
+        ),
+    })
 }
 
-/// Refuses to serve what the belt was not installed for.
+/// Which servers have what, as the database of a server that has the belt says.
+pub(super) fn membership_of(client: &mut Client, name: &str) -> Result<ServersOfRing, String> {
+    let found =
+        read_membership(client).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+    found.ok_or_else(|| format!("error: {name}: the belt is not installed there"))
+}
+
+/// The text that names a ring on its servers.
+pub(super) fn ring_of(servers: &[ServerEntry]) -> String {
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    names.join(",")
+}
+
+/// Refuses to serve what the belt was not installed for. `rings` are the names that the ring may have there.
 pub(super) fn check_installed(
     client: &mut Client,
     servers: &Servers,
     place: usize,
     types: &[install::InstalledType],
+    rings: &[String],
 ) -> Result<(), Box<dyn Error>> {
     let entry = &servers.server[place];
     let name = &entry.name;
@@ -194,12 +227,12 @@ pub(super) fn check_installed(
         )
         .into());
     };
-    let names: Vec<&str> = servers.server.iter().map(|s| s.name.as_str()).collect();
-    let ring = names.join(",");
-    if installed.name != *name || installed.ring != ring {
+    if installed.name != *name || !rings.contains(&installed.ring) {
         return Err(format!(
-            "error: {name}: its database was installed as {} of the ring {}, and the file says {name} of {ring}",
-            installed.name, installed.ring
+            "error: {name}: its database was installed as {} of the ring {}, and the file says {name} of {}",
+            installed.name,
+            installed.ring,
+            rings.join(" or ")
         )
         .into());
     }

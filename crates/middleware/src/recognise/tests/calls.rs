@@ -239,6 +239,7 @@ fn a_generated_key_is_routed_to_the_server_that_generated_it() {
                 place,
                 servers: 3,
                 slots: servers.slots,
+                owners: anabranch_dbms::slots::initial(servers.slots, 3),
                 tables: Vec::new(),
                 sequences: vec![Sequence {
                     schema: "public".to_owned(),

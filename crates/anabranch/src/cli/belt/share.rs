@@ -1,0 +1,361 @@
+//! `anabranch belt add-server SERVERS NAME FILES` and `remove-server`: a server joins a ring, or leaves it, with its share of
+//! the rows.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use anabranch_dbms::Servers;
+use anabranch_dbms::postgres::closed::{self, Change as ChangeName, Closed, Site};
+use anabranch_dbms::postgres::dump::copy_schema;
+use anabranch_dbms::postgres::explain;
+use anabranch_dbms::postgres::install::Part;
+use anabranch_dbms::postgres::relocate::Plan;
+use anabranch_dbms::postgres::share::{self, Change, Shared};
+
+use super::gather::{placed, running, sites, still_runs};
+use super::parts::{Parts, held, types};
+use super::serve::{check_installed, ring_of};
+use super::{
+    AddServerArguments, Reached, RemoveServerArguments, Verdict, first_membership, reach,
+    reach_one, report,
+};
+use crate::cli::input::{Input, InputArguments};
+use crate::cli::output::say;
+
+/// Has a server join.
+pub(super) fn add_server(arguments: &AddServerArguments) -> Result<Verdict, Box<dyn Error>> {
+    let (name, file) = (&arguments.name, &arguments.servers);
+    let servers = Servers::read(file)?;
+    let last = place_of(&servers, file, name)?;
+    if last + 1 < servers.server.len() || last == 0 {
+        return Err(format!(
+            "error: {name} has to be the last [[server]] of {}, behind those of the ring: places tell which keys are whose",
+            file.display()
+        )
+        .into());
+    }
+    let mut reached = reach(&servers)?;
+    let ring = ring_of(&servers.server[..last]);
+    let new_ring = ring_of(&servers.server);
+    let Some(found) = first_membership(&mut reached, |of| of.ring == ring || of.ring == new_ring)?
+    else {
+        return Err(format!(
+            "error: the belt of the ring {ring}, which {name} is to join, is installed on no server: install it with \
+             {name} (anabranch belt install)"
+        )
+        .into());
+    };
+    let gone: Vec<usize> = (0..last)
+        .filter(|place| !found.members.iter().any(|of| usize::from(*of) == *place))
+        .collect();
+    if let Some(verdict) = unreached(&reached, &gone)? {
+        return Ok(verdict);
+    }
+    let input = read_input(&arguments.files, arguments.weights.as_deref(), &servers)?;
+    let first = usize::from(found.members[0]);
+    copy_schema_to(&servers, &mut reached, first, last)?;
+    let parts = Parts::new(&servers, &input, &reached, &gone);
+    if !parts.objections.is_empty() {
+        say!("{}", report::objections(&parts.objections, false))?;
+        return Ok(Verdict::Finding);
+    }
+    let part: &Part = parts.last().ok_or("error: the file has no server")?;
+    let change = Change::Join { ring: &ring, part };
+    let of = Named {
+        servers: &servers,
+        name,
+        change: ChangeName::Join,
+        rings: &[ring.clone(), new_ring],
+    };
+    let Some(shared) = of.share(change, &mut reached, &gone, &input)? else {
+        say!(
+            "{name} was a member of the ring already. The ring is open: start its middlewares.\n"
+        )?;
+        return Ok(Verdict::Fine);
+    };
+    let Some(shared) = shared else {
+        return Ok(Verdict::Finding);
+    };
+    say!(
+        "{}{name} is a member of the ring. Start all middlewares, with this {}.\n",
+        render(&shared, &servers, &format!("{name} joins the ring")),
+        file.display()
+    )?;
+    Ok(Verdict::Fine)
+}
+
+/// Has a server leave.
+pub(super) fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<dyn Error>> {
+    let (name, file) = (&arguments.name, &arguments.servers);
+    let servers = Servers::read(file)?;
+    let leaving = place_of(&servers, file, name)?;
+    let mut reached = reach(&servers)?;
+    if let Err(error) = &reached[leaving].database {
+        return Err(format!(
+            "error: {name} is not reached, and has rows that no other server has: {error}. If it will never come back, and they \
+             are lost: anabranch belt remove-server {} {name} --lost",
+            file.display()
+        )
+        .into());
+    }
+    let ring = ring_of(&servers.server);
+    // Its own database says what the members are until it has left.
+    let found = match first_membership(&mut reached[leaving..=leaving], |_| true)? {
+        Some(found) => Some(found),
+        None => first_membership(&mut reached, |_| true)?,
+    };
+    let Some(found) = found else {
+        return Err("error: the belt is installed on no server".into());
+    };
+    let gone: Vec<usize> = (0..servers.server.len())
+        .filter(|place| {
+            *place != leaving && !found.members.iter().any(|of| usize::from(*of) == *place)
+        })
+        .collect();
+    if let Some(verdict) = unreached(&reached, &gone)? {
+        return Ok(verdict);
+    }
+    let input = read_input(&arguments.files, arguments.weights.as_deref(), &servers)?;
+    let sites = sites(&mut reached, &gone);
+    let at = sites
+        .iter()
+        .position(|site| usize::from(site.place) == leaving);
+    drop(sites);
+    let change = Change::Leave(at.ok_or("error: the server is not reached")?);
+    let of = Named {
+        servers: &servers,
+        name,
+        change: ChangeName::Leave,
+        rings: &[ring],
+    };
+    let stays = "Its entry stays in the file: places tell which keys are whose";
+    let Some(shared) = of.share(change, &mut reached, &gone, &input)? else {
+        say!(
+            "{name} was no member of the ring any more. The ring is open: start its middlewares. {stays}.\n"
+        )?;
+        return Ok(Verdict::Fine);
+    };
+    let Some(shared) = shared else {
+        return Ok(Verdict::Finding);
+    };
+    say!(
+        "{}{name} is no member of the ring any more; its database has old copies of rows. Start the middlewares of the others. \
+         {stays}.\n",
+        render(&shared, &servers, &format!("{name} leaves the ring"))
+    )?;
+    Ok(Verdict::Fine)
+}
+
+/// A change of a ring's servers.
+struct Named<'n> {
+    servers: &'n Servers,
+    name: &'n str,
+    change: ChangeName,
+    /// The names that the ring may have in databases.
+    rings: &'n [String],
+}
+
+impl Named<'_> {
+    /// Moves the rows, or goes on with that. `None` if it was done already; then the ring is open. `Some(None)` if something does
+    /// not fit, which was said.
+    fn share(
+        &self,
+        change: Change<'_>,
+        reached: &mut [Reached],
+        gone: &[usize],
+        input: &Input,
+    ) -> Result<Option<Option<Shared>>, Box<dyn Error>> {
+        if share::is_done(&mut sites(reached, gone), change)? {
+            closed::reopen(&mut sites(reached, gone), &mut |_| {})?;
+            return Ok(None);
+        }
+        let installed_types = types(input);
+        for (place, server) in reached.iter_mut().enumerate() {
+            let Ok((client, inspection)) = &mut server.database else {
+                continue;
+            };
+            if inspection.installed.is_some() && !gone.contains(&place) {
+                check_installed(client, self.servers, place, &installed_types, self.rings)?;
+            }
+        }
+        let Some(plan) = plan(self.servers, reached, gone, input)? else {
+            return Ok(Some(None));
+        };
+        let entries = &self.servers.server;
+        if let Some(running) = running(entries, gone) {
+            return Err(still_runs(running).into());
+        }
+        let mut sites: Vec<Site<'_>> = sites(reached, gone);
+        let mut has_begun = false;
+        for site in &mut sites {
+            let begun = closed::closed(site.client)
+                .map_err(|error| format!("error: {}: {}", site.name, explain(&error)))?;
+            has_begun |= begun.is_some();
+            let other = begun.filter(|of| of.target != self.name || of.change != self.change);
+            if let Some(other) = other {
+                return Err(format!(
+                    "error: {}: another change of the ring has begun, for {}, and has not come to its end: repeat that first",
+                    site.name, other.target
+                )
+                .into());
+            }
+        }
+        let closed = Closed {
+            target: self.name.to_owned(),
+            change: self.change,
+        };
+        closed::close(&mut sites, &closed, &mut |_| {})?;
+        // Looked at again: a middleware that began meanwhile has its ports, or finds that the ring is closed.
+        let connected = closed::served(&mut sites)?;
+        if let Some(running) = running(entries, gone).or(connected) {
+            let running = still_runs(running);
+            if !has_begun {
+                closed::reopen(&mut sites, &mut |_| {})?;
+                return Err(running.into());
+            }
+            return Err(format!(
+                "{running}. The ring is closed, and no other middleware begins, until this has been repeated"
+            )
+            .into());
+        }
+        let shared = share::share(&mut sites, change, &plan, &closed, &mut |_| {});
+        let shared = shared.map_err(|error| {
+            format!("{error}\nThe middlewares stay stopped until this has been repeated.")
+        })?;
+        Ok(Some(Some(shared)))
+    }
+}
+
+/// The tables of the ring, as the first server that has the belt has them; or nothing, if some do not fit, which is said.
+fn plan(
+    servers: &Servers,
+    reached: &mut [Reached],
+    gone: &[usize],
+    input: &Input,
+) -> Result<Option<Plan<'static>>, Box<dyn Error>> {
+    let partitioning = input.plan.partitioning.as_ref();
+    let tables = partitioning.map_or_else(Vec::new, |of| held(input, of));
+    let members = reached.iter_mut().enumerate();
+    let mut members = members.filter(|(place, _)| !gone.contains(place));
+    let first = members.find_map(|(_, server)| {
+        let (client, inspection) = server.database.as_mut().ok()?;
+        inspection
+            .installed
+            .is_some()
+            .then_some((client, inspection))
+    });
+    let (client, inspection) = first.ok_or("error: the belt is installed on no server")?;
+    Ok(match placed(client, inspection, &tables)? {
+        Ok(placed) => Some(placed.plan(servers.slots, Vec::new())),
+        Err(objections) => {
+            say!("{}", report::objections(&objections, false))?;
+            None
+        }
+    })
+}
+
+fn place_of(servers: &Servers, file: &Path, name: &str) -> Result<usize, String> {
+    let place = servers.server.iter().position(|of| of.name == name);
+    place.ok_or_else(|| format!("error: {} has no server {name}", file.display()))
+}
+
+fn read_input(
+    files: &[PathBuf],
+    weights: Option<&Path>,
+    servers: &Servers,
+) -> Result<Input, Box<dyn Error>> {
+    let mut input = InputArguments::of_paths(files, weights)?;
+    input.partition_among(servers.server.len());
+    let read = input.read()?;
+    if read.plan.entries.is_empty() {
+        return Err(input.nothing_found(&read.script).into());
+    }
+    Ok(read)
+}
+
+/// Says which servers are not reached, if some are not that have to be.
+fn unreached(reached: &[Reached], gone: &[usize]) -> Result<Option<Verdict>, Box<dyn Error>> {
+    let members = reached.iter().enumerate();
+    let members = members.filter(|(place, _)| !gone.contains(place));
+    let failures = members.filter_map(|(_, server)| {
+        let error = server.database.as_ref().err()?;
+        Some(format!("{}: {error}", server.entry.name))
+    });
+    let mut failures: Vec<String> = failures.collect();
+    if failures.is_empty() {
+        return Ok(None);
+    }
+    failures.push(
+        "nothing was changed: every server that is a member of the ring, or joins it, has to be reached"
+            .to_owned(),
+    );
+    say!("{}", report::objections(&failures, false))?;
+    Ok(Some(Verdict::Finding))
+}
+
+/// Gives a server that has no tables the schema of another one.
+fn copy_schema_to(
+    servers: &Servers,
+    reached: &mut [Reached],
+    from: usize,
+    to: usize,
+) -> Result<(), String> {
+    let is_empty = |of: &Reached| {
+        let database = of.database.as_ref();
+        database.is_ok_and(|(_, inspection)| inspection.tables.is_empty())
+    };
+    if !is_empty(&reached[to]) || is_empty(&reached[from]) {
+        return Ok(());
+    }
+    let (source, target) = (&reached[from].entry, &reached[to].entry);
+    copy_schema(&source.installer()?, &target.installer()?)?;
+    reached[to] = reach_one(servers, &target.clone())?;
+    Ok(())
+}
+
+/// What has moved, for people.
+fn render(shared: &Shared, servers: &Servers, title: &str) -> String {
+    let name_of = |place: u16| {
+        let server = servers.server.get(usize::from(place));
+        server.map_or("", |server| server.name.as_str())
+    };
+    let mut out = format!("{title}\n");
+    let copied = shared.copied.iter().map(|(name, _)| name);
+    let names = copied.chain(shared.tables.iter().map(|(name, _)| name));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, rows) in &shared.copied {
+        out += &format!("  {name:width$}  all {rows} rows copied\n");
+    }
+    for (name, rows) in &shared.tables {
+        let parts: Vec<String> = rows
+            .iter()
+            .map(|((from, to), rows)| {
+                format!("{rows} rows of {} to {}", name_of(*from), name_of(*to))
+            })
+            .collect();
+        let parts = match parts.is_empty() {
+            true => "no rows move".to_owned(),
+            false => parts.join(", "),
+        };
+        out += &format!("  {name:width$}  {parts}\n");
+    }
+    out += &format!(
+        "  {} of {} slots of keys move: {}\n",
+        shared.slots.len(),
+        servers.slots,
+        shared
+            .slots
+            .iter()
+            .map(|(slot, from, to)| format!("{slot} of {} to {}", name_of(*from), name_of(*to)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    out += &format!(
+        "  {} times an operation was received that was on its way\n",
+        shared.applied
+    );
+    for remark in &shared.remarks {
+        out += &format!("  {remark}\n");
+    }
+    out
+}
