@@ -128,7 +128,7 @@ impl Explored for PobSite<Write> {
             | Message::Accept { id, .. }
             | Message::Prepare { id, .. } => Part::Request(*id),
             Message::Stable { id, decision, .. } => Part::Decision(*id, decision),
-            Message::Report { .. } | Message::Fetch { .. } => Part::Other,
+            Message::Report { .. } | Message::Fetch { .. } | Message::Cut { .. } => Part::Other,
             _ => Part::Answer,
         }
     }

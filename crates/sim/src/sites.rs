@@ -287,6 +287,7 @@ impl SimulatedOrderer for Pob {
         match message {
             Message::Propose { .. } => "Propose",
             Message::AckPropose { .. } => "AckPropose",
+            Message::Cut { .. } => "Cut",
             Message::Accept { .. } => "Accept",
             Message::AckAccept { .. } => "AckAccept",
             Message::Stable { .. } => "Stable",

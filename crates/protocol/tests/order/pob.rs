@@ -5,7 +5,7 @@ use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
 use anabranch_protocol::order::{BatchId, Orderer, SiteId};
 use anabranch_types::Ticks;
 
-use crate::group::{Group, Operation};
+use crate::group::{Group, Operation, Packet};
 use crate::storm::{self, Seen, Storm};
 use crate::support::random::Random;
 
@@ -476,14 +476,128 @@ fn storms_in_groups_of_other_sizes_keep_every_promise() {
 }
 
 /// Sites that keep little for the others: those that were away take another site's state.
-#[test]
-fn storms_with_state_transfers_keep_every_promise() {
-    let seen = storms(seeds(2_000), &[3, 5], |options, random| {
+fn storms_with_state_transfers(seeds: std::ops::Range<u64>) -> Seen {
+    storms(seeds, &[3, 5], |options, random| {
         options.retained_max = 1 + random.below(6) as usize;
         if random.percent(30) {
             options.fast = FastDecisions::AllSites;
         }
+    })
+}
+
+#[test]
+fn storms_with_state_transfers_keep_every_promise() {
+    let seen = storms_with_state_transfers(seeds(2_000));
+    assert!(seen.transfers > seen.runs / 100, "{seen:?}");
+}
+
+/// How a message about the first cut begins.
+fn begins_cut(part: &str) -> String {
+    format!("Cut {{ number: 0, chosen: Prefix([0, 0, 0]), part: {part}")
+}
+
+/// s2 has accepted s0's cut, of X alone, when it proposes one itself. By then it would choose X and Y; but s0 may have
+/// learned that its own is chosen, and learns it later.
+#[test]
+fn a_cut_that_may_be_chosen_is_chosen_again() {
+    let mut group = group(3, |options| options.retained_max = 0);
+    group.discards = true;
+    let (x, y) = (id(0, 1), id(2, 1));
+    let fire = |group: &mut Group<Site>, site: u8| {
+        group.now = Ticks(group.now.0 + Ticks::from_millis(110).0);
+        group.fire(SiteId(site));
+    };
+    // s1 gets nothing for now.
+    group.broadcast(SiteId(0), vec![(0, true)]);
+    group.pass_all_but(1);
+    fire(&mut group, 2);
+    group.pass(2, 0, "Report");
+    fire(&mut group, 0);
+    group.pass(0, 2, &begins_cut("Prepare"));
+    group.pass(2, 0, &begins_cut("Promise"));
+    group.pass(0, 2, &begins_cut("Accept {"));
+    group.broadcast(SiteId(2), vec![(1, true)]);
+    group.pass(2, 0, "Propose");
+    group.pass(0, 2, "AckPropose");
+    group.pass(2, 0, "Accept {");
+    group.pass(0, 2, "AckAccept");
+    group.pass(2, 0, "Stable");
+    assert_eq!(delivered(&group, 0), [x, y]);
+    // s2 learns that a majority has delivered both.
+    group.network.retain(|(from, to, packet)| {
+        let is_report =
+            matches!(packet, Packet::Message(it) if format!("{it:?}").starts_with("Report"));
+        !(is_report && (*from, *to) == (SiteId(0), SiteId(2)))
     });
-    assert!(seen.transfers > 0);
-    assert!(seen.returned <= seen.runs / 500, "{seen:?}");
+    fire(&mut group, 0);
+    group.pass(0, 2, "Report");
+    fire(&mut group, 2);
+    fire(&mut group, 2);
+    group.pass(2, 1, &begins_cut("Prepare"));
+    group.pass(1, 2, &begins_cut("Promise"));
+    group.pass(2, 1, &begins_cut("Accept {"));
+    group.pass(1, 2, &begins_cut("Accepted"));
+    let discards = |group: &Group<Site>, site, id| group.at(SiteId(site)).entry(id).is_none();
+    assert_eq!([x, y].map(|id| discards(&group, 2, id)), [true, false]);
+    group.pass(2, 0, &begins_cut("Accepted"));
+    assert_eq!([x, y].map(|id| discards(&group, 0, id)), [true, false]);
+    settle(&mut group);
+    group.check_end("all have heard of both");
+}
+
+/// Lets time pass and lets reports and the choice of cuts arrive, but nothing between s0 and s1. The rest is lost.
+fn report_through_the_third(group: &mut Group<Site>) {
+    let passes = |(from, to, packet): &(SiteId, SiteId, Packet<Site>)| {
+        let is_through = SiteId(2) == *from || SiteId(2) == *to;
+        let begins = |message: &str| message.starts_with("Report") || message.starts_with("Cut");
+        is_through && matches!(packet, Packet::Message(it) if begins(&format!("{it:?}")))
+    };
+    for _ in 0..40 {
+        group.now = Ticks(group.now.0 + Ticks::from_millis(60).0);
+        for site in group.sites() {
+            group.fire(site);
+        }
+        group.network.retain(passes);
+        while !group.network.is_empty() {
+            let packet = group.network.remove(0);
+            group.network.push(packet);
+            group.deliver(group.network.len() - 1);
+            group.network.retain(passes);
+        }
+    }
+}
+
+/// s0 and s2 have delivered X, s1 and s2 have delivered Y, and then s2 is lost. Had s0 discarded X and s1 Y, since a
+/// majority has each, neither could take the other's state.
+#[test]
+fn a_majority_goes_on_without_the_third_site_that_has_delivered_what_each_lacks() {
+    let mut group = group(3, |options| options.retained_max = 0);
+    group.discards = true;
+    let (x, y) = (id(0, 1), id(1, 1));
+    group.broadcast(SiteId(0), vec![(0, true)]);
+    group.broadcast(SiteId(1), vec![(1, true)]);
+    let through =
+        |(from, to, _): &(SiteId, SiteId, Packet<Site>)| SiteId(2) == *from || SiteId(2) == *to;
+    group.network.retain(through);
+    while !group.network.is_empty() {
+        group.deliver(0);
+        group.network.retain(through);
+    }
+    assert_eq!(
+        [0, 1].map(|site| delivered(&group, site)),
+        [vec![x], vec![y]]
+    );
+    assert_eq!(delivered(&group, 2).len(), 2);
+    report_through_the_third(&mut group);
+    let discards = |site, id| group.at(SiteId(site)).entry(id).is_none();
+    assert_eq!([discards(0, x), discards(1, y)], [true, false]);
+    group.crash(SiteId(2), &mut Random::new(1), 0);
+    settle(&mut group);
+    for site in [0, 1] {
+        assert_eq!(delivered(&group, site).len(), 2, "s{site}");
+    }
+    assert_eq!(group.at(SiteId(1)).counters().transfers, 1);
+    group.restart(SiteId(2), false);
+    settle(&mut group);
+    group.check_end("the third has returned");
 }

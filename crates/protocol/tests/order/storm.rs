@@ -63,9 +63,6 @@ pub(crate) struct Seen {
     pub(crate) transfers: u64,
     /// Payloads that were broadcast again.
     pub(crate) rebroadcasts: u64,
-    /// Runs in which sites that were down had to return, since each of the others had discarded what another had not
-    /// delivered.
-    pub(crate) returned: u64,
 }
 
 /// The steps until which a healed group has to come to rest.
@@ -143,13 +140,6 @@ pub(crate) fn run<O: Orderer<Payload = Operation> + std::fmt::Debug>(
     };
     let mut left = STEPS_MAX;
     while !group.is_quiet() {
-        let down: Vec<SiteId> = group.sites().filter(|it| !group.is_up(*it)).collect();
-        if left == 0 && group.discards && !down.is_empty() {
-            // The limit of state transfers (docs/protocols/alvin.md).
-            down.into_iter().for_each(|site| group.restart(site, false));
-            seen.returned += 1;
-            left = STEPS_MAX;
-        }
         assert!(left > 0, "{context}: liveness: {}", group.describe());
         left -= 1;
         group.now = Ticks(group.now.0 + 1_000 * random.below(2_000));

@@ -9,10 +9,11 @@ use crate::order::reports::{Report, patience};
 use crate::order::{BatchId, OutboxOf, Payload, Prefix, SiteId};
 
 use super::PobSite;
+use super::cut::Cuts;
 use super::entry::{Decision, Entry, Epoch};
 use super::leader::Phase;
 use super::message::Message;
-use super::record::{PobRecord, Transfer};
+use super::record::{CutState, PobRecord, Transfer};
 
 /// The most missing batches of one site that are looked for at a time.
 const MISSING_MAX: u64 = 64;
@@ -22,6 +23,7 @@ impl<P: Payload> PobSite<P> {
     pub(super) fn has_work(&self) -> bool {
         !self.gathering.is_empty()
             || !self.queue.undecided.is_empty()
+            || self.cuts.is_proposing()
             || self.others().any(|site| self.reports.differs(site))
             || self.quorums.all().any(|site| self.is_missing(site))
     }
@@ -80,6 +82,7 @@ impl<P: Payload> PobSite<P> {
                 self.report_to(site, out);
             }
         }
+        self.propose_cut(now, out);
     }
 
     /// Reports to another site what this site has delivered.
@@ -187,8 +190,8 @@ impl<P: Payload> PobSite<P> {
         self.prune();
     }
 
-    /// Drops what all sites have delivered; and what a majority has, if too much is kept for the others.
-    fn prune(&mut self) {
+    /// Drops what all sites have delivered; and the last cut, once all of it is delivered here.
+    pub(super) fn prune(&mut self) {
         let first = self.reports.all()[0].clone();
         let all = self.reports.all()[1..].iter();
         let all = all.fold(first, |all, report| all.intersection(report));
@@ -199,18 +202,16 @@ impl<P: Payload> PobSite<P> {
                 self.queue.discarded = Prefix::empty(self.quorums.sites());
             }
         }
-        if self.queue.retained() > self.options.retained_max {
-            let majority = self.delivered_by_majority();
-            let majority = majority.intersection(self.queue.delivered.prefix());
-            if !self.queue.pruned.covers(&majority) {
-                self.queue.prune(&majority);
-                self.queue.discarded.merge(&majority);
-            }
+        let cut = &self.cuts.state.chosen;
+        if !self.queue.pruned.covers(cut) && self.queue.delivered.prefix().covers(cut) {
+            let cut = cut.clone();
+            self.queue.prune(&cut);
+            self.queue.discarded.merge(&cut);
         }
     }
 
     /// What a classic quorum has delivered.
-    fn delivered_by_majority(&self) -> Prefix {
+    pub(super) fn delivered_by_majority(&self) -> Prefix {
         let mut majority = Prefix::empty(self.quorums.sites());
         for site in self.quorums.all() {
             let reports = self.reports.all().iter();
@@ -251,6 +252,10 @@ impl<P: Payload> PobSite<P> {
         self.queue.floor = self.queue.floor.max(theirs.floor);
         self.queue.delivered = theirs.delivered.clone();
         self.note(theirs.highest);
+        if theirs.cuts.number > self.cuts.state.number {
+            let (number, chosen) = (theirs.cuts.number, theirs.cuts.chosen.clone());
+            self.cuts = Cuts::of(CutState::after(number, chosen));
+        }
         self.counters.transfers += 1;
         let pruned = &self.queue.pruned;
         self.led.retain(|id, _| !pruned.contains(*id));

@@ -6,6 +6,7 @@ use crate::order::{Batch, BatchId, Delivery, Payload};
 use crate::record::ReplayError;
 
 use super::PobSite;
+use super::cut::Cuts;
 use super::entry::{Decision, Entry, Position, Status};
 use super::record::{Base, PobRecord};
 
@@ -20,6 +21,7 @@ impl<P: Payload> PobSite<P> {
             highest: self.highest,
             used: self.used,
             sequence: self.sequence,
+            cuts: self.cuts.state.clone(),
         }
     }
 
@@ -87,6 +89,17 @@ impl<P: Payload> PobSite<P> {
                 self.queue.make_stable(id, decision, Ticks(0), deliveries);
                 self.after_delivery();
             }
+            PobRecord::Cut(state) => {
+                if state.number < self.cuts.state.number {
+                    let last = self.cuts.state.number;
+                    return Err(ReplayError(format!(
+                        "cut {} after cut {last}",
+                        state.number
+                    )));
+                }
+                self.cuts = Cuts::of(state);
+                self.prune();
+            }
             PobRecord::Base(base) => {
                 self.queue.prune(&base.pruned);
                 self.queue.delivered = base.delivered;
@@ -95,6 +108,7 @@ impl<P: Payload> PobSite<P> {
                 self.highest = self.highest.max(base.highest);
                 self.used = self.used.max(base.used);
                 self.sequence = self.sequence.max(base.sequence);
+                self.cuts = Cuts::of(base.cuts);
                 self.queue.deliver_all(deliveries);
                 self.after_delivery();
             }

@@ -92,6 +92,51 @@ pub enum Message<P> {
         /// The batches.
         ids: Vec<BatchId>,
     },
+    /// About the cut after the last one that the sender knows to be chosen.
+    Cut {
+        /// The number of the last chosen cut that the sender knows.
+        number: u64,
+        /// That cut.
+        chosen: Prefix,
+        /// What the sender says of the next one.
+        part: CutMessage,
+    },
+}
+
+/// The messages of Paxos, about the cut after the last one that the sender knows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CutMessage {
+    /// A request to take part in no earlier epoch.
+    Prepare {
+        /// The sender's epoch.
+        epoch: Epoch,
+    },
+    /// The answer, durable at the sender.
+    Promise {
+        /// The epoch.
+        epoch: Epoch,
+        /// What the sender has accepted, and in which epoch.
+        accepted: Option<(Epoch, Prefix)>,
+    },
+    /// A cut to accept.
+    Accept {
+        /// The sender's epoch.
+        epoch: Epoch,
+        /// The cut.
+        cut: Prefix,
+    },
+    /// The answer: the cut is accepted, durably.
+    Accepted {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// The answer to a request or a cut of an earlier epoch than the sender has promised.
+    Refuse {
+        /// The promised epoch.
+        promised: Epoch,
+    },
+    /// Nothing but the last chosen cut: it is new, or the receiver does not know it.
+    Chosen,
 }
 
 /// What a site knows of a batch when it promises an epoch. A site that has it STABLE answers with
@@ -141,7 +186,7 @@ impl<P> Message<P> {
             | Message::Prepare { id, .. }
             | Message::Promise { id, .. }
             | Message::Refuse { id, .. } => Some(*id),
-            Message::Report { .. } | Message::Fetch { .. } => None,
+            Message::Report { .. } | Message::Fetch { .. } | Message::Cut { .. } => None,
         }
     }
 }

@@ -7,7 +7,8 @@
 //! * [`entry`]: what a site knows of one batch. [`message`], [`record`]: messages and log records.
 //! * `queue`: the delivery queue, conflicts and the removal rule.
 //! * `leader`: the phases of a batch at its leader. `acceptor`: its phases at every site. `recovery`: epochs after the
-//!   first. `catch_up`: reports, pruning, missed decisions and state transfer. `durable`: replay and checkpoints.
+//!   first. `catch_up`: reports, pruning, missed decisions and state transfer. `cut`: what is discarded although a site has
+//!   not delivered it. `durable`: replay and checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,6 +26,7 @@ use crate::record::ReplayError;
 
 mod acceptor;
 mod catch_up;
+mod cut;
 mod durable;
 pub mod entry;
 mod leader;
@@ -33,6 +35,7 @@ mod queue;
 pub mod record;
 mod recovery;
 
+use cut::Cuts;
 use entry::Position;
 use leader::Led;
 use message::Message;
@@ -77,8 +80,8 @@ pub struct PobOptions {
     pub retry: Ticks,
     /// After this time without news of an undecided batch a site recovers it: longer than a broadcast takes.
     pub patience: Ticks,
-    /// The most delivered batches that a site keeps for sites that have not delivered them. Above it, the site
-    /// discards what a majority has delivered, and the others need a state transfer.
+    /// The most delivered batches that a site keeps for sites that have not delivered them. Above it, the sites choose a
+    /// cut: they discard what a majority has delivered, and the others need a state transfer.
     pub retained_max: usize,
 }
 
@@ -128,6 +131,8 @@ pub struct PobSite<P> {
     reports: Reports<Prefix>,
     /// What all sites have delivered.
     stable_frontier: Prefix,
+    /// What is discarded although not all have delivered it.
+    cuts: Cuts,
     /// When the progress timer runs out, if it is set.
     progress_due: Option<Ticks>,
     /// The first violation of an invariant that a message has shown.
@@ -146,6 +151,7 @@ impl<P: fmt::Debug> fmt::Debug for PobSite<P> {
             .field("own", &self.own)
             .field("gathering", &self.gathering)
             .field("reports", &self.reports)
+            .field("cuts", &self.cuts)
             .finish_non_exhaustive()
     }
 }
@@ -159,6 +165,7 @@ impl<P: Hash> Hash for PobSite<P> {
         self.own.hash(state);
         self.gathering.hash(state);
         self.reports.hash(state);
+        self.cuts.hash(state);
     }
 }
 
@@ -188,6 +195,7 @@ impl<P: Payload> PobSite<P> {
             gathering: Gathering::default(),
             reports: Reports::new(options.site, options.sites, nothing.clone()),
             stable_frontier: nothing,
+            cuts: Cuts::new(options.sites),
             progress_due: None,
             violation: None,
             counters: OrderCounters::default(),
@@ -292,6 +300,11 @@ impl<P: Payload> PobSite<P> {
                 needs_answer,
             } => self.handle_report(from, &delivered, &received, needs_answer, out),
             Message::Fetch { ids } => self.handle_fetch(from, &ids, out),
+            Message::Cut {
+                number,
+                chosen,
+                part,
+            } => self.handle_cut(now, from, (number, chosen), part, out),
         }
     }
 
@@ -404,6 +417,23 @@ impl<P: Payload> Orderer for PobSite<P> {
             return Err(violation.clone());
         }
         self.queue.check_invariants()?;
+        let cut = &self.cuts.state;
+        if !cut.chosen.covers(&self.queue.discarded) {
+            let discarded = &self.queue.discarded;
+            let found = format!(
+                "POB-I7: {discarded:?} is discarded, and the cut is {:?}",
+                cut.chosen
+            );
+            return Err(found);
+        }
+        if let Some((epoch, _)) = &cut.accepted
+            && *epoch > cut.promised
+        {
+            return Err(format!(
+                "POB-I7: accepted in {epoch} and promised {}",
+                cut.promised
+            ));
+        }
         let mut used = BTreeSet::new();
         let own = self.queue.entries.iter();
         for (id, entry) in own.filter(|(id, _)| id.site == self.site) {

@@ -46,6 +46,8 @@ pub enum PobRecord<P> {
         /// The payloads, if an earlier record does not have them.
         batch: Option<Batch<P>>,
     },
+    /// What the site knows of cuts: it has promised an epoch, accepted a cut, or knows of a chosen one.
+    Cut(CutState),
     /// The state beside the entries: in a checkpoint, and after a state transfer.
     Base(Base),
 }
@@ -67,6 +69,33 @@ pub struct Base {
     pub used: Position,
     /// The number of the site's last batch.
     pub sequence: u64,
+    /// What the site knows of cuts.
+    pub cuts: CutState,
+}
+
+/// What a site knows of cuts, durably.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CutState {
+    /// The number of the last cut that is known to be chosen. 0: none is.
+    pub number: u64,
+    /// That cut.
+    pub chosen: Prefix,
+    /// The site takes part in no earlier epoch of the next cut.
+    pub promised: Epoch,
+    /// What it has accepted as the next cut, and in which epoch.
+    pub accepted: Option<(Epoch, Prefix)>,
+}
+
+impl CutState {
+    /// A cut was chosen: nothing is known of the next one.
+    pub(super) fn after(number: u64, chosen: Prefix) -> CutState {
+        CutState {
+            number,
+            chosen,
+            promised: Epoch::INITIAL,
+            accepted: None,
+        }
+    }
 }
 
 impl<P> PobRecord<P> {
