@@ -107,8 +107,13 @@ impl AccessSet {
             let read = ItemTag::unknown(space.table).to_bits() ^ space.mask();
             (read, read ^ 1)
         };
+        // Points of one space are next to each other: its classes are passed once.
+        let mut last: Option<(Space, bool)> = None;
         for point in &self.points {
             let (read, written) = spaces(point.space);
+            let known = last.filter(|(space, _)| *space == point.space);
+            let has_written = known.is_some_and(|(_, writes)| writes);
+            last = Some((point.space, has_written || point.writes));
             let tag = ItemTag::of(point.space.table, &point.key);
             let number = tag.to_bits() ^ point.space.mask();
             let side = match point.writes {
@@ -116,16 +121,18 @@ impl AccessSet {
                 false => ClassSide::Left,
             };
             sink(ConflictClass { number, side });
-            if point.writes {
+            if point.writes && !has_written {
                 sink(ConflictClass {
                     number: read,
                     side: ClassSide::Right,
                 });
             }
-            sink(ConflictClass {
-                number: written,
-                side: ClassSide::Right,
-            });
+            if known.is_none() {
+                sink(ConflictClass {
+                    number: written,
+                    side: ClassSide::Right,
+                });
+            }
         }
         for span in &self.spans {
             let (read, written) = spaces(span.space);

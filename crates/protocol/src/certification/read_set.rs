@@ -44,8 +44,20 @@ impl ReadSet {
 
     /// Whether the newest versions of a store are those that were read: the certification of a transaction.
     pub fn is_current(&self, store: &Store) -> bool {
-        self.points.iter().all(|point| point.is_current(store))
-            && self.ranges.iter().all(|range| range.is_current(store))
+        self.compare(store, &mut |_, _| ())
+    }
+
+    /// The same. Passes each row that was read by primary key to `seen`, with the writer of its newest version.
+    pub(super) fn compare(
+        &self,
+        store: &Store,
+        seen: &mut dyn FnMut(&PointRead, Timestamp),
+    ) -> bool {
+        let mut are_current = true;
+        for point in &self.points {
+            are_current &= point.is_current(store, seen);
+        }
+        are_current && self.ranges.iter().all(|range| range.is_current(store))
     }
 
     /// Whether a row was read, by key or in a range.
@@ -59,8 +71,11 @@ impl ReadSet {
 }
 
 impl PointRead {
-    fn is_current(&self, store: &Store) -> bool {
+    fn is_current(&self, store: &Store, seen: &mut dyn FnMut(&PointRead, Timestamp)) -> bool {
         let newest = store.item(self.table, &self.key).map(|item| item.latest());
+        if let Some(version) = newest {
+            seen(self, version.timestamp());
+        }
         let row = newest.filter(|version| version.row().is_some());
         row.map(|version| version.timestamp()) == self.writer
     }
