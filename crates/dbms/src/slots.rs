@@ -95,6 +95,8 @@ mod tests {
         assert_eq!(left(&initial(8, 3), &[0, 2], 1), [0, 2, 2, 0, 0, 2, 0, 2]);
         let alone = left(&initial(4, 2), &[1], 0);
         assert_eq!(alone, [1, 1, 1, 1]);
+        // Home slots of servers that have left may move, and none of one that stays.
+        assert_eq!(joined(&[3; 6], &[3], 4), [3, 3, 4, 3, 4, 4]);
         // A server that joins afterwards has a place of its own.
         assert_eq!(joined(&alone, &[1], 2), [1, 1, 2, 2]);
         for servers in 2..12 {
