@@ -30,6 +30,7 @@ pub mod limits;
 pub mod load;
 pub mod log_record;
 pub mod node;
+pub mod open_transactions;
 mod output_commit;
 pub mod over_guards;
 mod overlay;
@@ -54,6 +55,7 @@ pub use durable::{DurableError, DurableNode, DurableOptions, NodeStart, OutputRu
 pub use interactive::DetachedBlock;
 pub use limits::TransactionLimits;
 pub use node::{HandedOver, Node, NodeInput, NodeOptions, NodeOutbox};
+pub use open_transactions::{NodeTransactions, NodeWait, OpenTransaction, TransactionClient};
 pub use over_guards::{GuardTables, NotOverGuards};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
 pub use replica::{

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod ending;
+mod open_transactions;
 mod sequences;
 
 use std::cell::RefCell;

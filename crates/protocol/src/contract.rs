@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use anabranch_storage::{ApplyError, Store};
 use anabranch_types::{
-    Access, ActivityProbe, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks,
-    Timestamp, Value,
+    Access, ActivityProbe, Effect, EffectError, Fetched, IndexId, Key, NodeId, PartitionId, Read,
+    SlotId, TableId, Ticks, Timestamp, Value,
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,11 +37,41 @@ pub trait Protocol {
     /// What has been counted at this node so far.
     fn counters(&self) -> &Counters;
 
+    /// The transactions, of any coordinator, that wait for others at this node's partition or are prepared there, as of
+    /// now. For people: nothing depends on it. The default is for protocols whose transactions do not wait.
+    fn open_transactions(&self) -> OpenTransactions {
+        OpenTransactions::default()
+    }
+
     /// Checks every numbered invariant of the protocol's page that one node can see.
     ///
     /// # Errors
     /// The invariant's name, such as `RAMP-I2`, and what contradicts it.
     fn check_invariants(&self) -> Result<(), String>;
+}
+
+/// Transactions that have not ended at one partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenTransactions {
+    /// Those that wait for a lock.
+    pub waits: Vec<LockWait>,
+    /// Those that have voted to commit and do not know the decision.
+    pub prepared: Vec<TransactionId>,
+}
+
+/// A transaction that waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockWait {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// The table.
+    pub table: TableId,
+    /// The secondary index; `None` for the primary key.
+    pub index: Option<IndexId>,
+    /// The key at which it waits.
+    pub key: Key,
+    /// Those that hold a conflicting lock there, then those that are before it in the queue. Each once.
+    pub blockers: Vec<TransactionId>,
 }
 
 /// A protocol whose nodes can restart from what they had made durable.

@@ -30,7 +30,8 @@ pub mod replication;
 mod span;
 
 pub use contract::{
-    AbortReason, Age, Counters, Durable, Handover, Input, Outbox, PartitionEffects, PartitionRead,
-    Protocol, Reply, Request, Session, SessionToken, Slots, TimerId, Topology, TransactionId,
+    AbortReason, Age, Counters, Durable, Handover, Input, LockWait, OpenTransactions, Outbox,
+    PartitionEffects, PartitionRead, Protocol, Reply, Request, Session, SessionToken, Slots,
+    TimerId, Topology, TransactionId,
 };
 pub use record::{NoRecords, RECORD_FORMAT, Record, ReplayError};

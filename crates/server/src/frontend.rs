@@ -14,6 +14,8 @@ use mio::net::TcpStream;
 use anabranch_engine::undeclared::{AcceptedShape, StatementEntry};
 use anabranch_sql::change::Notice;
 
+use crate::open_transactions::{Describe, TransactionRow};
+
 /// Connections of clients, owned by one node's thread.
 pub(crate) trait Frontend: Send {
     /// Begins to work for a node's thread: before anything else, and again when another thread takes over.
@@ -59,6 +61,8 @@ pub(crate) enum JobDone {
     Changed(Box<Changed>),
     /// The advisory lock is granted for which it waits.
     LockGranted,
+    /// What all sessions have open.
+    Gathered(Arc<Vec<TransactionRow>>),
 }
 
 /// What the changer has done for a session.
@@ -135,6 +139,8 @@ pub(crate) enum Note {
     },
     /// Transactions may begin again.
     Opened,
+    /// What has each session open? The answer goes there.
+    Describe(Describe),
     /// The server ends: connections are told and closed.
     ShutDown,
 }

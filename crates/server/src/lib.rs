@@ -23,6 +23,7 @@ mod frontend;
 mod health;
 pub mod inbox;
 mod on_disk;
+mod open_transactions;
 pub mod options;
 pub mod profile;
 mod room;

@@ -43,6 +43,7 @@ pub mod summary;
 mod system;
 pub mod testing;
 pub mod transaction;
+mod transaction_column;
 
 pub use application::{Application, CompiledAssertion, CompiledStatement, ResultSet};
 pub use catalog::{Catalog, load};

@@ -5,6 +5,7 @@ use std::fmt;
 use anabranch_types::DataType;
 
 use crate::argument::ArgumentList;
+use crate::transaction_column::TransactionColumn;
 
 /// A value of the connection, bound as a parameter behind the client's own.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub enum SessionValue {
     CurrentQuery,
     /// A column of `pg_cursors`: an array with an element for each open cursor, in the order of their declarations.
     Cursors(CursorColumn),
+    /// A column of `anabranch.transactions`: an array with an element for each open transaction of the server.
+    Transactions(TransactionColumn),
 }
 
 /// A column of `pg_cursors`.
@@ -178,6 +181,7 @@ impl SessionValue {
                 }
                 CursorColumn::CreationTime => DataType::TimestampTz,
             })),
+            SessionValue::Transactions(column) => DataType::Array(Box::new(column.data_type())),
             SessionValue::BackendPid | SessionValue::ServerPort | SessionValue::ClientPort => {
                 DataType::Int4
             }
@@ -242,6 +246,7 @@ impl fmt::Display for SessionValue {
             SessionValue::StartTime => "pg_postmaster_start_time()",
             SessionValue::CurrentQuery => "current_query()",
             SessionValue::Cursors(_) => "pg_cursor()",
+            SessionValue::Transactions(_) => "anabranch.transactions",
         })
     }
 }

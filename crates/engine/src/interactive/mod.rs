@@ -36,6 +36,8 @@ pub(crate) struct Block {
     pub(crate) attempt: Option<BlockAttempt>,
     /// The step under way (INT-I1).
     pub(crate) step: Option<CallId>,
+    /// The attempts so far.
+    pub(crate) attempts: u32,
 }
 
 /// An attempt between two steps.
@@ -72,6 +74,7 @@ pub struct DetachedBlock {
     age: Age,
     timestamp: i64,
     bytes_max: u64,
+    attempts: u32,
     /// The steps, unless the log was too large to be kept.
     steps: Option<Vec<Arc<LoggedStep>>>,
 }
@@ -92,6 +95,7 @@ impl DetachedBlock {
             age: block.age,
             timestamp: block.timestamp,
             bytes_max: log.bytes_max(),
+            attempts: block.attempts,
             steps: log.is_complete().then(|| log.steps().to_vec()),
         }
     }
@@ -108,6 +112,7 @@ impl DetachedBlock {
             log: Rc::new(RefCell::new(log)),
             attempt: None,
             step: None,
+            attempts: self.attempts,
         };
         (self.id, block)
     }
@@ -127,6 +132,7 @@ impl Block {
             log: Rc::new(RefCell::new(BlockLog::new(options.log_bytes_max))),
             attempt: None,
             step: None,
+            attempts: 0,
         }
     }
 

@@ -131,6 +131,7 @@ impl<P: Protocol> Node<P> {
         open.timestamp = block.timestamp;
         let (age, held) = (block.age, block.attempt.take());
         let is_new = held.is_none();
+        block.attempts += u32::from(is_new);
         let mut held = held.unwrap_or_else(|| BlockAttempt {
             transaction: next,
             mailbox: Mailbox::new(self.options.limits),

@@ -42,7 +42,8 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 
 use crate::contract::{
-    AbortReason, Age, Counters, Input, Outbox, Protocol, Slots, Topology, TransactionId,
+    AbortReason, Age, Counters, Input, OpenTransactions, Outbox, Protocol, Slots, Topology,
+    TransactionId,
 };
 use crate::record::Journal;
 use coordinator::Transaction;
@@ -571,6 +572,10 @@ impl Protocol for LockingNode {
 
     fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    fn open_transactions(&self) -> OpenTransactions {
+        self.participant.open_transactions()
     }
 
     fn check_invariants(&self) -> Result<(), String> {

@@ -20,7 +20,7 @@ use super::ReadLocks;
 use super::mode::{LockOwner, Mode, SpaceId};
 use super::record::PreparedRecord;
 use super::table::{LockTable, Outcome, Signal};
-use crate::contract::{AbortReason, Age, Counters, TransactionId};
+use crate::contract::{AbortReason, Age, Counters, LockWait, OpenTransactions, TransactionId};
 use crate::record::ReplayError;
 use crate::span::{Span, just_above};
 
@@ -723,6 +723,31 @@ impl Participant {
             return Err("LOCK-I3: a granted request was not resumed".to_string());
         }
         Ok(())
+    }
+
+    /// The transactions that wait here, and those that are prepared.
+    pub(super) fn open_transactions(&self) -> OpenTransactions {
+        let named = |owner: LockOwner| {
+            let local = self.locals.get(owner as usize)?.as_ref()?;
+            Some(local.transaction)
+        };
+        let waits = self.transactions().filter_map(|(owner, transaction)| {
+            let (table, index, key, blockers) = self.table.wait_of(owner)?;
+            Some(LockWait {
+                transaction,
+                table,
+                index,
+                key: key.clone(),
+                blockers: blockers.into_iter().filter_map(named).collect(),
+            })
+        });
+        let prepared = self
+            .transactions()
+            .filter(|(owner, _)| self.is_prepared(*owner));
+        OpenTransactions {
+            waits: waits.collect(),
+            prepared: prepared.map(|(_, transaction)| transaction).collect(),
+        }
     }
 
     /// The transactions that have not ended here.

@@ -509,6 +509,34 @@ impl LockTable {
             .is_some_and(|held| held.waiting.is_some())
     }
 
+    /// Where an owner waits, and for whom: those that hold a conflicting lock there, then those before it in the queue.
+    pub(super) fn wait_of(
+        &self,
+        owner: LockOwner,
+    ) -> Option<(TableId, Option<IndexId>, &Key, Vec<LockOwner>)> {
+        let (space_id, place) = self.owners.get(owner as usize)?.waiting.as_ref()?;
+        let space = &self.spaces[*space_id as usize];
+        let queue = &space.entries.get(place)?.queue;
+        let at = queue.iter().position(|waiter| waiter.owner == owner)?;
+        let mode = queue[at].mode;
+        let mut blockers: Vec<LockOwner> = Vec::new();
+        let before = queue.iter().take(at).filter(|of| of.mode.conflicts(mode));
+        let before = before.map(|waiter| waiter.owner);
+        for of in space
+            .holders_against(place, owner, mode)
+            .into_iter()
+            .chain(before)
+        {
+            if of != owner && !blockers.contains(&of) {
+                blockers.push(of);
+            }
+        }
+        let table = self.tables.partition_point(|first| first <= space_id) - 1;
+        let within = space_id - self.tables[table];
+        let index = (within != self.indexes[table]).then_some(IndexId(within as u16));
+        Some((TableId(table as u16), index, place, blockers))
+    }
+
     /// The owners that hold a lock or wait for one.
     pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         (0..self.owners.len() as LockOwner).filter(|&owner| !self.is_free(owner))

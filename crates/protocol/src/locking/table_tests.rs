@@ -111,6 +111,30 @@ impl Fixture {
 }
 
 #[test]
+fn a_wait_has_its_place_and_those_that_it_is_for() {
+    let mut f = Fixture::new();
+    f.by_age(&[0, 1, 2, 3, 4, 5]);
+    assert_eq!(f.lock(0, 5, Shared), Granted);
+    assert_eq!(f.lock(1, 5, Shared), Granted);
+    assert_eq!(f.lock(2, 5, Exclusive), Queued);
+    // A reader is blocked by the writer before it alone.
+    assert_eq!(f.lock(3, 5, Shared), Queued);
+    for (owner, space) in [(0, 2), (1, 0)] {
+        let granted = f.table.acquire(owner, space, &key(7), Exclusive, true);
+        assert_eq!(granted, Granted);
+        let queued = f.table.acquire(owner + 4, space, &key(7), Exclusive, true);
+        assert_eq!(queued, Queued);
+    }
+    let wait = |owner| f.table.wait_of(owner);
+    assert_eq!(wait(0), None);
+    assert_eq!(wait(2), Some((TableId(0), None, &key(5), vec![0, 1])));
+    assert_eq!(wait(3), Some((TableId(0), None, &key(5), vec![2])));
+    assert_eq!(wait(4), Some((TableId(1), None, &key(7), vec![0])));
+    let of_index = Some(IndexId(0));
+    assert_eq!(wait(5), Some((TableId(0), of_index, &key(7), vec![1])));
+}
+
+#[test]
 fn shared_locks_share_and_exclusive_ones_wait_in_order() {
     let mut f = Fixture::new();
     assert_eq!(f.lock(0, 5, Shared), Granted);

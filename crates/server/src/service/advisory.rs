@@ -256,6 +256,19 @@ impl AdvisoryLocks {
         Request::Waits
     }
 
+    /// What a connection waits for, and the numbers of the connections that it waits for, if it waits.
+    pub(crate) fn wait_of(&self, connection: ConnectionId) -> Option<(LockKey, Vec<i32>)> {
+        let table = self.lock();
+        let id = id_of(connection);
+        let key = *table.waits.get(&id)?;
+        let lock = table.locks.get(&key)?;
+        let mode = lock.queue.iter().find(|of| of.owner.id() == id)?.mode;
+        let blockers = lock.blockers(id, mode).into_iter();
+        let mut processes: Vec<i32> = blockers.map(|owner| owner.process).collect();
+        processes.dedup();
+        Some((key, processes))
+    }
+
     /// Gives up a wait. Returns whether it waited still, and the connections whose requests are granted by that.
     pub(crate) fn give_up(&self, connection: ConnectionId) -> (bool, Vec<ConnectionId>) {
         let mut table = self.lock();

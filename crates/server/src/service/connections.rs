@@ -433,6 +433,12 @@ impl Frontend for Connections {
                     }
                 }
             }
+            Note::Describe(answer) => {
+                let open = self.open.iter().flatten();
+                let described = open.filter_map(|open| open.session.open_transaction());
+                // It has waited for too long if nothing takes the answer.
+                let _ = answer.send(described.collect());
+            }
             Note::ShutDown => {
                 self.shut_down = true;
                 for place in 0..self.open.len() {

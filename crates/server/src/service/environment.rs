@@ -19,6 +19,7 @@ use super::prepared::Prepared;
 use super::relay::Relay;
 use crate::backup::Backups;
 use crate::frontend::ConnectionId;
+use crate::open_transactions::LookAtNodes;
 
 /// What all connections of a server share, under one version of the schema.
 pub(crate) struct Environment {
@@ -54,6 +55,8 @@ pub(crate) struct SharedState {
     /// The thread that changes the schema.
     pub(crate) changes: ChangeQueue,
     pub(crate) advisory: AdvisoryLocks,
+    /// The nodes that run, to look at.
+    pub(crate) slot: Arc<dyn LookAtNodes>,
     current: Mutex<Current>,
     /// The version of the environment of all.
     version: AtomicU64,
@@ -73,7 +76,11 @@ impl SharedState {
     ///
     /// # Errors
     /// When the operating system gives no thread.
-    pub(crate) fn new(nodes: usize, changes: ChangeQueue) -> std::io::Result<SharedState> {
+    pub(crate) fn new(
+        nodes: usize,
+        changes: ChangeQueue,
+        slot: Arc<dyn LookAtNodes>,
+    ) -> std::io::Result<SharedState> {
         Ok(SharedState {
             jobs: Jobs::start()?,
             connections: AtomicUsize::new(0),
@@ -84,6 +91,7 @@ impl SharedState {
             gate: Arc::new(Gate::new(nodes)),
             changes,
             advisory: AdvisoryLocks::default(),
+            slot,
             current: Mutex::default(),
             version: AtomicU64::new(0),
         })

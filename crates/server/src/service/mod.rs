@@ -30,6 +30,7 @@ mod prepared;
 mod relay;
 mod session;
 mod settings;
+mod transactions;
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
@@ -163,7 +164,9 @@ impl Service {
         };
         let (changes, requests) = ChangeQueue::new();
         let count = stores.len();
-        let shared = SharedState::new(count, changes).map_err(ServiceError::System)?;
+        let slot = Arc::new(NodesSlot::default());
+        let shared = SharedState::new(count, changes, Arc::clone(&slot) as _)
+            .map_err(ServiceError::System)?;
         let shared = Arc::new(shared);
         let environment = Arc::new(Environment {
             options: ServiceOptions {
@@ -193,7 +196,6 @@ impl Service {
         let memory = options.memory_max.map(watch).transpose();
         let memory = memory.map_err(ServiceError::System)?;
         shared.post.connect(nodes.post());
-        let slot = Arc::new(NodesSlot::default());
         slot.put(nodes);
         let changer = Changer {
             shared: Arc::clone(&shared),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anabranch_engine::sequence::{SequenceCounters, SequenceStarts};
 use anabranch_engine::{
     BlockId, Call, DetachedBlock, DurableNode, DurableOptions, Node, NodeOptions, NodeStart,
-    Outcome, OutputRule, PlannedApplication, TransactionLimits, Work,
+    NodeTransactions, Outcome, OutputRule, PlannedApplication, TransactionLimits, Work,
 };
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
@@ -54,6 +54,8 @@ pub(crate) trait Nodes: Send {
     fn table_rows(&self, table: TableId) -> Result<Vec<DetachedTable>, ClusterError>;
     /// Whether all of them run this application, with its plan.
     fn run(&self, planned: &Arc<PlannedApplication>) -> Result<bool, ClusterError>;
+    /// What has not ended at each node.
+    fn open_transactions(&self) -> Result<Vec<NodeTransactions>, ClusterError>;
     /// A copy of all rows as they are, of each node.
     fn rows(&self) -> Result<Vec<Store>, ClusterError>;
     /// Makes one call and waits for its outcome.
@@ -148,6 +150,10 @@ where
         let planned = Arc::clone(planned);
         let all = self.inspect(move |node| node.runs(&planned))?;
         Ok(all.into_iter().all(|runs| runs))
+    }
+
+    fn open_transactions(&self) -> Result<Vec<NodeTransactions>, ClusterError> {
+        self.inspect(|node| node.open_transactions())
     }
 
     fn rows(&self) -> Result<Vec<Store>, ClusterError> {

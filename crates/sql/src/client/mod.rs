@@ -42,4 +42,5 @@ pub use transaction::{IsolationLevel, TransactionModes, TransactionStatement};
 pub use crate::{
     argument::{ArgumentList, ArgumentSyntax, ClientContext},
     session_value::{AdvisoryFunction, CursorColumn, SessionValue},
+    transaction_column::TransactionColumn,
 };

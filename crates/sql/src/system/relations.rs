@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use anabranch_types::{DataType, ObjectKind};
 
 use super::objects::{INFORMATION_SCHEMA, PG_CATALOG};
+use crate::transaction_column::TransactionColumn;
 
 /// A relation of the system catalogs.
 #[derive(Debug)]
@@ -52,6 +53,25 @@ pub(crate) fn schema_of(of: &Definition) -> u32 {
 pub(crate) fn definitions() -> &'static [Definition] {
     static ALL: LazyLock<Vec<Definition>> = LazyLock::new(|| parse(LIST));
     &ALL
+}
+
+/// `anabranch.transactions`, which PostgreSQL has not. No other relation of the catalogs has a row for it.
+pub(crate) fn transactions() -> &'static Definition {
+    static OURS: LazyLock<Definition> = LazyLock::new(|| Definition {
+        oid: 0,
+        schema: "anabranch",
+        name: "transactions",
+        is_view: true,
+        columns: TransactionColumn::ALL
+            .iter()
+            .map(|(column, name)| Column {
+                name,
+                data_type: column.data_type(),
+                nullable: true,
+            })
+            .collect(),
+    });
+    &OURS
 }
 
 fn parse(list: &'static str) -> Vec<Definition> {

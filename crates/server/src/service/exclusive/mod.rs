@@ -27,8 +27,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_engine::DetachedBlock;
 use anabranch_engine::schema_change::Undo;
+use anabranch_engine::{DetachedBlock, NodeTransactions};
 use anabranch_sql::change::SequenceMove;
 use anabranch_storage::{DetachedTable, Store};
 use anabranch_types::TableId;
@@ -42,6 +42,7 @@ use super::nodes::{Nodes, Past};
 use crate::cluster::ClusterError;
 use crate::data::DataFolder;
 use crate::frontend::{Changed, ConnectionId, JobDone, Note, Post};
+use crate::open_transactions::LookAtNodes;
 
 pub use plan::{plan_accepting, plan_application};
 
@@ -92,6 +93,15 @@ impl NodesSlot {
             Some(nodes) => work(&**nodes).map_err(|failure| Refused::fatal(&failure)),
             None => Err(Refused::fatal(&"no nodes run")),
         }
+    }
+}
+
+impl LookAtNodes for NodesSlot {
+    fn open_transactions(&self) -> Vec<NodeTransactions> {
+        let state = self.lock();
+        let nodes = state.nodes.as_ref();
+        let found = nodes.map(|nodes| nodes.open_transactions());
+        found.and_then(Result::ok).unwrap_or_default()
     }
 }
 

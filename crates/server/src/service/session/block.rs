@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anabranch_engine::undeclared::{BlockStatement, StatementEntry};
 use anabranch_engine::{
     BlockId, BlockOptions, Call, Outcome, SavepointId, StatementCode, StatementWork, Step,
-    StepAction, Work,
+    StepAction, TransactionClient, Work,
 };
 use anabranch_sql::client::{IsolationLevel, TransactionModes, TransactionStatement};
 use anabranch_sql::deferred::{ConstraintSelection, ConstraintTiming};
@@ -809,6 +809,13 @@ impl Session {
                 .filter_map(|of| Some((Arc::clone(&of.text), of.run_plan()?.code()?)))
                 .collect()),
         }
+    }
+
+    /// The open block, if there is one: where it is, and since when.
+    pub(super) fn described_block(&self) -> Option<(Option<(NodeId, TransactionClient)>, i64)> {
+        let block = self.block.as_ref()?;
+        let client = TransactionClient::Block(block.id);
+        Some((block.node.map(|node| (node, client)), block.timestamp))
     }
 
     /// The statements that the open block has run or runs, each once.

@@ -274,13 +274,12 @@ impl Session {
 
     /// As [`Session::admit`], for a request whose meaning depends on the schema.
     pub(super) fn admit_request(&mut self, request: Request, scope: &Scope<'_>) -> Option<Request> {
-        let depends = matches!(
-            request,
-            Request::Query { .. }
-                | Request::Parse { .. }
-                | Request::Bind { .. }
-                | Request::Describe(_)
-        );
+        let depends = match &request {
+            // It shows what others wait for. If it reads rows, too, it waits before it runs.
+            Request::Query { text } => !text.contains("anabranch.transactions"),
+            Request::Parse { .. } | Request::Bind { .. } | Request::Describe(_) => true,
+            _ => false,
+        };
         let is_admitted = self.permit.is_some() || self.is_exclusive();
         if !depends || is_admitted || !self.environment.shared.gate.is_closed() {
             return Some(request);

@@ -11,6 +11,7 @@ mod block;
 mod change;
 mod copy;
 mod cursor;
+mod describe;
 mod explain;
 mod extended;
 mod locks;
@@ -33,13 +34,14 @@ use anabranch_types::{NodeId, Value};
 use anabranch_wire::{BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup};
 use rustc_hash::FxHashMap;
 
-use super::environment::Environment;
+use super::environment::{Environment, now_micros};
 use super::errors::{error, error_with_hint};
 use super::gate::Permit;
 use super::options::{DATABASE, Guarantee};
 use super::prepared::Prepared;
 use super::settings::{Identity, Settings};
 use crate::frontend::{ConnectionId, JobDone, JobResult, NodeRequest, Note, Post};
+use crate::open_transactions::TransactionRow;
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
 use block::{Block, Control};
@@ -82,7 +84,11 @@ impl Scope<'_> {
         let id = CallId(self.next_id());
         self.calls.insert(*self.next_call, self.place);
         self.requests.push((node, NodeRequest::Call(make(id))));
-        PendingCall { id, node }
+        PendingCall {
+            id,
+            node,
+            since: now_micros(),
+        }
     }
 
     /// A call whose outcome nothing waits for.
@@ -102,6 +108,8 @@ impl Scope<'_> {
 struct PendingCall {
     id: CallId,
     node: NodeId,
+    /// When it was made, in microseconds since 2000-01-01 UTC.
+    since: i64,
 }
 
 /// A client's session.
@@ -142,6 +150,8 @@ pub(crate) struct Session {
     sequences: Arc<SessionSequences>,
     /// The values of the connection for the statement that runs, as far as they are there.
     hidden: Vec<Value>,
+    /// What all sessions have open, for the statement that runs, if it reads that.
+    gathered: Option<Arc<Vec<TransactionRow>>>,
     /// The right to have a transaction at a node.
     permit: Option<Permit>,
     /// Set to cancel the change of the schema that is under way.
@@ -234,6 +244,7 @@ impl Session {
             locks: SessionLocks::default(),
             sequences: Arc::default(),
             hidden: Vec::new(),
+            gathered: None,
             permit: None,
             change: None,
             copying: None,
@@ -494,6 +505,7 @@ impl Session {
         };
         self.cancelled = None;
         self.hidden.clear();
+        self.gathered = None;
         if self.block.is_none() {
             self.release_locks_after(0);
         }
@@ -561,6 +573,10 @@ impl Session {
                     (None, Ok(JobDone::Completed(tag))) => {
                         self.complete_without_rows(&run.destination, tag);
                         Ok(())
+                    }
+                    (None, Ok(JobDone::Gathered(rows))) => {
+                        self.gathered = Some(rows);
+                        self.run(*run, scope)
                     }
                     (None, Ok(JobDone::LockGranted)) => {
                         self.hidden.push(Value::text(""));

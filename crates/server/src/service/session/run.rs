@@ -69,7 +69,7 @@ impl Session {
         if !run.prepared.ends_transaction() {
             self.check_not_failed()?;
         }
-        if run.prepared.is_executed() {
+        if run.prepared.is_executed() && !Session::only_looks(&run) {
             match self.admit(run, scope) {
                 Some(admitted) => run = admitted,
                 None => return Ok(()),

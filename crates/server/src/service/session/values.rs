@@ -5,6 +5,7 @@ use anabranch_types::Value;
 use anabranch_wire::ErrorFields;
 
 use super::{Scope, Session};
+use crate::open_transactions::column_of;
 use crate::service::errors::{error, of_effect};
 use crate::service::settings::SERVER_VERSION;
 
@@ -29,7 +30,7 @@ impl Session {
         Ok(bound.split_off(parameters.len()))
     }
 
-    /// The same for a statement that may have to wait for advisory locks. `None` if it waits: those that are there are
+    /// The same for a statement that may have to wait for advisory locks, or for what other sessions say. `None` if it waits: those that are there are
     /// kept, and the next call goes on behind them.
     pub(super) fn session_values_or_wait(
         &mut self,
@@ -46,6 +47,13 @@ impl Session {
                     function,
                     arguments,
                 } => self.call_advisory(*function, arguments, (&bound, now), scope)?,
+                SessionValue::Transactions(column) => match &self.gathered {
+                    Some(rows) => Some(column_of(rows, *column)),
+                    None => {
+                        self.gather_transactions(scope)?;
+                        None
+                    }
+                },
                 value => Some(self.session_value(value, &bound, text, now)?),
             };
             match found {

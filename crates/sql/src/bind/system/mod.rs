@@ -38,6 +38,7 @@ use crate::{
         objects::{OWNER, Objects},
         relations::Definition,
     },
+    transaction_column::TransactionColumn,
 };
 
 /// The system catalogs of a catalog, made when they are first needed.
@@ -111,9 +112,19 @@ impl Binder<'_> {
             .map(|column| (column.name.to_owned(), column.data_type.clone()))
             .collect();
         let system = Arc::clone(self.system().expect("foreign SQL has no such relation"));
-        if of.name == "pg_cursors" {
-            let kind = SourceKind::Query(self.cursors(&columns, factor)?);
-            return self.add_source(name, columns, alias, kind, factor, list);
+        let of_session: Option<Vec<SessionValue>> = match (of.schema, of.name) {
+            ("pg_catalog", "pg_cursors") => {
+                Some(CursorColumn::ALL.map(SessionValue::Cursors).to_vec())
+            }
+            ("anabranch", _) => {
+                let all = TransactionColumn::ALL.iter();
+                Some(all.map(|(of, _)| SessionValue::Transactions(*of)).collect())
+            }
+            _ => None,
+        };
+        if let Some(values) = of_session {
+            let rows = self.rows_of_session(of, values, &columns, factor)?;
+            return self.add_source(name, columns, alias, SourceKind::Query(rows), factor, list);
         }
         let kind = match system.contents(of) {
             Contents::Constant(values) => SourceKind::Constant {
@@ -127,13 +138,19 @@ impl Binder<'_> {
         self.add_source(name, columns, alias, kind, factor, list)
     }
 
-    /// The open cursors of the connection, as a query.
-    fn cursors(&mut self, columns: &[OutputColumn], syntax: &impl Spanned) -> Bind<Query> {
+    /// A relation whose rows the session has, as a query: `values` are its columns.
+    fn rows_of_session(
+        &mut self,
+        of: &Definition,
+        values: Vec<SessionValue>,
+        columns: &[OutputColumn],
+        syntax: &impl Spanned,
+    ) -> Bind<Query> {
         let mut arrays = Vec::new();
-        for column in CursorColumn::ALL {
-            let slot = self.variables.session_value(SessionValue::Cursors(column));
+        for value in values {
+            let slot = self.variables.session_value(value);
             arrays.push(Expression::Variable(slot.ok_or_else(|| {
-                self.unsupported("pg_cursors in a procedure", syntax)
+                self.unsupported(&format!("{} in a procedure", of.name), syntax)
                     .help("read this relation by a statement of its own")
             })?));
         }
