@@ -11,6 +11,7 @@ use anabranch_protocol::order::SiteId;
 use anabranch_protocol::order::epaxos::{EpaxosOptions, EpaxosSite};
 use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
 use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
+use anabranch_protocol::score::{ScoreNode, ScoreOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
@@ -92,6 +93,20 @@ pub const MODELS: &[Model] = &[
         name: "locking-by-age",
         about: "locking by age beside declared locks: serializable, without deadlocks",
         kind: Kind::LockingByAge,
+        is_self_test: false,
+    },
+    Model {
+        name: "score",
+        about: "SCORe: serializable, and no reader aborts",
+        kind: Kind::Score {
+            time_warping: false,
+        },
+        is_self_test: false,
+    },
+    Model {
+        name: "bumper",
+        about: "SCORe with commits at the snapshot: serializable, and no reader aborts",
+        kind: Kind::Score { time_warping: true },
         is_self_test: false,
     },
     Model {
@@ -199,6 +214,7 @@ enum Kind {
     Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
     LockingByAge,
+    Score { time_warping: bool },
     Nwnr,
     NoSecondRound,
     EPci,
@@ -385,6 +401,10 @@ impl Model {
                 let nodes = size.both(0, durable(size, locking(ReadLocks::Long)));
                 run(nodes, &size.by_age(), &serializable, limits)
             }
+            Kind::Score { time_warping } => {
+                let nodes = size.both(0, durable(size, score(time_warping)));
+                run(nodes, &rewrite(), &serializable, limits)
+            }
             Kind::EPci => {
                 let node = |node, topology, store| EPciNode::new(node, topology, store, programs());
                 run(size.both(0, node), &write(), &read_atomic, limits)
@@ -561,6 +581,16 @@ fn locking(read_locks: ReadLocks) -> impl Fn(NodeId, Arc<Topology>, Store) -> Lo
             unlocked_tables: Vec::new(),
         };
         LockingNode::new(node, topology, schema(), store, programs(), options)
+    }
+}
+
+fn score(time_warping: bool) -> impl Fn(NodeId, Arc<Topology>, Store) -> ScoreNode {
+    move |node, topology, store| {
+        let options = ScoreOptions {
+            time_warping,
+            ..ScoreOptions::default()
+        };
+        ScoreNode::new(node, topology, schema(), store, programs(), options)
     }
 }
 

@@ -7,6 +7,7 @@ use anabranch_protocol::locking::{self, LockingNode};
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::RampNode;
 use anabranch_protocol::ramp::core::message::{Got, Message, ReadPoint, Stamped};
+use anabranch_protocol::score::{self, ScoreNode};
 use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
 use anabranch_types::{ActivityProbe, Ticks};
@@ -129,6 +130,24 @@ impl Subject for LockingNode {
     }
 
     fn describe(message: &locking::Message) -> String {
+        variant(message)
+    }
+
+    fn restart(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        Some(restarted(self, empty, now, out))
+    }
+}
+
+impl Subject for ScoreNode {
+    fn is_idle(&self) -> bool {
+        ScoreNode::is_idle(self)
+    }
+
+    fn store(&self) -> &Store {
+        ScoreNode::store(self)
+    }
+
+    fn describe(message: &score::Message) -> String {
         variant(message)
     }
 

@@ -271,6 +271,32 @@ fn locking_is_serializable_when_a_node_restarts() {
     holds("locking-undeclared", size, 5_000);
 }
 
+/// Transactions that read one another's rows and rewrite their own, with and without commits at the snapshot.
+#[test]
+fn score_is_serializable() {
+    let size = Size { readers: 1, ..TWO };
+    for name in ["score", "bumper"] {
+        holds(name, size, 500);
+        let size = Size {
+            sequential_reads: true,
+            ..size
+        };
+        holds(name, size, 500);
+    }
+}
+
+#[test]
+fn score_is_serializable_when_a_node_restarts() {
+    let size = Size {
+        readers: 1,
+        restarts: 1,
+        ..TWO
+    };
+    for name in ["score", "bumper"] {
+        holds(name, size, 500);
+    }
+}
+
 /// Commit checks race commits in every order (trap 8 of E-PCI).
 #[test]
 fn e_pci_shows_all_of_a_transaction_or_nothing() {

@@ -16,11 +16,13 @@ use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::score::{ScoreNode, ScoreOptions};
 use anabranch_protocol::{Counters, Durable, Protocol, RECORD_FORMAT, Session, Topology};
 use anabranch_server::cluster::ClusterError;
 use anabranch_server::{
     Client, Cluster, ClusterOptions, DataError, DataFolder, Profile, Profiler, SubmitError,
 };
+use anabranch_sim::Recording;
 use anabranch_sim::history::ASSIGNMENTS;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{LogError, Store};
@@ -203,15 +205,28 @@ pub fn run(
             };
             run_with(&context, stores, make, EPciNode::into_store, progress)
         }
+        ProtocolChoice::Score | ProtocolChoice::Bumper => {
+            let options = ScoreOptions {
+                time_warping: protocol == ProtocolChoice::Bumper,
+                unlocked_tables: replicated_tables(planned),
+            };
+            let schema = Arc::new(planned.schema().clone());
+            let make = move |id, store| {
+                ScoreNode::new(
+                    id,
+                    Arc::clone(&topology),
+                    Arc::clone(&schema),
+                    store,
+                    Arc::clone(&programs),
+                    options.clone(),
+                )
+            };
+            run_with(&context, stores, make, ScoreNode::into_store, progress)
+        }
         ProtocolChoice::Locking | ProtocolChoice::LockingShort | ProtocolChoice::Lwnr => {
-            let router = &planned.execution.router;
-            let unlocked_tables = (0..planned.schema().tables.len() as u16)
-                .map(TableId)
-                .filter(|table| *router.placement(*table) == Placement::Replicated)
-                .collect();
             let options = LockingOptions {
                 read_locks: protocol.read_locks().unwrap_or_default(),
-                unlocked_tables,
+                unlocked_tables: replicated_tables(planned),
             };
             let schema = Arc::new(planned.schema().clone());
             let make = move |id, store| {
@@ -227,6 +242,14 @@ pub fn run(
             run_with(&context, stores, make, LockingNode::into_store, progress)
         }
     }
+}
+
+/// The tables that no transaction writes: each partition has a copy.
+fn replicated_tables(planned: &PlannedApplication) -> Vec<TableId> {
+    let router = &planned.execution.router;
+    let tables = (0..planned.schema().tables.len() as u16).map(TableId);
+    let replicated = tables.filter(|table| *router.placement(*table) == Placement::Replicated);
+    replicated.collect()
 }
 
 /// What to run, and where.
@@ -283,7 +306,18 @@ where
     let recorded = driver.calls_made.map(|calls| {
         let installed = stores.iter_mut().map(Store::take_installed).collect();
         let header = header(context);
-        RecordedRun::new(header, &calls, clock, stopped.attempts, installed)
+        let recording = match choice {
+            ProtocolChoice::Score | ProtocolChoice::Bumper => Recording::by_timestamp(),
+            _ => Recording::default(),
+        };
+        RecordedRun::new(
+            recording,
+            header,
+            &calls,
+            clock,
+            stopped.attempts,
+            installed,
+        )
     });
     progress("checking the conditions");
     let mut held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})

@@ -30,13 +30,17 @@ pub enum ProtocolChoice {
     LockingShort,
     /// Write locks only: read committed.
     Lwnr,
+    /// SCORe: snapshots without locks, validation at commit; serializable.
+    Score,
+    /// SCORe with Bumper's time-warping: what has read stale rows may commit at its snapshot; serializable.
+    Bumper,
     /// Commit checks at coordinators: read atomic, for plans without guards.
     EPci,
 }
 
 impl ProtocolChoice {
     /// All protocols.
-    pub const ALL: [ProtocolChoice; 8] = [
+    pub const ALL: [ProtocolChoice; 10] = [
         ProtocolChoice::RampFast,
         ProtocolChoice::RampSmall,
         ProtocolChoice::RampHybrid,
@@ -44,6 +48,8 @@ impl ProtocolChoice {
         ProtocolChoice::Locking,
         ProtocolChoice::LockingShort,
         ProtocolChoice::Lwnr,
+        ProtocolChoice::Score,
+        ProtocolChoice::Bumper,
         ProtocolChoice::EPci,
     ];
 
@@ -57,6 +63,8 @@ impl ProtocolChoice {
             ProtocolChoice::Locking => "locking",
             ProtocolChoice::LockingShort => "locking-short",
             ProtocolChoice::Lwnr => "lwnr",
+            ProtocolChoice::Score => "score",
+            ProtocolChoice::Bumper => "bumper",
             ProtocolChoice::EPci => "e-pci",
         }
     }
@@ -110,6 +118,7 @@ impl ProtocolChoice {
             | ProtocolChoice::RampHybrid
             | ProtocolChoice::Nwnr => &[Model::ReadAtomic],
             ProtocolChoice::Locking => &[Model::StrictSerializable],
+            ProtocolChoice::Score | ProtocolChoice::Bumper => &[Model::Serializable],
             ProtocolChoice::LockingShort | ProtocolChoice::Lwnr => &[Model::ReadCommitted],
             ProtocolChoice::EPci => &[Model::ReadAtomic, Model::Causal],
         }

@@ -56,15 +56,15 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Merges the records of driver, nodes and stores by the cluster's clock.
+    /// Merges the records of driver, nodes and stores by the cluster's clock, into a recording that is empty.
     pub(crate) fn new(
+        mut recording: Recording,
         header: Header,
         calls: &Calls,
         clock: Clock,
         attempts: Vec<Vec<EndedAttempt>>,
         installed: Vec<Vec<Installed>>,
     ) -> RecordedRun {
-        let mut recording = Recording::default();
         for EndedAttempt { record, ended } in attempts.into_iter().flatten() {
             let (client, at) = calls.made[&record.call];
             let invoked = match record.attempt {

@@ -8,7 +8,7 @@
 //! * [`contract`]: the interface of all protocols, and its rules.
 //! * [`link`]: the reliable links that the protocols assume, over an unreliable network.
 //! * [`replication`]: replicas of a node: one primary, and backups that keep its log.
-//! * [`ramp`], [`locking`], [`epci`], [`nwnr`]: the protocols.
+//! * [`ramp`], [`locking`], [`score`], [`epci`], [`nwnr`]: the protocols. [`locks`]: what locking and SCORe share.
 //! * [`order`]: broadcast among sites with all the data, which orders what conflicts; [`certification`]: transactions over
 //!   it.
 //! * [`guards`]: sites with all the data that order transactions over guards alone.
@@ -22,11 +22,13 @@ pub mod epci;
 pub mod guards;
 pub mod link;
 pub mod locking;
+pub mod locks;
 pub mod nwnr;
 pub mod order;
 pub mod ramp;
 pub mod record;
 pub mod replication;
+pub mod score;
 mod span;
 
 pub use contract::{

@@ -17,6 +17,7 @@ use crate::order::epaxos::record::EpaxosRecord;
 use crate::order::multipaxos::record::MultiPaxosRecord;
 use crate::order::pob::record::PobRecord;
 use crate::ramp::recovery::record::RampRecord;
+use crate::score::record::ScoreRecord;
 
 /// The version of the record format; every change of a record raises it. A data folder has its format's
 /// version, and logs of another version are not read.
@@ -55,6 +56,8 @@ pub enum Record {
     Belt(Box<BeltRecord>),
     /// A record of a site that orders transactions over guards.
     Guards(Box<GuardRecord>),
+    /// A record of a SCORe node.
+    Score(ScoreRecord),
 }
 
 impl Record {
@@ -64,6 +67,7 @@ impl Record {
         match self {
             Record::Ramp(record) => record.is_forced(),
             Record::Locking(record) => record.is_forced(),
+            Record::Score(record) => record.is_forced(),
             Record::Pob(record) => record.is_forced(),
             Record::MultiPaxos(record) => record.is_forced(),
             Record::Epaxos(record) => record.is_forced(),

@@ -29,8 +29,8 @@ use anabranch_sql::expression::text::literal;
 use anabranch_storage::recording::index_entry;
 use anabranch_storage::{Installed, InstalledKind};
 use anabranch_types::{
-    Fetched, IndexId, Key, KeyRange, NodeId, PartitionId, Placement, Read, Recorded, Row, TableId,
-    Ticks, Timestamp,
+    Fetched, IndexId, Key, KeyRange, NodeId, PartitionId, Placement, Read, Recorded, RecordedState,
+    Row, TableId, Ticks, Timestamp,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -59,6 +59,9 @@ enum VersionScope {
     /// There is one cluster.
     #[default]
     OneCluster,
+    /// There is one cluster, and its nodes read what was committed up to a timestamp: the order at a partition is that
+    /// of timestamps, in whatever order it has installed them.
+    ByTimestamp,
     /// Several clusters have the same versions of a row. The installations of one cluster are recorded; reads in
     /// the other clusters have no place in its order.
     Shared,
@@ -88,12 +91,21 @@ struct Attempt {
 }
 
 impl Recording {
+    /// A recording of one cluster whose transactions read what was committed up to a timestamp.
+    pub fn by_timestamp() -> Recording {
+        Recording {
+            scope: VersionScope::ByTimestamp,
+            ..Recording::default()
+        }
+    }
+
     /// A recording of a run with several clusters.
     pub(crate) fn of_clusters(shared: &Shared) -> Recording {
         let clusters = shared.clusters;
         Recording {
             scope: match (clusters, shared.commutes) {
                 _ if shared.protocol.partitions_operations() => VersionScope::Ring,
+                (1, _) if shared.protocol.reads_by_timestamp() => VersionScope::ByTimestamp,
                 (1, _) => VersionScope::OneCluster,
                 _ if shared.homes.is_some() => VersionScope::PerCluster(clusters),
                 _ if shared.protocol.has_sites() => VersionScope::Sites(clusters),
@@ -499,7 +511,10 @@ impl<'r> InstalledIndex<'r> {
         let changes = installed.flat_map(|(partition, one)| {
             let at = Some(PartitionSequence {
                 partition: self.place_of(*partition),
-                sequence: one.sequence.0,
+                sequence: match self.scope {
+                    VersionScope::ByTimestamp => one.timestamp.to_bits(),
+                    _ => one.sequence.0,
+                },
             });
             one.changes
                 .iter()
@@ -543,7 +558,10 @@ impl<'r> InstalledIndex<'r> {
         }
         let partition = self.place(partition, reader.site);
         let is_single = matches!(self.scope, VersionScope::OneCluster | VersionScope::Ring);
-        let sequence = recorded.state.sequence().filter(|_| is_single);
+        let sequence = match (recorded.state, self.scope) {
+            (RecordedState::Timestamp(at), VersionScope::ByTimestamp) => Some(at.to_bits()),
+            (state, _) => state.sequence().filter(|_| is_single),
+        };
         let at = sequence.map(|sequence| PartitionSequence {
             partition: self.place_of(partition),
             sequence,

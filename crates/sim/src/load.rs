@@ -11,6 +11,7 @@ use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::{FilterSize, RampNode};
 use anabranch_protocol::replication::ReplicaPlacement;
+use anabranch_protocol::score::ScoreNode;
 use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -114,6 +115,9 @@ impl Load {
             }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, stores, meter),
             ProtocolName::EPci => self.run_as::<EPciNode>(prepared, stores, meter),
+            ProtocolName::Score | ProtocolName::Bumper => {
+                self.run_as::<ScoreNode>(prepared, stores, meter)
+            }
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }

@@ -13,6 +13,7 @@ use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::core::message::Message;
 use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::replication::ReplicaPlacement;
+use anabranch_protocol::score::{self, ScoreNode, ScoreOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks, Timestamp};
@@ -45,6 +46,10 @@ pub enum ProtocolName {
     LockingShort,
     /// Write locks only, read committed.
     Lwnr,
+    /// SCORe: snapshots without locks, validation at commit; serializable.
+    Score,
+    /// SCORe with Bumper's time-warping: what has read stale rows may commit at its snapshot; serializable.
+    Bumper,
     /// E-PCI, commit checks at coordinators: read atomic, without guards.
     EPci,
     /// ALVIN: sites with all the data that certify over partial order broadcast; serializable, or update serializable.
@@ -59,7 +64,7 @@ pub enum ProtocolName {
 
 impl ProtocolName {
     /// All protocols.
-    pub const ALL: [ProtocolName; 12] = [
+    pub const ALL: [ProtocolName; 14] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
@@ -67,6 +72,8 @@ impl ProtocolName {
         ProtocolName::Locking,
         ProtocolName::LockingShort,
         ProtocolName::Lwnr,
+        ProtocolName::Score,
+        ProtocolName::Bumper,
         ProtocolName::EPci,
         ProtocolName::Alvin,
         ProtocolName::Multipaxos,
@@ -84,6 +91,8 @@ impl ProtocolName {
             ProtocolName::Locking => "locking",
             ProtocolName::LockingShort => "locking-short",
             ProtocolName::Lwnr => "lwnr",
+            ProtocolName::Score => "score",
+            ProtocolName::Bumper => "bumper",
             ProtocolName::EPci => "e-pci",
             ProtocolName::Alvin => "alvin",
             ProtocolName::Multipaxos => "multipaxos",
@@ -143,6 +152,11 @@ impl ProtocolName {
         self.read_locks().is_some()
     }
 
+    /// Whether its transactions read what was committed up to a timestamp, which orders all versions.
+    pub(crate) fn reads_by_timestamp(self) -> bool {
+        matches!(self, ProtocolName::Score | ProtocolName::Bumper)
+    }
+
     /// Whether its nodes write log records, so that they may crash and restart.
     pub fn is_durable(self) -> bool {
         !matches!(self, ProtocolName::Nwnr | ProtocolName::EPci)
@@ -160,6 +174,7 @@ impl ProtocolName {
             | ProtocolName::Alvin
             | ProtocolName::Multipaxos
             | ProtocolName::Epaxos => &[Model::StrictSerializable, Model::Sessions],
+            ProtocolName::Score | ProtocolName::Bumper => &[Model::Serializable, Model::Sessions],
             ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
             ProtocolName::EPci => &[Model::ReadAtomic, Model::Causal],
             ProtocolName::Belt => &[Model::Serializable],
@@ -169,7 +184,12 @@ impl ProtocolName {
     /// Whether it guarantees read atomic isolation, which makes every answer of every workload right. Under weaker
     /// protocols answers may be wrong; a run with wrong answers goes on, and reports them.
     pub fn is_read_atomic(self) -> bool {
-        let others = [ProtocolName::Locking, ProtocolName::EPci];
+        let others = [
+            ProtocolName::Locking,
+            ProtocolName::Score,
+            ProtocolName::Bumper,
+            ProtocolName::EPci,
+        ];
         self.is_ramp() || self.has_sites() || others.contains(&self)
     }
 
@@ -550,12 +570,9 @@ impl Simulated for EPciNode {
 impl Simulated for LockingNode {
     fn make(node: NodeId, shared: &Shared, store: Store) -> LockingNode {
         let planned = &shared.planned;
-        let router = &planned.execution.router;
-        let tables = (0..planned.schema().tables.len() as u16).map(TableId);
-        let replicated = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
         let options = LockingOptions {
             read_locks: shared.protocol.read_locks().unwrap_or_default(),
-            unlocked_tables: replicated.collect(),
+            unlocked_tables: replicated_tables(planned),
         };
         LockingNode::new(
             node,
@@ -615,6 +632,78 @@ impl Simulated for LockingNode {
             Message::Returned { .. } => Label::other("Returned"),
             Message::Noticed { .. } => Label::other("Noticed"),
             other => Label::other(<LockingNode as Simulated>::kind(other)),
+        }
+    }
+}
+
+/// A situation of Bumper's time-warping.
+pub const WARPED: &str = "a transaction that had read stale rows committed at its snapshot";
+
+/// The tables that no transaction writes: each partition has a copy.
+fn replicated_tables(planned: &PlannedApplication) -> Vec<TableId> {
+    let router = &planned.execution.router;
+    let tables = (0..planned.schema().tables.len() as u16).map(TableId);
+    let replicated = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
+    replicated.collect()
+}
+
+impl Simulated for ScoreNode {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> ScoreNode {
+        let planned = &shared.planned;
+        let options = ScoreOptions {
+            time_warping: shared.protocol == ProtocolName::Bumper,
+            unlocked_tables: replicated_tables(planned),
+        };
+        ScoreNode::new(
+            node,
+            Arc::clone(&shared.topology),
+            Arc::new(planned.schema().clone()),
+            store,
+            planned.application.programs(),
+            options,
+        )
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        (!self.is_idle())
+            .then(|| "locks are still held, reads wait, or transactions run".to_owned())
+    }
+
+    fn situations(&self) -> Vec<(&'static str, u64)> {
+        vec![(WARPED, self.warped())]
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        match message {
+            score::Message::Read { .. } => "Read",
+            score::Message::Fetched { .. } => "Fetched",
+            score::Message::Prepare(_) => "Prepare",
+            score::Message::Voted { .. } => "Voted",
+            score::Message::Commit { .. } => "Commit",
+            score::Message::Refused { .. } => "Refused",
+            score::Message::Release { .. } => "Release",
+            _ => OTHER,
+        }
+    }
+
+    fn label(message: &Self::Message) -> Label {
+        use score::Message;
+        match message {
+            Message::Read { transaction, .. } => Label::read("Read", *transaction),
+            Message::Fetched { transaction, .. } => Label::read("Fetched", *transaction),
+            Message::Refused { transaction, .. } => Label::refusal("Refused", Some(*transaction)),
+            Message::Prepare(preparation) => Label::write("Prepare", preparation.transaction),
+            Message::Voted { transaction, .. } => Label::write("Voted", *transaction),
+            Message::Commit { transaction, .. } => Label::write("Commit", *transaction),
+            Message::Acknowledged { transaction, .. } => Label::write("Acknowledged", *transaction),
+            Message::Release { transaction, .. } => Label::write("Release", *transaction),
+            Message::Wound { transaction, .. } => Label::write("Wound", *transaction),
+            Message::Inquire { transaction, .. } => Label::write("Inquire", *transaction),
+            other => Label::other(<ScoreNode as Simulated>::kind(other)),
         }
     }
 }

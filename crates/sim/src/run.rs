@@ -13,6 +13,7 @@ use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::nwnr::NwnrNode;
 use anabranch_protocol::ramp::RampNode;
 use anabranch_protocol::replication::ReplicaPlacement;
+use anabranch_protocol::score::ScoreNode;
 use anabranch_protocol::{Counters, Topology};
 use anabranch_types::{NodeId, PartitionId, Ticks};
 
@@ -111,6 +112,9 @@ impl Case {
             }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, placement, recorder),
             ProtocolName::EPci => self.run_as::<EPciNode>(prepared, placement, recorder),
+            ProtocolName::Score | ProtocolName::Bumper => {
+                self.run_as::<ScoreNode>(prepared, placement, recorder)
+            }
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, placement, recorder)
             }

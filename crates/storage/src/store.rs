@@ -195,6 +195,34 @@ impl Store {
         Ok(())
     }
 
+    /// Visits the items that a read finds as of a timestamp, as [`Store::read`] does.
+    ///
+    /// Correct under the conditions of [`Store::fetch_up_to`].
+    ///
+    /// # Errors
+    /// [`BelowTime`]: no item is visited.
+    pub fn read_up_to(
+        &self,
+        read: &Read,
+        timestamp: Timestamp,
+        visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
+    ) -> Result<(), BelowTime> {
+        let floor = self.time_floor(read.table());
+        if timestamp < floor {
+            return Err(BelowTime {
+                asked: timestamp,
+                floor,
+            });
+        }
+        self.visit(read, ReadPoint::Timestamp(timestamp), visit);
+        Ok(())
+    }
+
+    /// The lowest timestamp that a table can be read up to.
+    pub fn time_floor(&self, table: TableId) -> Timestamp {
+        self.tables[table.index()].floor_time
+    }
+
     /// [`Store::read`] without the check of the floor.
     pub(crate) fn visit(
         &self,

@@ -66,8 +66,8 @@ pub(crate) struct SimArguments {
     /// rubis
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci, alvin, epaxos,
-    /// multipaxos or belt
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr, score, bumper, e-pci,
+    /// alvin, epaxos, multipaxos or belt
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// Size of ramp-hybrid's Bloom filters [default: 256]

@@ -7,13 +7,12 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::mode::LockOwner;
-use super::participant::Progress;
 use super::{LockingNode, Message, ReadLocks};
 use crate::contract::{
     AbortReason, Age, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session,
     TransactionId,
 };
+use crate::locks::{LockOwner, Progress};
 
 /// A transaction that this node coordinates, from its first request to its reply or abort.
 #[derive(Clone, Debug)]

@@ -59,6 +59,7 @@ impl Durable for LockingNode {
             | Record::MultiPaxos(_)
             | Record::Epaxos(_)
             | Record::Belt(_)
+            | Record::Score(_)
             | Record::Guards(_)) => {
                 return Err(ReplayError(format!(
                     "a locking node cannot replay {record:?}"

@@ -7,8 +7,7 @@
 //! [`ReadLocks::None`] they are read committed. The three are ramp.txt's LWLR, LWSR and LWNR (§5.1).
 //!
 //! * [`message`]: messages between nodes.
-//! * `table`: the lock table, its order and its queues.
-//! * `participant`: one partition's locks, reads and effects for all transactions.
+//! * [`locks`](crate::locks): one partition's locks, reads and effects for all transactions.
 //! * `coordinator`: a transaction's state at its coordinator.
 //! * `durable`, [`record`]: log records and recovery.
 //!
@@ -21,23 +20,14 @@
 mod coordinator;
 mod durable;
 pub mod message;
-mod mode;
-mod participant;
-#[cfg(test)]
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../tests/support/random.rs"]
-mod random;
 pub mod record;
-mod spans;
-mod table;
 
 use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
 use anabranch_types::{
-    Access, ActivityProbe, Effect, NodeId, PartitionId, Read, RowPrograms, Schema, TableId, Ticks,
-    Timestamp,
+    ActivityProbe, Effect, NodeId, PartitionId, Read, RowPrograms, Schema, Ticks, Timestamp,
 };
 use rustc_hash::FxHashMap;
 
@@ -45,49 +35,13 @@ use crate::contract::{
     AbortReason, Age, Counters, Input, OpenTransactions, Outbox, Protocol, Slots, Topology,
     TransactionId,
 };
+use crate::locks::{LockOwner, Participant, Progress, Signal};
+pub use crate::locks::{LockingOptions, ReadLocks};
 use crate::record::Journal;
 use coordinator::Transaction;
 use durable::RecoveryBarrier;
 pub use message::Message;
-use mode::LockOwner;
-use participant::{Participant, Progress};
 use record::LockingRecord;
-use table::Signal;
-
-/// How long read locks are held. Locks of reads for a write, and of guards, are always held to the end
-/// of the transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadLocks {
-    /// To the end of the transaction (LWLR): serializable.
-    #[default]
-    Long,
-    /// Until the rows have been read (LWSR): read committed; each read returns the newest rows.
-    Short,
-    /// Not at all (LWNR): read committed.
-    None,
-}
-
-impl ReadLocks {
-    /// Whether the lock of a read with this access is held to the end of the transaction.
-    fn keeps(self, access: Access) -> bool {
-        self == ReadLocks::Long || access.for_write || access.guard
-    }
-}
-
-/// Options of locking.
-#[derive(Clone, Debug, Default)]
-pub struct LockingOptions {
-    /// How long read locks are held.
-    pub read_locks: ReadLocks,
-    /// Tables that no transaction writes, such as replicated ones: they are read without locks.
-    pub unlocked_tables: Vec<TableId>,
-}
-
-impl LockingOptions {
-    fn is_unlocked(&self, table: TableId) -> bool {
-        self.unlocked_tables.contains(&table)
-    }
-}
 
 /// A node: coordinator of the transactions that run here, participant of the own partition.
 ///
@@ -483,7 +437,7 @@ impl LockingNode {
     /// waits of this step cause.
     fn resume_woken(&mut self, now: Ticks, out: &mut Outbox<Message>) {
         loop {
-            if let Some((transaction, signal)) = self.participant.next_signal() {
+            if let Some((transaction, signal)) = self.participant.next_signal(false) {
                 self.give_signal(transaction, signal, out);
                 continue;
             }

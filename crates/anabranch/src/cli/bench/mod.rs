@@ -71,7 +71,7 @@ enum Workload {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClusterArguments {
     /// Protocols to run one after the other, each over a fresh database: ramp-fast, ramp-small, ramp-hybrid, nwnr,
-    /// locking, locking-short, lwnr, e-pci
+    /// locking, locking-short, lwnr, score, bumper, e-pci
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
     pub(crate) protocol: Vec<ProtocolChoice>,
     /// The size of ramp-hybrid's Bloom filters [default: 256]

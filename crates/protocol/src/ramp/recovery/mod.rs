@@ -124,7 +124,8 @@ impl Durable for RampNode {
             | Record::MultiPaxos(_)
             | Record::Epaxos(_)
             | Record::Belt(_)
-            | Record::Guards(_)) => {
+            | Record::Guards(_)
+            | Record::Score(_)) => {
                 return Err(ReplayError(format!("{record:?} is not RAMP's")));
             }
         }

@@ -121,14 +121,14 @@ impl Held {
 
 /// The span locks of an index, by owner.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spans {
+pub(crate) struct Spans {
     /// Owners that hold some, in no order: there are few at a time.
     owners: Vec<Held>,
 }
 
 impl Spans {
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
@@ -141,7 +141,7 @@ impl Spans {
     }
 
     /// Grants a span that is not empty; returns whether it is the owner's first here.
-    pub(super) fn hold(&mut self, owner: LockOwner, mode: Mode, span: Span) -> bool {
+    pub(crate) fn hold(&mut self, owner: LockOwner, mode: Mode, span: Span) -> bool {
         let known = self.owners.iter().position(|held| held.owner == owner);
         let at = known.unwrap_or(self.owners.len());
         if known.is_none() {
@@ -159,7 +159,7 @@ impl Spans {
     }
 
     /// Takes the owner's spans of at most `mode` away; returns them, and whether it holds any still.
-    pub(super) fn release(&mut self, owner: LockOwner, mode: Mode) -> (Vec<Span>, bool) {
+    pub(crate) fn release(&mut self, owner: LockOwner, mode: Mode) -> (Vec<Span>, bool) {
         let Some(at) = self.owners.iter().position(|held| held.owner == owner) else {
             return (Vec::new(), false);
         };
@@ -176,13 +176,13 @@ impl Spans {
     }
 
     /// Whether a span of the owner, held in `mode` or a stronger one, contains `key`.
-    pub(super) fn covers(&self, owner: LockOwner, key: &Key, mode: Mode) -> bool {
+    pub(crate) fn covers(&self, owner: LockOwner, key: &Key, mode: Mode) -> bool {
         let held = self.of(owner);
         held.is_some_and(|held| held.at_least(mode).any(|set| set.contains(key)))
     }
 
     /// The other owners whose spans contain `key` and conflict with `mode`.
-    pub(super) fn holders_against(
+    pub(crate) fn holders_against(
         &self,
         owner: LockOwner,
         key: &Key,
@@ -194,7 +194,7 @@ impl Spans {
     }
 
     /// The lowest key of `span`, which is not empty, at which another owner's span conflicts with `mode`.
-    pub(super) fn blocker<'s>(
+    pub(crate) fn blocker<'s>(
         &'s self,
         owner: LockOwner,
         span: &'s Span,
@@ -205,7 +205,7 @@ impl Spans {
     }
 
     /// The part of a span that remains without the ends that the owner's own spans cover.
-    pub(super) fn uncovered(&self, owner: LockOwner, span: Span, mode: Mode) -> Option<Span> {
+    pub(crate) fn uncovered(&self, owner: LockOwner, span: Span, mode: Mode) -> Option<Span> {
         let sets: SmallVec<[&SpanSet; 2]> = match self.of(owner) {
             Some(held) => held.at_least(mode).collect(),
             None => SmallVec::new(),
@@ -216,13 +216,13 @@ impl Spans {
     }
 
     /// Whether all spans of the owner are below `place`.
-    pub(super) fn are_below(&self, owner: LockOwner, place: &Key) -> bool {
+    pub(crate) fn are_below(&self, owner: LockOwner, place: &Key) -> bool {
         let held = self.of(owner);
         held.is_none_or(|held| held.shared.is_below(place) && held.exclusive.is_below(place))
     }
 
     /// The owner's spans.
-    pub(super) fn held(&self, owner: LockOwner) -> impl Iterator<Item = (Mode, Span)> {
+    pub(crate) fn held(&self, owner: LockOwner) -> impl Iterator<Item = (Mode, Span)> {
         self.of(owner).into_iter().flat_map(|held| {
             let shared = held.shared.iter().map(|span| (Mode::Shared, span));
             let exclusive = held.exclusive.iter().map(|span| (Mode::Exclusive, span));
@@ -231,7 +231,7 @@ impl Spans {
     }
 
     /// LOCK-I1 for spans: two owners and the place at which both hold what conflicts.
-    pub(super) fn conflict(&self) -> Option<(LockOwner, LockOwner, Key)> {
+    pub(crate) fn conflict(&self) -> Option<(LockOwner, LockOwner, Key)> {
         self.owners.iter().find_map(|held| {
             self.held(held.owner).find_map(|(mode, span)| {
                 let (other, place) = self.of_others(held.owner).find_map(|other| {
@@ -247,7 +247,7 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locking::random::Random;
+    use crate::locks::random::Random;
 
     fn key(number: u64) -> Key {
         Key::from_bytes(&[number as u8])

@@ -35,7 +35,7 @@ use crate::span::Span;
 /// The result of a request for one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The lock is held.
     Granted,
     /// The request is queued; when it is granted, the owner is added to `woken`.
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
 
 /// What an owner with an age has to do because of another's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Signal {
+pub(crate) enum Signal {
     /// An owner without an age waits for it: it must not wait any more.
     Yield,
     /// An older owner waits for it, or it waits and has to yield: it must end, unless it commits.
@@ -106,7 +106,7 @@ struct Undeclared {
 
 /// The lock table of one partition. See the module.
 #[derive(Clone, Debug)]
-pub(super) struct LockTable {
+pub(crate) struct LockTable {
     spaces: Vec<Space>,
     /// The first space of each table.
     tables: Vec<SpaceId>,
@@ -240,7 +240,7 @@ impl Waiter {
 
 impl LockTable {
     /// An empty table for a schema's indexes.
-    pub(super) fn new(schema: &Schema) -> LockTable {
+    pub(crate) fn new(schema: &Schema) -> LockTable {
         let mut spaces = Vec::new();
         let mut tables = Vec::new();
         for table in &schema.tables {
@@ -263,13 +263,13 @@ impl LockTable {
     }
 
     /// Whether the owner waits by age.
-    pub(super) fn has_age(&self, owner: LockOwner) -> bool {
+    pub(crate) fn has_age(&self, owner: LockOwner) -> bool {
         let held = self.owners.get(owner as usize);
         held.is_some_and(|held| held.age().is_some())
     }
 
     /// Makes the owner wait by age, until it is released. To be called before its first request.
-    pub(super) fn set_age(&mut self, owner: LockOwner, age: Age) {
+    pub(crate) fn set_age(&mut self, owner: LockOwner, age: Age) {
         self.ensure_owner(owner);
         let undeclared = Box::new(Undeclared { age, signal: None });
         let before = self.owners[owner as usize].undeclared.replace(undeclared);
@@ -277,7 +277,7 @@ impl LockTable {
     }
 
     /// The next signal that was noted and not taken yet.
-    pub(super) fn next_signal(&mut self) -> Option<(LockOwner, Signal)> {
+    pub(crate) fn next_signal(&mut self) -> Option<(LockOwner, Signal)> {
         loop {
             let owner = self.signalled.pop_front()?;
             if let Some(signal) = self.owners[owner as usize].signal() {
@@ -287,14 +287,31 @@ impl LockTable {
     }
 
     /// The strongest signal that the owner was given.
-    pub(super) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
+    pub(crate) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
         self.owners.get(owner as usize).and_then(OwnerLocks::signal)
     }
 
     /// The space of an index (`None`: the primary key).
-    pub(super) fn space(&self, table: TableId, index: Option<IndexId>) -> SpaceId {
+    pub(crate) fn space(&self, table: TableId, index: Option<IndexId>) -> SpaceId {
         let within = index.map_or(self.indexes[table.index()], |index| u32::from(index.0));
         self.tables[table.index()] + within
+    }
+
+    /// Adds the owners of exclusive locks on keys in a span to `found`.
+    pub(crate) fn exclusive_holders(
+        &self,
+        space: SpaceId,
+        span: &Span,
+        found: &mut SmallVec<[LockOwner; 4]>,
+    ) {
+        if span.is_empty() {
+            return;
+        }
+        let entries = self.spaces[space as usize].entries.range(span.bounds());
+        let exclusive = entries.filter(|(_, entry)| entry.mode == Mode::Exclusive);
+        for (_, entry) in exclusive {
+            found.extend(entry.holders.iter().copied());
+        }
     }
 
     /// Requests the lock on one key. Queues only if `wait` is set, and the lock order permits it or the owner
@@ -303,7 +320,7 @@ impl LockTable {
     /// An owner that holds a sufficient lock is granted at once. A shared lock becomes exclusive only
     /// for its sole holder. Without an age, an upgrade never waits: two owners that waited to upgrade the same lock
     /// would wait for each other. With an age, the older of the two wounds the younger.
-    pub(super) fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         owner: LockOwner,
         space_id: SpaceId,
@@ -386,7 +403,7 @@ impl LockTable {
     }
 
     /// Requests the lock on a span of keys. Queues as [`LockTable::acquire`] does.
-    pub(super) fn acquire_span(
+    pub(crate) fn acquire_span(
         &mut self,
         owner: LockOwner,
         space_id: SpaceId,
@@ -422,7 +439,7 @@ impl LockTable {
 
     /// Whether a lock of another owner conflicts with `mode` at this key: the check of
     /// [`LockTable::acquire`] for a lock that would be released in the same step.
-    pub(super) fn is_blocked(
+    pub(crate) fn is_blocked(
         &self,
         owner: LockOwner,
         space: SpaceId,
@@ -442,14 +459,14 @@ impl LockTable {
 
     /// Whether another owner holds a key that begins with `prefix`: then both insert a row with the same
     /// key of a unique index, and neither row is in the store yet.
-    pub(super) fn is_prefix_held(&self, owner: LockOwner, space: SpaceId, prefix: Key) -> bool {
+    pub(crate) fn is_prefix_held(&self, owner: LockOwner, space: SpaceId, prefix: Key) -> bool {
         let span = Span::of_prefix(prefix);
         let mut entries = self.spaces[space as usize].entries.range(span.bounds());
         entries.any(|(_, entry)| entry.holders.iter().any(|&holder| holder != owner))
     }
 
     /// Whether the owner holds a lock on the key, or on a span that contains it.
-    pub(super) fn holds(&self, owner: LockOwner, space: SpaceId, key: &Key, mode: Mode) -> bool {
+    pub(crate) fn holds(&self, owner: LockOwner, space: SpaceId, key: &Key, mode: Mode) -> bool {
         let space = &self.spaces[space as usize];
         space.blocked_by_spans(owner, key, mode).is_none()
             || space
@@ -459,7 +476,7 @@ impl LockTable {
     }
 
     /// All locks of the owner, keys first.
-    pub(super) fn held(&self, owner: LockOwner) -> Vec<LockRecord> {
+    pub(crate) fn held(&self, owner: LockOwner) -> Vec<LockRecord> {
         let Some(held) = self.owners.get(owner as usize) else {
             return Vec::new();
         };
@@ -482,7 +499,7 @@ impl LockTable {
     }
 
     /// Acquires a lock that was held before a crash.
-    pub(super) fn restore_lock(&mut self, owner: LockOwner, lock: LockRecord) -> Outcome {
+    pub(crate) fn restore_lock(&mut self, owner: LockOwner, lock: LockRecord) -> Outcome {
         let mode = match lock.exclusive {
             true => Mode::Exclusive,
             false => Mode::Shared,
@@ -496,14 +513,14 @@ impl LockTable {
     }
 
     /// Whether the owner has no lock and does not wait.
-    pub(super) fn is_free(&self, owner: LockOwner) -> bool {
+    pub(crate) fn is_free(&self, owner: LockOwner) -> bool {
         self.owners
             .get(owner as usize)
             .is_none_or(OwnerLocks::is_empty)
     }
 
     /// Whether the owner waits for a lock.
-    pub(super) fn is_waiting(&self, owner: LockOwner) -> bool {
+    pub(crate) fn is_waiting(&self, owner: LockOwner) -> bool {
         self.owners
             .get(owner as usize)
             .is_some_and(|held| held.waiting.is_some())
@@ -538,13 +555,13 @@ impl LockTable {
     }
 
     /// The owners that hold a lock or wait for one.
-    pub(super) fn owners(&self) -> impl Iterator<Item = LockOwner> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = LockOwner> {
         (0..self.owners.len() as LockOwner).filter(|&owner| !self.is_free(owner))
     }
 
     /// Releases all locks of the owner and removes it from the queue that it waits in. Owners that are
     /// granted a lock thereby are added to `woken`, in the order of the grants.
-    pub(super) fn release(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
+    pub(crate) fn release(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
         let Some(held) = self.owners.get_mut(owner as usize) else {
             return;
         };
@@ -565,7 +582,7 @@ impl LockTable {
     }
 
     /// Releases the shared locks that the owner holds.
-    pub(super) fn release_shared(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
+    pub(crate) fn release_shared(&mut self, owner: LockOwner, woken: &mut VecDeque<LockOwner>) {
         let Some(held) = self.owners.get_mut(owner as usize) else {
             return;
         };
@@ -788,7 +805,7 @@ impl LockTable {
     ///
     /// # Errors
     /// The invariant's name and what contradicts it.
-    pub(super) fn check_invariants(&self) -> Result<(), String> {
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let mut holds = 0;
         for (id, space) in self.spaces.iter().enumerate() {
             for (key, entry) in &space.entries {

@@ -15,9 +15,8 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::LockingOptions;
-use super::ReadLocks;
 use super::mode::{LockOwner, Mode, SpaceId};
+use super::options::{LockingOptions, ReadLocks};
 use super::record::PreparedRecord;
 use super::table::{LockTable, Outcome, Signal};
 use crate::contract::{AbortReason, Age, Counters, LockWait, OpenTransactions, TransactionId};
@@ -26,7 +25,7 @@ use crate::span::{Span, just_above};
 
 /// The result of a lock request so far.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// All locks are held; the rows, if they were requested.
     Granted(Vec<Fetched>),
     /// A lock is queued. When it is granted, the owner is in `woken`.
@@ -42,6 +41,8 @@ struct LockRequest {
     /// Whether the request includes the rows, or only the locks.
     fetch: bool,
     wait: bool,
+    /// Present if the rows were read before, from a snapshot: then what is locked are the rows of that snapshot.
+    snapshot: Option<Timestamp>,
     /// The locks still to acquire, the greatest first.
     left: BinaryHeap<LockTarget>,
     /// When the current wait began.
@@ -99,18 +100,20 @@ struct LocalTransaction {
 
 /// The participant of one partition. See the module.
 #[derive(Clone)]
-pub(super) struct Participant {
+pub(crate) struct Participant {
     schema: Arc<Schema>,
-    pub(super) store: Store,
+    pub(crate) store: Store,
     programs: Arc<dyn RowPrograms>,
     options: LockingOptions,
-    pub(super) clock: HybridClock,
+    /// Whether overwritten versions are kept for the store's window, for readers of snapshots.
+    keeps_history: bool,
+    pub(crate) clock: HybridClock,
     table: LockTable,
     locals: Vec<Option<LocalTransaction>>,
     free: Vec<LockOwner>,
     /// Owners whose lock was granted by a release and that have not been resumed yet.
     woken: VecDeque<LockOwner>,
-    pub(super) probe: ActivityProbe,
+    pub(crate) probe: ActivityProbe,
 }
 
 /// The state that a step may depend on, without constants.
@@ -128,7 +131,7 @@ impl fmt::Debug for Participant {
 }
 
 impl Participant {
-    pub(super) fn new(
+    pub(crate) fn new(
         node: NodeId,
         schema: Arc<Schema>,
         store: Store,
@@ -142,6 +145,7 @@ impl Participant {
             store,
             programs,
             options,
+            keeps_history: false,
             locals: Vec::new(),
             free: Vec::new(),
             woken: VecDeque::new(),
@@ -149,8 +153,13 @@ impl Participant {
         }
     }
 
+    /// Keeps overwritten versions for the store's window from now on, for readers of snapshots.
+    pub(crate) fn keep_history(&mut self) {
+        self.keeps_history = true;
+    }
+
     /// Adds a transaction, which waits by age if it has one, and returns its lock owner.
-    pub(super) fn begin(&mut self, transaction: TransactionId, age: Option<Age>) -> LockOwner {
+    pub(crate) fn begin(&mut self, transaction: TransactionId, age: Option<Age>) -> LockOwner {
         let owner = self.add_local(transaction);
         if let Some(age) = age {
             self.table.set_age(owner, age);
@@ -178,7 +187,7 @@ impl Participant {
     }
 
     /// Releases all locks of a transaction and forgets it.
-    pub(super) fn end(&mut self, owner: LockOwner) {
+    pub(crate) fn end(&mut self, owner: LockOwner) {
         let release = || self.table.release(owner, &mut self.woken);
         self.probe.within(Activity::Guard, release);
         let ended = self.locals[owner as usize].take();
@@ -186,18 +195,24 @@ impl Participant {
         self.free.push(owner);
     }
 
+    /// The transaction that an owner stands for.
+    pub(crate) fn transaction_of(&self, owner: LockOwner) -> Option<TransactionId> {
+        let local = self.locals.get(owner as usize)?.as_ref()?;
+        Some(local.transaction)
+    }
+
     /// Whether the transaction waits by age.
-    pub(super) fn waits_by_age(&self, owner: LockOwner) -> bool {
+    pub(crate) fn waits_by_age(&self, owner: LockOwner) -> bool {
         self.table.has_age(owner)
     }
 
     /// Whether the transaction holds no lock here.
-    pub(super) fn holds_nothing(&self, owner: LockOwner) -> bool {
+    pub(crate) fn holds_nothing(&self, owner: LockOwner) -> bool {
         self.table.is_free(owner)
     }
 
     /// The next transaction whose queued lock a release has granted.
-    pub(super) fn next_woken(&mut self) -> Option<(LockOwner, TransactionId)> {
+    pub(crate) fn next_woken(&mut self) -> Option<(LockOwner, TransactionId)> {
         while let Some(owner) = self.woken.pop_front() {
             // The input that woke it may also have ended it.
             if let Some(Some(local)) = self.locals.get(owner as usize)
@@ -210,25 +225,25 @@ impl Participant {
         None
     }
 
-    /// The next signal for a transaction that holds locks here. A prepared transaction is given none: it waits for
-    /// nothing, and only its coordinator's decision ends it.
-    pub(super) fn next_signal(&mut self) -> Option<(TransactionId, Signal)> {
+    /// The next signal for a transaction that holds locks here, to a prepared one only where `prepared` is set: a protocol
+    /// whose prepared transactions wait for nothing anywhere has no use for it.
+    pub(crate) fn next_signal(&mut self, prepared: bool) -> Option<(TransactionId, Signal)> {
         loop {
             let (owner, signal) = self.table.next_signal()?;
             let local = self.locals.get(owner as usize).and_then(Option::as_ref);
-            if let Some(local) = local.filter(|local| local.staged.is_none()) {
+            if let Some(local) = local.filter(|local| prepared || local.staged.is_none()) {
                 return Some((local.transaction, signal));
             }
         }
     }
 
     /// The strongest signal that a transaction was given here.
-    pub(super) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
+    pub(crate) fn signal_of(&self, owner: LockOwner) -> Option<Signal> {
         self.table.signal_of(owner)
     }
 
     /// Acquires the locks for these reads in lock order, and reads when all are held.
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &mut self,
         now: Ticks,
         owner: LockOwner,
@@ -243,25 +258,54 @@ impl Participant {
                 .expect("a transaction requests locks before it ends")
                 .has_read_guard = true;
         }
-        let mut left = Vec::with_capacity(reads.len());
-        for (number, (read, access)) in reads.iter().enumerate() {
-            if self.needs_lock(read, *access, fetch) {
-                left.push(self.lock_target(number, read, *access));
-            }
-        }
+        let left = self.lock_targets(&reads, fetch);
         let request = LockRequest {
             reads,
             fetch,
             wait,
-            left: left.into(),
+            snapshot: None,
+            left,
             waiting_since: None,
             has_waited: false,
         };
         self.continue_request(now, owner, request, counters)
     }
 
+    /// Acquires the locks for what was read from a snapshot, and for rows that will be written. The transaction waits by
+    /// age. What has changed since is for the caller to find, once all locks are held.
+    pub(crate) fn lock_snapshot(
+        &mut self,
+        now: Ticks,
+        owner: LockOwner,
+        reads: Vec<(Read, Access)>,
+        snapshot: Timestamp,
+        counters: &mut Counters,
+    ) -> Progress {
+        let left = self.lock_targets(&reads, false);
+        let request = LockRequest {
+            reads,
+            fetch: false,
+            wait: true,
+            snapshot: Some(snapshot),
+            left,
+            waiting_since: None,
+            has_waited: false,
+        };
+        self.continue_request(now, owner, request, counters)
+    }
+
+    fn lock_targets(&self, reads: &[(Read, Access)], fetch: bool) -> BinaryHeap<LockTarget> {
+        let mut left = Vec::with_capacity(reads.len());
+        for (number, (read, access)) in reads.iter().enumerate() {
+            if self.needs_lock(read, *access, fetch) {
+                left.push(self.lock_target(number, read, *access));
+            }
+        }
+        left.into()
+    }
+
     /// Continues a request after the lock that it waited for was granted.
-    pub(super) fn resume(
+    pub(crate) fn resume(
         &mut self,
         now: Ticks,
         owner: LockOwner,
@@ -373,7 +417,7 @@ impl Participant {
                 .table
                 .acquire(owner, target.space, &target.low, target.mode, request.wait),
             Some(number) => {
-                let span = self.span_to_lock(&request.reads[number].0);
+                let span = self.span_to_lock(&request.reads[number].0, request.snapshot);
                 self.table
                     .acquire_span(owner, target.space, span, target.mode, request.wait)
             }
@@ -381,7 +425,7 @@ impl Participant {
     }
 
     /// The span that a range read locks: its range, or the part up to its limit.
-    fn span_to_lock(&self, read: &Read) -> Span {
+    fn span_to_lock(&self, read: &Read, snapshot: Option<Timestamp>) -> Span {
         let Read::Range {
             index,
             range,
@@ -392,7 +436,7 @@ impl Participant {
             unreachable!("only range reads lock spans");
         };
         match (index, limit) {
-            (None, Some(_)) => visited_span(read, self.read(read).answer()),
+            (None, Some(_)) => visited_span(read, self.read_at(read, snapshot).answer()),
             _ => Span::of(range),
         }
     }
@@ -403,7 +447,7 @@ impl Participant {
         let Some(number) = taken.range else { return };
         let (read, _) = &request.reads[number];
         if let Read::Range { index: Some(_), .. } = read {
-            let rows = self.read(read);
+            let rows = self.read_at(read, request.snapshot);
             let like = (taken.mode, taken.kept);
             self.add_rows(owner, read.table(), like, &rows, &mut request.left);
         }
@@ -473,7 +517,7 @@ impl Participant {
             found.expect("the newest versions are always kept");
             return fetched.into_iter().map(Some).collect();
         }
-        if !request.has_waited {
+        if !request.has_waited || request.snapshot.is_some() {
             return Vec::new();
         }
         let needed = |read: &Read| matches!(read, Read::Range { .. });
@@ -485,7 +529,7 @@ impl Participant {
     }
 
     /// The newest committed rows, without regard to locks.
-    pub(super) fn read_unlocked(&self, reads: &[Read]) -> Vec<Fetched> {
+    pub(crate) fn read_unlocked(&self, reads: &[Read]) -> Vec<Fetched> {
         let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
         let newest = || {
             self.store
@@ -501,6 +545,52 @@ impl Participant {
             .fetch(read, None)
             .expect("the newest versions are always kept")
     }
+
+    /// The rows of a snapshot (`None`: the newest). If the store has dropped versions of that snapshot, the newest: then
+    /// the transaction is refused once it has its locks.
+    fn read_at(&self, read: &Read, snapshot: Option<Timestamp>) -> Fetched {
+        let mut rows = Vec::new();
+        let found = snapshot.map(|at| self.store.fetch_up_to([read].into_iter(), at, &mut rows));
+        match (found, rows.pop()) {
+            (Some(Ok(())), Some(rows)) => rows,
+            _ => self.read(read),
+        }
+    }
+
+    /// The prepared transactions that write what this read of a snapshot finds, or would find.
+    pub(crate) fn prepared_writers(
+        &self,
+        read: &Read,
+        snapshot: Timestamp,
+    ) -> SmallVec<[LockOwner; 4]> {
+        let mut writers = SmallVec::new();
+        let rows = self.table.space(read.table(), None);
+        let key_span = |key: &Key| Span {
+            low: key.clone(),
+            high: Some(just_above(key)),
+        };
+        match read {
+            Read::Point { key, .. } => {
+                self.table
+                    .exclusive_holders(rows, &key_span(key), &mut writers);
+            }
+            Read::Range { index, .. } => {
+                let space = self.table.space(read.table(), *index);
+                let span = self.span_to_lock(read, Some(snapshot));
+                self.table.exclusive_holders(space, &span, &mut writers);
+                if index.is_some()
+                    && let Fetched::Range(found) = self.read_at(read, Some(snapshot)).answer()
+                {
+                    for (key, _) in found {
+                        self.table
+                            .exclusive_holders(rows, &key_span(key), &mut writers);
+                    }
+                }
+            }
+        }
+        writers.retain(|owner| self.is_prepared(*owner));
+        writers
+    }
 }
 
 /// Effects.
@@ -509,7 +599,7 @@ impl Participant {
     /// waits. With `hold`, it acquires the locks: from then on nothing can prevent the commit. Without,
     /// the caller installs or ends the transaction in this step. Returns the values of deferred effects,
     /// which are final, since no other transaction can write their rows.
-    pub(super) fn stage(
+    pub(crate) fn stage(
         &mut self,
         owner: LockOwner,
         effects: Vec<Effect>,
@@ -613,12 +703,14 @@ impl Participant {
     }
 
     /// Installs the staged changes in the store.
-    pub(super) fn install(&mut self, now: Ticks, owner: LockOwner, timestamp: Timestamp) {
+    pub(crate) fn install(&mut self, now: Ticks, owner: LockOwner, timestamp: Timestamp) {
         self.clock.observe(timestamp);
         let local = self.locals[owner as usize]
             .as_mut()
             .expect("an ended transaction does not commit");
-        let Some(staged) = local.staged.take() else {
+        // What was only read here has nothing to install: it is no commit of the store, and leaves no record.
+        let staged = local.staged.take();
+        let Some(staged) = staged.filter(|staged| !staged.changes().is_empty()) else {
             return;
         };
         for change in staged.changes() {
@@ -633,7 +725,9 @@ impl Participant {
         }
         let budget = staged.changes().len() + 1;
         // Readers hold locks and so read the newest versions; LOCK-I6 excludes late writes.
-        self.store.discard_history(Timestamp::MAX);
+        if !self.keeps_history {
+            self.store.discard_history(Timestamp::MAX);
+        }
         self.probe.within(Activity::Storage, || {
             self.store.install(now, timestamp, staged);
             self.store.collect(now, budget);
@@ -641,12 +735,12 @@ impl Participant {
     }
 
     /// Whether the transaction has this partition's vote.
-    pub(super) fn is_prepared(&self, owner: LockOwner) -> bool {
+    pub(crate) fn is_prepared(&self, owner: LockOwner) -> bool {
         self.staged(owner).is_some()
     }
 
     /// The after-images of the staged changes, for the log.
-    pub(super) fn staged_changes(&self, owner: LockOwner) -> Option<Vec<LoggedChange>> {
+    pub(crate) fn staged_changes(&self, owner: LockOwner) -> Option<Vec<LoggedChange>> {
         self.staged(owner).map(Staged::logged_changes)
     }
 
@@ -656,7 +750,7 @@ impl Participant {
     }
 
     /// The record that restores a prepared transaction after a crash.
-    pub(super) fn prepared_record(&self, owner: LockOwner) -> Option<PreparedRecord> {
+    pub(crate) fn prepared_record(&self, owner: LockOwner) -> Option<PreparedRecord> {
         let local = self.locals[owner as usize].as_ref()?;
         Some(PreparedRecord {
             transaction: local.transaction,
@@ -666,7 +760,7 @@ impl Participant {
     }
 
     /// Restores a transaction that was prepared before a crash.
-    pub(super) fn restore_prepared(
+    pub(crate) fn restore_prepared(
         &mut self,
         owner: LockOwner,
         record: PreparedRecord,
@@ -686,12 +780,12 @@ impl Participant {
     }
 
     /// Installs a commit of before a crash again.
-    pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<LoggedChange>) {
+    pub(crate) fn redo(&mut self, timestamp: Timestamp, changes: Vec<LoggedChange>) {
         self.store.redo(timestamp, changes, Timestamp::MAX);
     }
 
     /// A new timestamp above all seen here.
-    pub(super) fn tick(&mut self, now: Ticks) -> Timestamp {
+    pub(crate) fn tick(&mut self, now: Ticks) -> Timestamp {
         self.clock.next(now)
     }
 }
@@ -699,7 +793,7 @@ impl Participant {
 /// Invariants.
 impl Participant {
     /// Checks what one partition can see of LOCK-I1 to LOCK-I5, INT-I7 and INT-I8.
-    pub(super) fn check_invariants(&self) -> Result<(), String> {
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
         self.table.check_invariants()?;
         for owner in self.table.owners() {
             let local = self.locals.get(owner as usize).and_then(Option::as_ref);
@@ -751,7 +845,7 @@ impl Participant {
     }
 
     /// The transactions that have not ended here.
-    pub(super) fn transactions(&self) -> impl Iterator<Item = (LockOwner, TransactionId)> {
+    pub(crate) fn transactions(&self) -> impl Iterator<Item = (LockOwner, TransactionId)> {
         self.locals.iter().enumerate().filter_map(|(owner, local)| {
             local
                 .as_ref()

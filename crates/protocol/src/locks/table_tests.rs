@@ -8,7 +8,7 @@ use crate::contract::TransactionId;
 
 use super::*;
 
-use crate::locking::random::Random;
+use crate::locks::random::Random;
 use Mode::{Exclusive, Shared};
 use Outcome::{Conflict, Granted, Queued};
 
