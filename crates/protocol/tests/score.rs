@@ -182,7 +182,8 @@ fn a_reader_that_commits_later_counts_where_it_commits() {
     let reader = cluster.begin(N2);
     read(&mut cluster, reader, &[read_item(2, 0), read_item(2, 3)]);
     let late = cluster.begin(N0);
-    read(&mut cluster, late, &[read_item(1, 0), read_item(2, 0)]);
+    read(&mut cluster, late, &[read_item(2, 0)]);
+    read(&mut cluster, late, &[read_item(1, 0)]);
     let early = cluster.begin(N1);
     read(&mut cluster, early, &[read_item(1, 0)]);
     position(&commit(&mut cluster, early, vec![set(1, 0, 1)]));

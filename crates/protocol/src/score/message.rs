@@ -100,7 +100,7 @@ pub struct Vote {
     /// Whether something that was read here has changed since the snapshot: then the transaction commits at its snapshot,
     /// or not at all.
     pub is_stale: bool,
-    /// Whether the effects here must not be visible at the snapshot: another transaction at or after it has read what they
+    /// Whether the effects here must not be visible at the snapshot: another transaction after it has read what they
     /// overwrite, or they follow from later versions.
     pub is_late: bool,
 }

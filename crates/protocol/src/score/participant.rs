@@ -90,7 +90,7 @@ impl ScoreNode {
         // timestamp, and the stamp keeps it from its own snapshot.
         if let Some(stamps) = &mut self.stamps {
             for read in &reads {
-                stamps.raise(read, snapshot, transaction);
+                stamps.raise(read, snapshot);
             }
         }
         let read = BlockedRead {
@@ -269,7 +269,7 @@ impl ScoreNode {
             .probe
             .within(Activity::Guard, validate)
             .map_err(|BelowTime { .. }| AbortReason::BelowFloor)?;
-        let is_late = self.is_late(id, snapshot, &effects);
+        let is_late = self.is_late(snapshot, &effects);
         if is_stale && is_late {
             return Err(AbortReason::Conflict);
         }
@@ -312,7 +312,7 @@ impl ScoreNode {
     }
 
     /// Whether effects must not be visible at the transaction's snapshot. Without time-warping none may.
-    fn is_late(&self, id: TransactionId, snapshot: Option<Timestamp>, effects: &[Effect]) -> bool {
+    fn is_late(&self, snapshot: Option<Timestamp>, effects: &[Effect]) -> bool {
         let (Some(stamps), Some(snapshot)) = (&self.stamps, snapshot) else {
             return true;
         };
@@ -329,7 +329,7 @@ impl ScoreNode {
             is_of_now
                 || newest.is_some_and(|newest| newest > snapshot)
                 || store.time_floor(table) > snapshot
-                || stamps.of_others(table, key, id) >= snapshot
+                || stamps.of(table, key) > snapshot
         })
     }
 
@@ -353,7 +353,7 @@ impl ScoreNode {
         self.participant.clock.observe(commit.timestamp);
         if let Some(stamps) = &mut self.stamps {
             for read in &guest.reads {
-                stamps.raise(read, commit.position, id);
+                stamps.raise(read, commit.position);
             }
             if is_restored {
                 stamps.raise_all(commit.position);
