@@ -96,7 +96,7 @@ fn a_blocked_transaction_is_shown_with_the_one_that_blocks_it() {
         run(&mut ann, &sells);
         let rows = open_transactions(&mut eve);
         let idle = (of_ann, "idle".to_owned(), None, None, 0, None);
-        assert_eq!(rows, [idle.clone()]);
+        assert_eq!(rows, std::slice::from_ref(&idle));
         let till = "SELECT pid FROM anabranch.transactions WHERE application_name = 'till'";
         assert_eq!(eve.query(till, &[]).expect("it answers").len(), 1);
         let text = sells.clone();
