@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use anabranch_protocol::score::{ScoreNode, ScoreOptions};
 use anabranch_protocol::{
-    AbortReason, Durable, PartitionEffects, PartitionRead, Reply, Request, Topology, TransactionId,
+    AbortReason, Age, Durable, PartitionEffects, PartitionRead, Reply, Request, Topology,
+    TransactionId,
 };
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{Fetched, NodeId, Timestamp};
+use anabranch_types::{Fetched, NodeId, Ticks, Timestamp};
 use support::cluster::Cluster;
 use support::fixture::*;
 
@@ -239,6 +240,63 @@ fn what_replaces_a_later_row_unread_does_not_commit_in_the_past() {
     assert_conflict(&commit(&mut cluster, late, vec![set(2, 0, 2)]));
 }
 
+/// An UPDATE that found no row has read that there is none: no row is put before it.
+#[test]
+fn no_row_is_put_before_an_update_that_did_not_find_it() {
+    let mut cluster = bumper();
+    let late = cluster.begin(N0);
+    read(&mut cluster, late, &[read_item(1, 0)]);
+    let early = cluster.begin(N1);
+    let effects = vec![update(SET, 1, 0, 1), update(SET, 1, 7, 1)];
+    position(&commit(&mut cluster, early, vec![on(1, effects)]));
+    let insert = on(1, vec![insert_item(1, 7, 0, 0)]);
+    assert_conflict(&commit(&mut cluster, late, vec![insert]));
+}
+
+/// Between a snapshot and the position just after it there are positions of other nodes, at the same time.
+#[test]
+fn what_changes_at_the_time_of_a_snapshot_is_too_close_to_commit_before_it() {
+    let mut cluster = bumper();
+    let early = cluster.begin(N1);
+    cluster.request(early, Request::Commit(vec![set(1, 0, 1), set(2, 3, 1)]));
+    // Its snapshot has the time of the vote.
+    let late = cluster.begin(N0);
+    read_now(&mut cluster, late, read_item(0, 0));
+    cluster.request(late, Request::Read(vec![read_item(1, 0)]));
+    cluster.deliver(N0, N1);
+    cluster.deliver(N1, N0);
+    let Some(Reply::Fetched(rows)) = cluster.take_reply(late) else {
+        panic!("the vote is above the snapshot");
+    };
+    assert_eq!(register(&rows[0]), Some(0));
+    cluster.deliver_all();
+    let early = position(&cluster.take_reply(early).expect("it is decided"));
+    let reply = commit(&mut cluster, late, vec![set(2, 0, 2)]);
+    assert_eq!((early.logical(), early.node()), (4, N1));
+    assert_conflict(&reply);
+}
+
+/// What a client has seen precedes what it writes next, wherever that is.
+#[test]
+fn a_transaction_without_reads_comes_after_what_its_client_has_seen() {
+    let mut cluster = score();
+    let mut seen = None;
+    for _ in 0..20 {
+        let ahead = cluster.begin(N1);
+        seen = Some(commit(&mut cluster, ahead, vec![set(1, 3, 1)]));
+    }
+    let Some(Reply::Committed {
+        timestamp, session, ..
+    }) = seen
+    else {
+        panic!("nothing conflicts");
+    };
+    let next = cluster.begin(N0);
+    cluster.request(next, Request::Follow(session));
+    let next = commit(&mut cluster, next, vec![set(2, 0, 1)]);
+    assert!(position(&next) > timestamp);
+}
+
 /// A participant whose clock is behind takes the snapshot's time: what it votes for later is not in the snapshot.
 #[test]
 fn a_participant_that_lags_votes_above_the_snapshots_that_it_has_answered() {
@@ -365,6 +423,38 @@ fn a_vote_survives_a_crash_and_the_decision_is_asked_for() {
         let seen = read(&mut cluster, reader, &[read_item(1, 0), read_item(2, 0)]);
         assert_eq!(seen, [Some(5), Some(5)]);
         cluster.ask(reader, Request::CommitReads);
+        assert_idle(&cluster);
+    }
+}
+
+/// A vote that was restored gives way to an older transaction like any other.
+#[test]
+fn a_vote_from_before_a_crash_is_wounded() {
+    for from in [Memory::Log, Memory::Checkpoint] {
+        let mut cluster = bumper();
+        cluster.keep_logs();
+        let young = cluster.begin(N0);
+        let age = |transaction, micros| Age {
+            began: Ticks::from_micros(micros),
+            transaction,
+        };
+        cluster.request(young, Request::WaitByAge(age(young, 9)));
+        cluster.request(young, Request::Commit(vec![set(1, 0, 5), set(2, 0, 5)]));
+        cluster.deliver(N0, N1);
+        cluster.deliver(N1, N0);
+        // Its request to node 2 is still under way.
+        crash(&mut cluster, N1, from);
+        cluster.deliver(N1, N0);
+        let old = cluster.begin(N1);
+        cluster.request(old, Request::WaitByAge(age(old, 3)));
+        cluster.request(old, Request::Commit(vec![set(1, 0, 7)]));
+        assert!(!cluster.has_reply(old));
+        // An inquiry, and the wound.
+        cluster.deliver(N1, N0);
+        cluster.deliver(N1, N0);
+        assert_conflict(&cluster.take_reply(young).expect("it is wounded"));
+        cluster.deliver_all();
+        position(&cluster.take_reply(old).expect("its lock is free"));
         assert_idle(&cluster);
     }
 }

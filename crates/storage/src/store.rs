@@ -223,6 +223,11 @@ impl Store {
         self.tables[table.index()].floor_time
     }
 
+    /// The highest position at which a table was changed, as far as it is known.
+    pub fn newest_time(&self, table: TableId) -> Timestamp {
+        self.tables[table.index()].newest_time
+    }
+
     /// [`Store::read`] without the check of the floor.
     pub(crate) fn visit(
         &self,

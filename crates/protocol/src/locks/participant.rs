@@ -820,7 +820,7 @@ impl Participant {
     }
 
     /// The transactions that wait here, and those that are prepared.
-    pub(super) fn open_transactions(&self) -> OpenTransactions {
+    pub(crate) fn open_transactions(&self) -> OpenTransactions {
         let named = |owner: LockOwner| {
             let local = self.locals.get(owner as usize)?.as_ref()?;
             Some(local.transaction)

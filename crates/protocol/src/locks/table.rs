@@ -527,7 +527,7 @@ impl LockTable {
     }
 
     /// Where an owner waits, and for whom: those that hold a conflicting lock there, then those before it in the queue.
-    pub(super) fn wait_of(
+    pub(crate) fn wait_of(
         &self,
         owner: LockOwner,
     ) -> Option<(TableId, Option<IndexId>, &Key, Vec<LockOwner>)> {

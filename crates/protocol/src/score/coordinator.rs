@@ -192,6 +192,9 @@ impl ScoreNode {
             partition, reads, ..
         } in groups
         {
+            if !self.transactions.contains_key(&id) {
+                return; // The own partition has refused.
+            }
             if partition == self.own {
                 self.read_here(now, id, (snapshot, is_first), reads, out);
             } else {
@@ -293,11 +296,14 @@ impl ScoreNode {
             parts.entry(part.partition).or_default().1 = part.effects;
         }
         let participants: SmallVec<[PartitionId; 2]> = parts.keys().copied().collect();
+        // Its client's next transaction reads above it, and this one comes after what its client has seen.
+        let above = self.draw(now);
+        let transaction = self.transactions.get_mut(&id).expect("it was just there");
         transaction.stage = Stage::Voting(Voting {
             awaited: participants.clone(),
             participants,
             merged: Vote {
-                timestamp: Timestamp::ZERO,
+                timestamp: above,
                 slots: Slots::new(),
                 is_stale: false,
                 is_late: false,
@@ -432,7 +438,14 @@ impl ScoreNode {
         match transaction.stage {
             Stage::Running => {}
             // Answers that are still to come find no transaction.
-            Stage::Reading { .. } => self.drop_blocked(id),
+            Stage::Reading { awaited, .. } => {
+                for (partition, _) in awaited {
+                    match partition == self.own {
+                        true => self.drop_blocked(id),
+                        false => self.send(partition, Message::Release { transaction: id }, out),
+                    }
+                }
+            }
             Stage::Voting(voting) => {
                 for partition in voting.participants {
                     match partition == self.own {

@@ -34,6 +34,8 @@ pub enum Message {
         transaction: TransactionId,
         /// Why the transaction must abort.
         reason: AbortReason,
+        /// The participant's clock: another attempt's snapshot is above it.
+        clock: Timestamp,
     },
     /// Coordinator to a participant: lock what was read and is written here, validate it, and vote.
     Prepare(Box<Preparation>),

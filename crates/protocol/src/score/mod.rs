@@ -94,7 +94,7 @@ impl fmt::Debug for ScoreNode {
 }
 
 /// The position of a transaction that commits at its snapshot. Clocks issue even logical times alone, so no other
-/// transaction has it, and a version was written by such a transaction if its time is odd.
+/// transaction has it. Positions of other nodes may lie between: what has changed at one of these is too close.
 fn just_after(snapshot: Timestamp) -> Timestamp {
     Timestamp::new(snapshot.logical() + 1, snapshot.node())
 }
@@ -229,7 +229,11 @@ impl ScoreNode {
             Message::Refused {
                 transaction,
                 reason,
-            } => self.handle_refused(transaction, partition, reason, out),
+                clock,
+            } => {
+                self.participant.clock.observe(clock);
+                self.handle_refused(transaction, partition, reason, out);
+            }
             Message::Prepare(preparation) => self.prepare_here(now, *preparation, out),
             Message::Voted { transaction, vote } => {
                 self.handle_voted(now, transaction, partition, vote, out);

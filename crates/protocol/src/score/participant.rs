@@ -1,19 +1,21 @@
 //! A partition's side: reads of snapshots, and votes.
 
-use anabranch_storage::{BelowTime, LoggedChange};
+use anabranch_storage::{BelowTime, Item, LoggedChange, Version};
 use anabranch_types::{Access, Activity, Effect, Fetched, NodeId, Read, TableId, Ticks, Timestamp};
 
 use super::message::{Commitment, Message, Preparation, Vote};
 use super::record::{ScoreRecord, VotedRecord};
 use super::{ScoreNode, just_after};
-use crate::contract::{AbortReason, Outbox, TransactionId};
+use crate::contract::{AbortReason, Age, Outbox, TransactionId};
 use crate::locks::{LockOwner, Progress, Signal};
 
 /// A transaction that wants to commit, at one of its participants: it holds locks here, or waits for one.
 #[derive(Clone, Debug)]
 pub(super) struct Guest {
     pub(super) owner: LockOwner,
+    age: Age,
     pub(super) snapshot: Option<Timestamp>,
+    /// What it has read here, and the rows that its effects looked for and did not find.
     reads: Vec<Read>,
     stage: GuestStage,
 }
@@ -179,6 +181,7 @@ impl ScoreNode {
                 let refused = Message::Refused {
                     transaction: id,
                     reason,
+                    clock: Timestamp::new(self.participant.clock.last(), NodeId(0)),
                 };
                 self.send_to_node(id.node, refused, out);
             }
@@ -211,6 +214,7 @@ impl ScoreNode {
         let locks = read.chain(write).collect();
         let guest = Guest {
             owner,
+            age,
             snapshot,
             reads,
             stage: GuestStage::Locking(effects),
@@ -264,19 +268,24 @@ impl ScoreNode {
         let guest = &self.guests[&id];
         let (owner, snapshot) = (guest.owner, guest.snapshot);
         let validate = || self.is_stale(guest);
-        let is_stale = self
-            .participant
-            .probe
-            .within(Activity::Guard, validate)
-            .map_err(|BelowTime { .. }| AbortReason::BelowFloor)?;
+        let is_stale = self.participant.probe.within(Activity::Guard, validate)?;
         let is_late = self.is_late(snapshot, &effects);
         if is_stale && is_late {
             return Err(AbortReason::Conflict);
         }
-        let slots = self.participant.stage(owner, effects, true)?;
+        let absent = self.absent(&effects);
+        let has_changed = snapshot.is_some_and(|at| self.has_changed(at, &effects));
+        let slots = match self.participant.stage(owner, effects, true) {
+            // It may be due to a row that the transaction would have seen, had it not been overtaken.
+            Err(AbortReason::Failed(_)) if is_stale || has_changed => {
+                return Err(AbortReason::Conflict);
+            }
+            staged => staged?,
+        };
         let timestamp = self.draw(now);
         self.voted += 1;
         let guest = self.guests.get_mut(&id).expect("looked up above");
+        guest.reads.extend(absent);
         guest.stage = GuestStage::Voted {
             timestamp,
             may_warp: !is_late,
@@ -291,24 +300,67 @@ impl ScoreNode {
     }
 
     /// Whether something that was read here has changed since the snapshot.
-    fn is_stale(&self, guest: &Guest) -> Result<bool, BelowTime> {
+    ///
+    /// # Errors
+    /// It has changed so soon after the snapshot that there is no position between; or versions that would tell are gone.
+    fn is_stale(&self, guest: &Guest) -> Result<bool, AbortReason> {
         let Some(snapshot) = guest.snapshot else {
             return Ok(false);
         };
         if snapshot < self.read_floor && !guest.reads.is_empty() {
-            return Err(BelowTime {
-                asked: snapshot,
-                floor: self.read_floor,
-            });
+            return Err(AbortReason::BelowFloor);
         }
         let store = &self.participant.store;
-        let mut is_stale = false;
+        // The lowest position after the snapshot at which something has changed.
+        let mut changed: Option<Timestamp> = None;
+        let mut look_at = |item: &Item| {
+            let positions = item.versions().map(Version::timestamp);
+            let later = positions.take_while(|position| *position > snapshot).last();
+            changed = changed.into_iter().chain(later).min();
+        };
         for read in &guest.reads {
-            store.read_up_to(read, snapshot, &mut |_, item, _| {
-                is_stale |= item.latest().timestamp() > snapshot;
-            })?;
+            if let Read::Point { table, key } = read
+                && let Some(item) = store.item(*table, key)
+            {
+                look_at(item);
+                continue;
+            }
+            // A row that is not there may have been deleted, and its last version dropped.
+            store
+                .read_up_to(read, snapshot, &mut |_, item, _| look_at(item))
+                .map_err(|BelowTime { .. }| AbortReason::BelowFloor)?;
         }
-        Ok(is_stale)
+        match changed {
+            Some(position) if position < just_after(snapshot) => Err(AbortReason::Conflict),
+            changed => Ok(changed.is_some()),
+        }
+    }
+
+    /// The rows that effects look for and do not find: reads of the newest state.
+    fn absent(&self, effects: &[Effect]) -> Vec<Read> {
+        let store = &self.participant.store;
+        let absent = effects.iter().filter(|effect| {
+            let item = store.item(effect.table(), effect.key());
+            let has_row = item.is_some_and(|item| item.latest().row().is_some());
+            !matches!(effect, Effect::Insert { .. }) && !has_row
+        });
+        absent
+            .map(|effect| Read::Point {
+                table: effect.table(),
+                key: effect.key().clone(),
+            })
+            .collect()
+    }
+
+    /// Whether a row that effects replace, or may collide with, has come after the snapshot.
+    fn has_changed(&self, snapshot: Timestamp, effects: &[Effect]) -> bool {
+        let store = &self.participant.store;
+        effects.iter().any(|effect| {
+            let (table, key) = (effect.table(), effect.key());
+            let newest = store.item(table, key).map(|item| item.latest().timestamp());
+            newest.is_some_and(|newest| newest > snapshot)
+                || (self.has_unique(table) && store.newest_time(table) > snapshot)
+        })
     }
 
     /// Whether effects must not be visible at the transaction's snapshot. Without time-warping none may.
@@ -469,6 +521,7 @@ impl ScoreNode {
         };
         Some(VotedRecord {
             prepared: self.participant.prepared_record(guest.owner)?,
+            age: guest.age,
             snapshot: guest.snapshot,
             timestamp,
             may_warp,
@@ -481,12 +534,13 @@ impl ScoreNode {
     ) -> Result<(), crate::record::ReplayError> {
         let VotedRecord {
             prepared,
+            age,
             snapshot,
             timestamp,
             may_warp,
         } = record;
         let id = prepared.transaction;
-        let owner = self.participant.begin(id, None);
+        let owner = self.participant.begin(id, Some(age));
         self.participant.restore_prepared(owner, prepared)?;
         let stage = GuestStage::Voted {
             timestamp,
@@ -495,6 +549,7 @@ impl ScoreNode {
         };
         let guest = Guest {
             owner,
+            age,
             snapshot,
             reads: Vec::new(),
             stage,

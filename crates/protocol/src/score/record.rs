@@ -5,8 +5,8 @@ use anabranch_types::{PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::message::Commitment;
-use crate::TransactionId;
 use crate::locks::PreparedRecord;
+use crate::{Age, TransactionId};
 
 /// A record of a SCORe node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ impl ScoreRecord {
 pub struct VotedRecord {
     /// Its effects and locks here; a participant that was only read has the locks.
     pub prepared: PreparedRecord,
+    /// Its age: others wait for it by age after a restart, too.
+    pub age: Age,
     /// Its snapshot.
     pub snapshot: Option<Timestamp>,
     /// The lowest timestamp at which it may commit in the present.
