@@ -1,4 +1,4 @@
-//! Seeds of every workload under every protocol and fault profile, each run twice.
+//! Seeds of every workload under every protocol and fault profile, some of them run twice.
 
 use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
@@ -11,6 +11,8 @@ use anabranch_sim::{
 const NODES: u16 = 3;
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 120;
+/// One seed of so many is run twice.
+const REPEATED: u64 = 5;
 
 const RAMPS: [ProtocolName; 3] = [
     ProtocolName::RampFast,
@@ -31,7 +33,7 @@ fn case(protocol: ProtocolName, profile: FaultProfile, seed: u64) -> Case {
     )
 }
 
-/// Runs seeds under all fault profiles, each twice.
+/// Runs seeds under all fault profiles, some of them twice.
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     for profile in FaultProfile::ONE_REPLICA {
@@ -41,8 +43,11 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
             let first = case.run(&prepared).unwrap();
             let what = format!("{workload} {} {} {seed}", protocol.name(), profile.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
-            let second = case.run(&prepared).unwrap();
-            assert_eq!(first, second, "{what}: two runs of one seed differ");
+            // What makes two runs differ, such as the order of a hash map, does so in one of a few seeds.
+            if seed % REPEATED == 0 {
+                let second = case.run(&prepared).unwrap();
+                assert_eq!(first, second, "{what}: two runs of one seed differ");
+            }
             for (name, count) in first.statistics.sometimes {
                 *sometimes.entry(name).or_insert(0) += count;
             }

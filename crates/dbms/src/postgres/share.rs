@@ -1,6 +1,6 @@
 //! A server joins a ring, or leaves it, with its share of the rows.
 //!
-//! Keys belong to slots, and slots to servers ([`slots`](crate::slots)). A server that joins gets the rows that all servers
+//! Keys belong to slots, and slots to servers ([`crate::slots`]). A server that joins gets the rows that all servers
 //! have, and takes over some slots with the rows of their keys. One that leaves gives its slots, with their rows, to the others.
 //!
 //! In one transaction on each server, all of them under the locks that keep out operations and writes, each new owner takes
