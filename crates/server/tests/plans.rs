@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -285,6 +287,92 @@ fn a_plan_waits_for_open_transactions() {
         "CALL add_item(3); DELETE FROM items WHERE id = 3",
     );
     drop((ann, ben, cleo));
+    service.stop().expect("it stops");
+}
+
+/// A client without a library, which can vanish at any time.
+struct Bare(TcpStream);
+
+impl Bare {
+    fn connect(service: &Service) -> Bare {
+        let mut stream = TcpStream::connect(service.address()).expect("it connects");
+        let parameters = b"user\0ann\0database\0anabranch\0\0";
+        let length = 8 + parameters.len() as u32;
+        let mut startup = length.to_be_bytes().to_vec();
+        startup.extend(196_608u32.to_be_bytes());
+        startup.extend(parameters);
+        stream.write_all(&startup).expect("it is sent");
+        let mut client = Bare(stream);
+        client.until_ready();
+        client
+    }
+
+    fn send(&mut self, text: &str) {
+        let length = 5 + text.len() as u32;
+        let mut query = vec![b'Q'];
+        query.extend(length.to_be_bytes());
+        query.extend(text.as_bytes());
+        query.push(0);
+        self.0.write_all(&query).expect("it is sent");
+    }
+
+    fn until_ready(&mut self) {
+        loop {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).expect("the server answers");
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+            let mut body = vec![0; length - 4];
+            self.0.read_exact(&mut body).expect("the server answers");
+            assert_ne!(head[0], b'E', "{}", String::from_utf8_lossy(&body));
+            if head[0] == b'Z' {
+                return;
+            }
+        }
+    }
+}
+
+/// A client that vanishes while its transaction waits to be alone ends no transaction but its own.
+#[test]
+fn a_client_that_vanishes_while_it_waits_takes_no_other_transaction_along() {
+    let service = stock();
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1); CALL add_item(2)");
+    run(&mut ann, "BEGIN; UPDATE items SET stock = 4 WHERE id = 2");
+    let mut ben = Bare::connect(&service);
+    ben.send("SET anabranch.accept_plan = on");
+    ben.until_ready();
+    ben.send("BEGIN; INSERT INTO orders (item) VALUES (1)");
+    ben.until_ready();
+    ben.send(REMOVES);
+    std::thread::sleep(Duration::from_millis(300));
+    drop(ben);
+    std::thread::sleep(Duration::from_secs(3));
+    run(&mut ann, "UPDATE items SET stock = 3 WHERE id = 1; COMMIT");
+    let stock = "SELECT sum(stock)::bigint FROM items";
+    assert_eq!(number(&mut ann, stock), 7);
+    // Its plan was not accepted.
+    assert_eq!(refused(&mut ann, REMOVES).0, "55000");
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// What a plain EXPLAIN explains does not run, in a block either.
+#[test]
+fn what_is_only_explained_in_a_block_does_not_run() {
+    let service = stock();
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1)");
+    for begin in ["BEGIN", "BEGIN READ ONLY"] {
+        run(&mut ann, begin);
+        let explained = coordination(&mut ann, "UPDATE items SET stock = 0 WHERE id = 1");
+        assert!(!explained.is_empty());
+        run(&mut ann, "COMMIT");
+    }
+    run(&mut ann, "BEGIN; UPDATE items SET stock = 2 WHERE id = 1");
+    coordination(&mut ann, "UPDATE items SET stock = stock - 1 WHERE id = 1");
+    run(&mut ann, "COMMIT");
+    assert_eq!(number(&mut ann, "SELECT stock::bigint FROM items"), 2);
+    drop(ann);
     service.stop().expect("it stops");
 }
 

@@ -281,6 +281,7 @@ fn written_parts(
         rows: Spread::Unwritten,
         columns: vec![Spread::Unwritten; footprint.table(table).columns.len()],
         key: None,
+        is_found_by_key: false,
     };
     for access in accesses.iter().filter(|a| a.table == table && a.writes) {
         let spread = match types[access.owner].class {
@@ -304,8 +305,40 @@ fn written_parts(
         found.key = key_column(footprint, types, table, |class| {
             class != OperationClass::Global
         });
+        found.is_found_by_key = found
+            .key
+            .is_some_and(|key| is_found_by(footprint, types, table, key, &found));
     }
     found
+}
+
+/// Whether each operation that is not global and accesses what one server alone has of a table finds it by this column,
+/// which routes the operation. One that is routed by another column finds it on that column's server, which is the same
+/// only as long as no row is handed over.
+fn is_found_by(
+    footprint: &Footprint<'_>,
+    types: &[PartitionedType],
+    table: TableId,
+    key: ColumnIndex,
+    written: &WrittenParts,
+) -> bool {
+    let is_own = |column: ColumnIndex| written.columns[column.index()] == Spread::OwnServer;
+    let accesses_own = |action: &&Action| {
+        let access = &action.access;
+        written.rows == Spread::OwnServer
+            || access.columns_read.iter().any(|column| is_own(*column))
+            || access.writes.iter().any(|write| is_own(write.column))
+    };
+    let is_routed = |action: &Action| match action.fixed(key) {
+        Some(Term::Parameter(parameter)) => types[action.owner].parameters.contains(parameter),
+        Some(Term::Generated) => action.access.role == Role::Insert,
+        _ => false,
+    };
+    footprint
+        .on_table(table)
+        .filter(|action| types[action.owner].class != OperationClass::Global)
+        .filter(accesses_own)
+        .all(is_routed)
 }
 
 /// Which servers have a table's rows.

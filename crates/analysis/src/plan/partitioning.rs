@@ -129,6 +129,9 @@ pub struct WrittenParts {
     pub columns: Vec<Spread>,
     /// The column whose value tells the server of what one server alone has ([`Spread::OwnServer`]), if there is one.
     pub key: Option<ColumnIndex>,
+    /// Whether all operations that run on one server find what one server alone has by the key alone, readers too: then
+    /// it can be handed over to another server together with the key.
+    pub is_found_by_key: bool,
 }
 
 /// Where the writes to a part of a table are.

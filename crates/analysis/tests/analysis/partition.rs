@@ -74,6 +74,46 @@ fn table_1_of_the_paper() {
     }
 }
 
+/// Rows that one server alone has can be handed over with their key only where all operations on one server find them by
+/// it.
+#[test]
+fn rows_that_are_found_by_several_columns_stay_with_their_server() {
+    let tables = "CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int NOT NULL, n int NOT NULL);";
+    let place = (
+        "place",
+        "p_customer int",
+        "INSERT INTO orders (customer, n) VALUES (p_customer, 0);",
+    );
+    let count = (
+        "count_of",
+        "p_customer int",
+        "UPDATE orders SET n = n + 1 WHERE customer = p_customer;",
+    );
+    let by_customer = (
+        "by_customer",
+        "p_customer int",
+        "RETURN QUERY SELECT o.n::bigint FROM orders o WHERE o.customer = p_customer;",
+    );
+    let by_id = (
+        "by_id",
+        "p_id int",
+        "RETURN QUERY SELECT o.n::bigint FROM orders o WHERE o.id = p_id;",
+    );
+    let found_by_key = |types: &[(&str, &str, &str)]| {
+        let app = app(tables, types);
+        let found = partitioned(&app, &serializable());
+        let written = found.written[0].clone();
+        (
+            found.count(Global),
+            written.key.is_some(),
+            written.is_found_by_key,
+        )
+    };
+    assert_eq!(found_by_key(&[place, count, by_customer]), (0, true, true));
+    let (_, has_key, is_found_by_key) = found_by_key(&[place, by_customer, by_id]);
+    assert!(has_key && !is_found_by_key);
+}
+
 #[test]
 fn with_read_sets_as_printed_tpcw_has_the_papers_counts() {
     // New products and best sellers, without the columns that they sort, count and filter by: they return the same

@@ -19,7 +19,8 @@ pub const EXACT: &str = "SET LOCAL search_path = pg_catalog; SET LOCAL session_r
     SET LOCAL row_security = off; SET LOCAL DateStyle = ISO; SET LOCAL IntervalStyle = postgres; \
     SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = hex; SET LOCAL xmloption = content; \
     SET LOCAL lc_monetary = 'C'; SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = 0; \
-    SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '10s'";
+    SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '10s'; \
+    SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 
 /// A number of rows, and a digest of them that does not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

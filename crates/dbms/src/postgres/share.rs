@@ -94,8 +94,15 @@ pub fn is_done(sites: &mut [Site<'_>], change: Change<'_>) -> Result<bool, Strin
         Change::Leave(leaving) => sites[leaving].place,
         Change::Join { .. } => u16::MAX,
     };
+    let mut known: Option<Membership> = None;
     for (number, site) in sites.iter_mut().enumerate() {
         let state = membership(site.client).map_err(error_of(site.name))?;
+        // If they differ, another change has not come to its end.
+        if let Some(state) = &state
+            && known.get_or_insert_with(|| state.clone()) != state
+        {
+            return Ok(false);
+        }
         let is_done = match (change, state) {
             (Change::Join { part, .. }, Some(state)) => {
                 state.ring == part.ring && state.members.contains(&part.place)
@@ -175,6 +182,7 @@ impl<'c> Round<'c> {
             states.push(state.map_err(error_of(one.name))?);
         }
         let lists = lists(&open, &states, change)?;
+        check_sites(&open, &states, &lists, change)?;
         let mut found = Vec::new();
         for (one, state) in open.iter_mut().zip(&states) {
             let Some(state) = state else {
@@ -496,6 +504,41 @@ fn commit(one: Open<'_>) -> Result<(), String> {
     let name = one.name;
     let done = one.work.transaction.commit();
     done.map_err(error_of(name))
+}
+
+/// BELT-I18 rests on it: the servers that take part are the members and the one that joins, and if it has taken over rows, its
+/// database is still the one that has.
+fn check_sites(
+    open: &[Open<'_>],
+    states: &[Option<Membership>],
+    lists: &Lists,
+    change: Change<'_>,
+) -> Result<(), String> {
+    let mut expected = lists.old.members.clone();
+    if let Change::Join { part, .. } = change {
+        expected.push(part.place);
+        let mut sites = open.iter().zip(states);
+        let joins = sites.find(|(one, _)| one.place == part.place);
+        let is_empty = joins.filter(|(_, state)| state.is_none());
+        let has_begun = states.contains(&Some(lists.new.clone()));
+        if let (Some((one, _)), true) = (is_empty, has_begun) {
+            return Err(one.of(
+                "another database of this server has taken over rows already, which the others have no more: give its address in the \
+                 file of servers",
+            ));
+        }
+    }
+    let mut places: Vec<u16> = open.iter().map(|one| one.place).collect();
+    places.sort_unstable();
+    expected.sort_unstable();
+    expected.dedup();
+    match places == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "error: the members of the ring are the servers {expected:?} of the file now, counted from 0, and this command found \
+             {places:?}: another command has changed the ring; repeat this one"
+        )),
+    }
 }
 
 /// The servers and their slots before and after, from what the databases say.

@@ -185,6 +185,11 @@ impl Prepared {
         self.executed().is_some()
     }
 
+    /// Whether it is what a COPY runs: its parameters are the COPY's rows, and no client knows its text.
+    pub(crate) fn is_of_copy(&self) -> bool {
+        self.parameter_oids.len() != self.parameter_types.len()
+    }
+
     /// Whether running it reads or writes rows.
     pub(crate) fn touches_tables(&self) -> bool {
         self.executed().is_some_and(RunPlan::touches_tables)

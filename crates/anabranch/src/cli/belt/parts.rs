@@ -45,6 +45,19 @@ pub(super) struct Held {
     pub(super) is_replicated: bool,
     /// Which server has the newest copy of a row.
     pub(super) newest: Newest,
+    /// Whether operations that run on one server find its rows by that column alone.
+    pub(super) is_found_by_key: bool,
+}
+
+impl Held {
+    /// Whether a server can hand its rows over to another one, together with their keys.
+    pub(super) fn may_move(&self) -> bool {
+        match self.newest {
+            Newest::Everywhere => true,
+            Newest::ByColumn(..) => self.is_found_by_key,
+            Newest::Inserted | Newest::Unknown => false,
+        }
+    }
 }
 
 /// Which server has the newest copy of a table's row.
@@ -372,6 +385,7 @@ pub(super) fn held(input: &Input, partitioning: &Partitioning) -> Vec<Held> {
                 has_all_rows: written.rows != Spread::OwnServer,
                 is_replicated: false,
                 newest: newest(input, table, written),
+                is_found_by_key: written.is_found_by_key,
             }
         })
         .collect();

@@ -13,7 +13,7 @@ use anabranch_dbms::postgres::relocate::Plan;
 use anabranch_dbms::postgres::share::{self, Change, Shared};
 
 use super::gather::{placed, running, sites, still_runs};
-use super::parts::{Parts, held, types};
+use super::parts::{Parts, SCHEMA, held, types};
 use super::serve::{check_installed, ring_of};
 use super::{
     AddServerArguments, Reached, RemoveServerArguments, Verdict, first_membership, reach,
@@ -165,6 +165,7 @@ impl Named<'_> {
         gone: &[usize],
         input: &Input,
     ) -> Result<Option<Option<Shared>>, Box<dyn Error>> {
+        let has_begun = self.has_begun(reached, gone)?;
         if share::is_done(&mut sites(reached, gone), change)? {
             closed::reopen(&mut sites(reached, gone), &mut |_| {})?;
             return Ok(None);
@@ -186,20 +187,6 @@ impl Named<'_> {
             return Err(still_runs(running).into());
         }
         let mut sites: Vec<Site<'_>> = sites(reached, gone);
-        let mut has_begun = false;
-        for site in &mut sites {
-            let begun = closed::closed(site.client)
-                .map_err(|error| format!("error: {}: {}", site.name, explain(&error)))?;
-            has_begun |= begun.is_some();
-            let other = begun.filter(|of| of.target != self.name || of.change != self.change);
-            if let Some(other) = other {
-                return Err(format!(
-                    "error: {}: another change of the ring has begun, for {}, and has not come to its end: repeat that first",
-                    site.name, other.target
-                )
-                .into());
-            }
-        }
         let closed = Closed {
             target: self.name.to_owned(),
             change: self.change,
@@ -224,6 +211,27 @@ impl Named<'_> {
         })?;
         Ok(Some(Some(shared)))
     }
+
+    /// Whether this change has begun before.
+    ///
+    /// # Errors
+    /// If another one has, and has not come to its end.
+    fn has_begun(&self, reached: &mut [Reached], gone: &[usize]) -> Result<bool, String> {
+        let mut has_begun = false;
+        for site in &mut sites(reached, gone) {
+            let begun = closed::closed(site.client)
+                .map_err(|error| format!("error: {}: {}", site.name, explain(&error)))?;
+            has_begun |= begun.is_some();
+            let other = begun.filter(|of| of.target != self.name || of.change != self.change);
+            if let Some(other) = other {
+                return Err(format!(
+                    "error: {}: another change of the ring has begun, for {}, and has not come to its end: repeat that first",
+                    site.name, other.target
+                ));
+            }
+        }
+        Ok(has_begun)
+    }
 }
 
 /// The tables of the ring, as the first server that has the belt has them; or nothing, if some do not fit, which is said.
@@ -245,6 +253,27 @@ fn plan(
             .then_some((client, inspection))
     });
     let (client, inspection) = first.ok_or("error: the belt is installed on no server")?;
+    let with_rows = inspection.tables.iter().filter(|table| table.has_rows);
+    let named: Vec<&str> = with_rows
+        .filter(|table| table.schema == SCHEMA)
+        .map(|table| table.name.as_str())
+        .collect();
+    let objections: Vec<String> = tables
+        .iter()
+        .filter(|held| named.contains(&held.name.as_str()) && !held.may_move())
+        .map(|held| {
+            format!(
+                "operations that run on one server find rows of {} by other columns than the one that tells its owner, so that its \
+                 rows cannot be handed over: gather all rows on one server (anabranch belt remove --gather NAME), and install \
+                 a ring of the servers that are wanted (anabranch belt install --from NAME)",
+                held.name
+            )
+        })
+        .collect();
+    if !objections.is_empty() {
+        say!("{}", report::objections(&objections, false))?;
+        return Ok(None);
+    }
     Ok(match placed(client, inspection, &tables)? {
         Ok(placed) => Some(placed.plan(servers.slots, Vec::new())),
         Err(objections) => {

@@ -352,10 +352,16 @@ impl Changer {
     /// Waits until this transaction is alone inside the gate.
     fn wait(&mut self, work: &ChangeWork) -> Result<(), Refused> {
         let own = usize::from(work.has_permit);
-        while self.shared.gate.inside() > own {
+        loop {
+            // Looked at before the client: one that vanishes gives up first, and its permit afterwards.
+            let is_alone = self.shared.gate.inside() <= own;
             if let Some(fields) = work.given_up() {
                 return Err(fields.into());
             }
+            if is_alone {
+                return Ok(());
+            }
+            self.answer_given_up();
             if self.shared.advisory.is_waited_for_inside(work.client) {
                 let mut fields = error("40P01", "deadlock detected");
                 fields.detail = Some(
@@ -384,7 +390,6 @@ impl Changer {
                 Err(TryRecvError::Disconnected) => return Err(Refused::fatal(&"the server ends")),
             }
         }
-        Ok(())
     }
 
     fn exclusive(&mut self) -> Result<&mut Exclusive, Refused> {

@@ -251,7 +251,8 @@ impl Session {
         entry: Arc<StatementEntry>,
         scope: &mut Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
-        if self.block.is_none() {
+        // What a plain EXPLAIN explains does not run, and is no part of a block.
+        if self.block.is_none() || !run.prepared.is_executed() {
             return self.call_statement(run, Some(entry), scope);
         }
         self.take_block_entry(&entry);
@@ -296,6 +297,10 @@ impl Session {
         let is_run =
             run.prepared.is_executed() && !matches!(run.destination, Destination::CopyPart);
         if !is_run || !self.settings.is_on("anabranch.accept_plan") {
+            return None;
+        }
+        let mut of_block = self.block_statements().into_iter().flatten();
+        if run.prepared.is_of_copy() || of_block.any(|prepared| prepared.is_of_copy()) {
             return None;
         }
         let statement = |prepared: &Arc<Prepared>| AcceptedStatement {
