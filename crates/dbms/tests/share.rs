@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dbms::belt::Database;
 use anabranch_dbms::postgres::closed::{self, Closed};
+use anabranch_dbms::postgres::lost::{Ended, end_without};
 use anabranch_dbms::postgres::relocate::{Membership, Plan, membership};
 use anabranch_dbms::postgres::ring::{self, PostgresDatabase};
 use anabranch_dbms::postgres::share::{self, Change, Shared};
@@ -168,11 +169,11 @@ fn assert_shared(server: &Server, names: &[String], kind: Kind) {
         assert_eq!(membership(&mut client).ok(), Some(None));
         run(&mut client, "UPDATE item SET stock = 0");
     }
-    assert_runs(server, names, &members);
+    assert_runs(server, names, &members, 1);
 }
 
 /// Operations run on each member in turn, and all members receive them, in a new epoch.
-fn assert_runs(server: &Server, names: &[String], members: &[u16]) {
+fn assert_runs(server: &Server, names: &[String], members: &[u16], epoch: u64) {
     let name = |place: u16| names[usize::from(place)].as_str();
     let mut databases: Vec<(u16, PostgresDatabase)> = members
         .iter()
@@ -189,7 +190,7 @@ fn assert_runs(server: &Server, names: &[String], members: &[u16]) {
             .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(
             (standing.epoch.number, standing.epoch),
-            (1, standing.promised)
+            (epoch, standing.promised)
         );
         let in_ring: Vec<u16> = standing.members.iter().map(|member| member.0).collect();
         assert_eq!(in_ring, members);
@@ -487,6 +488,107 @@ fn the_old_ring_goes_on_if_no_server_has_begun_the_new_epoch() {
     }
 }
 
+/// The process ends before a COMMIT, and the server that joins or leaves never comes back.
+fn lost_at_commit(kind: Kind, number: usize, expected: &Ended) {
+    let (server, _) = start();
+    let mut admin = connect(&server, "postgres");
+    let plan = plan(&mut connect(&server, "oracle"));
+    let names = originals(&mut admin, &server, kind);
+    ended_at_commit(&server, &names, kind, &plan, number);
+    let lost = match kind {
+        Kind::Join => NEW,
+        Kind::Leave => LEAVING,
+    };
+    let mut process = Process::new(&server, &names);
+    let mut sites = process.sites(&names);
+    sites.retain(|site| site.place != lost);
+    let mut told = Vec::new();
+    let tell = &mut |slots: &[(u16, u16)]| told.extend(slots.to_vec());
+    let ended = end_without(&mut sites, lost, &mut |_| {}, tell);
+    let ended = ended.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(&ended, expected);
+    drop(process);
+    let (members, owners): (Vec<u16>, Vec<u16>) = match kind {
+        Kind::Join => (vec![0, 1, 2], vec![0, 1, 2, 0]),
+        Kind::Leave => (vec![0, 2], vec![0, 2, 2, 0]),
+    };
+    let list = Membership {
+        ring: RING.to_owned(),
+        members: members.clone(),
+        owners: owners.clone(),
+    };
+    let gone: Vec<u16> = told.iter().map(|(slot, _)| *slot).collect();
+    let mut oracle = connect(&server, "oracle");
+    for place in &members {
+        let name = &names[usize::from(*place)];
+        let mut client = connect(&server, name);
+        assert_eq!(
+            membership(&mut client).ok(),
+            Some(Some(list.clone())),
+            "{name}"
+        );
+        assert_eq!(closed::closed(&mut client).ok(), Some(None), "{name}");
+        assert_eq!(
+            rows(&mut client, "item"),
+            rows(&mut oracle, "item"),
+            "{name}"
+        );
+        for (slot, owner) in (0..).zip(&owners) {
+            if owner != place {
+                continue;
+            }
+            for table in LOCAL {
+                let theirs = match gone.contains(&slot) {
+                    true => Vec::new(),
+                    false => rows_of(&mut oracle, table, &[slot]),
+                };
+                assert_eq!(
+                    rows_of(&mut client, table, &[slot]),
+                    theirs,
+                    "{name}: {table:?}"
+                );
+            }
+        }
+    }
+    if matches!(expected, Ended::Without { .. }) {
+        assert_runs(&server, &names, &members, 2);
+    }
+}
+
+#[test]
+fn the_others_go_on_without_a_server_that_is_lost_before_any_of_them_has_begun() {
+    lost_at_commit(Kind::Join, 1, &Ended::AsItWas { is_member: false });
+}
+
+#[test]
+fn the_others_go_on_without_a_server_that_is_lost_with_the_rows_it_has_taken_over() {
+    let lost = vec![(NEW, 0)];
+    lost_at_commit(Kind::Join, 2, &Ended::Without { lost });
+}
+
+#[test]
+fn the_others_go_on_without_a_server_that_has_given_up_its_rows_and_is_lost() {
+    lost_at_commit(Kind::Leave, 1, &Ended::Without { lost: Vec::new() });
+}
+
+#[test]
+fn of_two_changes_at_once_one_is_refused() {
+    let (server, _) = start();
+    let names: Vec<String> = (0..SERVERS).map(site_name).collect();
+    let mut process = Process::new(&server, &names);
+    let close = |process: &mut Process, target: &str| {
+        let closed = Closed {
+            target: target.to_owned(),
+            change: closed::Change::Leave,
+        };
+        closed::close(&mut process.sites(&names), &closed, &mut |_| {})
+    };
+    assert_eq!(close(&mut process, "site1"), Ok(()));
+    assert_eq!(close(&mut process, "site1"), Ok(()));
+    let refused = close(&mut process, "site2");
+    assert!(refused.is_err_and(|error| error.contains("for site1")));
+}
+
 #[test]
 fn what_cannot_join_or_leave_is_told_and_nothing_changes() {
     let (server, _) = start();
@@ -504,6 +606,8 @@ fn what_cannot_join_or_leave_is_told_and_nothing_changes() {
         let changed = change(&mut process, names, kind, &plan, &mut |_| {});
         let error = changed.expect_err(words);
         assert!(error.contains(words), "{words}: {error}");
+        let reopened = closed::reopen(&mut process.sites(names), &mut |_| {});
+        assert_eq!(reopened, Ok(()), "{words}");
         drop(process);
         // What was on its way may have been received.
         let after = state(&server, names);

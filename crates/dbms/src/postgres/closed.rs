@@ -71,10 +71,10 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// The statements that close a server which has the belt. Also the middleware's role looks at the table.
+    /// The statements that close a server which has the belt and is not closed. Also the middleware's role looks at the table.
     pub(super) fn script(&self) -> String {
         format!(
-            "DROP TABLE IF EXISTS anabranch.closed; CREATE TABLE anabranch.closed (target text NOT NULL, change text NOT NULL); \
+            "CREATE TABLE anabranch.closed (target text NOT NULL, change text NOT NULL); \
              INSERT INTO anabranch.closed VALUES ({}, {}); GRANT SELECT ON anabranch.closed TO PUBLIC;",
             literal(&self.target),
             literal(self.change.word())
@@ -148,11 +148,35 @@ pub fn close(
         if !install::is_installed(site.client).map_err(error_of(site.name))? {
             continue;
         }
-        let script = format!("BEGIN; {} COMMIT", closed.script());
-        let done = site.client.batch_execute(&script);
-        done.map_err(error_of(site.name))?;
+        close_one(site, closed)?;
     }
     Ok(())
+}
+
+/// Closes a server for one change, or finds that it is. Of two commands at once one finds the other's table.
+fn close_one(site: &mut Site<'_>, closed: &Closed) -> Result<(), String> {
+    let name = site.name;
+    let mut made = None;
+    if self::closed(site.client).map_err(error_of(name))?.is_none() {
+        let script = format!("BEGIN; {} COMMIT", closed.script());
+        made = Some(site.client.batch_execute(&script));
+        if matches!(made, Some(Err(_))) {
+            site.client
+                .batch_execute("ROLLBACK")
+                .map_err(error_of(name))?;
+        }
+    }
+    match (self::closed(site.client).map_err(error_of(name))?, made) {
+        (Some(found), _) if found == *closed => Ok(()),
+        (Some(found), _) => Err(format!(
+            "error: {name}: another change of the ring has begun, for {}, and has not come to its end: repeat that first",
+            found.target
+        )),
+        (None, Some(Err(error))) => Err(error_of(name)(error)),
+        (None, _) => Err(format!(
+            "error: {name}: another command has opened the ring meanwhile: repeat this one"
+        )),
+    }
 }
 
 /// Lets middlewares serve again.

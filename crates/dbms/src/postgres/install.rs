@@ -102,6 +102,29 @@ pub fn captured_tables(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
+/// Whether a part captures the same tables, under the same numbers, as a server that has the belt. Servers tell each other of a
+/// table's rows by its number, so those of a ring must agree.
+///
+/// # Errors
+/// When the catalogs cannot be read.
+pub fn captures_as(
+    client: &mut impl postgres::GenericClient,
+    part: &Part,
+) -> Result<bool, postgres::Error> {
+    let rows = client.query(
+        "SELECT n.nspname::text, c.relname::text, p.proname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+         JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgname = 'anabranch_insert'",
+        &[],
+    )?;
+    let there = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2)));
+    let there: std::collections::BTreeSet<(String, String, String)> = there.collect();
+    let here = part.tables.iter().map(|of| {
+        let (schema, name) = (of.table.schema.clone(), of.table.name.clone());
+        (schema, name, format!("insert_{}", of.number))
+    });
+    Ok(there == here.collect())
+}
+
 /// The views for people.
 const VIEWS: &str = "CREATE VIEW anabranch.ring AS SELECT m.name, m.place - 1 AS place, m.place - 1 = s.place AS is_own, \
     m.place - 1 = ANY (h.members) AS is_member, CASE WHEN m.place - 1 = s.place THEN h.received END AS hop, \

@@ -20,6 +20,7 @@ pub mod gather;
 pub mod inspect;
 pub mod install;
 pub mod install_all;
+pub mod lost;
 pub mod numbers;
 pub mod programs;
 pub mod relocate;

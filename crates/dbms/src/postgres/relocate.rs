@@ -70,6 +70,17 @@ impl std::fmt::Debug for Plan<'_> {
 }
 
 impl Plan<'_> {
+    /// For a change that moves no row.
+    pub(super) fn of_no_table() -> Plan<'static> {
+        Plan {
+            whole: Vec::new(),
+            shared: Vec::new(),
+            others: Vec::new(),
+            slot_of: Box::new(|_, _| Err("no row moves".to_owned())),
+            removed: Vec::new(),
+        }
+    }
+
     /// The statement that keeps out writes of the ring's tables.
     fn lock(&self) -> String {
         let shared = self.shared.iter().map(|shared| &shared.table);

@@ -28,7 +28,7 @@ use crate::belt::Changes;
 use crate::slots;
 
 /// How often operations that are on their way may be found, before something must still run.
-const ROUNDS_MAX: usize = 5;
+pub(super) const ROUNDS_MAX: usize = 5;
 
 /// Which server joins or leaves. Its number among the sites comes with it.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +117,32 @@ pub fn is_done(sites: &mut [Site<'_>], change: Change<'_>) -> Result<bool, Strin
         }
     }
     Ok(true)
+}
+
+/// Whether some server has begun the new ring. If none has, the ring is as it was.
+///
+/// # Errors
+/// When a database does not say.
+pub fn has_begun(sites: &mut [Site<'_>], change: Change<'_>) -> Result<bool, String> {
+    let mut states = Vec::new();
+    for site in sites.iter_mut() {
+        states.push(membership(site.client).map_err(error_of(site.name))?);
+    }
+    let mut states = states.iter().zip(sites.iter().map(|site| site.place));
+    Ok(match change {
+        Change::Join { part, .. } => states.any(|(state, place)| match state {
+            Some(state) => state.members.contains(&part.place),
+            None => place != part.place,
+        }),
+        Change::Leave(leaving) => {
+            let leaves = sites[leaving].place;
+            states.any(|(state, _)| {
+                !state
+                    .as_ref()
+                    .is_some_and(|state| state.members.contains(&leaves))
+            })
+        }
+    })
 }
 
 /// Has a server join, or leave. All sites that have the belt are [closed](super::closed::close), and they are all that are members of
@@ -500,7 +526,7 @@ impl<'c> Round<'c> {
     }
 }
 
-fn commit(one: Open<'_>) -> Result<(), String> {
+pub(super) fn commit(one: Open<'_>) -> Result<(), String> {
     let name = one.name;
     let done = one.work.transaction.commit();
     done.map_err(error_of(name))
@@ -598,7 +624,7 @@ fn lists(
 
 /// Has a server take part in the new epoch. All updates are applied on all servers: outboxes are emptied (BELT-I6), and the first
 /// member gets a token without any.
-fn begin_epoch(
+pub(super) fn begin_epoch(
     one: &mut Open<'_>,
     list: &Membership,
     found: Rows<Changes>,

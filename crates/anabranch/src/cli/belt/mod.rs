@@ -269,6 +269,9 @@ fn remove_lost_server(arguments: &RemoveServerArguments) -> Result<Verdict, Box<
             .into());
         }
     }
+    if let Some(verdict) = share::end_without_lost(arguments)? {
+        return Ok(verdict);
+    }
     let mut failures = Vec::new();
     for server in servers.server.iter().filter(|server| server.name != *name) {
         let address = anabranch_dbms::postgres::Address::parse(&server.database)?;

@@ -8,7 +8,8 @@ use anabranch_dbms::Servers;
 use anabranch_dbms::postgres::closed::{self, Change as ChangeName, Closed, Site};
 use anabranch_dbms::postgres::dump::copy_schema;
 use anabranch_dbms::postgres::explain;
-use anabranch_dbms::postgres::install::Part;
+use anabranch_dbms::postgres::install::{Part, captures_as};
+use anabranch_dbms::postgres::lost::{Ended, end_without};
 use anabranch_dbms::postgres::relocate::Plan;
 use anabranch_dbms::postgres::share::{self, Change, Shared};
 
@@ -60,6 +61,7 @@ pub(super) fn add_server(arguments: &AddServerArguments) -> Result<Verdict, Box<
         return Ok(Verdict::Finding);
     }
     let part: &Part = parts.last().ok_or("error: the file has no server")?;
+    check_captures(&mut reached[first], part)?;
     let change = Change::Join { ring: &ring, part };
     let of = Named {
         servers: &servers,
@@ -146,6 +148,109 @@ pub(super) fn remove_server(arguments: &RemoveServerArguments) -> Result<Verdict
     Ok(Verdict::Fine)
 }
 
+/// Ends a change of the ring's servers, which is not at its end, without the server that joins or leaves, which is lost for good.
+/// `None` if no such change has begun, or if the server is a member of the ring as it was: the middlewares of the others remove
+/// it then.
+pub(super) fn end_without_lost(
+    arguments: &RemoveServerArguments,
+) -> Result<Option<Verdict>, Box<dyn Error>> {
+    let (name, file) = (&arguments.name, &arguments.servers);
+    let servers = Servers::read(file)?;
+    let lost = place_of(&servers, file, name)?;
+    let mut reached = reach(&servers)?;
+    let others: Vec<usize> = (0..servers.server.len())
+        .filter(|place| *place != lost)
+        .collect();
+    let mut begun = None;
+    for place in &others {
+        if let Ok((client, _)) = &mut reached[*place].database {
+            let found = closed::closed(client).map_err(|error| {
+                format!(
+                    "error: {}: {}",
+                    servers.server[*place].name,
+                    explain(&error)
+                )
+            })?;
+            begun = begun.or(found);
+        }
+    }
+    let Some(begun) = begun else {
+        return Ok(None);
+    };
+    if begun.target != *name || begun.change == ChangeName::Gather {
+        return Err(format!(
+            "error: another change of the ring has begun, for {}, and has not come to its end: repeat that first",
+            begun.target
+        )
+        .into());
+    }
+    let found = first_membership(&mut reached, |_| true)?;
+    let found = found.ok_or("error: the belt is installed on no other server")?;
+    let gone: Vec<usize> = (0..servers.server.len())
+        .filter(|place| {
+            *place == lost || !found.members.iter().any(|of| usize::from(*of) == *place)
+        })
+        .collect();
+    if let Some(verdict) = unreached(&reached, &gone)? {
+        return Ok(Some(verdict));
+    }
+    if let Some(running) = running(&servers.server, &gone) {
+        return Err(still_runs(running).into());
+    }
+    if let Ok((_, inspection)) = &reached[lost].database
+        && inspection.installed.is_some()
+    {
+        return Err(format!(
+            "error: the database of {name} is reached, and has the belt, so that nothing is lost: repeat the command that began the \
+             change"
+        )
+        .into());
+    }
+    let name_of = |place: u16| {
+        servers
+            .server
+            .get(usize::from(place))
+            .map_or("", |of| of.name.as_str())
+    };
+    // Before it is so: a repetition does not know any more.
+    let mut tell = |slots: &[(u16, u16)]| {
+        for (slot, owner) in slots {
+            // Nothing depends on whether it is read.
+            let _ = say!(
+                "The rows of the keys of slot {slot} that only {name} had are lost; new ones belong to {}.\n",
+                name_of(*owner)
+            );
+        }
+    };
+    let mut sites = sites(&mut reached, &gone);
+    let ended = end_without(&mut sites, lost as u16, &mut |_| {}, &mut tell)?;
+    let joins = begun.change == ChangeName::Join;
+    match ended {
+        Ended::AsItWas { is_member: true } => return Ok(None),
+        Ended::AsItWas { is_member: false } => say!(
+            "The change had no effect on the other servers, or all of them had it: they are the ring, and nothing that they have is lost."
+        )?,
+        Ended::Without { lost } => say!(
+            "The other servers are the ring now, without {name}; {}.",
+            match lost.is_empty() {
+                true => "none of the rows that it had for them is lost".to_owned(),
+                false => format!(
+                    "the rows of {} slots of keys, as told above, are lost",
+                    lost.len()
+                ),
+            }
+        )?,
+    }
+    say!(
+        " {} Start the middlewares.\n",
+        match joins {
+            true => format!("Take the entry of {name} out of {}.", file.display()),
+            false => "Its entry stays in the file: places tell which keys are whose.".to_owned(),
+        }
+    )?;
+    Ok(Some(Verdict::Fine))
+}
+
 /// A change of a ring's servers.
 struct Named<'n> {
     servers: &'n Servers,
@@ -165,7 +270,7 @@ impl Named<'_> {
         gone: &[usize],
         input: &Input,
     ) -> Result<Option<Option<Shared>>, Box<dyn Error>> {
-        let has_begun = self.has_begun(reached, gone)?;
+        self.check_others(reached, gone)?;
         if share::is_done(&mut sites(reached, gone), change)? {
             closed::reopen(&mut sites(reached, gone), &mut |_| {})?;
             return Ok(None);
@@ -193,35 +298,27 @@ impl Named<'_> {
         };
         closed::close(&mut sites, &closed, &mut |_| {})?;
         // Looked at again: a middleware that began meanwhile has its ports, or finds that the ring is closed.
-        let connected = closed::served(&mut sites)?;
-        if let Some(running) = running(entries, gone).or(connected) {
-            let running = still_runs(running);
-            if !has_begun {
-                closed::reopen(&mut sites, &mut |_| {})?;
-                return Err(running.into());
+        let mut run = || -> Result<Shared, String> {
+            let connected = closed::served(&mut sites)?;
+            if let Some(running) = running(entries, gone).or(connected) {
+                return Err(still_runs(running));
             }
-            return Err(format!(
-                "{running}. The ring is closed, and no other middleware begins, until this has been repeated"
-            )
-            .into());
+            share::share(&mut sites, change, &plan, &closed, &mut |_| {})
+        };
+        match run() {
+            Ok(shared) => Ok(Some(Some(shared))),
+            Err(error) => Err(reopened(&mut sites, change, &error).into()),
         }
-        let shared = share::share(&mut sites, change, &plan, &closed, &mut |_| {});
-        let shared = shared.map_err(|error| {
-            format!("{error}\nThe middlewares stay stopped until this has been repeated.")
-        })?;
-        Ok(Some(Some(shared)))
     }
 
-    /// Whether this change has begun before.
+    /// Checks that no other change has begun.
     ///
     /// # Errors
-    /// If another one has, and has not come to its end.
-    fn has_begun(&self, reached: &mut [Reached], gone: &[usize]) -> Result<bool, String> {
-        let mut has_begun = false;
+    /// If one has, and has not come to its end.
+    fn check_others(&self, reached: &mut [Reached], gone: &[usize]) -> Result<(), String> {
         for site in &mut sites(reached, gone) {
             let begun = closed::closed(site.client)
                 .map_err(|error| format!("error: {}: {}", site.name, explain(&error)))?;
-            has_begun |= begun.is_some();
             let other = begun.filter(|of| of.target != self.name || of.change != self.change);
             if let Some(other) = other {
                 return Err(format!(
@@ -230,7 +327,40 @@ impl Named<'_> {
                 ));
             }
         }
-        Ok(has_begun)
+        Ok(())
+    }
+}
+
+/// Opens the ring again after an error, unless some server has begun the new ring. Returns the error, with what to do.
+fn reopened(sites: &mut [Site<'_>], change: Change<'_>, error: &str) -> String {
+    let opened = share::has_begun(sites, change).and_then(|has_begun| match has_begun {
+        true => Ok(false),
+        false => closed::reopen(sites, &mut |_| {}).map(|()| true),
+    });
+    match opened {
+        Ok(true) => format!("{error}\nNothing was changed, and middlewares may start."),
+        Ok(false) => format!(
+            "{error}\nA part of the servers has begun the new ring. Middlewares stay stopped until this has been repeated."
+        ),
+        Err(second) => {
+            format!("{error}\n{second}\nMiddlewares stay stopped until this has been repeated.")
+        }
+    }
+}
+
+/// Checks that a server that joins is to capture what a member does.
+fn check_captures(member: &mut Reached, part: &Part) -> Result<(), String> {
+    let name = &member.entry.name;
+    let (client, _) = member.database.as_mut().map_err(|error| error.clone())?;
+    let is_same =
+        captures_as(client, part).map_err(|error| format!("error: {name}: {}", explain(&error)))?;
+    match is_same {
+        true => Ok(()),
+        false => Err(format!(
+            "error: the ring replicates other tables, or under other numbers, than it would if it were installed now, as {name} \
+             says: join with the settings, files and version of anabranch that it was installed with, or gather all rows on \
+             one server (anabranch belt remove --gather NAME) and install a ring of the servers that are wanted"
+        )),
     }
 }
 
