@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Outcome, Trouble, cargo};
+use crate::{Built, Outcome, Trouble};
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,25 +92,17 @@ impl Options {
     }
 }
 
-/// Builds the server and kills it.
+/// Builds the server, unless it is, and kills it.
 ///
 /// # Errors
 /// When cargo cannot be started, or the server does not build.
-pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
-    let failed = |error: std::io::Error| Trouble::Tool(format!("running cargo: {error}"));
+pub(crate) fn run(root: &Path, options: &Options, built: Built) -> Result<Outcome, Trouble> {
     let (of, example) = match options.victim {
         Victim::Single => ("anabranch-server", "chaos"),
         Victim::Belt => ("anabranch-middleware", "belt-chaos"),
     };
-    for arguments in [
-        &["build", "--quiet", "-p", "anabranch"][..],
-        &["build", "--quiet", "-p", of, "--example", example],
-    ] {
-        let built = cargo().current_dir(root).args(arguments).status();
-        if !built.map_err(failed)?.success() {
-            return Err(Trouble::Tool("the server does not build".to_owned()));
-        }
-    }
+    built.or(root, &["-p", "anabranch"])?;
+    built.or(root, &["-p", of, "--example", example])?;
     let built = target(root).join("debug");
     let mut command = Command::new(built.join("examples").join(example));
     command

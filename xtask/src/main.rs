@@ -108,7 +108,10 @@ fn run(arguments: &[String]) -> Result<Outcome, Trouble> {
         "test" => test::run(&root()?, &test::Options::parse(rest)?),
         "tidy" => tidy::run(&root()?, tidy::Depth::parse(rest)?),
         "mutants" => mutants::run(&root()?, &mutants::Options::parse(rest)?),
-        "chaos" => chaos::run(&root()?, &chaos::Options::parse(rest)?),
+        "chaos" => {
+            let options = chaos::Options::parse(rest)?;
+            chaos::run(&root()?, &options, Built::No)
+        }
         "soak" => soak::run(&root()?, &soak::Options::parse(rest)?),
         other => Err(Trouble::Misuse(format!("there is no command `{other}`"))),
     }
@@ -126,6 +129,38 @@ fn root() -> Result<PathBuf, Trouble> {
 /// The cargo that runs this program, so that `cargo +version xtask` keeps its version.
 fn cargo() -> std::process::Command {
     std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Whether the programs and examples of the workspace are built. A build of all tests builds them, too; one of a package
+/// alone may build all that it uses again, with other features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Built {
+    /// They are, under the build folder's `debug`.
+    Yes,
+    /// They may be of an earlier state.
+    No,
+}
+
+impl Built {
+    /// Builds, unless all is built, what these arguments of `cargo build` name.
+    ///
+    /// # Errors
+    /// When it does not build.
+    fn or(self, root: &Path, arguments: &[&str]) -> Result<(), Trouble> {
+        if self == Built::Yes {
+            return Ok(());
+        }
+        let mut command = cargo();
+        command.current_dir(root).args(["build", "--quiet"]);
+        let status = command.args(arguments).status();
+        match status
+            .map_err(|error| Trouble::Tool(format!("running cargo: {error}")))?
+            .success()
+        {
+            true => Ok(()),
+            false => Err(Trouble::Tool("the server does not build".to_owned())),
+        }
+    }
 }
 
 /// A command line's words.

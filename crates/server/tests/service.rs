@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
 use anabranch_engine::PlannedApplication;
@@ -320,11 +320,19 @@ fn who_may_not_enter_is_told_why() {
         NoTls,
     );
     assert_eq!(code(&refused.err().expect("another database")), "3D000");
-    let first = connect(&service);
-    let second = Client::connect(
-        &format!("host=127.0.0.1 port={port} user=ann dbname=anabranch"),
-        NoTls,
-    );
+    let own = format!("host=127.0.0.1 port={port} user=ann dbname=anabranch");
+    // The server notices a moment later that the connection which it has refused is closed.
+    let noticed_by = Instant::now() + Duration::from_secs(10);
+    let first = loop {
+        match Client::connect(&own, NoTls) {
+            Ok(client) => break client,
+            Err(error) => {
+                assert_eq!(code(&error), "53300");
+                assert!(Instant::now() < noticed_by, "its place is never free");
+            }
+        }
+    };
+    let second = Client::connect(&own, NoTls);
     assert_eq!(code(&second.err().expect("one too many")), "53300");
     drop(first);
     service.stop().expect("it stops");

@@ -9,6 +9,7 @@ mod clients;
 mod counts;
 mod installer;
 mod postgres;
+mod programs;
 mod z3;
 
 use std::io::{BufRead, BufReader};
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::tidy::{self, Depth};
-use crate::{Outcome, Trouble, cargo, chaos};
+use crate::{Built, Outcome, Trouble, cargo, chaos};
 use counts::Counts;
 
 /// The folder with PostgreSQL's server programs, for the tests that compare with it.
@@ -95,7 +96,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     );
     if options.only_clients {
         let mut counts = Counts::default();
-        clients::run(root, &postgres, &mut counts)?;
+        clients::run(root, &postgres, Built::No, &mut counts)?;
         return Ok(counts.close());
     }
 
@@ -108,17 +109,63 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     let tidied = tidy::run(root, options.depth)?;
     let mut counts = Counts::default();
 
-    let mut command = cargo();
-    command.current_dir(root).args(options.cargo_arguments());
-    command
-        .env(POSTGRES_BIN, &postgres.folder)
-        .stdout(Stdio::piped());
+    let mut settings = vec![(POSTGRES_BIN, postgres.folder.as_path())];
     if let Ok(program) = &z3 {
-        command.env(Z3, program);
+        settings.push((Z3, program));
     }
     if options.depth == Depth::Quick {
-        command.env(QUICK, "1");
+        settings.push((QUICK, Path::new("1")));
     }
+    let built = match options.arguments.is_empty() {
+        true => {
+            let built = programs::run(root, &settings, &mut counts)?;
+            let examples = ["test", "--no-fail-fast", "--workspace", "--doc"];
+            run_cargo(root, &examples, &settings, &mut counts)?;
+            built
+        }
+        false => {
+            run_cargo(root, &options.cargo_arguments(), &settings, &mut counts)?;
+            Built::No
+        }
+    };
+    match tidied {
+        Outcome::Clean => counts.passed += 1,
+        Outcome::Findings => counts.failed += 1,
+    }
+    // A filter names tests of cargo's.
+    if options.arguments.is_empty() {
+        clients::run(root, &postgres, built, &mut counts)?;
+        if options.depth == Depth::Full {
+            for options in [chaos::Options::minute(), chaos::Options::minute_of_belt()] {
+                match chaos::run(root, &options, built)? {
+                    Outcome::Clean => counts.passed += 1,
+                    Outcome::Findings => counts.failed += 1,
+                }
+            }
+        }
+    }
+
+    if options.depth == Depth::Quick {
+        println!("--quick: shortened random runs, and skipped chaos and tidy's rules that compile");
+    }
+    if let Err(reason) = z3 {
+        counts.skip(format!("comparisons with Z3: {reason}"));
+    }
+    Ok(counts.close())
+}
+
+/// Runs tests by cargo with these arguments.
+fn run_cargo(
+    root: &Path,
+    arguments: &[&str],
+    settings: &[(&str, &Path)],
+    counts: &mut Counts,
+) -> Result<(), Trouble> {
+    let mut command = cargo();
+    command.current_dir(root).args(arguments);
+    command
+        .envs(settings.iter().copied())
+        .stdout(Stdio::piped());
     let failed = |error: std::io::Error| Trouble::Tool(format!("running cargo test: {error}"));
     let mut child = command.spawn().map_err(failed)?;
     if let Some(stdout) = child.stdout.take() {
@@ -136,30 +183,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         println!("cargo test ended with {status} before its tests could report");
         counts.failed += 1;
     }
-    match tidied {
-        Outcome::Clean => counts.passed += 1,
-        Outcome::Findings => counts.failed += 1,
-    }
-    // A filter names tests of cargo's.
-    if options.arguments.is_empty() {
-        clients::run(root, &postgres, &mut counts)?;
-        if options.depth == Depth::Full {
-            for options in [chaos::Options::minute(), chaos::Options::minute_of_belt()] {
-                match chaos::run(root, &options)? {
-                    Outcome::Clean => counts.passed += 1,
-                    Outcome::Findings => counts.failed += 1,
-                }
-            }
-        }
-    }
-
-    if options.depth == Depth::Quick {
-        println!("--quick: shortened random runs, and skipped chaos and tidy's rules that compile");
-    }
-    if let Err(reason) = z3 {
-        counts.skip(format!("comparisons with Z3: {reason}"));
-    }
-    Ok(counts.close())
+    Ok(())
 }
 
 #[cfg(test)]

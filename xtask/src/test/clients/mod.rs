@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use super::counts::Counts;
 use super::postgres::Postgres;
-use crate::Trouble;
+use crate::{Built, Trouble};
 use client::{CLIENTS, Client, Unprepared};
 use run::Report;
 use server::{Kind, Server};
@@ -26,11 +26,16 @@ use server::{Kind, Server};
 ///
 /// # Errors
 /// When a server cannot be started.
-pub(super) fn run(root: &Path, postgres: &Postgres, counts: &mut Counts) -> Result<(), Trouble> {
+pub(super) fn run(
+    root: &Path,
+    postgres: &Postgres,
+    built: Built,
+    counts: &mut Counts,
+) -> Result<(), Trouble> {
     let cache = cache(root);
     std::fs::create_dir_all(&cache)
         .map_err(|error| Trouble::Tool(format!("making {}: {error}", cache.display())))?;
-    let servers = Kind::available(root)?;
+    let servers = Kind::available(root, built)?;
     for client in CLIENTS {
         let command = match client.prepare(root, &cache.join(client.name)) {
             Ok(command) => command,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::super::postgres::Postgres;
 use super::target;
-use crate::{Trouble, cargo};
+use crate::{Built, Trouble};
 
 /// How long a server may take until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -64,20 +64,12 @@ impl Guarantee {
 }
 
 impl Kind {
-    /// The servers that there are, the oracle first.
+    /// The servers that there are, the oracle first. Ours is built, unless it is.
     ///
     /// # Errors
     /// When ours does not build.
-    pub(super) fn available(root: &Path) -> Result<Vec<Kind>, Trouble> {
-        let mut command = cargo();
-        command.current_dir(root);
-        command.args(["build", "--quiet", "-p", "anabranch", "--bin", "anabranch"]);
-        let status = command
-            .status()
-            .map_err(|error| Trouble::Tool(format!("building the server: {error}")))?;
-        if !status.success() {
-            return Err(Trouble::Tool("the server does not build".to_owned()));
-        }
+    pub(super) fn available(root: &Path, built: Built) -> Result<Vec<Kind>, Trouble> {
+        built.or(root, &["-p", "anabranch", "--bin", "anabranch"])?;
         Ok(vec![
             Kind::Postgres,
             Kind::Anabranch(Guarantee::Serializable),
