@@ -85,6 +85,10 @@ pub struct SiteExperiment {
     pub warmup: Ticks,
     /// Virtual time of the measurement.
     pub measured: Ticks,
+    /// The median time from an answer to a client's next call.
+    pub think: Ticks,
+    /// The committed calls that end the measurement earlier ([`SiteLoad::calls`]).
+    pub calls: Option<u64>,
 }
 
 /// The result of one load.
@@ -97,9 +101,6 @@ pub struct SiteRun {
     /// What the network permits at each site.
     pub bounds: Vec<LatencyBound>,
 }
-
-/// The median time from an answer to a client's next call.
-const THINK: Ticks = Ticks::from_millis(1);
 
 /// The conditions of TPC-C (3.3.2).
 const CONDITIONS: &str = "assertion ";
@@ -145,11 +146,12 @@ impl SiteExperiment {
             sites: self.sites,
             seed: self.seed,
             clients: self.clients,
-            think: THINK,
+            think: self.think,
             network: self.network.clone(),
             processor,
             warmup: self.warmup,
             measured: self.measured,
+            calls: self.calls,
         }
     }
 
@@ -187,6 +189,7 @@ impl SiteExperiment {
             "protocol",
             main,
             "all tx/s",
+            "in s",
             "p50 ms",
             "p99 ms",
             "alone",
@@ -204,6 +207,7 @@ impl SiteExperiment {
                 run.competitor.label(),
                 grouped(found.per_second(self.main_procedure())),
                 grouped(found.all_per_second()),
+                format!("{:.2}", seconds(found.elapsed)),
                 millis(found.all.p50),
                 millis(found.all.p99),
                 percent(found.alone),
@@ -238,10 +242,12 @@ impl SiteExperiment {
                 "network": self.network.name(),
                 "sites": names.collect::<Vec<_>>(),
                 "clients_of_each_site": self.clients,
+                "think_ms": ms(self.think),
                 "cores_of_each_site": self.cores,
                 "seed": self.seed,
                 "warmup_s": seconds(self.warmup),
                 "measured_s": seconds(self.measured),
+                "calls": self.calls,
             },
             "runs": runs.iter().map(|run| self.json_of(run)).collect::<Vec<_>>(),
         })
@@ -268,6 +274,7 @@ impl SiteExperiment {
             "fast_decisions": options.fast_decisions,
             "leader": options.leader,
             "batch_window_ms": ms(options.batch_window),
+            "measured_s": seconds(found.elapsed),
             "transactions_per_s": found.all_per_second(),
             "committed": found.committed,
             "latency_ms": latency(&found.all),
@@ -351,8 +358,8 @@ fn millis(ticks: Ticks) -> String {
     format!("{:.1}", ms(ticks))
 }
 
-/// The four that are compared: ALVIN with both consistencies, EPaxos and MultiPaxos.
-pub fn competitors() -> [Competitor; 4] {
+/// The five that are compared: ALVIN over guards and with both consistencies, EPaxos and MultiPaxos.
+pub fn competitors() -> [Competitor; 5] {
     let with = |protocol, consistency| Competitor {
         protocol,
         options: SiteOptions {
@@ -360,7 +367,15 @@ pub fn competitors() -> [Competitor; 4] {
             ..SiteOptions::default()
         },
     };
+    let over_guards = Competitor {
+        protocol: ProtocolName::Alvin,
+        options: SiteOptions {
+            order_over: OrderOver::Guards,
+            ..SiteOptions::default()
+        },
+    };
     [
+        over_guards,
         with(ProtocolName::Alvin, ConsistencyName::Eus),
         with(ProtocolName::Alvin, ConsistencyName::Sr),
         with(ProtocolName::Epaxos, ConsistencyName::Sr),
@@ -391,11 +406,13 @@ mod tests {
             seed: 1,
             warmup: Ticks::from_millis(500),
             measured: Ticks::from_millis(2_000),
+            think: Ticks::from_millis(10),
+            calls: Some(400),
         }
     }
 
     #[test]
-    fn all_four_end_equal_with_every_condition_at_each_site() {
+    fn all_end_equal_with_every_condition_at_each_site() {
         let experiment = experiment(SiteWorkload::Tpcc {
             warehouses_each: 1,
             mix: Mix::FULL,
@@ -408,13 +425,24 @@ mod tests {
         let runs = competitors().map(run);
         let text = experiment.summary(&runs);
         assert!(runs.iter().all(SiteRun::is_consistent), "{text}");
-        assert_eq!(text.matches("12/12 at each").count(), 4, "{text}");
-        assert_eq!(text.matches("equal").count(), 4, "{text}");
+        assert_eq!(text.matches("12/12 at each").count(), 5, "{text}");
+        assert_eq!(text.matches("equal").count(), 5, "{text}");
         for run in &runs {
             assert!(run.found.per_second("new_order") > 1.0, "{text}");
             assert!(run.found.utilization > Some(0.0), "{text}");
         }
-        let sites = experiment.by_site(&runs[2]);
+        let [guards, _, serializable, ..] = &runs;
+        let (guards, serializable) = (&guards.found, &serializable.found);
+        assert!(guards.alone > 0.9 && serializable.alone < 0.2, "{text}");
+        // The one ends by calls, the other by time.
+        assert!((400..450).contains(&guards.all.committed), "{text}");
+        assert!(guards.elapsed < Ticks::from_millis(1_000), "{text}");
+        assert!(serializable.elapsed >= experiment.measured, "{text}");
+        assert!(
+            guards.per_second("new_order") > 3.0 * serializable.per_second("new_order"),
+            "{text}"
+        );
+        let sites = experiment.by_site(&runs[3]);
         assert!(sites.contains("1 california"), "{sites}");
     }
 
@@ -423,7 +451,7 @@ mod tests {
         let aborts = [30, 3_000].map(|accounts| {
             let experiment = experiment(SiteWorkload::Bank { accounts });
             let (prepared, store) = experiment.prepare().expect("the bank compiles");
-            let run = experiment.run(competitors()[1], &prepared, &store, &mut |_| ());
+            let run = experiment.run(competitors()[2], &prepared, &store, &mut |_| ());
             let run = run.expect("it can be run");
             assert!(run.is_consistent(), "{:?}", run.found.violations);
             run.found.abort_rate

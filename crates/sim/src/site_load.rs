@@ -53,6 +53,10 @@ pub struct SiteLoad {
     pub warmup: Ticks,
     /// Virtual time of the measurement.
     pub measured: Ticks,
+    /// The measurement ends earlier when so many calls have committed, and the time before it when a quarter as many have;
+    /// but neither before the longest latency of the network has passed, so that all sites also do the others' work.
+    /// Clients that wait for no other site do thousands of calls in a second of virtual time.
+    pub calls: Option<u64>,
 }
 
 /// The results of a [`SiteLoad`].
@@ -119,6 +123,9 @@ impl SiteThroughput {
     }
 }
 
+/// The part of [`SiteLoad::calls`] that ends the time before the measurement.
+const CALLS_BEFORE: u64 = 4;
+
 /// Virtual time in which sites without clients have to come to rest.
 const REST_MAX: Ticks = Ticks::from_millis(600_000);
 
@@ -180,6 +187,9 @@ impl SiteLoad {
         }
         if self.measured.0 == 0 {
             return out_of_range("measured nanoseconds", "at least 1".to_owned());
+        }
+        if self.calls == Some(0) {
+            return out_of_range("measured calls", "at least 1".to_owned());
         }
         if self.options.leader >= self.sites {
             let permitted = format!("below the number of sites, {}", self.sites);
@@ -253,12 +263,13 @@ impl SiteLoad {
         meter: Option<Box<dyn Meter>>,
     ) -> Result<SiteThroughput, CaseError> {
         let mut cluster: Cluster<P> = self.cluster(prepared, store)?;
-        advance(&mut cluster, self.warmup);
+        let before = self.calls.map(|calls| calls.div_ceil(CALLS_BEFORE));
+        self.advance(&mut cluster, self.warmup, before);
         let begin = cluster.now();
         cluster.meter = meter;
         cluster.clients.latencies = Some(Vec::new());
         let before = counted(&cluster);
-        advance(&mut cluster, self.measured);
+        self.advance(&mut cluster, self.measured, self.calls);
         let elapsed = Ticks(cluster.now().since(begin).0.max(1));
         let answered = cluster.clients.latencies.take().unwrap_or_default();
         let after = counted(&cluster);
@@ -286,6 +297,20 @@ impl SiteLoad {
         found.violations = std::mem::take(&mut cluster.violations);
         found.trace = cluster.trace();
         Ok(found)
+    }
+
+    /// Processes events for a time, or until so many calls have committed.
+    fn advance<P: Simulated>(&self, cluster: &mut Cluster<P>, time: Ticks, calls: Option<u64>) {
+        let until = cluster.now() + time;
+        let least = cluster.now() + self.network.longest(self.sites);
+        let enough = calls.map(|calls| cluster.statistics.committed + calls);
+        while cluster.now() < until && !cluster.is_quiet() {
+            let has_enough = enough.is_some_and(|count| cluster.statistics.committed >= count);
+            if has_enough && cluster.now() >= least {
+                return;
+            }
+            cluster.advance();
+        }
     }
 
     fn cluster<P: Simulated>(
@@ -389,14 +414,6 @@ impl SiteLatencies {
             p50: at(50).unwrap_or_default(),
             p99: at(99).unwrap_or_default(),
         }
-    }
-}
-
-/// Processes events for a time.
-fn advance<P: Simulated>(cluster: &mut Cluster<P>, time: Ticks) {
-    let until = cluster.now() + time;
-    while cluster.now() < until && !cluster.is_quiet() {
-        cluster.advance();
     }
 }
 

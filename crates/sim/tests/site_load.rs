@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_sim::cost::{Costs, Processor, StepCost};
 use anabranch_sim::{
-    CaseError, ConsistencyName, Network, Prepared, ProtocolName, SiteLoad, SiteOptions,
+    CaseError, ConsistencyName, Network, OrderOver, Prepared, ProtocolName, SiteLoad, SiteOptions,
     SiteThroughput,
 };
 use anabranch_types::Ticks;
@@ -35,6 +35,7 @@ fn load(protocol: ProtocolName, options: SiteOptions) -> SiteLoad {
         processor: None,
         warmup: Ticks::from_millis(500),
         measured: Ticks::from_millis(4_000),
+        calls: None,
     }
 }
 
@@ -181,6 +182,10 @@ fn what_sites_cannot_run_is_refused() {
             measured: Ticks(0),
             ..good()
         },
+        SiteLoad {
+            calls: Some(0),
+            ..good()
+        },
     ] {
         let error = refused(wrong);
         assert!(matches!(error, CaseError::OutOfRange { .. }), "{error}");
@@ -243,4 +248,46 @@ fn without_a_spread_the_median_is_the_bound() {
             );
         }
     }
+}
+
+/// Over guards most calls wait for nothing: the load ends by calls, and not before the other sites' effects arrive. The
+/// conditions are checked at each site.
+#[test]
+fn a_load_ends_by_calls() {
+    let by_calls = |order_over, calls| {
+        let options = SiteOptions {
+            order_over,
+            ..SiteOptions::default()
+        };
+        SiteLoad {
+            think: Ticks::from_millis(20),
+            warmup: Ticks::from_millis(3_600_000),
+            measured: Ticks::from_millis(3_600_000),
+            calls: Some(calls),
+            ..load(ProtocolName::Alvin, options)
+        }
+    };
+    // 12 clients do about 600 calls a second.
+    let found = run(&by_calls(OrderOver::Guards, 240), "tpcc");
+    let committed = found.all.committed;
+    assert!((240..250).contains(&committed), "{committed}");
+    let millis = found.elapsed.0 as f64 / 1e6;
+    assert!((200.0..1_000.0).contains(&millis), "{millis} ms");
+    let rate = committed as f64 / (millis / 1e3);
+    assert!((found.all_per_second() / rate - 1.0).abs() < 1e-6);
+    assert!(found.alone > 0.9, "{}", found.alone);
+    let conditions = found.checked.iter();
+    let conditions = conditions.filter(|(what, _)| what.starts_with("assertion"));
+    let at_each: Vec<u64> = conditions.map(|(_, count)| *count).collect();
+    assert!(at_each.len() >= 12 && at_each.iter().all(|count| *count == 3));
+    // Too few calls for the longest latency, which is 50 ms.
+    let found = run(&by_calls(OrderOver::Guards, 2), "tpcc");
+    assert!(found.elapsed >= Ticks::from_millis(50) && found.all.committed > 10);
+    // Clients that wait for the network take their time.
+    let found = run(&by_calls(OrderOver::Accesses, 40), "bank");
+    assert!(
+        (40..50).contains(&found.all.committed),
+        "one step may answer several"
+    );
+    assert!(found.elapsed > Ticks::from_millis(100), "{found:?}");
 }

@@ -78,7 +78,13 @@ impl DemoArguments {
     }
 }
 
-/// Runs TPC-C at sites under four protocols.
+/// The median time from an answer to a client's next call: clients that wait for nothing do not call all the time.
+const THINK: Ticks = Ticks::from_millis(50);
+
+/// The committed calls that end the measurement of a protocol whose calls wait for nothing.
+const CALLS: u64 = 2_500;
+
+/// Runs TPC-C at sites under each of the protocols that order transactions among sites.
 fn run_replicated(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> {
     let clients = u32::try_from(arguments.clients.unwrap_or(32));
     let seconds = arguments.seconds;
@@ -99,6 +105,8 @@ fn run_replicated(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         seed: 1,
         warmup: Ticks::from_millis(2_000),
         measured: Ticks((seconds * 1e9) as u64),
+        think: THINK,
+        calls: Some(CALLS),
     };
     say!(
         "TPC-C's full mix, two warehouses of each site. {}",

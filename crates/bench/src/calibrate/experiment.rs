@@ -264,6 +264,7 @@ pub(crate) fn steps_at_sites(
             let load = SiteLoad {
                 seed: load.seed + round,
                 measured: Ticks(load.measured.0.div_ceil(SITES_ROUNDS)),
+                calls: load.calls.map(|calls| calls.div_ceil(SITES_ROUNDS)),
                 ..(*load).clone()
             };
             load.run(prepared, store, Some(Box::new(clock)))?;

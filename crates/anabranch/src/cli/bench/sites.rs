@@ -67,6 +67,13 @@ pub(crate) struct SitesArguments {
     /// Virtual time to warm up before measuring
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     warmup_seconds: f64,
+    /// The committed calls that end a measurement earlier, and a quarter of which end its warm-up: calls that wait for no
+    /// other site are thousands in a second of virtual time
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    calls: u64,
+    /// The median time from an answer to a client's next call, in milliseconds
+    #[arg(long, value_name = "MILLIS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    think_ms: u64,
     /// The seed of the data, the calls and the network
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
@@ -162,6 +169,8 @@ impl SitesArguments {
             seed: self.seed,
             warmup: ticks("--warmup-seconds", self.warmup_seconds)?,
             measured,
+            think: Ticks::from_millis(self.think_ms),
+            calls: Some(self.calls),
         })
     }
 
@@ -241,12 +250,19 @@ pub(crate) fn introduction(experiment: &SiteExperiment) -> String {
         .collect();
     format!(
         "Simulated: {} with all of the data ({}), {} a site, {} a site, network {}.\n\
+         A client thinks for {} ms before its next call. A measurement takes {} s of virtual time (the column *in s*){}.\n\
          Costs of steps are measured on this machine before each run.\n\n",
         counted(experiment.sites.into(), "site"),
         names.join(", "),
         counted(experiment.cores.into(), "core"),
         counted(experiment.clients.into(), "client"),
         experiment.network.name(),
+        experiment.think.0 as f64 / 1e6,
+        experiment.measured.0 as f64 / 1e9,
+        experiment.calls.map_or_else(String::new, |calls| format!(
+            ", or ends with {}",
+            counted(calls, "committed call")
+        )),
     )
 }
 

@@ -232,6 +232,7 @@ impl Point {
             processor: None,
             warmup: Ticks::from_millis(millis[0]),
             measured: Ticks::from_millis(millis[1]),
+            calls: None,
         }
     }
 }
