@@ -275,13 +275,16 @@ impl<P: Payload> DeliveryQueue<P> {
             Some((*id, slot, entry.batch.as_ref()))
         });
         let stable: Vec<_> = stable.collect();
-        for (id, slot, batch) in &stable {
-            if batch.is_none() {
-                return Err(format!("POB-I1: {id} is STABLE without its payloads"));
-            }
-            for (earlier, other, conflicting) in &stable {
-                if self.delivered.contains(*earlier)
-                    || (other.position, *earlier) >= (slot.position, *id)
+        if let Some((id, ..)) = stable.iter().find(|(.., batch)| batch.is_none()) {
+            return Err(format!("POB-I1: {id} is STABLE without its payloads"));
+        }
+        // What is delivered here may precede anything: only what is not can be missed. That is few, so it is the outer loop.
+        let open = stable
+            .iter()
+            .filter(|(id, ..)| !self.delivered.contains(*id));
+        for (earlier, other, conflicting) in open {
+            for (id, slot, batch) in &stable {
+                if (other.position, *earlier) >= (slot.position, *id)
                     || !batch
                         .zip(*conflicting)
                         .is_some_and(|(batch, other)| batch.conflicts_with(other))
