@@ -34,6 +34,16 @@ pub(crate) fn unbounded(data_type: &DataType) -> DataType {
     }
 }
 
+/// The type of a parameter that is used as this type: PostgreSQL's parameters have no bounds, nor have the elements of
+/// arrays.
+fn of_parameter(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Char(_) => DataType::BPCHAR,
+        DataType::Array(element) => DataType::Array(Box::new(of_parameter(element))),
+        other => unbounded(other),
+    }
+}
+
 fn number_rank(data_type: &DataType) -> Option<u8> {
     Some(match data_type {
         DataType::Int2 => 0,
@@ -182,8 +192,14 @@ impl Binder<'_> {
                 }
             }
             Expression::Variable(slot) if self.parameters.len() > slot => {
+                let wanted = of_parameter(to);
+                let to = match (context, to) {
+                    // Compared: a longer text is another one, and no error.
+                    (Context::Implicit, DataType::Char(_) | DataType::Array(_)) => &wanted,
+                    _ => to,
+                };
                 let known = self.parameters[slot]
-                    .get_or_insert_with(|| unbounded(to))
+                    .get_or_insert_with(|| wanted.clone())
                     .clone();
                 if !exists(&known, to, context) {
                     let message = format!("inconsistent types deduced for parameter ${}", slot + 1);

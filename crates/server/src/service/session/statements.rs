@@ -32,9 +32,11 @@ impl Session {
             return Ok(Arc::clone(prepared));
         }
         let again = self.prepare(&prepared.text, &prepared.parameter_oids)?;
-        if again.parameter_types() != prepared.parameter_types()
-            || again.columns() != prepared.columns()
-        {
+        // A parameter's length or scale is no part of its type: PostgreSQL's parameters have none.
+        let oids = |of: &Prepared| -> Vec<u32> {
+            of.parameter_types().iter().map(format::oid_of).collect()
+        };
+        if oids(&again) != oids(prepared) || again.columns() != prepared.columns() {
             return Err(error("0A000", "cached plan must not change result type"));
         }
         Ok(again)
