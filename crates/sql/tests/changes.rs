@@ -58,6 +58,11 @@ fn check_script(name: &str) {
 }
 
 #[test]
+fn sequences_of_columns_have_names_of_their_own() {
+    check_script("sequences.sql");
+}
+
+#[test]
 fn tables_are_created_and_dropped() {
     check_script("tables.sql");
 }

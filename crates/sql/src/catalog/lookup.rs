@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
 use super::{
     Assertion, Catalog, Check, ColumnDefault, Procedure, Sequence, Table, View,
-    names::implied_sequence,
+    names::{implied_sequence, implied_sequences},
 };
 use crate::{
     parse::sequence::is_nextval,
@@ -61,11 +61,42 @@ impl Catalog {
 
     /// All sequences: those of columns in the order of their tables, then those of CREATE SEQUENCE.
     pub fn all_sequences(&self) -> impl Iterator<Item = ResolvedSequence> + '_ {
-        let of_columns = self.tables.iter().flat_map(|table| {
-            let columns = (0..).map(ColumnIndex).zip(&table.defaults);
-            columns.filter_map(|(column, _)| self.sequence_of_column(table.id, column))
+        let of_columns = self.implied_sequences().into_iter();
+        let of_columns = of_columns.map(|(table, column, name)| ResolvedSequence {
+            id: SequenceId::Column(table, column),
+            name: name.into(),
+            options: self.implied_options(table, column),
         });
         of_columns.chain(self.named_sequences())
+    }
+
+    /// The names of the sequences that serial and identity columns imply, in the order of their tables.
+    fn implied_sequences(&self) -> Vec<(TableId, ColumnIndex, String)> {
+        let generated: Vec<(TableId, ColumnIndex)> = self
+            .tables
+            .iter()
+            .flat_map(|table| {
+                let columns = (0..).map(ColumnIndex).zip(&table.defaults);
+                let generated =
+                    columns.filter(|(_, of)| matches!(of, ColumnDefault::Generated { .. }));
+                generated.map(|(column, _)| (table.id, column))
+            })
+            .collect();
+        let named = generated.iter().map(|(table, column)| {
+            let schema = self.schema.table(*table);
+            (&*schema.name, &*schema.columns[column.index()].name)
+        });
+        let names = implied_sequences(named, |name| {
+            self.table_by_name(name).is_some() || self.sequences.iter().any(|of| of.name == name)
+        });
+        let pairs = generated.into_iter().zip(names);
+        pairs
+            .map(|((table, column), name)| (table, column, name))
+            .collect()
+    }
+
+    fn implied_options(&self, table: TableId, column: ColumnIndex) -> SequenceOptions {
+        SequenceOptions::of_type(&self.schema.table(table).columns[column.index()].data_type)
     }
 
     /// The sequences of CREATE SEQUENCE.
@@ -90,12 +121,15 @@ impl Catalog {
         column: ColumnIndex,
     ) -> Option<ResolvedSequence> {
         let default = &self.table(table).defaults[column.index()];
-        let schema = self.schema.table(table);
-        let described = &schema.columns[column.index()];
-        matches!(default, ColumnDefault::Generated { .. }).then(|| ResolvedSequence {
+        if !matches!(default, ColumnDefault::Generated { .. }) {
+            return None;
+        }
+        let mut implied = self.implied_sequences().into_iter();
+        let (_, _, name) = implied.find(|(of, at, _)| (*of, *at) == (table, column))?;
+        Some(ResolvedSequence {
             id: SequenceId::Column(table, column),
-            name: implied_sequence(&schema.name, &described.name).into(),
-            options: SequenceOptions::of_type(&described.data_type),
+            name: name.into(),
+            options: self.implied_options(table, column),
         })
     }
 

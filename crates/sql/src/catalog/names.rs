@@ -24,9 +24,26 @@ pub(crate) fn make_name(first: &str, second: &str, label: &str) -> String {
     }
 }
 
-/// The name that a serial or identity column gives to its sequence.
+/// The name that a serial or identity column gives to its sequence, if no other relation has it.
 pub(crate) fn implied_sequence(table: &str, column: &str) -> String {
     make_name(table, column, "seq")
+}
+
+/// The names that columns give to their sequences, each `(table, column)` in the order in which they were declared: as in
+/// PostgreSQL a number is appended to one that is taken, by another relation or by a column before it.
+pub(crate) fn implied_sequences<'a>(
+    columns: impl IntoIterator<Item = (&'a str, &'a str)>,
+    is_taken: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut given = BTreeSet::new();
+    let named = columns.into_iter().map(|(table, column)| {
+        let name = choose_name(table, column, "seq", |name| {
+            given.contains(name) || is_taken(name)
+        });
+        given.insert(name.clone());
+        name
+    });
+    named.collect()
 }
 
 fn cut_last(text: &str) -> &str {

@@ -1,5 +1,7 @@
 //! ALTER TABLE, and RENAME of other relations.
 
+use std::collections::BTreeMap;
+
 use super::{
     apply::{Changer, ObjectName, RenamedColumn},
     declared::{
@@ -15,7 +17,7 @@ use super::{
 };
 use crate::{
     bind::convert::{Context, exists},
-    catalog::{ColumnDefault, Deferrability, names::implied_sequence, plain_type},
+    catalog::{ColumnDefault, Deferrability, plain_type},
     parse::{
         cursor::Name,
         data_type::Declared,
@@ -613,13 +615,9 @@ impl Changer<'_> {
         self.is_free(to, false)?;
         match relation {
             Relation::Table(number) => {
-                for column in self.generated_columns(number) {
-                    self.rename_in_defaults(
-                        &implied_sequence(&name.text, &column),
-                        &implied_sequence(&to.text, &column),
-                    );
-                }
+                let before = self.declared.implied_sequences();
                 self.declared.tables[number].name.clone_from(&to.text);
+                self.rename_in_defaults(&before);
                 for check in &mut self.declared.tables[number].checks {
                     check.condition = rename::qualifiers(&check.condition, &name.text, &to.text);
                 }
@@ -648,7 +646,7 @@ impl Changer<'_> {
             }
             Relation::Sequence(number) => {
                 self.declared.sequences[number].name.clone_from(&to.text);
-                self.rename_in_defaults(&name.text, &to.text);
+                self.rename_sequences(&[(&name.text, &to.text)]);
             }
             Relation::SerialSequence(table, column) => {
                 let default = &self.declared.tables[table].columns[column].default;
@@ -660,7 +658,7 @@ impl Changer<'_> {
                 }
                 let number = self.declare_sequence(table, column);
                 self.declared.sequences[number].name.clone_from(&to.text);
-                self.rename_in_defaults(&name.text, &to.text);
+                self.rename_sequences(&[(&name.text, &to.text)]);
             }
             Relation::PrimaryKey(number) => {
                 if let Some(key) = &mut self.declared.tables[number].primary_key {
@@ -676,26 +674,30 @@ impl Changer<'_> {
         Ok(())
     }
 
-    /// The serial and identity columns of a table.
-    fn generated_columns(&self, table: usize) -> Vec<String> {
-        let columns = self.declared.tables[table].columns.iter();
-        let generated = columns
-            .filter(|column| matches!(column.default, DeclaredDefault::Generated { .. }))
-            .map(|column| column.name.clone());
-        generated.collect()
+    /// Lets the defaults that name a sequence of a column name it by its new name. `before` has the names that they know.
+    fn rename_in_defaults(&mut self, before: &BTreeMap<(usize, usize), String>) {
+        let now = self.declared.implied_sequences();
+        let renamed = before.iter().filter_map(|(place, from)| {
+            let to = now.get(place)?;
+            (from != to).then_some((from, to))
+        });
+        self.rename_sequences(&renamed.collect::<Vec<_>>());
     }
 
-    /// Lets the defaults that name a sequence name it by its new name.
-    fn rename_in_defaults(&mut self, from: &str, to: &str) {
+    /// Lets the defaults that name a sequence name it by its new name: pairs of before and after.
+    fn rename_sequences(&mut self, renamed: &[(&String, &String)]) {
         let columns = self.declared.tables.iter_mut();
         for column in columns.flat_map(|table| &mut table.columns) {
             if let DeclaredDefault::Expression(text) = &mut column.default {
-                *text = rename::sequence(text, from, to);
+                for (from, to) in renamed {
+                    *text = rename::sequence(text, from, to);
+                }
             }
         }
     }
 
     fn rename_column(&mut self, table: usize, name: &Name, to: &Name) -> Change<()> {
+        let sequences = self.declared.implied_sequences();
         let own = &mut self.declared.tables[table];
         let own_name = own.name.clone();
         let Some(number) = own.column(&name.text) else {
@@ -710,10 +712,6 @@ impl Changer<'_> {
             return Err(ChangeError::new("42701", message));
         }
         own.columns[number].name.clone_from(&to.text);
-        let is_generated = matches!(
-            own.columns[number].default,
-            DeclaredDefault::Generated { .. }
-        );
         let follow = |names: &mut Vec<String>| {
             for of in names.iter_mut().filter(|of| **of == name.text) {
                 of.clone_from(&to.text);
@@ -746,12 +744,7 @@ impl Changer<'_> {
                 column.clone_from(&to.text);
             }
         }
-        if is_generated {
-            self.rename_in_defaults(
-                &implied_sequence(&own_name, &name.text),
-                &implied_sequence(&own_name, &to.text),
-            );
-        }
+        self.rename_in_defaults(&sequences);
         self.columns.push(RenamedColumn {
             table: own_name.clone(),
             column: name.text.clone(),

@@ -3,12 +3,14 @@
 //! Tables, keys, constraints and indexes are kept by their parts. Expressions, views, assertions and routines are kept
 //! as their texts.
 
+use std::collections::BTreeMap;
+
 use anabranch_types::{ColumnIndex, DataType, SequenceId, TableId, TableSchema};
 
 use crate::{
     catalog::{
         Catalog, ColumnDefault, Deferrability, ReferentialAction, RoutineKind,
-        names::implied_sequence,
+        names::{choose_name, implied_sequences},
     },
     parse::{Lexeme, lexemes},
     sequence::SequenceOptions,
@@ -219,19 +221,57 @@ impl Declared {
         if let Some(sequence) = self.sequences.iter().position(named) {
             return Some(Relation::Sequence(sequence));
         }
-        self.tables.iter().enumerate().find_map(|(number, table)| {
-            let key = table.primary_key.as_ref();
-            if key.is_some_and(|key| key.name == name) {
-                return Some(Relation::PrimaryKey(number));
-            }
-            if let Some(found) = table.indexes.iter().position(|index| index.name == name) {
-                return Some(Relation::Index(number, found));
-            }
-            let column = table.columns.iter().position(|column| {
-                let is_generated = matches!(column.default, DeclaredDefault::Generated { .. });
-                is_generated && implied_sequence(&table.name, &column.name) == name
-            })?;
-            Some(Relation::SerialSequence(number, column))
+        self.tables
+            .iter()
+            .enumerate()
+            .find_map(|(number, table)| {
+                let key = table.primary_key.as_ref();
+                if key.is_some_and(|key| key.name == name) {
+                    return Some(Relation::PrimaryKey(number));
+                }
+                if let Some(found) = table.indexes.iter().position(|index| index.name == name) {
+                    return Some(Relation::Index(number, found));
+                }
+                None
+            })
+            .or_else(|| {
+                let mut implied = self.implied_sequences().into_iter();
+                let found = implied.find(|(_, of)| of == name);
+                found.map(|((table, column), _)| Relation::SerialSequence(table, column))
+            })
+    }
+
+    /// The names of the sequences that serial and identity columns imply, by the places of table and column: those that
+    /// the catalog of these declarations has.
+    pub(super) fn implied_sequences(&self) -> BTreeMap<(usize, usize), String> {
+        let tables = self.tables.iter().enumerate();
+        let generated: Vec<(usize, usize)> = tables
+            .flat_map(|(number, table)| {
+                let columns = table.columns.iter().enumerate();
+                let generated = columns
+                    .filter(|(_, of)| matches!(of.default, DeclaredDefault::Generated { .. }));
+                generated.map(move |(column, _)| (number, column))
+            })
+            .collect();
+        let named = generated.iter().map(|(table, column)| {
+            let table = &self.tables[*table];
+            (&*table.name, &*table.columns[*column].name)
+        });
+        let names = implied_sequences(named, |name| {
+            self.table(name).is_some() || self.sequences.iter().any(|of| of.name == name)
+        });
+        generated.into_iter().zip(names).collect()
+    }
+
+    /// The name of the sequence that a column implies, or would imply if it were a serial column.
+    pub(super) fn implied_sequence(&self, table: usize, column: usize) -> String {
+        let place = (table, column);
+        if let Some(name) = self.implied_sequences().remove(&place) {
+            return name;
+        }
+        let of = &self.tables[table];
+        choose_name(&of.name, &of.columns[column].name, "seq", |name| {
+            self.relation(name).is_some()
         })
     }
 }

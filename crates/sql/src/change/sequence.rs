@@ -15,7 +15,7 @@ use super::{
     rename::sequences_in,
 };
 use crate::{
-    catalog::{Catalog, names::implied_sequence},
+    catalog::Catalog,
     parse::{
         cursor::Name,
         declaration::{SequenceDeclaration, SequenceSettings},
@@ -189,9 +189,9 @@ impl Changer<'_> {
     /// Declares the sequence that a serial column implies; the column takes its numbers by its DEFAULT.
     pub(super) fn declare_sequence(&mut self, table: usize, column: usize) -> usize {
         let from = self.origin(table, column);
+        let name = self.declared.implied_sequence(table, column);
         let of = &mut self.declared.tables[table];
         let owner = (of.name.clone(), of.columns[column].name.clone());
-        let name = implied_sequence(&owner.0, &owner.1);
         let column = &mut of.columns[column];
         column.default = DeclaredDefault::Expression(next_of(&name));
         self.declared.sequences.push(DeclaredSequence {
@@ -217,9 +217,9 @@ impl Changer<'_> {
     /// Whether DROP SEQUENCE may drop the sequence that a column implies: not that of an identity.
     pub(super) fn drop_column_sequence(&mut self, table: usize, column: usize) -> Change<()> {
         if self.is_identity(table, column) {
+            let name = self.declared.implied_sequence(table, column);
             let of = &self.declared.tables[table];
             let (table, column) = (&of.name, &of.columns[column].name);
-            let name = implied_sequence(table, column);
             let message = format!(
                 "cannot drop sequence {name} because column {column} of table {table} requires it"
             );
@@ -296,13 +296,10 @@ impl Changer<'_> {
 
     /// The names of the sequences that the columns of a table own.
     pub(super) fn sequences_of_table(&self, name: &str) -> Vec<String> {
-        let implied = self.declared.table(name).into_iter().flat_map(|number| {
-            let columns = self.declared.tables[number].columns.iter();
-            columns.filter_map(|column| {
-                let is_generated = matches!(column.default, DeclaredDefault::Generated { .. });
-                is_generated.then(|| implied_sequence(name, &column.name))
-            })
-        });
+        let number = self.declared.table(name);
+        let implied = self.declared.implied_sequences().into_iter();
+        let implied =
+            implied.filter_map(|((table, _), name)| (Some(table) == number).then_some(name));
         let owned = self.declared.sequences.iter().filter_map(|sequence| {
             let owner = sequence.owner.as_ref()?;
             (owner.0 == name).then(|| sequence.name.clone())
