@@ -9,7 +9,7 @@ mod memory;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use cli::mistakes::{Refusal, parse};
 use cli::output::{CLOSED_PIPE, OutputError};
 
 /// One node's thread allocates a message and another's frees it. With the system's allocator this takes a fifth of the
@@ -19,14 +19,18 @@ use cli::output::{CLOSED_PIPE, OutputError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = match cli::Arguments::try_parse() {
+    let arguments = match parse(std::env::args_os().collect()) {
         Ok(arguments) => arguments,
-        Err(message) => {
+        Err(Refusal::One(message)) => {
             // Help and the version are such messages as well, for standard output.
             return match message.print() {
                 Ok(()) => ExitCode::from(u8::from(message.use_stderr()) * 2),
                 Err(error) => failed(&OutputError::from(error)),
             };
+        }
+        Err(several) => {
+            cli::output::complain(&several.to_string());
+            return ExitCode::from(2);
         }
     };
     match cli::run(arguments) {

@@ -12,6 +12,7 @@ mod dump;
 mod explain;
 mod input;
 mod live;
+pub(crate) mod mistakes;
 pub(crate) mod output;
 mod program;
 mod progress;
