@@ -18,11 +18,13 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use anabranch_protocol::Protocol;
+use anabranch_types::NodeId;
 
 use crate::backup_step::{BackupFile, BackupStep};
 use crate::data::{APPLICATION, CLUSTER, DURABILITY};
 use crate::description;
 use crate::epochs::Epochs;
+use crate::identity::{self, Identity};
 use crate::inbox::Inbox;
 use crate::thread::Envelope;
 
@@ -127,9 +129,13 @@ where
                 to.display()
             ))
         };
-        for (node, files) in taken?.into_iter().enumerate() {
-            let folder = to.join(format!("node-{node}"));
+        let taken = taken?;
+        let identity = Identity::new().map_err(failed)?;
+        identity.write(to).map_err(failed)?;
+        for (node, files) in (0..).map(NodeId).zip(taken) {
+            let folder = to.join(format!("node-{}", node.0));
             std::fs::create_dir(&folder).map_err(failed)?;
+            identity.write_of_node(&folder, node).map_err(failed)?;
             for BackupFile { name, length, file } in files {
                 copy(file.take(length), &folder.join(name), length).map_err(failed)?;
             }
@@ -192,20 +198,29 @@ fn write_description(description: &str, to: &Path) -> std::io::Result<()> {
 /// When the operating system refuses.
 pub fn restore(from: &Path, to: &Path) -> std::io::Result<()> {
     let (from, description) = description::flattened(from)?;
+    // The copy goes on by itself: its folders do not fit those of the other any more.
+    let identity = Identity::new()?;
+    identity.write(to)?;
     for entry in std::fs::read_dir(&from)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_part = name == APPLICATION || name.to_string_lossy().starts_with("node-");
-        if !is_part || !entry.file_type()?.is_dir() {
+        let number = name.to_string_lossy();
+        let node = number.strip_prefix("node-");
+        let node = node.and_then(|number| number.parse().ok()).map(NodeId);
+        if (node.is_none() && name != APPLICATION) || !entry.file_type()?.is_dir() {
             continue;
         }
         std::fs::create_dir(to.join(&name))?;
         for file in std::fs::read_dir(entry.path())? {
             let file = file?;
-            // What a start makes anew.
-            if file.file_name() != "reserve" && file.file_name() != "lock" {
+            // What a start makes anew, and what this copy has of its own.
+            let own = ["reserve", "lock", identity::FILE];
+            if !own.iter().any(|own| file.file_name() == *own) {
                 copy_file(&file.path(), &to.join(&name).join(file.file_name()))?;
             }
+        }
+        if let Some(node) = node {
+            identity.write_of_node(&to.join(&name), node)?;
         }
         sync(&to.join(&name))?;
     }

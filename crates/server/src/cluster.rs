@@ -1,9 +1,9 @@
 //! The embedded cluster: one thread for each node, queues between them, and an injected delay if set.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use crate::frontend::{Frontend, Note, Post};
 use crate::health::{Health, Watch};
 use crate::inbox::Inbox;
 use crate::on_disk::OnDisk;
+use crate::open_transactions::{Look, LookAtNodes};
 use crate::options::ClusterOptions;
 use crate::profile::Profiler;
 use crate::room::RoomGauge;
@@ -384,6 +385,16 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         }
     }
 
+    /// Asks the nodes what has not ended there, as long as they run.
+    pub(crate) fn look(&self) -> Arc<dyn LookAtNodes>
+    where
+        P::Message: 'static,
+    {
+        Arc::new(ClusterLook {
+            inboxes: Arc::downgrade(&self.inboxes),
+        })
+    }
+
     /// Takes a block out of its node, if no step of it is under way.
     pub(crate) fn take_block(
         &self,
@@ -481,5 +492,32 @@ where
 {
     fn post(&self, node: NodeId, note: Note) {
         self.0[node.index()].put(Envelope::Note(note));
+    }
+}
+
+/// The nodes' inboxes, for looks at them. It keeps none: what is asked of nodes that have ended is dropped, which ends the
+/// wait for the answer.
+struct ClusterLook<P: Protocol> {
+    inboxes: Weak<[Inbox<Envelope<P>>]>,
+}
+
+impl<P> LookAtNodes for ClusterLook<P>
+where
+    P: Protocol + Send + 'static,
+    P::Message: 'static,
+{
+    fn begin(&self) -> Look {
+        let Some(inboxes) = self.inboxes.upgrade() else {
+            return Look::at_none();
+        };
+        let (sender, look) = Look::new(inboxes.len());
+        for (id, inbox) in (0..).map(NodeId).zip(inboxes.iter()) {
+            let sender = sender.clone();
+            inbox.put(Envelope::Inspect(Box::new(move |node: &mut Node<P>| {
+                // The receiver is gone if it has waited for too long.
+                let _ = sender.send((id, node.open_transactions()));
+            })));
+        }
+        look
     }
 }

@@ -4,6 +4,9 @@
 //! When the schema has changed, all but the first file is written anew beside what is there, as the next *generation*, in
 //! a folder of its own; then the file that names the cluster is replaced by one that names the generation. So a crash
 //! leaves the one or the other as a whole.
+//!
+//! Nodes' folders that were made together have the same [`identity`], so that one of another database, or an older copy of
+//! one, is refused.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use anabranch_storage::media::MediaError;
 use anabranch_types::NodeId;
 
 use crate::files::FileDisk;
+use crate::identity::{self, Identity};
 
 /// The file that describes the cluster to which the folder belongs.
 pub(crate) const CLUSTER: &str = "cluster";
@@ -138,6 +142,15 @@ impl std::fmt::Display for DataError {
 
 impl std::error::Error for DataError {}
 
+/// Why a generation was not made to count.
+#[derive(Debug)]
+pub(crate) struct NotAdopted {
+    pub(crate) error: DataError,
+    /// The generation, which does not count, to be discarded. Nothing if it may count already: what is on disk then is known
+    /// to the next start alone.
+    pub(crate) rejected: Option<DataFolder>,
+}
+
 impl DataFolder {
     /// Opens a folder for a cluster. `description`, one line, lists what must be the same when the
     /// folder is opened again.
@@ -192,6 +205,7 @@ impl DataFolder {
         std::fs::write(&partial, format!("{description}\n")).map_err(refused)?;
         let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
         sync(&partial)
+            .and_then(|()| Identity::new()?.write(&self.path))
             .and_then(|()| sync(&self.path))
             .map_err(refused)
     }
@@ -252,7 +266,8 @@ impl DataFolder {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            std::fs::create_dir(&folder)
+            std::fs::create_dir(&folder)?;
+            Identity::new()?.write(&folder)
         };
         make().map_err(|error| self.refused(error))?;
         Ok(next)
@@ -261,19 +276,45 @@ impl DataFolder {
     /// Lets this generation count, with this description, and removes the one before. Everything in it is durable.
     ///
     /// # Errors
-    /// When the operating system refuses: then the one before counts.
-    pub(crate) fn adopt(mut self, description: &str) -> Result<DataFolder, DataError> {
+    /// When the operating system refuses: then the one before counts, or nothing is known of which does ([`NotAdopted`]).
+    pub(crate) fn adopt(self, description: &str) -> Result<DataFolder, NotAdopted> {
+        self.adopt_with(description, std::fs::File::sync_all)
+    }
+
+    /// The same, with this way to make the rename durable.
+    fn adopt_with(
+        mut self,
+        description: &str,
+        sync: impl FnOnce(&std::fs::File) -> std::io::Result<()>,
+    ) -> Result<DataFolder, NotAdopted> {
         let replace = || {
             std::fs::File::open(self.folder())?.sync_all()?;
-            std::fs::File::open(&self.path)?.sync_all()?;
+            // Opened before the rename, so that only the sync can fail after it.
+            let folder = std::fs::File::open(&self.path)?;
+            folder.sync_all()?;
             let partial = self.path.join(PARTIAL);
             let mut file = std::fs::File::create(&partial)?;
             file.write_all(format!("{description}\n").as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&partial, self.path.join(CLUSTER))?;
-            std::fs::File::open(&self.path)?.sync_all()
+            Ok(folder)
         };
-        replace().map_err(|error| self.refused(error))?;
+        let folder = match replace() {
+            Ok(folder) => folder,
+            Err(error) => {
+                return Err(NotAdopted {
+                    error: self.refused(error),
+                    rejected: Some(self),
+                });
+            }
+        };
+        if let Err(error) = sync(&folder) {
+            // A crash may leave the old description or the new one. So neither generation may go on, and neither may go.
+            return Err(NotAdopted {
+                error: self.refused(error),
+                rejected: None,
+            });
+        }
         self.is_new = false;
         // What is left of the one before does no harm, and the next start removes it.
         let _ = self.remove_others();
@@ -303,7 +344,7 @@ impl DataFolder {
             };
             if is_other && path.is_dir() {
                 std::fs::remove_dir_all(&path).map_err(refused)?;
-            } else if name == DURABILITY && self.generation > 0 {
+            } else if (name == DURABILITY || name == identity::FILE) && self.generation > 0 {
                 std::fs::remove_file(&path).map_err(refused)?;
             }
         }
@@ -428,10 +469,22 @@ impl DataFolder {
             });
         }
         let mut disk = FileDisk::open(&path)?;
+        let failed = |reason: String| MediaError::Failed {
+            operation: "use",
+            file: path.display().to_string(),
+            reason,
+        };
+        let identity = Identity::read(&self.folder()).map_err(failed)?;
         if self.is_new {
             for file in disk.files()? {
                 disk.remove(&file)?;
             }
+            if let Some(identity) = identity {
+                let written = identity.write_of_node(&path, node);
+                written.map_err(|error| failed(error.to_string()))?;
+            }
+        } else {
+            identity::check_node(identity, &path, node).map_err(failed)?;
         }
         Ok(disk)
     }
@@ -498,5 +551,55 @@ mod tests {
         let other = claimed("other");
         let error = DataFolder::open(&other.0, "another cluster").unwrap_err();
         assert!(matches!(error, DataError::OtherCluster { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_generation_that_may_count_is_not_given_back_to_be_discarded() {
+        let scratch = claimed("adopt");
+        let data = DataFolder::open(&scratch.0, "a cluster").unwrap();
+        let written = || std::fs::read_to_string(scratch.0.join(CLUSTER)).unwrap();
+        // Before the rename: the one before counts.
+        let next = data.next_generation().unwrap();
+        let folder = next.folder();
+        std::fs::create_dir(scratch.0.join(PARTIAL)).unwrap();
+        let error = next.adopt("generation 1").unwrap_err();
+        assert_eq!(written(), "a cluster\n");
+        error.rejected.expect("it does not count").discard();
+        assert!(!folder.exists());
+        std::fs::remove_dir(scratch.0.join(PARTIAL)).unwrap();
+        // After it: the new one may count.
+        let next = data.next_generation().unwrap();
+        let error = next
+            .adopt_with("generation 1", |_| Err(std::io::Error::other("no sync")))
+            .unwrap_err();
+        assert!(error.error.to_string().contains("no sync"));
+        assert_eq!(written(), "generation 1\n");
+        assert!(error.rejected.is_none(), "it may count");
+        assert!(folder.is_dir());
+    }
+
+    #[test]
+    fn a_nodes_folder_of_another_database_is_refused() {
+        let (scratch, other) = (claimed("own"), claimed("strange"));
+        let open = || DataFolder::open(&scratch.0, "a cluster").unwrap();
+        open().disk(NodeId(0)).unwrap();
+        let (own, strange) = (scratch.0.join("node-0"), other.0.join("node-0"));
+        std::fs::rename(&own, scratch.0.join("kept")).unwrap();
+        std::fs::rename(&strange, &own).unwrap();
+        let error = open().disk(NodeId(0)).unwrap_err().to_string();
+        assert!(error.contains("another database"), "{error}");
+        // The folder of another node of the same database is refused, too.
+        std::fs::remove_dir_all(&own).unwrap();
+        std::fs::rename(scratch.0.join("kept"), scratch.0.join("node-1")).unwrap();
+        let error = open().disk(NodeId(1)).unwrap_err().to_string();
+        assert!(error.contains("node 0"), "{error}");
+        // One that was written before there were identities is refused beside those that have one.
+        std::fs::rename(scratch.0.join("node-1"), &own).unwrap();
+        open().disk(NodeId(0)).unwrap();
+        std::fs::remove_file(own.join(identity::FILE)).unwrap();
+        let error = open().disk(NodeId(0)).unwrap_err().to_string();
+        assert!(error.contains("another database"), "{error}");
+        std::fs::remove_file(scratch.0.join(identity::FILE)).unwrap();
+        open().disk(NodeId(0)).unwrap();
     }
 }

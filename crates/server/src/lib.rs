@@ -9,7 +9,7 @@
 //! * [`service`]: the server for PostgreSQL's clients. `frontend`: what ties its connections to a node's thread.
 //! * [`profile`]: samples of where nodes spend their time.
 //! * [`files`], [`data`]: folders in which durable nodes keep their logs. `epochs`: where these logs
-//!   can be cut. [`backup`]: their copies, while the nodes go on.
+//!   can be cut. `identity`: which of these folders belong together. [`backup`]: their copies, while the nodes go on.
 
 pub mod backup;
 mod backup_step;
@@ -21,6 +21,7 @@ mod epochs;
 pub mod files;
 mod frontend;
 mod health;
+mod identity;
 pub mod inbox;
 mod on_disk;
 mod open_transactions;

@@ -1,9 +1,11 @@
 //! The rows of `anabranch.transactions`: what sessions and nodes say of open transactions, combined.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Instant;
 
-use anabranch_engine::{NodeTransactions, OpenTransaction, TransactionClient};
+use anabranch_engine::{NodeTransactions, NodeWait, OpenTransaction, TransactionClient};
 use anabranch_protocol::TransactionId;
 use anabranch_sql::client::TransactionColumn;
 use anabranch_types::{NodeId, Value};
@@ -23,8 +25,8 @@ pub(crate) struct SessionTransaction {
     pub(crate) has_permit: bool,
     /// Whether it runs alone.
     pub(crate) is_alone: bool,
-    /// The statement that runs.
-    pub(crate) statement: Option<String>,
+    /// The statement that runs or waits.
+    pub(crate) statement: Option<Arc<str>>,
 }
 
 /// What a session does in its transaction.
@@ -57,10 +59,57 @@ pub(crate) struct TransactionRow {
     statement: Option<String>,
 }
 
-/// Says what has not ended at the nodes that run.
+/// Asks the nodes that run what has not ended there.
 pub(crate) trait LookAtNodes: Send + Sync {
-    /// What has not ended at each node; nothing while none run.
-    fn open_transactions(&self) -> Vec<NodeTransactions>;
+    /// Asks each of them, without waiting.
+    fn begin(&self) -> Look;
+}
+
+/// The answers of nodes, which come one by one.
+pub(crate) struct Look {
+    answers: Receiver<(NodeId, NodeTransactions)>,
+    nodes: usize,
+}
+
+impl Look {
+    /// So many nodes will answer.
+    pub(crate) fn new(nodes: usize) -> (Sender<(NodeId, NodeTransactions)>, Look) {
+        let (sender, answers) = channel();
+        (sender, Look { answers, nodes })
+    }
+
+    /// No nodes run.
+    pub(crate) fn at_none() -> Look {
+        Look::new(0).1
+    }
+
+    /// Waits for all of them until this time.
+    ///
+    /// # Errors
+    /// When they have ended meanwhile, or do not answer in time.
+    pub(crate) fn wait(self, until: Instant) -> Result<Vec<NodeTransactions>, NoAnswer> {
+        let mut found: Vec<NodeTransactions> = (0..self.nodes)
+            .map(|_| NodeTransactions::default())
+            .collect();
+        for _ in 0..self.nodes {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.answers.recv_timeout(left) {
+                Ok((node, of_node)) => found[node.index()] = of_node,
+                Err(RecvTimeoutError::Disconnected) => return Err(NoAnswer::Ended),
+                Err(RecvTimeoutError::Timeout) => return Err(NoAnswer::Late),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Why nodes have not said what is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// They have ended: others run by now, or will.
+    Ended,
+    /// A thread is busy for too long.
+    Late,
 }
 
 /// Combines what sessions and nodes have said.
@@ -95,13 +144,16 @@ pub(crate) fn rows(
     let row = |session: &SessionTransaction| {
         let open = at_node(session);
         let transaction = open.and_then(|open| open.transaction);
-        let mut waits = nodes.iter().flat_map(|node| &node.waits);
-        let wait = waits.find(|wait| Some(wait.transaction) == transaction);
+        // At several nodes, if the statement locks rows at each of them.
+        let waits = nodes.iter().flat_map(|node| &node.waits);
+        let waits: Vec<&NodeWait> = waits
+            .filter(|wait| Some(wait.transaction) == transaction)
+            .collect();
         let is_prepared = transaction.is_some_and(|transaction| {
             let mut prepared = nodes.iter().flat_map(|node| &node.prepared);
             prepared.any(|of| *of == transaction)
         });
-        let (waits_for, blocked_by) = match (&session.activity, wait) {
+        let (waits_for, blocked_by) = match (&session.activity, &waits[..]) {
             (SessionActivity::AwaitsGate, _) => (
                 Some("the end of what runs alone".to_owned()),
                 others(session, |other| {
@@ -115,8 +167,14 @@ pub(crate) fn rows(
             (SessionActivity::AwaitsLock { key, blockers }, _) => {
                 (Some(format!("advisory lock {key}")), blockers.clone())
             }
-            (_, Some(wait)) => (Some(wait.what.clone()), pids(&wait.blockers)),
-            (_, None) => (None, Vec::new()),
+            (_, []) => (None, Vec::new()),
+            (_, waits) => {
+                let what: BTreeSet<&str> = waits.iter().map(|wait| &*wait.what).collect();
+                let what: Vec<&str> = what.into_iter().collect();
+                let blockers: BTreeSet<i32> =
+                    waits.iter().flat_map(|wait| pids(&wait.blockers)).collect();
+                (Some(what.join("; ")), blockers.into_iter().collect())
+            }
         };
         TransactionRow {
             process: session.process,
@@ -135,12 +193,24 @@ pub(crate) fn rows(
             waits_for,
             blocked_by,
             replays: open.map_or(0, |open| open.attempts.saturating_sub(1)),
-            statement: session.statement.clone(),
+            statement: session.statement.as_deref().map(begin_of),
         }
     };
     let mut rows: Vec<TransactionRow> = sessions.iter().map(row).collect();
     rows.sort_by_key(|row| (row.since.unwrap_or(i64::MAX), row.process));
     rows
+}
+
+/// As much of a statement as is shown, in bytes; as in PostgreSQL.
+const STATEMENT_BYTES_MAX: usize = 1_023;
+
+/// The begin of a statement.
+fn begin_of(text: &str) -> String {
+    let mut end = text.len().min(STATEMENT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
 }
 
 /// A column of rows, as an array.
@@ -172,7 +242,7 @@ pub(crate) type Describe = Sender<Vec<SessionTransaction>>;
 
 #[cfg(test)]
 mod tests {
-    use anabranch_engine::{CallId, NodeWait};
+    use anabranch_engine::CallId;
 
     use super::*;
 
@@ -256,5 +326,48 @@ mod tests {
             ]
         );
         assert_eq!(rows[1].replays, 2);
+    }
+
+    #[test]
+    fn waits_at_several_nodes_are_told_together() {
+        let sessions = [
+            session(7, 1, SessionActivity::Runs),
+            session(8, 2, SessionActivity::Idle),
+            session(9, 3, SessionActivity::Idle),
+        ];
+        let waits = |what: &str, blockers: Vec<TransactionId>| {
+            let wait = NodeWait {
+                transaction: transaction(1),
+                what: what.to_owned(),
+                blockers,
+            };
+            vec![wait]
+        };
+        let nodes = [
+            NodeTransactions {
+                own: vec![open(1), open(2), open(3)],
+                waits: waits("items (id = 5)", vec![transaction(3)]),
+                ..NodeTransactions::default()
+            },
+            NodeTransactions {
+                waits: waits("items (id = 6)", vec![transaction(3), transaction(2)]),
+                ..NodeTransactions::default()
+            },
+        ];
+        let row = &rows(&sessions, &nodes)[0];
+        assert_eq!(
+            row.waits_for.as_deref(),
+            Some("items (id = 5); items (id = 6)")
+        );
+        assert_eq!(row.blocked_by, [8, 9]);
+    }
+
+    #[test]
+    fn a_long_statement_is_shown_as_far_as_postgresql_shows_it() {
+        let mut one = session(7, 1, SessionActivity::Runs);
+        one.statement = Some(format!("SELECT '{}'", "ä".repeat(2_000)).into());
+        let shown = rows(&[one], &[])[0].statement.clone();
+        let shown = shown.expect("it is shown");
+        assert_eq!((shown.len(), shown.chars().last()), (1_022, Some('ä')));
     }
 }

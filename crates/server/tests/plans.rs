@@ -350,6 +350,8 @@ fn a_client_that_vanishes_while_it_waits_takes_no_other_transaction_along() {
     run(&mut ann, "UPDATE items SET stock = 3 WHERE id = 1; COMMIT");
     let stock = "SELECT sum(stock)::bigint FROM items";
     assert_eq!(number(&mut ann, stock), 7);
+    // Its transaction was given back to its node, and ended there.
+    assert_eq!(service.open_transactions(), Some(0));
     // Its plan was not accepted.
     assert_eq!(refused(&mut ann, REMOVES).0, "55000");
     drop(ann);
@@ -567,5 +569,165 @@ fn what_was_accepted_outlives_changes_of_the_schema() {
     run(&mut ann, "ALTER TABLE items DROP COLUMN colour");
     assert_eq!(refused(&mut ann, REMOVES).0, "55000");
     drop(ann);
+    service.stop().expect("it stops");
+}
+
+const LABELS: &str = "
+CREATE TABLE labels (id integer PRIMARY KEY, code char(5), name varchar(10), price numeric(6, 2));
+CREATE PROCEDURE label(p_id integer, p_code text) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO labels (id, code, name) VALUES (p_id, p_code, p_code);
+END;
+";
+
+/// A parameter has no length and no scale. So statements that clients have prepared go on under another plan.
+#[test]
+fn prepared_statements_outlive_a_change_of_the_plan_whatever_their_parameters() {
+    let service = start_with(&[STOCK, LABELS], Guarantee::Invariants, options());
+    let (mut ann, mut ben) = (connect(&service), connect(&service));
+    run(&mut ann, "CALL add_item(1); CALL label(1, 'red')");
+    let prepare = |client: &mut Client, text: &str| client.prepare(text).expect(text);
+    let writes = prepare(&mut ann, "UPDATE labels SET code = $1 WHERE id = $2");
+    let finds = prepare(&mut ann, "SELECT id FROM labels WHERE code = $1");
+    let finds_any = prepare(&mut ann, "SELECT id FROM labels WHERE name = ANY ($1)");
+    let mut use_all = |code: &str| {
+        let written = ann.execute(&writes, &[&code, &1i32]);
+        assert_eq!(written.expect("it writes"), 1);
+        assert_eq!(ann.query(&finds, &[&code]).expect("it reads").len(), 1);
+        let names = vec!["red", "a name of more than ten characters"];
+        assert_eq!(ann.query(&finds_any, &[&names]).expect("it reads").len(), 1);
+        // A longer text is another one, and does not fit.
+        let longer = "a longer one";
+        assert_eq!(ann.query(&finds, &[&longer]).expect("it reads").len(), 0);
+        let refused = ann.execute(&writes, &[&longer, &1i32]);
+        assert_eq!(
+            support::code(&refused.expect_err("it is too long")),
+            "22001"
+        );
+    };
+    use_all("blue");
+    run(&mut ben, "SET anabranch.accept_plan = on");
+    run(&mut ben, REMOVES);
+    use_all("green");
+    run(&mut ben, "ALTER SYSTEM RESET anabranch.accept_plan");
+    use_all("grey");
+    drop((ann, ben));
+    service.stop().expect("it stops");
+}
+
+/// A statement that is refused is no part of what the transaction does after a ROLLBACK TO.
+#[test]
+fn a_transaction_goes_on_without_the_statement_that_was_refused() {
+    let service = stock();
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1); CALL add_item(2)");
+    run(
+        &mut ann,
+        "BEGIN; SELECT 1 FROM items WHERE id = 2; SAVEPOINT a",
+    );
+    assert_eq!(refused(&mut ann, REMOVES).0, "55000");
+    run(&mut ann, "ROLLBACK TO a");
+    run(&mut ann, "SELECT stock FROM items WHERE id = 1");
+    run(&mut ann, "UPDATE items SET stock = 3 WHERE id = 2");
+    // Nor is it accepted then.
+    assert_eq!(refused(&mut ann, REMOVES).0, "55000");
+    run(&mut ann, "ROLLBACK TO a");
+    run(&mut ann, "UPDATE items SET stock = 4 WHERE id = 2; COMMIT");
+    let stock = "SELECT sum(stock)::bigint FROM items";
+    assert_eq!(number(&mut ann, stock), 9);
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// Its texts are kept in memory and in the folder.
+#[test]
+fn a_transaction_with_long_texts_is_not_accepted() {
+    let service = stock();
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1); SET anabranch.accept_plan = on");
+    let before = coordination(&mut ann, "CALL order_item(1)");
+    let long = format!("{REMOVES} AND 'a' <> '{}'", "b".repeat(70_000));
+    let (code, message, hint) = refused(&mut ann, &long);
+    assert_eq!(code, "54000", "{message}");
+    assert!(hint.contains("parameters"), "{hint}");
+    assert_eq!(coordination(&mut ann, "CALL order_item(1)"), before);
+    run(&mut ann, REMOVES);
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn without_a_plan_there_is_nothing_to_accept() {
+    let service = start_with(&[STOCK], Guarantee::Serializable, options());
+    let (mut ann, notices) = told(&service);
+    for statement in [
+        "SET anabranch.accept_plan = on",
+        "ALTER SYSTEM RESET anabranch.accept_plan",
+    ] {
+        run(&mut ann, statement);
+        let lines = take(&notices);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("has no plan"), "{lines:?}");
+    }
+    run(&mut ann, "SET anabranch.accept_plan = off");
+    assert_eq!(take(&notices), [""; 0]);
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// Replaces what a folder says was accepted.
+fn accept_in(scratch: &Scratch, change: impl Fn(&mut Vec<serde_json::Value>)) {
+    let checksum = |bytes: &[u8]| format!("{:08x}", crc32fast::hash(bytes));
+    let cluster = scratch.0.join("cluster");
+    let text = std::fs::read_to_string(&cluster).expect("it is there");
+    let mut described: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let path = scratch.0.join(format!(
+        "generation-{}/application/accepted.json",
+        described["generation"]
+    ));
+    let text = std::fs::read_to_string(&path).expect("it is there");
+    let mut shapes = serde_json::from_str(&text).expect("it is a list");
+    change(&mut shapes);
+    let text = format!("{}\n", serde_json::Value::from(shapes));
+    std::fs::write(&path, &text).expect("it is written");
+    described["accepted"] = checksum(text.as_bytes()).into();
+    let all = described.as_object_mut().expect("it has keys");
+    all.remove("checksum");
+    described["checksum"] = checksum(described.to_string().as_bytes()).into();
+    std::fs::write(&cluster, format!("{described}\n")).expect("it is written");
+}
+
+/// What another version has accepted may have no room under this one. The rest is served, and what is left out is refused.
+#[test]
+fn what_has_no_room_any_more_is_left_out_at_a_start() {
+    let scratch = Scratch::new("lost");
+    let start = start_in(&[STOCK], Guarantee::Invariants, options(), Some(&scratch.0));
+    let service = start.expect("it starts");
+    let mut ann = connect(&service);
+    run(&mut ann, "CALL add_item(1); SET anabranch.accept_plan = on");
+    run(&mut ann, "DELETE FROM items WHERE stock = 9");
+    let of_all = coordination(&mut ann, "CALL order_item(1)");
+    drop(ann);
+    service.stop().expect("it stops");
+    accept_in(&scratch, |shapes| {
+        let mut meaningless = shapes[0].clone();
+        meaningless["statements"][0]["text"] = "DELETE FROM drawers".into();
+        let mut strange = shapes[0].clone();
+        strange["statements"][0]["parameters"] = vec![3_802].into();
+        shapes.extend([meaningless, strange]);
+    });
+    folder::verify(&scratch.0).expect("nothing is damaged");
+    let (service, lost) = restart_losing(&scratch);
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    assert!(lost.iter().any(|of| of.contains("drawers")), "{lost:?}");
+    assert!(lost.iter().any(|of| of.contains("jsonb")), "{lost:?}");
+    let mut ann = connect(&service);
+    assert_eq!(coordination(&mut ann, "CALL order_item(1)"), of_all);
+    run(&mut ann, "DELETE FROM items WHERE stock = 7");
+    assert_eq!(number(&mut ann, "SELECT count(*) FROM items"), 1);
+    // The next generation is written without them.
+    run(&mut ann, "CREATE TABLE drawers (id integer PRIMARY KEY)");
+    drop(ann);
+    service.stop().expect("it stops");
+    let service = restart(&scratch);
     service.stop().expect("it stops");
 }

@@ -162,23 +162,13 @@ fn dump(
     let application = application::compile(held.files.clone())?;
     let [before, after] = application.declarations_around_rows();
     let declarations = Declarations { before, after };
-    let planned = serve::planned(
-        application,
-        held.partitions,
-        (Some(&held.replicated), &held.accepted),
-    )?;
+    let planned = serve::planned(application, held.partitions, Some(&held));
     let mut out = BufWriter::new(out);
     if schema_only {
         let catalog = planned.application.catalog();
         return write(catalog, &declarations, None, &mut out, step);
     }
-    let data = serve::open(
-        folder,
-        &planned,
-        held.guarantee,
-        &held.files,
-        held.generation,
-    )?;
+    let data = serve::open(folder, &planned, held.guarantee, &held.files, Some(&held))?;
     let loaded = Arc::new(AtomicU64::new(0));
     let served = Served {
         planned: Arc::clone(&planned),
@@ -256,14 +246,14 @@ fn write(
                 // PostgreSQL chooses the name anew.
                 let named = [quoted(&table.name), column.name.clone()].map(|name| literal(&name));
                 let target = format!("pg_get_serial_sequence({}, {})", named[0], named[1]);
-                Some((sequence, target, Some((table, column))))
+                Some((sequence, target))
             })
         });
         let named = catalog.named_sequences().map(|sequence| {
             let target = literal(&quoted(&sequence.name));
-            (sequence, target, None)
+            (sequence, target)
         });
-        for (sequence, target, owner) in of_columns.chain(named) {
+        for (sequence, target) in of_columns.chain(named) {
             let name = quoted(&sequence.name);
             let asked =
                 client.simple_query(&format!("SELECT last_value, is_called FROM {name}"))?;
@@ -275,17 +265,6 @@ fn write(
                         out,
                         "SELECT pg_catalog.setval({target}, {last}, {is_called});"
                     )?;
-                    // Implied names may be the same, and the value is that of one of them.
-                    let same = catalog
-                        .all_sequences()
-                        .filter(|of| of.name == sequence.name);
-                    if let (Some((table, column)), 2..) = (owner, same.count()) {
-                        let (table, column) = (quoted(&table.name), quoted(&column.name));
-                        writeln!(
-                            out,
-                            "SELECT pg_catalog.setval({target}, max({column})) FROM {table} HAVING max({column}) > {last};"
-                        )?;
-                    }
                 }
             }
         }

@@ -1,6 +1,5 @@
 //! `anabranch serve`: a server for PostgreSQL's clients.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -14,10 +13,11 @@ use anabranch_bench::application;
 use anabranch_bench::fill::each_partition;
 use anabranch_bench::{pgbench, tpcc};
 use anabranch_engine::PlannedApplication;
-use anabranch_engine::undeclared::AcceptedShape;
 use anabranch_server::service::folder::{self, HeldDatabase};
 use anabranch_server::service::plan_accepting;
-use anabranch_server::service::{DATABASE, Guarantee, Served, Service, ServiceOptions, memory};
+use anabranch_server::service::{
+    DATABASE, Guarantee, Served, Service, ServiceError, ServiceOptions, memory,
+};
 use anabranch_server::{DataFolder, Durability};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
@@ -26,7 +26,7 @@ use anabranch_types::TableId;
 use anabranch_workload::tpcc::Scale;
 use clap::{Args, ValueEnum};
 
-use super::output::say;
+use super::output::{complain, say};
 use super::signals::signals;
 use super::{Verdict, progress};
 
@@ -190,18 +190,15 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
         None => None,
     };
     let is_held = held.is_some();
-    let generation = held.as_ref().map_or(0, |held| held.generation);
     let files = arguments.files(held.as_ref())?;
     let compiled = application::compile(files.clone())?;
     let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
-    let replicated = held.as_ref().map(|held| &held.replicated);
-    let accepted = held.as_ref().map_or(&[][..], |held| &held.accepted);
-    let planned = planned(compiled, partitions, (replicated, accepted))?;
+    let planned = planned(compiled, partitions, held.as_ref());
     let data = match &arguments.data {
-        Some(path) => Some(open(path, &planned, guarantee, &files, generation)?),
+        Some(path) => Some(open(path, &planned, guarantee, &files, held.as_ref())?),
         None => None,
     };
-    let stores = arguments.stores(&planned, is_held)?;
+    let stores = arguments.stores(&planned)?;
     let tables = (0..planned.schema().tables.len() as u16).map(TableId);
     let rows_of = |table: TableId| stores.iter().map(|store| store.rows(table)).sum::<usize>();
     let rows: usize = tables.map(rows_of).sum();
@@ -257,40 +254,47 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
     }
 }
 
-/// Plans an application, with what its clients have accepted.
+/// Plans an application, with what clients of the database that a folder holds have accepted. What there is no room for is
+/// left out, with a warning: then its statements are refused, which is safe, and everything else is served.
 pub(super) fn planned(
     compiled: Application,
     partitions: u16,
-    (replicated, accepted): (Option<&BTreeSet<String>>, &[AcceptedShape]),
-) -> Result<Arc<PlannedApplication>, Box<dyn Error>> {
+    held: Option<&HeldDatabase>,
+) -> Arc<PlannedApplication> {
+    let replicated = held.map(|held| &held.replicated);
+    let accepted = held.map_or(&[][..], |held| &held.accepted);
     let (planned, lost) = plan_accepting(compiled, partitions, replicated, accepted);
-    match lost.first() {
-        None => Ok(planned),
-        // The plan under which the rows were written had room.
-        Some((shape, reason)) => Err(format!(
-            "error: --data: \"{}\" was accepted into the plan, and this version has no room for it: {reason}; serve the \
-             folder with the version that wrote it, and take that back there: ALTER SYSTEM RESET anabranch.accept_plan",
-            shape.title()
-        )
-        .into()),
+    let lost = lost
+        .into_iter()
+        .map(|(shape, reason)| (shape.title(), reason));
+    let unread = held.map_or(&[][..], |held| &held.unread).iter().cloned();
+    for (title, reason) in unread.chain(lost) {
+        complain(&format!(
+            "warning: \"{title}\" was accepted into the plan, and this version has no room for it: {reason}. It is refused \
+             (55000) until a client accepts it again; the next change of the schema or of the plan forgets it."
+        ));
     }
+    planned
 }
 
-/// Opens a data folder for this database; a new one takes the application.
+/// Opens a data folder for this database: the one that it holds, or a new one, which takes the application.
 pub(super) fn open(
     path: &Path,
     planned: &PlannedApplication,
     guarantee: Guarantee,
     files: &[SourceFile],
-    generation: u64,
+    held: Option<&HeldDatabase>,
 ) -> Result<DataFolder, Box<dyn Error>> {
-    let description = folder::description(planned, guarantee, files, generation);
+    let description = match held {
+        Some(held) => held.description(planned, files),
+        None => folder::description(planned, guarantee, files, 0),
+    };
     let failed = |error: &dyn std::fmt::Display| format!("error: --data: {error}");
     let data = DataFolder::open(path, &description).map_err(|error| failed(&error))?;
     if data.is_new() {
         folder::write_application(path, files).map_err(|error| failed(&error))?;
     }
-    let data = data.at_generation(generation);
+    let data = data.at_generation(held.map_or(0, |held| held.generation));
     data.map_err(|error| failed(&error).into())
 }
 
@@ -344,6 +348,9 @@ impl ServeArguments {
     }
 
     /// The guarantee and the number of partitions.
+    ///
+    /// # Errors
+    /// Every option that does not fit the folder, or no server.
     fn choices(
         &self,
         application: &Application,
@@ -353,32 +360,45 @@ impl ServeArguments {
             GuaranteeArgument::Serializable => Guarantee::Serializable,
             GuaranteeArgument::Invariants => Guarantee::Invariants,
         });
-        let Some(held) = held else {
-            let default = match application.procedures.is_empty() {
-                true => Guarantee::Serializable,
-                false => Guarantee::Invariants,
-            };
-            return Ok((asked.unwrap_or(default), self.partitions()));
+        let mut mistakes = Vec::new();
+        if !self.listen.ip().is_loopback() {
+            let refused = ServiceError::NotLoopback(self.listen);
+            mistakes.push(format!("error: --listen: {refused}"));
+        }
+        let chosen = match held {
+            None => {
+                let default = match application.procedures.is_empty() {
+                    true => Guarantee::Serializable,
+                    false => Guarantee::Invariants,
+                };
+                (asked.unwrap_or(default), self.partitions())
+            }
+            Some(held) => {
+                if asked.is_some_and(|asked| asked != held.guarantee) {
+                    mistakes.push(format!(
+                        "error: --guarantee: the folder's rows were written under {}, which cannot be changed",
+                        held.guarantee.name()
+                    ));
+                }
+                if (self.partitions).is_some_and(|asked| asked.get() != held.partitions) {
+                    mistakes.push(format!(
+                        "error: --partitions: the folder has {}, which cannot be changed",
+                        held.partitions
+                    ));
+                }
+                if self.fill.is_some() {
+                    mistakes.push(
+                        "error: --fill: the folder of --data holds rows already; leave it out"
+                            .to_owned(),
+                    );
+                }
+                (held.guarantee, held.partitions)
+            }
         };
-        if let Some(asked) = asked
-            && asked != held.guarantee
-        {
-            return Err(format!(
-                "error: --guarantee: the folder's rows were written under {}, which cannot be changed",
-                held.guarantee.name()
-            )
-            .into());
+        match mistakes.is_empty() {
+            true => Ok(chosen),
+            false => Err(mistakes.join("\n").into()),
         }
-        if let Some(asked) = self.partitions
-            && asked.get() != held.partitions
-        {
-            return Err(format!(
-                "error: --partitions: the folder has {}, which cannot be changed",
-                held.partitions
-            )
-            .into());
-        }
-        Ok((held.guarantee, held.partitions))
     }
 
     /// The other half of the processors is for the system's share of each statement (sockets, syncs), and for clients on
@@ -435,14 +455,7 @@ impl ServeArguments {
     }
 
     /// The rows that the server begins with, a store for each partition.
-    fn stores(
-        &self,
-        planned: &Arc<PlannedApplication>,
-        is_held: bool,
-    ) -> Result<Vec<Store>, Box<dyn Error>> {
-        if is_held && self.fill.is_some() {
-            return Err("error: --fill: the folder of --data holds rows already".into());
-        }
+    fn stores(&self, planned: &Arc<PlannedApplication>) -> Result<Vec<Store>, Box<dyn Error>> {
         let settings = StoreSettings::default();
         let loaded = Arc::new(AtomicU64::new(0));
         let stores = match self.fill {

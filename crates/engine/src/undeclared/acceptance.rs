@@ -28,6 +28,9 @@ use super::{
 use crate::accepted::{AcceptedShape, AcceptedStatement, AcceptedType};
 use crate::application::PlannedApplication;
 
+/// The title of a shape has at most this many characters.
+const TITLE_MAX: usize = 200;
+
 /// A plan that knows one more shape.
 pub struct Acceptance {
     /// The application with that plan.
@@ -41,10 +44,10 @@ pub struct Acceptance {
 }
 
 impl AcceptedShape {
-    /// Its statements' texts, on one line.
+    /// Its statements' texts, on one line, cut.
     pub fn title(&self) -> String {
         let texts = self.statements.iter().map(|of| shape::title(&of.text));
-        texts.collect::<Vec<_>>().join("; ")
+        shape::cut(&texts.collect::<Vec<_>>().join("; "), TITLE_MAX)
     }
 
     /// Compiles it. What differs from it in constants alone belongs to the type.

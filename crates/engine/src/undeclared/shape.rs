@@ -10,10 +10,14 @@ const TITLE_MAX: usize = 60;
 /// A statement's text on one line, cut.
 pub(super) fn title(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = line.trim_end_matches(';');
-    match line.char_indices().nth(TITLE_MAX) {
-        None => line.to_owned(),
-        Some((end, _)) => format!("{}…", &line[..end]),
+    cut(line.trim_end_matches(';'), TITLE_MAX)
+}
+
+/// A text of at most so many characters, and a mark if it goes on.
+pub(super) fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 

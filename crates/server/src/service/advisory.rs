@@ -265,7 +265,9 @@ impl AdvisoryLocks {
         let mode = lock.queue.iter().find(|of| of.owner.id() == id)?.mode;
         let blockers = lock.blockers(id, mode).into_iter();
         let mut processes: Vec<i32> = blockers.map(|owner| owner.process).collect();
-        processes.dedup();
+        // One may hold the lock in one mode and wait for the other.
+        let mut seen = BTreeSet::new();
+        processes.retain(|process| seen.insert(*process));
         Some((key, processes))
     }
 
@@ -383,6 +385,17 @@ mod tests {
             wait(&locks, 7, LockKey::Two(0, 1), Exclusive),
             Request::Granted
         );
+    }
+
+    #[test]
+    fn one_that_holds_a_lock_and_waits_for_it_blocks_others_once() {
+        let locks = AdvisoryLocks::default();
+        assert_eq!(wait(&locks, 1, KEY, Shared), Request::Granted);
+        assert_eq!(wait(&locks, 3, KEY, Shared), Request::Granted);
+        assert_eq!(wait(&locks, 1, KEY, Exclusive), Request::Waits, "for 3");
+        assert_eq!(wait(&locks, 4, KEY, Exclusive), Request::Waits);
+        let blockers = locks.wait_of(owner(4).connection);
+        assert_eq!(blockers, Some((KEY, vec![1, 3])));
     }
 
     #[test]

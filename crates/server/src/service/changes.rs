@@ -89,16 +89,45 @@ pub(crate) struct ChangeWork {
     pub(crate) is_alone: bool,
     /// Whether its connection has a permit.
     pub(crate) has_permit: bool,
-    /// Set when its client does not want it any more.
-    pub(crate) is_cancelled: Arc<AtomicBool>,
+    /// What has become of its client meanwhile.
+    pub(crate) client_state: Arc<ClientState>,
     /// Until when it waits for others.
     pub(crate) until: Option<Instant>,
+}
+
+/// What a session tells the changer while that works for it.
+#[derive(Default)]
+pub(crate) struct ClientState {
+    is_cancelled: AtomicBool,
+    is_gone: AtomicBool,
+}
+
+impl ClientState {
+    /// Notes that the client does not want it any more.
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes that the connection ends. Its session sends the rollback of its block afterwards.
+    pub(crate) fn leave(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.cancel();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
+    }
 }
 
 impl ChangeWork {
     /// Why it is not to wait any longer, if so.
     pub(crate) fn given_up(&self) -> Option<Box<ErrorFields>> {
-        if self.is_cancelled.load(Ordering::SeqCst) {
+        if self.client_state.is_cancelled() {
             let message = "canceling statement due to user request";
             return Some(error("57014", message));
         }

@@ -17,6 +17,7 @@ use super::jobs::Jobs;
 use super::options::{Guarantee, ServiceOptions};
 use super::prepared::Prepared;
 use super::relay::Relay;
+use super::transactions::Lookers;
 use crate::backup::Backups;
 use crate::frontend::ConnectionId;
 use crate::open_transactions::LookAtNodes;
@@ -57,6 +58,8 @@ pub(crate) struct SharedState {
     pub(crate) advisory: AdvisoryLocks,
     /// The nodes that run, to look at.
     pub(crate) slot: Arc<dyn LookAtNodes>,
+    /// The sessions that wait for what all have open.
+    pub(crate) lookers: Lookers,
     current: Mutex<Current>,
     /// The version of the environment of all.
     version: AtomicU64,
@@ -92,6 +95,7 @@ impl SharedState {
             changes,
             advisory: AdvisoryLocks::default(),
             slot,
+            lookers: Lookers::default(),
             current: Mutex::default(),
             version: AtomicU64::new(0),
         })

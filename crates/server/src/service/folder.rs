@@ -6,6 +6,7 @@
 //! | `application/files.json` | the names of the application's SQL files, in order |
 //! | `application/0.sql`, … | their texts |
 //! | `application/accepted.json` | the transactions that clients have accepted into the plan, if there are any |
+//! | `identity`, and one in each node's folder | which of these folders belong together ([`crate::identity`]) |
 //! | `durability` | `sync`, `batch` or `none`: how the logs were written last, and so whether they are to be cut ([`crate::data`]) |
 //! | `node-0`, … | each node's log and checkpoint |
 //!
@@ -60,6 +61,19 @@ pub struct HeldDatabase {
     pub replicated: BTreeSet<String>,
     /// The transactions that clients have accepted into the plan.
     pub accepted: Vec<AcceptedShape>,
+    /// Those that this version cannot read, each with the reason. The plan is made without them.
+    pub unread: Vec<(String, String)>,
+    /// The checksum of what was accepted, if something was.
+    accepted_checksum: Option<String>,
+}
+
+impl HeldDatabase {
+    /// The description that the folder has if the rows are where this plan has them. What was accepted is what the folder
+    /// has, whether or not there is room for all of it.
+    pub fn description(&self, planned: &PlannedApplication, files: &[SourceFile]) -> String {
+        let accepted = self.accepted_checksum.clone();
+        describe(planned, self.guarantee, files, (self.generation, accepted))
+    }
 }
 
 /// Why a folder cannot be served.
@@ -166,12 +180,17 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
     let partitions = number_of_partitions(&described);
     let generation = generation_of(&described);
     let inner = generation_folder(folder, generation);
+    let accepted_checksum = described.get(ACCEPTED_KEY);
+    let accepted_checksum = accepted_checksum.map(|of| of.as_str().unwrap_or_default().to_owned());
+    let ReadShapes { accepted, unread } = match &accepted_checksum {
+        Some(checksum) => read_accepted(&inner.join(APPLICATION).join(ACCEPTED), checksum)?,
+        None => ReadShapes::default(),
+    };
     Ok(Some(HeldDatabase {
         files: read_application(&inner.join(APPLICATION))?,
-        accepted: match described.get(ACCEPTED_KEY) {
-            Some(_) => read_accepted(&inner.join(APPLICATION).join(ACCEPTED))?,
-            None => Vec::new(),
-        },
+        accepted,
+        unread,
+        accepted_checksum,
         generation,
         replicated: replicated(&described),
         guarantee,
@@ -267,40 +286,67 @@ fn accepted_text(planned: &PlannedApplication) -> Option<String> {
     (!shapes.is_empty()).then(|| format!("{}\n", Value::from(shapes)))
 }
 
-fn read_accepted(path: &Path) -> Result<Vec<AcceptedShape>, FolderError> {
+/// What was read of the accepted transactions.
+#[derive(Default)]
+struct ReadShapes {
+    accepted: Vec<AcceptedShape>,
+    unread: Vec<(String, String)>,
+}
+
+fn read_accepted(path: &Path, expected: &str) -> Result<ReadShapes, FolderError> {
+    let damaged = |reason: String| FolderError::Damaged {
+        path: path.to_owned(),
+        reason,
+    };
     let text = std::fs::read_to_string(path).map_err(|error| FolderError::Refused {
         path: path.to_owned(),
         error,
     })?;
-    let shapes = serde_json::from_str::<Vec<Value>>(&text);
-    let shapes = shapes
-        .map_err(|error| error.to_string())
-        .and_then(|shapes| {
-            let shapes = shapes.iter().map(accepted_shape);
-            let shapes: Option<Vec<AcceptedShape>> = shapes.collect();
-            shapes.ok_or_else(|| "a transaction lacks a part".to_owned())
-        });
-    shapes.map_err(|reason| FolderError::Damaged {
-        path: path.to_owned(),
-        reason,
-    })
+    if checksum(text.as_bytes()) != expected {
+        let what = format!("the checksum of its {} bytes is wrong", text.len());
+        return Err(damaged(what));
+    }
+    let shapes: Vec<Value> =
+        serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+    let mut read = ReadShapes::default();
+    for shape in &shapes {
+        let lacking = || damaged("a transaction lacks a part".to_owned());
+        match accepted_shape(shape).ok_or_else(lacking)? {
+            Ok(shape) => read.accepted.push(shape),
+            Err(unread) => read.unread.push(unread),
+        }
+    }
+    Ok(read)
 }
 
-fn accepted_shape(value: &Value) -> Option<AcceptedShape> {
-    let statement = |value: &Value| {
-        let parameters = value["parameters"].as_array()?.iter().map(|oid| {
-            let oid = u32::try_from(oid.as_u64()?).ok()?;
-            format::data_type_of(oid).ok()
-        });
-        Some(AcceptedStatement {
+/// The shape that was written, or the title and the reason of one with a type that this version does not have. `None`: a part
+/// of it is missing.
+fn accepted_shape(value: &Value) -> Option<Result<AcceptedShape, (String, String)>> {
+    let mut refusal = None;
+    let mut statements = Vec::new();
+    for value in value["statements"].as_array()? {
+        let mut parameters = Vec::new();
+        for oid in value["parameters"].as_array()? {
+            match format::data_type_of(u32::try_from(oid.as_u64()?).ok()?) {
+                Ok(data_type) => parameters.push(data_type),
+                Err(failure) => {
+                    refusal.get_or_insert(failure.message);
+                    parameters.push(None);
+                }
+            }
+        }
+        statements.push(AcceptedStatement {
             text: value["text"].as_str()?.into(),
-            parameters: parameters.collect::<Option<Vec<_>>>()?,
-        })
-    };
-    let statements = value["statements"].as_array()?.iter().map(statement);
-    Some(AcceptedShape {
-        statements: statements.collect::<Option<Vec<_>>>()?,
+            parameters,
+        });
+    }
+    let shape = AcceptedShape {
+        statements,
         is_block: value["block"].as_bool()?,
+    };
+    Some(match refusal {
+        None => Ok(shape),
+        Some(reason) => Err((shape.title(), reason)),
     })
 }
 
@@ -316,13 +362,23 @@ fn replicated(described: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Describes a database in one line: what must be the same when its folder is opened again. `generation` is that of the
-/// folder, 0 before the first change of the schema.
+/// Describes a database in one line: what must be the same when its folder is opened again
+/// ([`HeldDatabase::description`]). `generation` is that of the folder, 0 before the first change of the schema.
 pub fn description(
     planned: &PlannedApplication,
     guarantee: Guarantee,
     files: &[SourceFile],
     generation: u64,
+) -> String {
+    let accepted = accepted_text(planned).map(|text| checksum(text.as_bytes()));
+    describe(planned, guarantee, files, (generation, accepted))
+}
+
+fn describe(
+    planned: &PlannedApplication,
+    guarantee: Guarantee,
+    files: &[SourceFile],
+    (generation, accepted): (u64, Option<String>),
 ) -> String {
     let checksums: Vec<String> = files
         .iter()
@@ -354,8 +410,8 @@ pub fn description(
     if generation > 0 {
         description[GENERATION] = Value::from(generation);
     }
-    if let Some(text) = accepted_text(planned) {
-        description[ACCEPTED_KEY] = Value::from(checksum(text.as_bytes()));
+    if let Some(accepted) = accepted {
+        description[ACCEPTED_KEY] = Value::from(accepted);
     }
     with_checksum(description)
 }

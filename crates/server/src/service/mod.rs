@@ -244,6 +244,14 @@ impl Service {
         self.slot.failure()
     }
 
+    /// The number of transactions that nodes have open, for whichever clients; `None` if a node does not answer within five
+    /// seconds. Connections that have ended have none.
+    pub fn open_transactions(&self) -> Option<usize> {
+        let until = Instant::now() + Duration::from_secs(5);
+        let found = transactions::at_nodes(&*self.slot, until)?;
+        Some(found.iter().map(|node| node.own.len()).sum())
+    }
+
     /// Takes no more connections, cancels what runs, tells all clients, and ends.
     ///
     /// # Errors

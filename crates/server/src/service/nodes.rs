@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anabranch_engine::sequence::{SequenceCounters, SequenceStarts};
 use anabranch_engine::{
     BlockId, Call, DetachedBlock, DurableNode, DurableOptions, Node, NodeOptions, NodeStart,
-    NodeTransactions, Outcome, OutputRule, PlannedApplication, TransactionLimits, Work,
+    Outcome, OutputRule, PlannedApplication, TransactionLimits, Work,
 };
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
@@ -25,6 +25,7 @@ use crate::backup::Backups;
 use crate::cluster::{Cluster, ClusterError, FrontendOfNode, Frontends};
 use crate::data::{DataFolder, Durability};
 use crate::frontend::Post;
+use crate::open_transactions::LookAtNodes;
 use crate::options::ClusterOptions;
 use crate::room::RoomGauge;
 
@@ -54,8 +55,8 @@ pub(crate) trait Nodes: Send {
     fn table_rows(&self, table: TableId) -> Result<Vec<DetachedTable>, ClusterError>;
     /// Whether all of them run this application, with its plan.
     fn run(&self, planned: &Arc<PlannedApplication>) -> Result<bool, ClusterError>;
-    /// What has not ended at each node.
-    fn open_transactions(&self) -> Result<Vec<NodeTransactions>, ClusterError>;
+    /// Asks them what has not ended there, as long as they run.
+    fn look(&self) -> Arc<dyn LookAtNodes>;
     /// A copy of all rows as they are, of each node.
     fn rows(&self) -> Result<Vec<Store>, ClusterError>;
     /// Makes one call and waits for its outcome.
@@ -152,8 +153,8 @@ where
         Ok(all.into_iter().all(|runs| runs))
     }
 
-    fn open_transactions(&self) -> Result<Vec<NodeTransactions>, ClusterError> {
-        self.inspect(|node| node.open_transactions())
+    fn look(&self) -> Arc<dyn LookAtNodes> {
+        Cluster::look(self)
     }
 
     fn rows(&self) -> Result<Vec<Store>, ClusterError> {

@@ -129,6 +129,13 @@ pub(crate) fn start_in(
 
 /// Starts a server with what a folder holds.
 pub(crate) fn restart(scratch: &Scratch) -> Service {
+    let (service, lost) = restart_losing(scratch);
+    assert!(lost.is_empty(), "{lost:?}");
+    service
+}
+
+/// The same, with the reasons why accepted transactions are left out.
+pub(crate) fn restart_losing(scratch: &Scratch) -> (Service, Vec<String>) {
     let held = folder::held(&scratch.0)
         .expect("it reads")
         .expect("it holds a database");
@@ -140,8 +147,10 @@ pub(crate) fn restart(scratch: &Scratch) -> Service {
         Some(&held.replicated),
         &held.accepted,
     );
-    assert!(lost.is_empty(), "{lost:?}");
-    let description = folder::description(&planned, held.guarantee, &held.files, held.generation);
+    let unread = held.unread.iter().map(|(_, reason)| reason.clone());
+    let lost = unread.chain(lost.into_iter().map(|(_, reason)| reason));
+    let lost = lost.collect();
+    let description = held.description(&planned, &held.files);
     let data = DataFolder::open(&scratch.0, &description)
         .and_then(|data| data.at_generation(held.generation))
         .expect("it opens");
@@ -153,7 +162,8 @@ pub(crate) fn restart(scratch: &Scratch) -> Service {
         data: Some(data),
         planned,
     };
-    Service::start(served, options()).expect("it starts")
+    let service = Service::start(served, options()).expect("it starts");
+    (service, lost)
 }
 
 /// A shop without procedures: any statement, serializable.

@@ -9,7 +9,7 @@ use anabranch_types::NodeId;
 
 use super::{Changer, Refused, UndoStep};
 use crate::cluster::Frontends;
-use crate::data::DataFolder;
+use crate::data::{DataFolder, NotAdopted};
 use crate::frontend::{Note, Post};
 use crate::service::environment::Environment;
 use crate::service::errors::error_with_hint;
@@ -60,7 +60,8 @@ impl Changer {
                 self.environment = environment;
                 self.run_lasting(nodes, frontends)
             }
-            Err(failure) => {
+            Err(Unwritten::Unknown(failure)) => Err(Refused::fatal(&failure)),
+            Err(Unwritten::Unchanged(failure)) => {
                 // The sequences of the schema before have the points of the log.
                 let numbers = SequenceStarts::default();
                 self.reopen(&data, Past { numbers, ..past }, frontends)?;
@@ -154,18 +155,28 @@ impl Changer {
     }
 }
 
+/// Why rows and application were not written.
+pub(super) enum Unwritten {
+    /// What was there before counts.
+    Unchanged(String),
+    /// The next start alone can find out what counts.
+    Unknown(String),
+}
+
 /// Writes rows and application into a data folder, and lets them count.
 ///
 /// # Errors
-/// Then what was there before counts.
+/// When the operating system refuses.
 pub(super) fn write_generation(
     data: &DataFolder,
     environment: &Arc<Environment>,
     stores: Vec<Store>,
     past: Past,
-) -> Result<(Box<dyn Nodes>, DataFolder), String> {
+) -> Result<(Box<dyn Nodes>, DataFolder), Unwritten> {
     let text = |failure: &dyn Display| failure.to_string();
-    let next = data.next_generation().map_err(|it| text(&it))?;
+    let next = data
+        .next_generation()
+        .map_err(|it| Unwritten::Unchanged(text(&it)))?;
     let files = &environment.planned.application.catalog().files;
     let started = folder::write_application(&next.folder(), files)
         .and_then(|()| folder::write_accepted(&next.folder(), &environment.planned))
@@ -178,17 +189,24 @@ pub(super) fn write_generation(
         Ok(nodes) => nodes,
         Err(failure) => {
             next.discard();
-            return Err(failure);
+            return Err(Unwritten::Unchanged(failure));
         }
     };
     let (guarantee, generation) = (environment.guarantee, next.generation());
     let description = folder::description(&environment.planned, guarantee, files, generation);
-    match next.clone().adopt(&description) {
-        Ok(adopted) => Ok((nodes, adopted)),
-        Err(failure) => {
-            let stopped = nodes.stop().err().map(|it| format!("; {it}"));
+    let NotAdopted { error, rejected } = match next.adopt(&description) {
+        Ok(adopted) => return Ok((nodes, adopted)),
+        Err(failure) => failure,
+    };
+    let stopped = nodes.stop().err().map(|it| format!("; {it}"));
+    let failure = format!("{error}{}", stopped.unwrap_or_default());
+    Err(match rejected {
+        Some(next) => {
             next.discard();
-            Err(format!("{failure}{}", stopped.unwrap_or_default()))
+            Unwritten::Unchanged(failure)
         }
-    }
+        None => Unwritten::Unknown(format!(
+            "{failure}; it was being changed, and only a start can find out whether the change counts: start the server again"
+        )),
+    })
 }

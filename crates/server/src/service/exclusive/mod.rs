@@ -27,14 +27,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anabranch_engine::DetachedBlock;
 use anabranch_engine::schema_change::Undo;
-use anabranch_engine::{DetachedBlock, NodeTransactions};
 use anabranch_sql::change::SequenceMove;
 use anabranch_storage::{DetachedTable, Store};
 use anabranch_types::TableId;
 use anabranch_wire::ErrorFields;
 
-use super::changes::{ChangeRequest, ChangeWork};
+use super::changes::{ChangeRequest, ChangeWork, OpenPart};
 use super::environment::{Environment, SharedState};
 use super::errors::{error, of_change};
 use super::memory::MemoryWatch;
@@ -42,7 +42,7 @@ use super::nodes::{Nodes, Past};
 use crate::cluster::ClusterError;
 use crate::data::DataFolder;
 use crate::frontend::{Changed, ConnectionId, JobDone, Note, Post};
-use crate::open_transactions::LookAtNodes;
+use crate::open_transactions::{Look, LookAtNodes};
 
 pub use plan::{plan_accepting, plan_application};
 
@@ -50,6 +50,8 @@ pub use plan::{plan_accepting, plan_application};
 #[derive(Default)]
 pub(crate) struct NodesSlot {
     state: Mutex<SlotState>,
+    /// What looks at the same nodes. Apart, since the changer holds the other lock for as long as a query takes.
+    look: Mutex<Option<Arc<dyn LookAtNodes>>>,
 }
 
 #[derive(Default)]
@@ -62,6 +64,10 @@ impl NodesSlot {
     fn lock(&self) -> MutexGuard<'_, SlotState> {
         // Each change of the state is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> MutexGuard<'_, Option<Arc<dyn LookAtNodes>>> {
+        self.look.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why the server has failed, if it has.
@@ -77,11 +83,13 @@ impl NodesSlot {
     }
 
     pub(crate) fn put(&self, nodes: Box<dyn Nodes>) {
+        *self.look() = Some(nodes.look());
         self.lock().nodes = Some(nodes);
     }
 
     /// Takes the nodes, to stop them.
     pub(crate) fn take(&self) -> Option<Box<dyn Nodes>> {
+        *self.look() = None;
         self.lock().nodes.take()
     }
 
@@ -97,11 +105,9 @@ impl NodesSlot {
 }
 
 impl LookAtNodes for NodesSlot {
-    fn open_transactions(&self) -> Vec<NodeTransactions> {
-        let state = self.lock();
-        let nodes = state.nodes.as_ref();
-        let found = nodes.map(|nodes| nodes.open_transactions());
-        found.and_then(Result::ok).unwrap_or_default()
+    fn begin(&self) -> Look {
+        let nodes = self.look().clone();
+        nodes.map_or_else(Look::at_none, |nodes| nodes.begin())
     }
 }
 
@@ -338,7 +344,7 @@ impl Changer {
             Ok(()) => Ok(detached),
             Err(refused) => {
                 if let (Some(part), Some(block)) = (work.part, detached) {
-                    self.slot.with(|nodes| nodes.put_block(part.node, block))?;
+                    self.put_back(work, part, block)?;
                 }
                 Err(refused)
             }
@@ -347,6 +353,25 @@ impl Changer {
             self.open_gate();
         }
         waited
+    }
+
+    /// Gives a block to a node again. If its client has gone, its rollback may have found no block there: then the block ends
+    /// here (INT-I6).
+    fn put_back(
+        &self,
+        work: &ChangeWork,
+        part: OpenPart,
+        block: DetachedBlock,
+    ) -> Result<(), Refused> {
+        self.slot.with(|nodes| nodes.put_block(part.node, block))?;
+        // Looked at afterwards: a client that goes later sends its rollback later, too.
+        if work.client_state.is_gone() {
+            let taken = self
+                .slot
+                .with(|nodes| nodes.take_block(part.node, part.block))?;
+            drop(taken);
+        }
+        Ok(())
     }
 
     /// Waits until this transaction is alone inside the gate.

@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anabranch_analysis::{Guarantee, Options, analyze_with, open_placements};
-use anabranch_engine::undeclared::{AcceptedShape, UndeclaredTypes};
+use anabranch_engine::undeclared::{Acceptance, AcceptedShape, UndeclaredTypes};
 use anabranch_engine::{DetachedBlock, PlannedApplication};
 use anabranch_sql::Application;
 use anabranch_sql::change::Notice;
 use anabranch_types::Placement;
 
-use super::finish::write_generation;
+use super::finish::{Unwritten, write_generation};
 use super::{Changer, Refused};
 use crate::frontend::Changed;
 use crate::service::changes::{ChangeWork, OpenPart, PlanChange};
-use crate::service::environment::Environment;
-use crate::service::errors::{error_with_hint, of_refusal};
+use crate::service::errors::{error, error_with_hint, of_refusal};
 use crate::service::nodes::{self, Keeping, NodesLeft};
 
 /// Plans an application for so many partitions.
@@ -68,11 +67,16 @@ pub fn plan_accepting(
 
 /// A plan that is to replace the one that counts.
 struct NextPlan {
-    planned: Arc<PlannedApplication>,
-    undeclared: UndeclaredTypes,
+    made: Made,
     notices: Vec<Notice>,
-    /// The number of undeclared types with which it was made.
-    types: usize,
+}
+
+/// How it was made.
+enum Made {
+    /// With a shape that a client accepts.
+    Accepting(Box<Acceptance>),
+    /// Without what clients have accepted.
+    Forgetting(Arc<PlannedApplication>),
 }
 
 impl Changer {
@@ -88,10 +92,17 @@ impl Changer {
             return Ok(());
         };
         let detached = self.acquire(work)?;
-        let mut own = work.part.zip(detached);
+        let mut own = match (work.part, detached) {
+            (Some(part), Some(block)) => Some((part, block)),
+            (None, _) => None,
+            (Some(_), None) => {
+                self.open_gate();
+                return Err(error("XX000", "a transaction was lost").into());
+            }
+        };
         let done = self.replace_plan(work, plan, next, (&mut own, changed));
         if let Some((part, block)) = own {
-            let put = self.slot.with(|nodes| nodes.put_block(part.node, block));
+            let put = self.put_back(work, part, block);
             if done.is_ok() {
                 put?;
             }
@@ -117,9 +128,7 @@ impl Changer {
                         &format!("the plan has changed: \"{}\" is accepted", shape.title()),
                         &found.differences,
                     ),
-                    planned: found.planned,
-                    undeclared: found.types,
-                    types: undeclared.len(),
+                    made: Made::Accepting(Box::new(found)),
                 }))
             }
             PlanChange::Forget if before.accepted().next().is_none() => Ok(None),
@@ -130,11 +139,18 @@ impl Changer {
                         "the plan has changed: nothing is accepted any more",
                         &planned.differences(before),
                     ),
-                    undeclared: UndeclaredTypes::new(Arc::clone(&planned), self.analysis.clone()),
-                    planned,
-                    types: undeclared.len(),
+                    made: Made::Forgetting(planned),
                 }))
             }
+        }
+    }
+
+    /// Whether a plan was made with every type that is known now.
+    fn is_current(&self, next: &NextPlan) -> bool {
+        match (&next.made, &self.environment.undeclared) {
+            (Made::Accepting(found), Some(undeclared)) => undeclared.is_current(found),
+            // It is one of declared types alone.
+            (Made::Forgetting(_), _) | (_, None) => true,
         }
     }
 
@@ -148,19 +164,20 @@ impl Changer {
         (own, changed): (&mut Option<(OpenPart, DetachedBlock)>, &mut Changed),
     ) -> Result<(), Refused> {
         // Types that were admitted meanwhile have to be in it.
-        let known = |environment: &Environment| {
-            environment
-                .undeclared
-                .as_ref()
-                .map_or(0, UndeclaredTypes::len)
-        };
-        if next.types != known(&self.environment) {
+        if !self.is_current(&next) {
             match self.next_plan(work, plan)? {
                 Some(again) => next = again,
                 None => return Ok(()),
             }
         }
-        let after = self.environment_with(next.planned, Some(next.undeclared));
+        let (planned, undeclared) = match next.made {
+            Made::Accepting(found) => (found.planned, found.types),
+            Made::Forgetting(planned) => {
+                let types = UndeclaredTypes::new(Arc::clone(&planned), self.analysis.clone());
+                (planned, types)
+            }
+        };
+        let after = self.environment_with(planned, Some(undeclared));
         let NodesLeft {
             stores,
             past,
@@ -176,7 +193,8 @@ impl Changer {
                     self.data = Some(data);
                     nodes
                 }
-                Err(failure) => {
+                Err(Unwritten::Unknown(failure)) => return Err(Refused::fatal(&failure)),
+                Err(Unwritten::Unchanged(failure)) => {
                     self.reopen(&data, past, frontends)?;
                     *own = kept;
                     let message =

@@ -12,6 +12,7 @@ use super::{ACCEPTED, ACCEPTED_KEY, FILES, FolderError, held};
 use crate::data::{APPLICATION, CLUSTER, DURABILITY, generation_folder};
 use crate::description::{checksum, described, generation_of, number_of_partitions};
 use crate::files::FileDisk;
+use crate::identity::{self, Identity};
 
 /// A folder without damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,15 +123,21 @@ pub fn verify(folder: &Path) -> Result<VerifiedFolder, VerifyError> {
             "its number of partitions is missing",
         )
     })?;
+    let identity = Identity::read(&inner);
+    let identity = identity.map_err(|what| damaged(&inner.join(identity::FILE), 0, &what))?;
     for node in (0..partitions).map(NodeId) {
-        let found = verify_node(&inner, node)?;
+        let found = verify_node(&inner, node, identity)?;
         verified.bytes += found.bytes;
         verified.nodes.push(found);
     }
     Ok(verified)
 }
 
-fn verify_node(folder: &Path, node: NodeId) -> Result<Verified, VerifyError> {
+fn verify_node(
+    folder: &Path,
+    node: NodeId,
+    identity: Option<Identity>,
+) -> Result<Verified, VerifyError> {
     let path = folder.join(format!("node-{}", node.0));
     let missing = |what: &str| VerifyError::Damaged {
         path: path.clone(),
@@ -144,6 +151,11 @@ fn verify_node(folder: &Path, node: NodeId) -> Result<Verified, VerifyError> {
         VerifyError::Unreadable(format!("cannot read {}: {error}", path.display()))
     };
     let mut disk = FileDisk::open(&path).map_err(|error| unreadable(&error))?;
+    identity::check_node(identity, &path, node).map_err(|what| VerifyError::Damaged {
+        path: path.join(identity::FILE),
+        byte: 0,
+        what,
+    })?;
     match durable::verify(&mut disk) {
         Ok(verified) if verified.is_new => Err(missing("its checkpoint is missing")),
         Ok(verified) => Ok(verified),

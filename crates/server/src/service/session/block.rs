@@ -54,6 +54,8 @@ pub(super) struct Block {
     timing: Option<Arc<ConstraintTiming>>,
     /// The statements that it has run, each once. Under a plan they are its transaction type.
     statements: Vec<Arc<Prepared>>,
+    /// The number of the one of them that has not come to the node yet, and whether the block had written before it.
+    unsent: Option<(u64, bool)>,
     wrote: bool,
     /// The plan entry of these statements, if one of them writes.
     entry: Option<Arc<StatementEntry>>,
@@ -186,6 +188,7 @@ impl Session {
             locals: BTreeMap::new(),
             timing: None,
             statements: Vec::new(),
+            unsent: None,
             wrote: false,
             entry: None,
             is_exclusive: false,
@@ -547,6 +550,7 @@ impl Session {
         block.node = None;
         block.id = BlockId(scope.next_id());
         block.statements.clear();
+        block.unsent = None;
         block.entry = None;
         block.wrote = false;
         block.next_savepoint = SavepointId::START.0;
@@ -615,6 +619,12 @@ impl Session {
             // As in PostgreSQL: what failed gives up its locks at once, not when the client rolls back.
             let locks = block.savepoints.last().map_or(0, |of| of.locks);
             block.has_failed = true;
+            if let Some((id, had_written)) = block.unsent.take() {
+                // It was refused before it ran: what follows a ROLLBACK TO is not judged with it.
+                block.statements.retain(|of| of.id != id);
+                block.wrote = had_written;
+                block.entry = None;
+            }
             // The node forgets a block that it cannot run again.
             block.is_over |= code == "40001" || code == "08007" || block.savepoints.is_empty();
             if block.is_over
@@ -782,10 +792,12 @@ impl Session {
         let Some(block) = &mut self.block else {
             return Ok(None);
         };
+        let had_written = block.wrote;
         block.wrote |= writes;
         if !block.statements.iter().any(|of| of.id == prepared.id) {
             let place = block.statements.partition_point(|of| of.id < prepared.id);
             block.statements.insert(place, Arc::clone(prepared));
+            block.unsent = Some((prepared.id, had_written));
             block.entry = None;
         }
         if !block.wrote {
@@ -849,6 +861,7 @@ impl Session {
                 .node
                 .get_or_insert_with(|| home.map_or(here, |partition| NodeId(partition.0)));
             block.has_run = true;
+            block.unsent = None;
             timing.clone_from(&block.timing);
         }
         let action = StepAction::Statement(StatementWork {

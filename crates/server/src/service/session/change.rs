@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anabranch_engine::undeclared::AcceptedShape;
 use anabranch_sql::change::{ChangeSettings, ChangeStatement, Notice};
@@ -13,7 +12,7 @@ use super::block::Control;
 use super::run::Run;
 use super::{Batch, Scope, Session, State};
 use crate::frontend::{Changed, ConnectionId};
-use crate::service::changes::{ChangeRequest, ChangeWork, PlanChange};
+use crate::service::changes::{ChangeRequest, ChangeWork, ClientState, PlanChange};
 use crate::service::environment::Environment;
 use crate::service::errors::{error, error_with_hint};
 
@@ -22,6 +21,20 @@ pub(super) enum Waiting {
     Statement(Run),
     Request(Request),
 }
+
+/// A statement for which the plan changes.
+pub(super) struct Accepting {
+    /// How often it was asked for: again if others have changed the plan meanwhile.
+    rounds: u8,
+    /// When the statement is cancelled, however often it begins anew.
+    deadline: Option<Instant>,
+}
+
+/// How often a statement asks for a change of the plan.
+const ACCEPT_ROUNDS_MAX: u8 = 3;
+
+/// The most bytes of the texts of an accepted transaction: they are kept in memory, in the data folder and in backups.
+const SHAPE_BYTES_MAX: usize = 64 << 10;
 
 /// The end of a transaction that has changed the schema.
 pub(super) struct Finishing {
@@ -57,6 +70,24 @@ impl Session {
         mut run: Run,
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
+        let texts = shape.statements.iter().map(|of| of.text.len());
+        if texts.sum::<usize>() > SHAPE_BYTES_MAX {
+            let message = format!(
+                "a plan does not accept a transaction whose statements have more than {SHAPE_BYTES_MAX} bytes"
+            );
+            let hint = "Send long values as parameters, or declare the transaction as a procedure.";
+            return Err(error_with_hint("54000", message, hint));
+        }
+        let deadline = self.deadline;
+        let accepting = self.accepting.get_or_insert(Accepting {
+            rounds: 0,
+            deadline,
+        });
+        accepting.rounds += 1;
+        if accepting.rounds > ACCEPT_ROUNDS_MAX {
+            let message = "the plan has no room for the statement, although it was accepted";
+            return Err(error("XX000", message));
+        }
         // It runs from its beginning then, and takes the connection's values again.
         let given = run.prepared.parameter_types().len();
         run.parameters.truncate(given);
@@ -84,6 +115,7 @@ impl Session {
                         parameters by SET, or by options of the connection.";
             return Err(error_with_hint("0A000", message, hint));
         }
+        self.note_without_plan("There is nothing to take back.");
         self.request_work(None, Some(PlanChange::Forget), run, scope)
     }
 
@@ -100,6 +132,26 @@ impl Session {
         self.request_work(None, None, run, scope)
     }
 
+    /// Tells the client that there is no plan, where its statement is about one.
+    pub(super) fn note_without_plan(&mut self, detail: &str) {
+        if self.environment.undeclared.is_none() {
+            self.tell(&Notice {
+                code: "00000",
+                message: "this server has no plan: it runs every transaction as serializable"
+                    .to_owned(),
+                detail: Some(detail.to_owned()),
+            });
+        }
+    }
+
+    /// When the statement that begins now is cancelled. One for which the plan has changed began before.
+    pub(super) fn statement_deadline(&self, now: Instant) -> Option<Instant> {
+        match &self.accepting {
+            Some(accepting) => accepting.deadline,
+            None => self.settings.statement_timeout().map(|after| now + after),
+        }
+    }
+
     fn request_work(
         &mut self,
         statement: Option<Arc<ChangeStatement>>,
@@ -107,7 +159,7 @@ impl Session {
         run: Run,
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
-        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let client_state = Arc::<ClientState>::default();
         let work = ChangeWork {
             client: scope.id(),
             statement,
@@ -121,13 +173,12 @@ impl Session {
             part: self.open_part(),
             is_alone: self.block.is_none(),
             has_permit: self.permit.is_some(),
-            is_cancelled: Arc::clone(&is_cancelled),
+            client_state: Arc::clone(&client_state),
             until: self.lock_timeout().map(|after| scope.now + after),
         };
         self.request_change(ChangeRequest::Change(Box::new(work)))?;
-        self.change = Some(is_cancelled);
-        let limit = self.settings.statement_timeout();
-        self.deadline = limit.map(|after| scope.now + after);
+        self.change = Some(client_state);
+        self.deadline = self.statement_deadline(scope.now);
         self.state = State::Working { run: Box::new(run) };
         Ok(())
     }
@@ -243,8 +294,8 @@ impl Session {
 
     /// As [`Session::finish_change`], for a connection that ends.
     pub(super) fn give_up_change(&mut self, client: ConnectionId) {
-        if let Some(is_cancelled) = self.change.take() {
-            is_cancelled.store(true, Ordering::SeqCst);
+        if let Some(client_state) = self.change.take() {
+            client_state.leave();
         }
         // Without a changer the server ends, and with it everything.
         let _ = self.request_change(ChangeRequest::Finish {
@@ -289,9 +340,9 @@ impl Session {
     }
 
     fn wait(&mut self, what: Waiting, scope: &Scope<'_>) {
-        let limits = [self.settings.statement_timeout(), self.lock_timeout()];
-        let limit = limits.into_iter().flatten().min();
-        self.deadline = limit.map(|after| scope.now + after);
+        let of_lock = self.lock_timeout().map(|after| scope.now + after);
+        let limits = [self.statement_deadline(scope.now), of_lock];
+        self.deadline = limits.into_iter().flatten().min();
         self.state = State::Waiting(Box::new(what));
     }
 

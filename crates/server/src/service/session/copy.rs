@@ -39,6 +39,13 @@ pub(crate) struct CopyIn {
     destination: Destination,
 }
 
+impl CopyIn {
+    /// The COPY's text.
+    pub(super) fn text(&self) -> Arc<str> {
+        Arc::clone(&self.prepared.text)
+    }
+}
+
 impl Session {
     /// Runs a COPY: asks for the data, or runs the statement that reads it.
     pub(super) fn copy(

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use anabranch_engine::TransactionClient;
-use anabranch_wire::ErrorFields;
+use anabranch_wire::{ErrorFields, Request};
 
 use super::change::Waiting;
 use super::run::Run;
 use super::{Awaited, Scope, Session, State};
-use crate::frontend::{JobDone, Note};
 use crate::open_transactions::{SessionActivity, SessionTransaction};
 use crate::service::errors::error;
 use crate::service::transactions;
@@ -30,11 +29,13 @@ impl Session {
                 awaited: Awaited::Statement(run),
                 ..
             }
-            | State::Working { run } => Some(run),
+            | State::Working { run } => Some(Arc::clone(&run.prepared.text)),
+            State::CopyingIn(copying) => Some(copying.text()),
+            State::Waiting(waiting) => self.waiting_text(waiting),
             _ => None,
         };
-        let mut statement = statement.map(|run| run.prepared.text.to_string());
         let lock = self.environment.shared.advisory.wait_of(self.connection);
+        let has_permit = self.permit.is_some() || self.backs_up;
         let activity = match (&self.state, lock) {
             (_, Some((key, blockers))) => SessionActivity::AwaitsLock {
                 key: key.to_string(),
@@ -43,21 +44,15 @@ impl Session {
             (State::Working { .. }, None) if self.change.is_some() && !self.is_exclusive() => {
                 SessionActivity::AwaitsAll
             }
-            (State::Waiting(waiting), None) => {
-                if let Waiting::Statement(run) = &**waiting {
-                    statement = Some(run.prepared.text.to_string());
-                }
-                SessionActivity::AwaitsGate
-            }
+            (State::Waiting(_), None) => SessionActivity::AwaitsGate,
             // It only looks at this.
             (State::Working { run }, None) if self.block.is_none() && Session::only_looks(run) => {
                 return None;
             }
             (State::Calling { .. } | State::Working { .. }, None) => SessionActivity::Runs,
-            (State::Sending(_) | State::CopyingIn(_), None) if self.block.is_some() => {
-                SessionActivity::Runs
-            }
-            _ if self.block.is_some() => SessionActivity::Idle,
+            (State::Sending(_), None) if self.block.is_some() => SessionActivity::Runs,
+            // Its client is to send something: data of a COPY, too.
+            _ if self.block.is_some() || has_permit => SessionActivity::Idle,
             _ => return None,
         };
         since = since.or(call.map(|call| call.since));
@@ -69,7 +64,7 @@ impl Session {
             at_node,
             since,
             activity,
-            has_permit: self.permit.is_some(),
+            has_permit,
             is_alone: self.is_exclusive(),
             statement,
         })
@@ -77,27 +72,26 @@ impl Session {
 
     /// Has a helper thread gather what all sessions have open, for the statement that runs.
     pub(super) fn gather_transactions(&self, scope: &Scope<'_>) -> Result<(), Box<ErrorFields>> {
-        let Some(post) = scope.post.map(Arc::clone) else {
+        if scope.post.is_none() {
             return Err(error("57P03", "the server is starting up"));
-        };
-        let shared = Arc::clone(&self.environment.shared);
+        }
         let nodes = self.environment.nodes() as u16;
-        let (node, connection, place) = (scope.node, scope.connection, scope.place);
-        let work = move || {
-            let result = transactions::gather(&shared, nodes).map(JobDone::Gathered);
-            let note = Note::Done {
-                connection,
-                place,
-                result,
-            };
-            post.post(node, note);
-        };
-        // Not on the thread that analyses statements: the wait for it may be what is looked for.
-        let spawned = std::thread::Builder::new()
-            .name("transactions".to_owned())
-            .spawn(work);
-        spawned.map_err(|failure| error("53000", format!("cannot start a thread: {failure}")))?;
-        Ok(())
+        transactions::ask(&self.environment.shared, nodes, scope.id())
+    }
+
+    /// The text of what waits, as far as it has one.
+    fn waiting_text(&self, waiting: &Waiting) -> Option<Arc<str>> {
+        match waiting {
+            Waiting::Statement(run) => Some(Arc::clone(&run.prepared.text)),
+            Waiting::Request(Request::Query { text } | Request::Parse { text, .. }) => {
+                Some(text.as_str().into())
+            }
+            Waiting::Request(Request::Bind { statement, .. }) => {
+                let prepared = self.statements.get(statement).ok()?;
+                Some(Arc::clone(&prepared.text))
+            }
+            Waiting::Request(_) => None,
+        }
     }
 
     /// Whether a statement reads what sessions have open and nothing else: it waits for nothing.

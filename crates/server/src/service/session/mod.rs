@@ -24,7 +24,7 @@ mod values;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anabranch_engine::{BlockId, Call, CallId, Outcome};
@@ -34,6 +34,7 @@ use anabranch_types::{NodeId, Value};
 use anabranch_wire::{BackendKey, Connection, ErrorFields, Limits, Names, Request, Startup};
 use rustc_hash::FxHashMap;
 
+use super::changes::ClientState;
 use super::environment::{Environment, now_micros};
 use super::errors::{error, error_with_hint};
 use super::gate::Permit;
@@ -45,7 +46,7 @@ use crate::open_transactions::TransactionRow;
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
 use block::{Block, Control};
-use change::{Finishing, Waiting};
+use change::{Accepting, Finishing, Waiting};
 use copy::CopyIn;
 use cursor::SqlCursor;
 use extended::Portal;
@@ -154,8 +155,12 @@ pub(crate) struct Session {
     gathered: Option<Arc<Vec<TransactionRow>>>,
     /// The right to have a transaction at a node.
     permit: Option<Permit>,
-    /// Set to cancel the change of the schema that is under way.
-    change: Option<Arc<AtomicBool>>,
+    /// What the changer is told while it works for the session.
+    change: Option<Arc<ClientState>>,
+    /// The statement that runs, if the plan changes for it.
+    accepting: Option<Accepting>,
+    /// Whether a helper thread makes a backup for it, and keeps the schema from changing.
+    backs_up: bool,
     /// A COPY of which a part is being written.
     copying: Option<Box<CopyIn>>,
     /// The rows of its parts so far.
@@ -247,6 +252,8 @@ impl Session {
             gathered: None,
             permit: None,
             change: None,
+            accepting: None,
+            backs_up: false,
             copying: None,
             copied: 0,
             finishing: None,
@@ -504,6 +511,8 @@ impl Session {
             false => None,
         };
         self.cancelled = None;
+        self.accepting = None;
+        self.backs_up = false;
         self.hidden.clear();
         self.gathered = None;
         if self.block.is_none() {
@@ -619,8 +628,8 @@ impl Session {
             }
             State::Working { .. } => {
                 self.cancelled = Some(fields);
-                if let Some(is_cancelled) = &self.change {
-                    is_cancelled.store(true, Ordering::SeqCst);
+                if let Some(client_state) = &self.change {
+                    client_state.cancel();
                     self.environment.shared.gate.notify();
                 }
             }

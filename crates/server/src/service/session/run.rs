@@ -10,7 +10,7 @@ use anabranch_engine::{Call, CallError, Outcome, Work};
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::client::{ClientWork, ExplainOptions, SessionValue};
 use anabranch_types::{NodeId, PartitionId, Value};
-use anabranch_wire::{ErrorFields, Format, Formats};
+use anabranch_wire::{ErrorFields, Format, Formats, format};
 
 use super::answer::{Sending, column_formats, fields};
 use super::{Awaited, Scope, Session, State};
@@ -136,10 +136,7 @@ impl Session {
                 }
             }
         }
-        self.deadline = self
-            .settings
-            .statement_timeout()
-            .map(|after| scope.now + after);
+        self.deadline = self.statement_deadline(scope.now);
         self.run_bound(run, planned, scope)
     }
 
@@ -159,6 +156,9 @@ impl Session {
                     .evaluate(&run.parameters, &context)
                     .map_err(|failure| of_effect(&failure))?;
                 let Some(result) = result else {
+                    if self.permit.is_none() {
+                        return self.admit_long_look(run, scope);
+                    }
                     // It computes for long: as a call, it lets others have their turn, and can be cancelled.
                     let work = Work::statement(Arc::clone(constant.statement()));
                     let arguments: Arc<[Value]> = run.parameters.as_slice().into();
@@ -203,6 +203,22 @@ impl Session {
                 }
             },
             other => Err(error("0A000", format!("{other:?} is not supported"))),
+        }
+    }
+
+    /// Goes on with a statement that looks at what is open, and computes for long: nodes end only when that has ended, so it
+    /// waits for the gate, as what reads rows does.
+    fn admit_long_look(
+        &mut self,
+        mut run: Run,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        // It runs from its beginning then, and takes the connection's values again.
+        run.parameters
+            .truncate(run.prepared.parameter_types().len());
+        match self.admit(run, scope) {
+            Some(run) => self.run(run, scope),
+            None => Ok(()),
         }
     }
 
@@ -303,14 +319,11 @@ impl Session {
         if run.prepared.is_of_copy() || of_block.any(|prepared| prepared.is_of_copy()) {
             return None;
         }
+        // As the data folder has them, so that a restart compiles the same. Of one that it cannot have, the use tells the type.
+        let kept = |data_type: &_| format::data_type_of(format::oid_of(data_type)).unwrap_or(None);
         let statement = |prepared: &Arc<Prepared>| AcceptedStatement {
             text: Arc::clone(&prepared.text),
-            parameters: prepared
-                .parameter_types()
-                .iter()
-                .cloned()
-                .map(Some)
-                .collect(),
+            parameters: prepared.parameter_types().iter().map(kept).collect(),
         };
         Some(match self.block_statements() {
             Some(statements) => AcceptedShape {

@@ -226,6 +226,7 @@ impl Session {
             .name("backup".to_owned())
             .spawn(work);
         spawned.map_err(|failure| error("53000", format!("cannot start a thread: {failure}")))?;
+        self.backs_up = true;
         self.state = State::Working { run: Box::new(run) };
         Ok(())
     }
@@ -254,6 +255,11 @@ impl Session {
             }
         };
         self.report(change);
+        if name.eq_ignore_ascii_case("anabranch.accept_plan")
+            && self.settings.is_on("anabranch.accept_plan")
+        {
+            self.note_without_plan("The setting has no effect here.");
+        }
         Ok(())
     }
 
