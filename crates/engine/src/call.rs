@@ -8,6 +8,7 @@ use anabranch_sql::sequence::SessionSequences;
 use anabranch_types::{EffectError, Ticks, TimeZone, Value};
 
 use crate::admission::Shortage;
+use crate::belt::BeltWork;
 use crate::step::Step;
 use crate::undeclared::StatementEntry;
 
@@ -123,6 +124,9 @@ pub enum Work {
     },
     /// A step of a client's own transaction.
     Step(Step),
+    /// A transaction of the Conveyor Belt, which all others give way to; its result is read by
+    /// [`BeltAnswer::of`](crate::BeltAnswer::of).
+    Belt(Arc<BeltWork>),
 }
 
 impl Work {

@@ -21,6 +21,7 @@ pub mod accepted;
 pub mod admission;
 pub mod application;
 pub mod backoff;
+pub mod belt;
 pub mod call;
 pub mod checkpoint;
 pub mod code;
@@ -48,6 +49,7 @@ pub mod view;
 
 pub use admission::{Admission, Shortage};
 pub use application::{ExecutionPlan, PlannedApplication};
+pub use belt::{BELT_TABLES, BeltAnswer, BeltTables, BeltWork};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
 pub use code::StatementCode;

@@ -1,6 +1,8 @@
 //! A node: takes calls, runs their procedures over a protocol, and retries aborted attempts.
 
+mod belt;
 mod blocks;
+mod declared;
 mod ending;
 mod open_transactions;
 mod sequences;
@@ -16,25 +18,24 @@ use std::task::{Context, Poll, Waker};
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{
-    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, TimerId,
-    TransactionId,
+    AbortReason, Durable, Input, Outbox, Protocol, Record, Reply, Request, TimerId, TransactionId,
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::deferred::ConstraintSelection;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{
-    Access, Activity, ActivityProbe, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Value,
+    Activity, ActivityProbe, Fetched, NodeId, PartitionId, SlotId, Ticks, Value,
 };
 use rustc_hash::FxHashMap;
 
 use crate::admission::Admission;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
+use crate::belt::BeltTables;
 use crate::call::{Call, CallError, CallId, Cost, Outcome, Retries, Work};
 use crate::interactive::{Block, CallSequences, TransactionSlot};
 use crate::limits::{TransactionLimits, is_larger};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
-use crate::routing::Target;
 use crate::sequence::{NodeSequences, SequenceStarts};
 use crate::step::BlockId;
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
@@ -169,6 +170,8 @@ pub struct Node<P: Protocol> {
     /// The number of steps that its protocol has taken.
     steps: u64,
     admission: Admission,
+    /// The ring that its database is in.
+    belt: Option<Arc<BeltTables>>,
 }
 
 /// What a node leaves to its successor: see [`Node::hand_over`].
@@ -375,6 +378,7 @@ impl<P: Protocol> Node<P> {
             steps: 0,
             admission: Admission::All,
             sequences: Rc::new(NodeSequences::new(PartitionId(place), places)),
+            belt: None,
         }
     }
 
@@ -628,6 +632,7 @@ impl<P: Protocol> Node<P> {
             Rc::clone(&mailbox),
             Rc::<CallSequences>::clone(sequences),
         );
+        procedure_transaction.set_belt(self.belt.clone());
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
         let declared = if self.options.declares {
@@ -649,6 +654,7 @@ impl<P: Protocol> Node<P> {
                     if !checks.is_empty() {
                         transaction.check_assertions(checks).await?;
                     }
+                    transaction.check_local()?;
                     Ok(result)
                 }
                 Work::Statement { statement, entry } => {
@@ -658,7 +664,12 @@ impl<P: Protocol> Node<P> {
                         .check_deferred(&ConstraintSelection::All)
                         .await?;
                     transaction.check_statement().await?;
+                    transaction.check_local()?;
                     Ok(result)
+                }
+                Work::Belt(work) => {
+                    let answer = transaction.run_belt(&work).await?;
+                    Ok(answer.into_result())
                 }
                 Work::Step(_) => unreachable!("a step runs in its block"),
             }
@@ -685,7 +696,9 @@ impl<P: Protocol> Node<P> {
         if attempt.open.call.is_global {
             self.request(now, transaction, Request::Global);
         }
-        if self.options.declares && Self::waits_by_age(&attempt.open) {
+        if matches!(attempt.open.call.work, Work::Belt(_)) {
+            self.go_first(now, &attempt.open, transaction);
+        } else if self.options.declares && Self::waits_by_age(&attempt.open) {
             self.wait_by_age(now, &attempt.open, transaction);
         }
         let first = if declared.is_empty() {
@@ -694,50 +707,6 @@ impl<P: Protocol> Node<P> {
             Next::Send(Request::Declare(declared))
         };
         self.drive(now, attempt, first, out);
-    }
-
-    /// The accesses that are known before the procedure runs, sorted by partition and key, without
-    /// duplicates.
-    fn declared(&self, call: &Call) -> Vec<PartitionRead> {
-        let router = &self.planned.execution.router;
-        let reads = match &call.work {
-            Work::Procedure(number) => {
-                let procedure = &self.planned.application.procedures[*number];
-                procedure.declared_reads(&call.arguments)
-            }
-            Work::Statement { statement, .. } => statement.declared_reads(&call.arguments),
-            Work::Step(_) => Vec::new(),
-        };
-        let mut declared: Vec<PartitionRead> = Vec::new();
-        for (_, for_write, read) in reads {
-            let partitions = match router.read(&read) {
-                Target::One(partition) => partition.0..partition.0 + 1,
-                Target::Anywhere => continue,
-                Target::Everywhere => 0..router.partitions(),
-            };
-            let access = Access {
-                for_write,
-                guard: false,
-            };
-            declared.extend(partitions.map(|partition| PartitionRead {
-                partition: PartitionId(partition),
-                read: read.clone(),
-                access,
-            }));
-        }
-        declared.sort_by(|a, b| {
-            a.partition
-                .cmp(&b.partition)
-                .then_with(|| declaration_order(&a.read).cmp(&declaration_order(&b.read)))
-        });
-        declared.dedup_by(|next, kept| {
-            let same = next.partition == kept.partition && same_items(&next.read, &kept.read);
-            if same {
-                kept.access.for_write |= next.access.for_write;
-            }
-            same
-        });
-        declared
     }
 
     /// Runs an attempt until it waits or pauses: polls the procedure, passes its requests to the protocol, and
@@ -953,48 +922,4 @@ fn by_slot(slots: Vec<(SlotId, Value)>) -> Vec<Value> {
         values[slot.index()] = value;
     }
     values
-}
-
-/// A read's sort key in a declaration.
-fn declaration_order(read: &Read) -> (u16, u32, Vec<u8>, Vec<u8>) {
-    let index =
-        |index: &Option<anabranch_types::IndexId>| index.map_or(0, |index| u32::from(index.0) + 1);
-    match read {
-        Read::Point { table, key } => (table.0, 0, key.as_bytes().to_vec(), Vec::new()),
-        Read::Range {
-            table,
-            index: i,
-            range,
-            ..
-        } => {
-            let bytes = |key: Option<anabranch_types::Key>| {
-                key.map_or_else(Vec::new, |key| key.as_bytes().to_vec())
-            };
-            (table.0, index(i), bytes(range.start()), bytes(range.end()))
-        }
-    }
-}
-
-/// Whether two reads have the same items, direction and limit.
-fn same_items(a: &Read, b: &Read) -> bool {
-    match (a, b) {
-        (Read::Point { table: t, key: k }, Read::Point { table: u, key: l }) => t == u && k == l,
-        (
-            Read::Range {
-                table: t,
-                index: i,
-                range: r,
-                reverse: v,
-                limit: n,
-            },
-            Read::Range {
-                table: u,
-                index: j,
-                range: s,
-                reverse: w,
-                limit: m,
-            },
-        ) => t == u && i == j && r == s && v == w && n == m,
-        _ => false,
-    }
 }

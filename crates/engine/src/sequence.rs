@@ -151,6 +151,8 @@ pub(crate) struct NodeSequences {
     /// The node's first position, and the distance to its next one.
     first: u64,
     stride: u64,
+    /// If numbers have this residue, modulo the stride: `first` depends on where a sequence starts then.
+    residue: Option<u64>,
     /// The last point of each sequence that this node has drawn, set or started, and whether it has drawn.
     reached: RefCell<BTreeMap<SequenceId, (SequencePoint, bool)>>,
     /// The logged bound of each sequence.
@@ -170,6 +172,7 @@ impl NodeSequences {
             only_forward: false,
             first: u64::from(home.0),
             stride: u64::from(partitions),
+            residue: None,
             reached: RefCell::default(),
             bounds: RefCell::default(),
         }
@@ -182,6 +185,17 @@ impl NodeSequences {
             counters,
             is_shared: true,
             only_forward,
+            ..NodeSequences::new(PartitionId(0), 1)
+        }
+    }
+
+    /// The sequences of a server of a ring, in steps of 1: numbers have the residue `place` modulo `slots`, so that a number
+    /// tells its server. The node shares no memory with another one.
+    pub(crate) fn of_server(place: u16, slots: u16) -> NodeSequences {
+        NodeSequences {
+            is_shared: true,
+            stride: u64::from(slots),
+            residue: Some(u64::from(place)),
             ..NodeSequences::new(PartitionId(0), 1)
         }
     }
@@ -231,11 +245,18 @@ impl NodeSequences {
         }
     }
 
-    /// The node's next position at or behind `drawn`, which is counted over all nodes.
-    fn position(&self, drawn: u64) -> Option<u64> {
-        let behind = drawn.saturating_sub(self.first);
+    /// The node's next position at or behind that of `point`, which is counted over all nodes.
+    fn position(&self, point: SequencePoint) -> Option<u64> {
+        let first = match self.residue {
+            None => self.first,
+            Some(residue) => {
+                let ahead = i128::from(residue) - i128::from(point.base);
+                u64::try_from(ahead.rem_euclid(i128::from(self.stride))).ok()?
+            }
+        };
+        let behind = point.drawn.saturating_sub(first);
         let steps = behind.div_ceil(self.stride);
-        self.first.checked_add(steps.checked_mul(self.stride)?)
+        first.checked_add(steps.checked_mul(self.stride)?)
     }
 
     /// Checks SEQ-I1 as far as one node can see: what it has drawn is drawn for all that count by the same counters.
@@ -276,7 +297,7 @@ impl Sequences for NodeSequences {
     fn next(&self, sequence: &ResolvedSequence) -> Option<i64> {
         let mut points = self.counters.points();
         let mut point = point_of(&points, sequence);
-        let position = self.position(point.drawn)?;
+        let position = self.position(point)?;
         let number = sequence.options.number(point.base, position)?;
         point.drawn = position.checked_add(1)?;
         points.insert(sequence.id, point);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_protocol::belt::Hop;
 use anabranch_sql::deferred::ConstraintTiming;
 
 use crate::code::StatementCode;
@@ -63,6 +64,9 @@ pub enum StepAction {
     RollbackTo(SavepointId),
     /// Commits. An error ends the block without effects, unless it is in doubt.
     Commit,
+    /// Commits as a global operation of the Conveyor Belt under this hold ([`crate::belt`]). An error ends the block as that
+    /// of [`StepAction::Commit`] does.
+    CommitInHold(Hop),
     /// Ends the block without effects. Cancels a step that is under way, unless it is a COMMIT that the protocol has.
     Rollback,
 }

@@ -6,6 +6,7 @@
 //! that has computed for long pauses: its future waits without a request, and the node polls it again
 //! after other input.
 
+mod belt;
 mod verify;
 
 use std::cell::RefCell;
@@ -31,6 +32,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::application::{Check, PlannedApplication};
+use crate::belt::BeltTables;
 use crate::limits::{TransactionLimits, TransactionSize};
 use crate::overlay::{self, OwnWrite};
 use crate::range_cache::RangeCache;
@@ -169,6 +171,8 @@ pub struct NodeTransaction {
     refuses_writes: bool,
     /// Foreign keys that are checked at its end.
     deferred: DeferredChecks,
+    /// The tables of the ring that its database is in.
+    belt: Option<Arc<BeltTables>>,
 }
 
 impl NodeTransaction {
@@ -194,6 +198,7 @@ impl NodeTransaction {
             entry: None,
             refuses_writes: false,
             deferred: DeferredChecks::default(),
+            belt: None,
         }
     }
 

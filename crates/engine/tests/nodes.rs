@@ -1,6 +1,7 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
 mod assertions;
+mod belt;
 mod cancel;
 mod checkpoints;
 mod deferral;

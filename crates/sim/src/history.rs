@@ -478,7 +478,7 @@ impl<'r> InstalledIndex<'r> {
                     let procedure = self.planned.application.procedures.get(*number);
                     procedure.map(|procedure| procedure.name().to_owned())
                 }
-                Work::Statement { .. } | Work::Step(_) => None,
+                Work::Statement { .. } | Work::Step(_) | Work::Belt(_) => None,
             },
             arguments: record.arguments.iter().map(literal).collect(),
             outcome: match &record.outcome {

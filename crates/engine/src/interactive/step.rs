@@ -102,6 +102,16 @@ pub(crate) async fn run(
                 .check_deferred(&ConstraintSelection::All)
                 .await?;
             open.transaction.check_statement().await?;
+            open.transaction.check_local()?;
+            return Ok(ResultSet::default());
+        }
+        StepAction::CommitInHold(hold) => {
+            open.transaction
+                .check_deferred(&ConstraintSelection::All)
+                .await?;
+            open.transaction.check_statement().await?;
+            // Behind everything that the transaction waits for but its commit.
+            open.transaction.seal(hold).await?;
             return Ok(ResultSet::default());
         }
         StepAction::Rollback => Ok(ResultSet::default()),

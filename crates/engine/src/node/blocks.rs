@@ -93,7 +93,7 @@ impl<P: Protocol> Node<P> {
         match step.action {
             StepAction::Rollback => return self.roll_back(now, &open, step.block, out),
             // It has run nothing here.
-            StepAction::Commit if !is_known => {
+            StepAction::Commit | StepAction::CommitInHold(_) if !is_known => {
                 let nothing = Ok(ResultSet::default());
                 return out
                     .outcomes
@@ -154,8 +154,12 @@ impl<P: Protocol> Node<P> {
         let (planned, mailbox) = (Arc::clone(&self.planned), Rc::clone(&held.mailbox));
         let (sequences, locks) = (block.sequences(), self.options.declares);
         sequences.enter(open.call.id, open.call.sequences.clone());
-        let begin =
-            move || NodeTransaction::new(planned, identity, mailbox, sequences).interactive(locks);
+        let belt = self.belt.clone();
+        let begin = move || {
+            let mut transaction = NodeTransaction::new(planned, identity, mailbox, sequences);
+            transaction.set_belt(belt);
+            transaction.interactive(locks)
+        };
         let context = BlockContext::new(
             block,
             Arc::clone(&self.planned),

@@ -19,6 +19,16 @@ impl<P: Protocol> Node<P> {
         }
     }
 
+    /// Lets the node draw numbers with the residue `place` modulo `slots`, as a server of a ring does. Its sequences count in
+    /// steps of 1.
+    #[must_use]
+    pub fn with_sequence_residue(self, place: u16, slots: u16) -> Node<P> {
+        Node {
+            sequences: Rc::new(NodeSequences::of_server(place, slots)),
+            ..self
+        }
+    }
+
     /// Starts the node's sequences at these points.
     #[must_use]
     pub fn with_sequence_starts(self, starts: &SequenceStarts) -> Node<P> {

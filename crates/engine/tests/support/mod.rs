@@ -9,8 +9,8 @@ use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome,
-    PlannedApplication, Refusal, UndeclaredTypes, Work,
+    AttemptRecord, BELT_TABLES, BeltTables, Call, CallError, CallId, Node, NodeInput, NodeOptions,
+    NodeOutbox, Outcome, PlannedApplication, Refusal, UndeclaredTypes, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -209,6 +209,48 @@ pub(crate) fn under_each_with(
         locking.collect(),
         options,
     ));
+}
+
+/// A server of a ring, with a place among the residues of generated keys: one node under locking, whose tables clients may
+/// all write. `is_whole`: see [`BeltTables::new`].
+pub(crate) fn server_of_ring(
+    sql: &str,
+    rows: &[(u16, Vec<Value>)],
+    is_whole: impl Fn(&str) -> Option<bool>,
+    (place, slots): (u16, u16),
+) -> Box<dyn Cluster> {
+    let sql = format!("{sql}\n{BELT_TABLES}");
+    let catalog = anabranch_sql::catalog::load(vec![SourceFile::new("application.sql", sql)]);
+    let application = Application::compile(catalog.unwrap_or_else(|p| panic!("{p:?}")));
+    let application = application.unwrap_or_else(|p| panic!("{p:?}"));
+    let mut plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Shape::Partitioned,
+        Guarantee::Invariants,
+    );
+    plan.placements.fill(Placement::Whole);
+    let planned = PlannedApplication::new(application, plan, 1);
+    let belt = BeltTables::new(planned.schema(), is_whole).unwrap_or_else(|e| panic!("{e}"));
+    let mut stores = fill(&planned, 1, rows);
+    let numbers = SequenceStarts::of(&planned, &stores);
+    let locking = LockingNode::new(
+        NodeId(0),
+        Arc::new(Topology::one_each(1)),
+        Arc::new(planned.schema().clone()),
+        stores.remove(0),
+        planned.application.programs(),
+        LockingOptions::default(),
+    );
+    let options = NodeOptions {
+        declares: true,
+        ..NodeOptions::default()
+    };
+    let mut nodes = Nodes::new(&planned, &SequenceStarts::default(), vec![locking], options);
+    let node = nodes.nodes.remove(0).with_belt(Arc::new(belt));
+    let node = node.with_sequence_residue(place, slots);
+    nodes.nodes.push(node.with_sequence_starts(&numbers));
+    Box::new(nodes)
 }
 
 /// SQL to a planned application.

@@ -4,7 +4,9 @@
 //! text instead).
 
 use anabranch_storage::{LoggedChange, Store};
-use anabranch_types::{ColumnIndex, ColumnSet, Key, Row, TableId, TableSchema, Timestamp, Value};
+use anabranch_types::{
+    ColumnIndex, ColumnSet, Key, Row, RowTooLong, TableId, TableSchema, Timestamp, Value,
+};
 use serde::{Deserialize, Serialize};
 
 use super::token::Payload;
@@ -49,6 +51,51 @@ impl RowImage {
         }
     }
 
+    /// The image of a row's change; nothing if no column differs.
+    pub fn between(
+        schema: &TableSchema,
+        key: Key,
+        before: Option<&Row>,
+        after: Option<&Row>,
+    ) -> Option<RowImage> {
+        let table = schema.id;
+        match (before, after) {
+            (None, None) => None,
+            (Some(_), None) => Some(RowImage::Delete { table, key }),
+            (None, Some(row)) => Some(RowImage::Insert {
+                table,
+                key,
+                row: row.clone(),
+            }),
+            (Some(before), Some(row)) => {
+                let columns = changed_columns(schema, before, row);
+                (!columns.is_empty()).then_some(RowImage::Update {
+                    table,
+                    key,
+                    columns,
+                })
+            }
+        }
+    }
+
+    /// A row of the receiver after the change, which may not have the row before.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    pub fn applied(
+        &self,
+        schema: &TableSchema,
+        before: Option<&Row>,
+    ) -> Result<Option<Row>, RowTooLong> {
+        match (self, before) {
+            (RowImage::Insert { row, .. }, _) => Ok(Some(row.clone())),
+            (RowImage::Delete { .. }, _) | (RowImage::Update { .. }, None) => Ok(None),
+            (RowImage::Update { columns, .. }, Some(row)) => {
+                row.with(&schema.layout, columns).map(Some)
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         let (_, key) = self.item();
         let content = match self {
@@ -79,31 +126,20 @@ impl Payload for RowImages {
 }
 
 impl RowImages {
+    /// Images of an operation whose database tells no timestamp.
+    pub fn untimed(images: Vec<RowImage>) -> RowImages {
+        RowImages {
+            timestamp: Timestamp::ZERO,
+            images,
+        }
+    }
+
     /// The images of changes that are about to be installed in `store`.
     pub fn of(store: &Store, timestamp: Timestamp, changes: &[LoggedChange]) -> RowImages {
         let images = changes.iter().filter_map(|change| {
-            let (table, key) = (change.table, change.key.clone());
-            let before = newest(store, table, &key);
-            Some(match (before, &change.row) {
-                (None, None) => return None,
-                (_, None) => RowImage::Delete { table, key },
-                (None, Some(row)) => RowImage::Insert {
-                    table,
-                    key,
-                    row: row.clone(),
-                },
-                (Some(before), Some(row)) => {
-                    let columns = changed_columns(store.schema(table), before, row);
-                    if columns.is_empty() {
-                        return None;
-                    }
-                    RowImage::Update {
-                        table,
-                        key,
-                        columns,
-                    }
-                }
-            })
+            let before = newest(store, change.table, &change.key);
+            let schema = store.schema(change.table);
+            RowImage::between(schema, change.key.clone(), before, change.row.as_ref())
         });
         RowImages {
             timestamp,
@@ -116,18 +152,11 @@ impl RowImages {
         let merged = self.images.iter().filter_map(|image| {
             let (table, key) = image.item();
             let before = newest(store, table, key);
-            let row = match image {
-                RowImage::Insert { row, .. } => Some(row.clone()),
-                RowImage::Delete { .. } => {
-                    before?;
-                    None
-                }
-                RowImage::Update { columns, .. } => {
-                    let layout = &store.schema(table).layout;
-                    let row = before?.with(layout, columns);
-                    Some(row.expect("the row had these values at its origin"))
-                }
-            };
+            if before.is_none() && !matches!(image, RowImage::Insert { .. }) {
+                return None;
+            }
+            let row = image.applied(store.schema(table), before);
+            let row = row.expect("the row had these values at its origin");
             Some(LoggedChange {
                 table,
                 key: key.clone(),

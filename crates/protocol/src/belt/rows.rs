@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::token::{Epoch, Hop, Payload, Positions, Sequence, ServerId, Token, Update};
 
 /// Why a database transaction of the belt is refused. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Refused {
     /// The hop has been received before, or a later one.
     OldHop(Hop),

@@ -237,7 +237,7 @@ impl Clients {
             Work::Procedure(called) => names
                 .zip(&self.procedures)
                 .find(|(_, number)| *number == called),
-            Work::Statement { .. } | Work::Step(_) => None,
+            Work::Statement { .. } | Work::Step(_) | Work::Belt(_) => None,
         };
         found.map_or("a statement", |(name, _)| name)
     }
