@@ -17,6 +17,7 @@ use super::jobs::Jobs;
 use super::options::{Guarantee, ServiceOptions};
 use super::prepared::Prepared;
 use super::relay::Relay;
+use super::ring::RingPlace;
 use super::transactions::Lookers;
 use crate::backup::Backups;
 use crate::frontend::ConnectionId;
@@ -34,6 +35,8 @@ pub(crate) struct Environment {
     pub(crate) statements: StatementCache,
     /// The plan entries of clients' own transactions.
     pub(crate) block_entries: BlockEntries,
+    /// The place of the database in a ring, if it is in one.
+    pub(crate) ring: Option<RingPlace>,
     /// What stays when the schema changes.
     pub(crate) shared: Arc<SharedState>,
 }

@@ -28,6 +28,7 @@ mod nodes;
 pub mod options;
 mod prepared;
 mod relay;
+pub mod ring;
 mod session;
 mod settings;
 mod transactions;
@@ -53,6 +54,7 @@ use environment::{BlockEntries, Environment, SharedState, StatementCache};
 use exclusive::{Changer, NodesSlot};
 use memory::MemoryWatch;
 use nodes::Keeping;
+use ring::RingPlace;
 
 pub use exclusive::{plan_accepting, plan_application};
 pub use options::{DATABASE, Guarantee, ServiceOptions};
@@ -139,6 +141,14 @@ impl Service {
     /// # Errors
     /// When the address cannot be listened on, or the operating system gives too little.
     pub fn start(served: Served, options: ServiceOptions) -> Result<Service, ServiceError> {
+        Service::start_at(served, None, options)
+    }
+
+    fn start_at(
+        served: Served,
+        ring: Option<RingPlace>,
+        options: ServiceOptions,
+    ) -> Result<Service, ServiceError> {
         let Served {
             planned,
             guarantee,
@@ -178,6 +188,7 @@ impl Service {
             undeclared,
             statements: StatementCache::default(),
             block_entries: BlockEntries::default(),
+            ring,
             shared: Arc::clone(&shared),
             planned,
         });

@@ -12,7 +12,7 @@ use anabranch_engine::{
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Durable, Handover, Topology};
+use anabranch_protocol::{Durable, Handover, Protocol, Topology};
 use anabranch_storage::{DetachedTable, LogError, LogOptions, Store};
 use anabranch_types::{NodeId, PartitionId, Placement, TableId, Value};
 use mio::{Poll, Waker};
@@ -22,6 +22,7 @@ use super::environment::{Environment, now_micros};
 use super::options::Guarantee;
 use super::{AHEAD_BYTES, RESERVE_BYTES, ServiceError};
 use crate::backup::Backups;
+use crate::client::Client;
 use crate::cluster::{Cluster, ClusterError, FrontendOfNode, Frontends};
 use crate::data::{DataFolder, Durability};
 use crate::frontend::Post;
@@ -59,6 +60,8 @@ pub(crate) trait Nodes: Send {
     fn look(&self) -> Arc<dyn LookAtNodes>;
     /// A copy of all rows as they are, of each node.
     fn rows(&self) -> Result<Vec<Store>, ClusterError>;
+    /// Makes calls, each of which waits for its outcome.
+    fn caller(&self) -> Box<dyn Caller>;
     /// Makes one call and waits for its outcome.
     fn call(
         &self,
@@ -66,6 +69,40 @@ pub(crate) trait Nodes: Send {
         work: Work,
         arguments: Arc<[Value]>,
     ) -> Result<Outcome, ClusterError>;
+}
+
+/// Makes calls of nodes, from a thread of its own.
+pub(crate) trait Caller: Send {
+    /// Makes one call and waits for its outcome.
+    fn call(
+        &mut self,
+        node: NodeId,
+        work: Work,
+        arguments: Arc<[Value]>,
+    ) -> Result<Outcome, ClusterError>;
+}
+
+impl<P: Protocol + Send> Caller for Client<P>
+where
+    P::Message: 'static,
+{
+    fn call(
+        &mut self,
+        node: NodeId,
+        work: Work,
+        arguments: Arc<[Value]>,
+    ) -> Result<Outcome, ClusterError> {
+        let failed = |error: crate::SubmitError| ClusterError::Failed(error.to_string());
+        self.begin(node, |id| {
+            Call::new(id, work, arguments).with_timestamp(now_micros())
+        });
+        let mut taken = Vec::with_capacity(1);
+        while taken.is_empty() {
+            let until = Instant::now() + Duration::from_secs(1);
+            self.take(until, &mut taken).map_err(failed)?;
+        }
+        Ok(taken.remove(0))
+    }
 }
 
 /// What nodes leave to others.
@@ -167,17 +204,11 @@ where
         work: Work,
         arguments: Arc<[Value]>,
     ) -> Result<Outcome, ClusterError> {
-        let mut client = self.client();
-        let failed = |error: crate::SubmitError| ClusterError::Failed(error.to_string());
-        client.begin(node, |id| {
-            Call::new(id, work, arguments).with_timestamp(now_micros())
-        });
-        let mut taken = Vec::with_capacity(1);
-        while taken.is_empty() {
-            let until = Instant::now() + Duration::from_secs(1);
-            client.take(until, &mut taken).map_err(failed)?;
-        }
-        Ok(taken.remove(0))
+        Caller::call(&mut self.client(), node, work, arguments)
+    }
+
+    fn caller(&self) -> Box<dyn Caller> {
+        Box::new(self.client())
     }
 }
 
@@ -275,6 +306,7 @@ where
     let node = |id: NodeId| {
         let (planned, numbers) = (Arc::clone(planned), past.numbers.clone());
         let counters = counters.clone();
+        let ring = environment.ring.clone();
         // The plan relies on that numbers are new.
         let only_forward = environment.guarantee == Guarantee::Invariants;
         let options = NodeOptions {
@@ -294,9 +326,14 @@ where
                 incarnation,
                 ..options
             };
-            Node::new(id, PartitionId(id.0), planned, protocol, options)
-                .with_sequence_counters(counters, only_forward)
-                .with_sequence_starts(&numbers)
+            let node = Node::new(id, PartitionId(id.0), planned, protocol, options);
+            let node = match ring {
+                None => node.with_sequence_counters(counters, only_forward),
+                Some(ring) => node
+                    .with_belt(ring.tables)
+                    .with_sequence_residue(ring.place, ring.slots),
+            };
+            node.with_sequence_starts(&numbers)
         }
     };
     let incarnation = |id: NodeId| before(id).map_or(Incarnation::FIRST, |(number, _)| number);

@@ -93,6 +93,8 @@ const DEFINITIONS: &[Definition] = &[
     known("anabranch.accept_plan", Bool, "off"),
     // Whether a transaction that writes runs alone.
     known("anabranch.alone", Bool, "off"),
+    // Under which hop of the Conveyor Belt a transaction commits as a global operation; 0: under none.
+    known("anabranch.hop", Integer(0, i64::MAX), "0"),
     reported("application_name", Text, ""),
     known("array_nulls", Only(&["on"]), "on"),
     known("backslash_quote", Text, "safe_encoding"),

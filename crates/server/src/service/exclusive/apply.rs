@@ -353,6 +353,7 @@ impl Changer {
             undeclared,
             statements: StatementCache::default(),
             block_entries: BlockEntries::default(),
+            ring: self.environment.ring.clone(),
             shared: Arc::clone(&self.shared),
         })
     }

@@ -38,7 +38,7 @@ use super::changes::{ChangeRequest, ChangeWork, OpenPart};
 use super::environment::{Environment, SharedState};
 use super::errors::{error, of_change};
 use super::memory::MemoryWatch;
-use super::nodes::{Nodes, Past};
+use super::nodes::{Caller, Nodes, Past};
 use crate::cluster::ClusterError;
 use crate::data::DataFolder;
 use crate::frontend::{Changed, ConnectionId, JobDone, Note, Post};
@@ -91,6 +91,11 @@ impl NodesSlot {
     pub(crate) fn take(&self) -> Option<Box<dyn Nodes>> {
         *self.look() = None;
         self.lock().nodes.take()
+    }
+
+    /// Makes calls of the nodes, if any run.
+    pub(crate) fn caller(&self) -> Option<Box<dyn Caller>> {
+        self.lock().nodes.as_ref().map(|nodes| nodes.caller())
     }
 
     fn with<T>(

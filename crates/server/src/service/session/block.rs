@@ -13,6 +13,7 @@ use anabranch_engine::{
     BlockId, BlockOptions, Call, Outcome, SavepointId, StatementCode, StatementWork, Step,
     StepAction, TransactionClient, Work,
 };
+use anabranch_protocol::belt::Hop;
 use anabranch_sql::client::{IsolationLevel, TransactionModes, TransactionStatement};
 use anabranch_sql::deferred::{ConstraintSelection, ConstraintTiming};
 use anabranch_types::{NodeId, PartitionId, Value};
@@ -435,9 +436,18 @@ impl Session {
             .as_ref()
             .is_some_and(|block| block.node.is_some())
         {
-            self.control(StepAction::Commit, control, scope);
+            self.control(self.commit_action(), control, scope);
         } else {
             self.committed(control, scope);
+        }
+    }
+
+    /// How the block commits: under the hold that the setting `anabranch.hop` names, if it names one.
+    fn commit_action(&self) -> StepAction {
+        let hop = self.settings.get("anabranch.hop").ok();
+        match hop.and_then(|hop| hop.parse().ok()) {
+            None | Some(0) => StepAction::Commit,
+            Some(hop) => StepAction::CommitInHold(Hop(hop)),
         }
     }
 

@@ -159,6 +159,11 @@ impl Session {
         run: Run,
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
+        if self.environment.ring.is_some() {
+            let message = "the schema of a database that is in a ring is not changed";
+            let hint = "Start the ring with the application's new files.";
+            return Err(error_with_hint("0A000", message, hint));
+        }
         let client_state = Arc::<ClientState>::default();
         let work = ChangeWork {
             client: scope.id(),
