@@ -10,6 +10,24 @@ use anabranch_protocol::belt::rows::Refused;
 use anabranch_protocol::belt::{Epoch, Hop, Payload, ServerId, Standing, Token};
 use serde::{Deserialize, Serialize};
 
+/// What the middleware sends to one kind of database around the statements of its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Statements {
+    /// The settings of a connection, for local operations.
+    pub settings: &'static str,
+    /// What has to be so on a connection.
+    pub checks: &'static str,
+    /// Begins a global operation under a hold.
+    pub begin: fn(Hop) -> String,
+    /// What ends a global operation before its COMMIT.
+    pub end: &'static str,
+    /// What comes behind the BEGIN of a transaction by hand: it is not known yet whether it is global.
+    pub provisional: &'static str,
+    /// The statement before the COMMIT of a transaction that began provisionally and is local: it, or the COMMIT, fails with
+    /// 55000 if the transaction has written rows of all servers after all.
+    pub settle: &'static str,
+}
+
 /// One row that a global operation changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {

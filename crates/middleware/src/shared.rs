@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anabranch_dbms::belt::Statements;
 use anabranch_dbms::postgres::address::Endpoint;
+use anabranch_dbms::postgres::ring;
 use anabranch_dbms::servers::ServerEntry;
 use anabranch_protocol::belt::ServerId;
 use anabranch_wire::BackendKey;
@@ -23,6 +25,8 @@ const GIVES_WAY_WITHIN: Duration = Duration::from_secs(2);
 pub struct ServiceOptions {
     /// The own server.
     pub own: ServerId,
+    /// What is sent to the own database around the statements of clients.
+    pub statements: Statements,
     /// The role that may remove servers from the ring.
     pub operator: Option<String>,
     /// The most connections of clients.
@@ -36,10 +40,11 @@ pub struct ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Of this server: 500 connections, messages and answers of 64 MiB, 10 attempts.
+    /// Of this server, whose database is PostgreSQL: 500 connections, messages and answers of 64 MiB, 10 attempts.
     pub fn of(own: ServerId) -> ServiceOptions {
         ServiceOptions {
             own,
+            statements: ring::STATEMENTS,
             operator: None,
             connections_max: 500,
             message_bytes_max: 64 << 20,

@@ -13,7 +13,7 @@ use anabranch_protocol::belt::{
 use postgres::{Client, IsolationLevel, Transaction};
 
 use super::{explain, literal};
-use crate::belt::{Change, Changes, Database, Trouble};
+use crate::belt::{Change, Changes, Database, Statements, Trouble};
 
 /// The statements that begin a global operation of a hold. The lock comes first: the transaction's snapshot is taken
 /// after it, so that it sees whether the hold is open.
@@ -42,6 +42,31 @@ pub const PROVISIONAL: &str =
 /// The statement before the COMMIT of a transaction that began provisionally and is local: it fails if the transaction
 /// has written rows of all servers after all.
 pub const SETTLE: &str = "SELECT anabranch.settle()";
+
+/// What the middleware sends.
+pub const STATEMENTS: Statements = Statements {
+    settings: SETTINGS,
+    checks: CHECKS,
+    begin,
+    end: END,
+    provisional: PROVISIONAL,
+    settle: SETTLE,
+};
+
+/// What is set on each connection of a client.
+const SETTINGS: &str = "SET anabranch.hop = 'local'; SET default_transaction_isolation = serializable; \
+    SET standard_conforming_strings = on; \
+    SET anabranch.numbers = ''; SELECT anabranch.prepare()";
+
+/// What has to be so on each of them, or the middleware would misread what a client means. A role may be called like the
+/// schema of the belt, which then comes first.
+const CHECKS: &str = "DO $$ BEGIN \
+    IF pg_catalog.current_schema() = 'anabranch' THEN PERFORM pg_catalog.set_config('search_path', 'public', false); END IF; \
+    IF pg_catalog.current_setting('session_replication_role') <> 'origin' THEN \
+    RAISE EXCEPTION 'session_replication_role has to be origin' USING ERRCODE = '55000'; END IF; \
+    IF pg_catalog.current_schema() IS DISTINCT FROM 'public' THEN \
+    RAISE EXCEPTION 'the first schema in search_path has to be public' USING ERRCODE = '55000'; END IF; \
+    END $$";
 
 /// The `application_name` of the connection that applies what other servers have done.
 pub(super) const APPLIER: &str = "anabranch belt";
@@ -463,5 +488,17 @@ impl Database for PostgresDatabase {
 impl std::fmt::Debug for PostgresDatabase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresDatabase").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_are_those_of_the_belt() {
+        for part in [LOCAL, PREPARE] {
+            assert!(SETTINGS.contains(part), "{part}");
+        }
     }
 }

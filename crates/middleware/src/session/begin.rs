@@ -15,21 +15,6 @@ use super::{Client, End, Session};
 use crate::backend::{Backend, CONNECT_MAX, Destination, Reader, Socket};
 use crate::shared::Shared;
 
-/// What is set on each connection to the own database, as statements.
-pub(super) const SETTINGS: &str = "SET anabranch.hop = 'local'; SET default_transaction_isolation = serializable; \
-    SET standard_conforming_strings = on; \
-    SET anabranch.numbers = ''; SELECT anabranch.prepare()";
-
-/// What has to be so on each of them, or the middleware would misread what a client means. A role may be called like the
-/// schema of the belt, which then comes first.
-pub(super) const CHECKS: &str = "DO $$ BEGIN \
-    IF pg_catalog.current_schema() = 'anabranch' THEN PERFORM pg_catalog.set_config('search_path', 'public', false); END IF; \
-    IF pg_catalog.current_setting('session_replication_role') <> 'origin' THEN \
-    RAISE EXCEPTION 'session_replication_role has to be origin' USING ERRCODE = '55000'; END IF; \
-    IF pg_catalog.current_schema() IS DISTINCT FROM 'public' THEN \
-    RAISE EXCEPTION 'the first schema in search_path has to be public' USING ERRCODE = '55000'; END IF; \
-    END $$";
-
 /// The longest start-up packet.
 const STARTUP_BYTES_MAX: usize = 10_000;
 
@@ -199,7 +184,8 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
         Err(End::Home(error)) => return Err(Box::new((client, Some(unreached(shared, &error))))),
         Err(_) => return Err(Box::new((client, None))),
     };
-    for statements in [SETTINGS, CHECKS] {
+    let own = &shared.options.statements;
+    for statements in [own.settings, own.checks] {
         match home.run(statements) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -337,20 +323,6 @@ impl Session {
         };
         if let Some(error) = error {
             fatal(&mut self.client, error);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use anabranch_dbms::postgres::ring::{LOCAL, PREPARE};
-
-    use super::SETTINGS;
-
-    #[test]
-    fn the_settings_are_those_of_the_belt() {
-        for part in [LOCAL, PREPARE] {
-            assert!(SETTINGS.contains(part), "{part}");
         }
     }
 }

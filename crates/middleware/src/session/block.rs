@@ -2,7 +2,6 @@
 //! run again where it has to be.
 
 use anabranch_dbms::postgres::numbers;
-use anabranch_dbms::postgres::ring::{PROVISIONAL, SETTLE};
 use anabranch_wire::relay::Frame;
 use anabranch_wire::{ErrorFields, TransactionStatus};
 
@@ -294,7 +293,8 @@ impl Session {
     fn begin_at(&mut self, place: Place, modes: &str) -> Result<(), Failure> {
         match place {
             Place::Home => {
-                let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE{modes}; {PROVISIONAL}");
+                let provisional = self.shared.options.statements.provisional;
+                let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE{modes}; {provisional}");
                 let begun = self.home.run(&begin).map_err(End::Home)?;
                 self.handle.can_give_way(true);
                 begun.map_err(|error| of_server(&error))
@@ -462,9 +462,10 @@ impl Session {
             Place::Home => {
                 // Its end is near: it does not give way any more.
                 self.handle.can_give_way(false);
+                let settle = self.shared.options.statements.settle;
                 let done = self
                     .home
-                    .run(&format!("SET CONSTRAINTS ALL IMMEDIATE; {SETTLE}; COMMIT"));
+                    .run(&format!("SET CONSTRAINTS ALL IMMEDIATE; {settle}; COMMIT"));
                 match done.map_err(End::Home)? {
                     Ok(()) => Ok(None),
                     Err(error) => {

@@ -1,6 +1,5 @@
 //! Runs a global operation inside a hold.
 
-use anabranch_dbms::postgres::ring::{END, begin};
 use anabranch_wire::{ErrorFields, TransactionStatus};
 
 use super::block::{Given, differs, of_server};
@@ -79,7 +78,8 @@ impl Session {
             "" => String::new(),
             modes => format!("; SET TRANSACTION {modes}"),
         };
-        let begun = format!("{}{modes}", begin(turn.hold()));
+        let statements = self.shared.options.statements;
+        let begun = format!("{}{modes}", (statements.begin)(turn.hold()));
         self.handle.runs_on(Some(self.home.cancel_key()));
         let begun = self.home.run(&begun);
         self.handle.runs_on(None);
@@ -130,7 +130,7 @@ impl Session {
             return Ok(Run::Failed(expired()));
         }
         self.handle.runs_on(Some(self.home.cancel_key()));
-        let sealed = self.home.run(END);
+        let sealed = self.home.run(statements.end);
         self.handle.runs_on(None);
         if let Err(error) = sealed.map_err(End::Home)? {
             return self.ended_by(&error);

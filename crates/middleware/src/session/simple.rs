@@ -5,7 +5,6 @@ use anabranch_wire::relay::{Frame, Frames};
 use anabranch_wire::{Format, Formats, Request};
 use postgres_protocol::message::frontend;
 
-use super::begin::{CHECKS, SETTINGS};
 use super::unit::Unit;
 use super::{End, Failure, Run, Session};
 use crate::command::{self, Command};
@@ -259,7 +258,8 @@ impl Session {
     fn reset_all(&mut self, text: &str) -> Result<bool, Failure> {
         // DISCARD ALL runs by itself.
         let mut done = Ok(());
-        for statements in [text, SETTINGS, CHECKS] {
+        let own = self.shared.options.statements;
+        for statements in [text, own.settings, own.checks] {
             if done.is_ok() {
                 done = self.home.run(statements).map_err(End::Home)?;
             }
