@@ -26,6 +26,10 @@ pub struct Statements {
     /// The statement before the COMMIT of a transaction that began provisionally and is local: it, or the COMMIT, fails with
     /// 55000 if the transaction has written rows of all servers after all.
     pub settle: &'static str,
+    /// What makes an open transaction that began provisionally a global operation under a hold, before its COMMIT: for a
+    /// database that locks all that a transaction has read until it ends. Without it the transaction runs again inside the
+    /// hold.
+    pub promote: Option<fn(Hop) -> String>,
 }
 
 /// One row that a global operation changed.

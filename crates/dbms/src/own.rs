@@ -12,13 +12,15 @@ pub const STATEMENTS: Statements = Statements {
     end: "SET CONSTRAINTS ALL IMMEDIATE",
     provisional: "SET LOCAL anabranch.hop = 0",
     settle: "SET LOCAL anabranch.hop = 0",
+    promote: Some(promote),
 };
 
 fn begin(hold: Hop) -> String {
-    format!(
-        "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL anabranch.hop = {}",
-        hold.0
-    )
+    format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {}", promote(hold))
+}
+
+fn promote(hold: Hop) -> String {
+    format!("SET LOCAL anabranch.hop = {}", hold.0)
 }
 
 /// An update in the form in which middlewares pass it on.

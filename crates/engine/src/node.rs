@@ -654,7 +654,7 @@ impl<P: Protocol> Node<P> {
                     if !checks.is_empty() {
                         transaction.check_assertions(checks).await?;
                     }
-                    transaction.check_local()?;
+                    transaction.check_local().await?;
                     Ok(result)
                 }
                 Work::Statement { statement, entry } => {
@@ -664,7 +664,7 @@ impl<P: Protocol> Node<P> {
                         .check_deferred(&ConstraintSelection::All)
                         .await?;
                     transaction.check_statement().await?;
-                    transaction.check_local()?;
+                    transaction.check_local().await?;
                     Ok(result)
                 }
                 Work::Belt(work) => {

@@ -184,6 +184,11 @@ impl Handle {
         self.state().displaced.take().is_some()
     }
 
+    /// Whether its transaction has to give way. Asked again, it still has.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.state().displaced.is_some()
+    }
+
     fn cancel(&self) {
         let mut state = self.state();
         if state.waits {

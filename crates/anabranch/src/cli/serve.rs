@@ -67,8 +67,15 @@ pub(crate) struct ServeArguments {
     /// With --belt: the name of the own server
     #[arg(long, value_name = "NAME", requires = "belt")]
     at: Option<String>,
-    /// With --belt: the file of weights that it was installed with
-    #[arg(long, value_name = "FILE", requires = "belt")]
+    /// Instead of a server, a ring of the Conveyor Belt: so many databases of our own in this process, in memory, each with a
+    /// middleware. The first listens at --listen, the others at the next ports
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=i64::from(super::belt::SERVERS_MAX)), conflicts_with_all = ["belt", "data", "durability", "batch_ms", "fill", "guarantee", "partitions"])]
+    belt_embedded: Option<u16>,
+    /// With --belt-embedded: a file of SQL statements that each database runs before the ring begins, as one transaction
+    #[arg(long, value_name = "FILE.sql", requires = "belt_embedded")]
+    load: Option<PathBuf>,
+    /// With --belt or --belt-embedded: the file of weights. With --belt it is the one that the belt was installed with
+    #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     #[command(flatten)]
     limits: LimitArguments,
@@ -184,6 +191,19 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
             message_bytes_max: (limits.message_mib_max as usize) << 20,
             answer_bytes_max: (limits.result_mib_max as usize) << 20,
         });
+    }
+    if let Some(servers) = arguments.belt_embedded {
+        return super::belt::serve_embedded(&super::belt::Embedded {
+            servers,
+            listen: arguments.listen,
+            paths: &arguments.paths,
+            weights: arguments.weights.as_deref(),
+            load: arguments.load.as_deref(),
+            options: arguments.options(),
+        });
+    }
+    if arguments.weights.is_some() {
+        return Err("error: --weights belongs to --belt or --belt-embedded".into());
     }
     let held = match &arguments.data {
         Some(path) => folder::held(path).map_err(|error| format!("error: --data: {error}"))?,

@@ -51,6 +51,7 @@ pub const STATEMENTS: Statements = Statements {
     end: END,
     provisional: PROVISIONAL,
     settle: SETTLE,
+    promote: None,
 };
 
 /// What is set on each connection of a client.

@@ -102,7 +102,7 @@ pub(crate) async fn run(
                 .check_deferred(&ConstraintSelection::All)
                 .await?;
             open.transaction.check_statement().await?;
-            open.transaction.check_local()?;
+            open.transaction.check_local().await?;
             return Ok(ResultSet::default());
         }
         StepAction::CommitInHold(hold) => {

@@ -35,29 +35,34 @@ impl NodeTransaction {
     }
 
     /// Checks a transaction that ends and is no global operation: it has written no table that all servers have, or the others
-    /// would not learn of it.
+    /// would not learn of it. Before the ring has begun ([`BeltWork::Create`]), it may.
     ///
     /// # Errors
-    /// SQLSTATE `55000`.
-    pub(crate) fn check_local(&self) -> Result<(), TransactionError> {
-        let Some(belt) = &self.belt else {
+    /// SQLSTATE `55000`; a retry.
+    pub(crate) async fn check_local(&mut self) -> Result<(), TransactionError> {
+        let Some(belt) = self.belt.clone() else {
             return Ok(());
         };
-        let mailbox = self.mailbox.borrow();
-        let of_all = mailbox.writes.iter().map(|write| write.effect.table());
-        let mut of_all = of_all.filter(|table| belt.replicated.get(table) == Some(&true));
-        match of_all.next() {
-            None => Ok(()),
-            Some(table) => {
-                let name = &self.planned.application.schema().table(table).name;
-                let message =
-                    format!("a local operation writes \"{name}\", which all servers have");
-                let error = EffectError::new("55000", message);
-                Err(TransactionError::Failed(error.with_hint(
-                    "Connect to the middleware of the belt, and call what the application declares.",
-                )))
-            }
+        let of_all = {
+            let mailbox = self.mailbox.borrow();
+            let tables = mailbox.writes.iter().map(|write| write.effect.table());
+            let mut of_all = tables.filter(|table| belt.replicated.get(table) == Some(&true));
+            of_all.next()
+        };
+        let Some(table) = of_all else {
+            return Ok(());
+        };
+        let key = number_key(self, belt.hold, 0)?;
+        let hold = self.rows_before(&[(belt.hold, key)]).await?.pop();
+        if hold.flatten().is_none() {
+            return Ok(());
         }
+        let name = &self.planned.application.schema().table(table).name;
+        let message = format!("a local operation writes \"{name}\", which all servers have");
+        let error = EffectError::new("55000", message);
+        Err(TransactionError::Failed(error.with_hint(
+            "Connect to the middleware of the belt, and call what the application declares.",
+        )))
     }
 
     /// Ends the statements of a global operation under a hold: writes its update.

@@ -7,9 +7,8 @@ use anabranch_engine::{
     BeltAnswer, BeltWork, BlockId, BlockOptions, Call, CallError, CallId, StatementCode,
     StatementWork, Step, StepAction, Work,
 };
-use anabranch_protocol::belt::RowImages;
 use anabranch_protocol::belt::rows::Refused;
-use anabranch_protocol::belt::{Hop, RowImage, ServerId, Standing, Token};
+use anabranch_protocol::belt::{Hop, RowImage, RowImages, ServerId, Standing, Token};
 use anabranch_types::{ColumnIndex, Value};
 
 use crate::support::{Cluster, args, server_of_ring};
@@ -30,7 +29,7 @@ END;
 const SERVERS: u16 = 3;
 const SLOTS: u16 = 4;
 
-/// The databases of a ring, and who has the token.
+/// The databases of a ring.
 struct World {
     servers: Vec<Box<dyn Cluster>>,
     blocks: u64,
@@ -363,6 +362,11 @@ fn what_all_servers_have_is_written_in_holds_alone() {
         .statement(0, "UPDATE cart SET items = 9 WHERE id = 1")
         .expect("a cart is of one server");
     assert_eq!(world.standing(0).outbox, []);
+    // A database is loaded before its ring begins.
+    let mut loaded = server_of_ring(SHOP, &[], |_| Some(true), (0, SLOTS));
+    loaded
+        .statement(0, "INSERT INTO account VALUES (1, 1, NULL, NULL)")
+        .expect("there is no ring yet");
 }
 
 #[test]

@@ -503,8 +503,17 @@ impl Session {
         }
     }
 
-    /// Runs the transaction again inside a hold.
+    /// Commits the transaction inside a hold: as it is if the database locks what it has read, else by running it again.
     fn commit_in_hold(&mut self) -> Result<(), Failure> {
+        if let Some(promote) = self.shared.options.statements.promote
+            && self.block.as_ref().is_some_and(Block::is_at_home)
+            && self.promote(promote)?
+        {
+            if let Some(block) = &mut self.block {
+                block.place = None;
+            }
+            return Ok(());
+        }
         self.leave()?;
         let Some(block) = &mut self.block else {
             return Ok(());

@@ -1,5 +1,6 @@
 //! Runs a global operation inside a hold.
 
+use anabranch_protocol::belt::Hop;
 use anabranch_wire::{ErrorFields, TransactionStatus};
 
 use super::block::{Given, differs, of_server};
@@ -57,15 +58,49 @@ impl Session {
         handle.waits(true);
         let turn = self.shared.ring.turn_unless(|| handle.is_cancelled());
         handle.waits(false);
-        turn.map_err(|why| match why {
-            NoTurn::Expired => ErrorFields::error("55P03", why.to_string())
-                .with_hint("Another server of the ring may be down: SELECT * FROM anabranch.ring.")
-                .into(),
-            NoTurn::Cancelled => {
-                ErrorFields::error("57014", "canceling statement due to user request").into()
+        turn.map_err(no_turn)
+    }
+
+    /// Commits the open transaction as a global operation, once the session's turn has come. What it has read is locked, so
+    /// that it is as if it ran then. Returns whether it was open until then: otherwise it has given way.
+    pub(super) fn promote(&mut self, promote: fn(Hop) -> String) -> Result<bool, Failure> {
+        let handle = std::sync::Arc::clone(&self.handle);
+        handle.waits(true);
+        let ring = &self.shared.ring;
+        let turn = ring.turn_unless(|| handle.is_cancelled() || handle.is_displaced());
+        let is_cancelled = handle.is_cancelled();
+        handle.waits(false);
+        let turn = match turn {
+            Ok(turn) => turn,
+            Err(NoTurn::Cancelled) if !is_cancelled => return Ok(false),
+            Err(why) => {
+                self.leave()?;
+                return Err(no_turn(why));
             }
-            NoTurn::Ended => End::Stopped.into(),
-        })
+        };
+        handle.can_give_way(false);
+        let number = handle.in_hold(true);
+        let of = std::sync::Arc::clone(&handle);
+        turn.cancel_by(move || of.cancel_operation(number));
+        handle.runs_on(Some(self.home.cancel_key()));
+        let commits = format!(
+            "{}; SET CONSTRAINTS ALL IMMEDIATE; COMMIT",
+            promote(turn.hold())
+        );
+        let done = self.home.run(&commits);
+        handle.runs_on(None);
+        handle.in_hold(false);
+        // An error here loses the turn without a word whether it has committed: the hold is then closed behind it.
+        let done = done.map_err(End::Home)?;
+        if done.is_err() {
+            // If the COMMIT has failed there is nothing to roll back, which is a warning.
+            self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+        }
+        turn.end(done.is_ok());
+        match done {
+            Ok(()) => Ok(true),
+            Err(error) => Err(of_server(&error)),
+        }
     }
 
     fn run_once(
@@ -149,6 +184,19 @@ impl Session {
             Some("40001" | "40P01") => Run::Again(victim()),
             _ => Run::Failed(of_server(error)),
         })
+    }
+}
+
+/// Why the session's turn has not come, for its client.
+fn no_turn(why: NoTurn) -> Failure {
+    match why {
+        NoTurn::Expired => ErrorFields::error("55P03", why.to_string())
+            .with_hint("Another server of the ring may be down: SELECT * FROM anabranch.ring.")
+            .into(),
+        NoTurn::Cancelled => {
+            ErrorFields::error("57014", "canceling statement due to user request").into()
+        }
+        NoTurn::Ended => End::Stopped.into(),
     }
 }
 

@@ -54,7 +54,7 @@ use environment::{BlockEntries, Environment, SharedState, StatementCache};
 use exclusive::{Changer, NodesSlot};
 use memory::MemoryWatch;
 use nodes::Keeping;
-use ring::RingPlace;
+use options::RingPlace;
 
 pub use exclusive::{plan_accepting, plan_application};
 pub use options::{DATABASE, Guarantee, ServiceOptions};

@@ -1,7 +1,10 @@
 //! Settings of a server, with their defaults.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use anabranch_engine::BeltTables;
 
 use crate::data::Durability;
 
@@ -80,4 +83,15 @@ impl ServiceOptions {
             shut_down_timeout: Duration::from_secs(3),
         }
     }
+}
+
+/// The place of a database in a ring.
+#[derive(Clone, Debug)]
+pub struct RingPlace {
+    /// The belt's tables, and those whose changes all servers get.
+    pub tables: Arc<BeltTables>,
+    /// The server's place among the servers, from 0.
+    pub place: u16,
+    /// How many residues generated keys have: numbers of sequences have the residue `place`.
+    pub slots: u16,
 }

@@ -6,24 +6,16 @@
 
 use std::sync::Arc;
 
-use anabranch_engine::{BeltAnswer, BeltTables, BeltWork, CallError, Work};
+use anabranch_engine::{BeltAnswer, BeltWork, CallError, Work};
 use anabranch_types::NodeId;
+
+pub use super::options::RingPlace;
 
 use super::exclusive::NodesSlot;
 use super::nodes::Caller;
-use super::{Guarantee, Served, Service, ServiceError, ServiceOptions};
+use super::options::{Guarantee, ServiceOptions};
+use super::{Served, Service, ServiceError};
 use crate::cluster::ClusterError;
-
-/// The place of a database in a ring.
-#[derive(Clone, Debug)]
-pub struct RingPlace {
-    /// The belt's tables, and those whose changes all servers get.
-    pub tables: Arc<BeltTables>,
-    /// The server's place among the servers, from 0.
-    pub place: u16,
-    /// How many residues generated keys have: numbers of sequences have the residue `place`.
-    pub slots: u16,
-}
 
 /// Why a transaction of the belt did not take place.
 #[derive(Debug)]

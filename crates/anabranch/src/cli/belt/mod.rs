@@ -1,5 +1,6 @@
 //! `anabranch belt check|install|remove|add-server|remove-server SERVERS …`: PostgreSQL servers as a ring of the Conveyor Belt.
 
+mod embedded;
 mod gather;
 mod parts;
 mod report;
@@ -22,6 +23,7 @@ use postgres::Client;
 use super::Verdict;
 use super::input::InputArguments;
 use super::output::say;
+pub(super) use embedded::{Embedded, SERVERS_MAX, serve as serve_embedded};
 use parts::Parts;
 pub(super) use serve::{Middleware, serve};
 

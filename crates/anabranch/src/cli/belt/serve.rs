@@ -283,7 +283,7 @@ fn connector(database: &str) -> impl FnMut() -> Result<PostgresDatabase, Trouble
 }
 
 /// Tells of troubles, the same one not too often.
-fn tell(at: String) -> impl FnMut(&Trouble) + Send + 'static {
+pub(super) fn tell(at: String) -> impl FnMut(&Trouble) + Send + 'static {
     let last: Mutex<Option<(String, Instant)>> = Mutex::new(None);
     move |trouble| {
         // Two servers that change the same rows are nothing to tell.
