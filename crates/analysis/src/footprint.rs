@@ -634,6 +634,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
             conditions,
             has_other_conditions: true,
             listed: Vec::new(),
+            draws_key: false,
             span: parent.access.span,
         },
         result: ResultUse::Unused,

@@ -65,7 +65,7 @@ use footprint::Footprint;
 use guard::KeyedGuard;
 use invariant::{Content, Declared};
 use merge::MergeModel;
-use placement::LayoutOptions;
+use placement::{Layout, LayoutOptions};
 use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, ReadSubset, Verdict};
 use rule::{Context, Finding, Need};
 use solve::Solver;
@@ -124,6 +124,9 @@ pub struct Options {
     /// Where the rows live already, indexed by table. `None`: the analysis chooses. A table whose types no longer
     /// allow its placement gets another one.
     pub placements: Option<Vec<Placement>>,
+    /// Whether keys place the tables that have one, also where the types draw all of them from sequences: if clients may give
+    /// keys, or set sequences back, by statements that are not analysed; or if there is only one partition.
+    pub places_by_keys: bool,
     /// The number of sites for which the operation partitioning estimates the share of local calls.
     pub sites: Option<u32>,
 }
@@ -188,6 +191,17 @@ pub fn analyze_with(
         &LayoutOptions {
             choices_max: limits.choices_max,
             given: options.placements.as_deref(),
+            by_other_columns: !serializable && !options.places_by_keys,
+            class: &|layout, owner, guards| {
+                let (checks, _) = &checked[owner];
+                class(
+                    (&footprint, &declared, layout),
+                    owner,
+                    guards,
+                    checks,
+                    serializable,
+                )
+            },
         },
     );
     let partitioning = serializable.then(|| {
@@ -349,7 +363,7 @@ struct Results<'a> {
     footprint: &'a Footprint<'a>,
     declared: &'a [Declared],
     findings: &'a [Vec<Finding>],
-    layout: &'a placement::Layout,
+    layout: &'a Layout,
     serializable: bool,
 }
 
@@ -364,7 +378,13 @@ impl Results<'_> {
     ) -> PlanEntry {
         let (footprint, layout) = (self.footprint, self.layout);
         let of = footprint.types[owner].summary;
-        let class = self.class(owner, guards, &checks);
+        let class = class(
+            (footprint, self.declared, layout),
+            owner,
+            guards,
+            &checks,
+            self.serializable,
+        );
         // A type that may do anything breaks every invariant; the report says so once.
         let (verdicts, held) = match of.may_change_any_table {
             true => (Vec::new(), &[][..]),
@@ -389,7 +409,10 @@ impl Results<'_> {
                 .iter()
                 .filter(|s| {
                     let update = s.accesses.iter().find(|a| a.role == Role::Update);
-                    update.is_some_and(|access| footprint.is_deferred(s.deferral, access))
+                    update.is_some_and(|access| {
+                        footprint.is_deferred(s.deferral, access)
+                            && !layout.is_apart(footprint.table(access.table))
+                    })
                 })
                 .map(|s| s.id)
                 .collect(),
@@ -416,24 +439,25 @@ impl Results<'_> {
             read_subset: read_subset.filter(|_| !of.may_change_any_table),
         }
     }
+}
 
-    /// The coordination class of a type.
-    fn class(
-        &self,
-        owner: usize,
-        guards: &[KeyedGuard],
-        checks: &[AssertionCheck],
-    ) -> CoordinationClass {
-        let summary = self.footprint.types[owner].summary;
-        // A type that writes nothing keeps all invariants, whatever it reads.
-        let harmless = !self.serializable && summary.only_reads;
-        let class = match summary.unknown {
-            // A type that was not analysed cannot be called safe, nor local to a partition.
-            Some(_) if !harmless => CoordinationClass::Global,
-            _ => self.layout.class(owner, guards),
-        };
-        class_with_checks(class, checks, self.declared, &self.layout.placements)
-    }
+/// The coordination class of a type.
+fn class(
+    (footprint, declared, layout): (&Footprint<'_>, &[Declared], &Layout),
+    owner: usize,
+    guards: &[KeyedGuard],
+    checks: &[AssertionCheck],
+    serializable: bool,
+) -> CoordinationClass {
+    let summary = footprint.types[owner].summary;
+    // A type that writes nothing keeps all invariants, whatever it reads.
+    let harmless = !serializable && summary.only_reads;
+    let class = match summary.unknown {
+        // A type that was not analysed cannot be called safe, nor local to a partition.
+        Some(_) if !harmless => CoordinationClass::Global,
+        _ => layout.class(owner, guards),
+    };
+    class_with_checks(class, checks, declared, &layout.placements)
 }
 
 /// For each type, [`assertion_checks`]; none for a type that may do anything.

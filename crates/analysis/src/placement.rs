@@ -9,25 +9,30 @@
 //!
 //! For given parameters, each table's best column follows by itself. This module uses one column and one parameter
 //! even where several would do; [`crate::partition`] adds parameters.
+//!
+//! Where each row's key is drawn from a sequence, no partition has to see all keys, and a column outside the key may place
+//! the table ([`drawn_key_columns`]). It does where fewer types are then global.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_sql::summary::{Role, Term};
-use anabranch_types::{ColumnIndex, Placement, Schema, TableId, TableSchema};
+use anabranch_sql::summary::{Deferral, ResultUse, Role, Term};
+use anabranch_types::{ColumnIndex, DataType, Placement, Schema, TableId, TableSchema};
 
-use crate::footprint::{Action, Footprint};
+use crate::footprint::{Action, Footprint, TypeFootprint};
 use crate::guard::KeyedGuard;
 use crate::partition::search::{Problem, Score, Scored};
 use crate::partition::{Conflict, Key};
 use crate::plan::CoordinationClass;
-use crate::routing;
+use crate::routing::{self, PlacingKind};
 
 /// Where rows live and how types are routed.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// One entry a table.
     pub(crate) placements: Vec<Placement>,
+    /// One entry a table: how the value of its placing column determines the partition.
+    pub(crate) kinds: Vec<PlacingKind>,
     /// Why, one entry a table.
     pub(crate) reasons: Vec<String>,
     /// One entry a type: the parameter that routes it, and the table with most of its accesses by that parameter.
@@ -44,10 +49,20 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Whether the primary keys of a table's rows do not tell where they live.
+    pub(crate) fn is_apart(&self, schema: &TableSchema) -> bool {
+        let key = &schema.primary_key;
+        let outside = |columns: &[ColumnIndex]| columns.iter().any(|c| !key.contains(c));
+        match &self.placements[schema.id.index()] {
+            Placement::Columns(columns) => !key.is_empty() && outside(columns),
+            Placement::Whole | Placement::Replicated => false,
+        }
+    }
+
     /// How far a type with these guards must coordinate.
     pub(crate) fn class(&self, owner: usize, guards: &[KeyedGuard]) -> CoordinationClass {
         let parameter = self.routing[owner].map(|(parameter, _)| parameter);
-        routing::class(&self.placements, guards, parameter)
+        routing::class(&self.placements, &self.kinds, guards, parameter)
     }
 }
 
@@ -72,7 +87,19 @@ pub(crate) struct LayoutOptions<'o> {
     pub(crate) choices_max: usize,
     /// The placement of each table, if the rows live somewhere already.
     pub(crate) given: Option<&'o [Placement]>,
+    /// Whether tables with keys that are drawn may be placed by other columns: where numbers never come again.
+    pub(crate) by_other_columns: bool,
+    /// How far a type with these guards must coordinate under a layout, with all that it does besides.
+    pub(crate) class: &'o dyn Fn(&Layout, usize, &[KeyedGuard]) -> CoordinationClass,
 }
+
+/// The most tables for which columns outside the key are tried.
+const TABLES_TRIED_MAX: usize = 16;
+
+/// How many calls that look for a row by its key at every partition cost as much as one that is global. A look-up is one more
+/// round of reads that wait for nothing. A global call commits at several partitions, and aborts where another one is in
+/// its way. This number is a choice, not a measurement.
+const LOOKUPS_PER_GLOBAL: u64 = 4;
 
 /// Chooses placement and routing.
 pub(crate) fn lay_out(
@@ -82,31 +109,173 @@ pub(crate) fn lay_out(
     weights: &[u64],
     options: &LayoutOptions<'_>,
 ) -> Layout {
-    let candidates: Vec<Vec<ColumnIndex>> = footprint
-        .catalog
-        .schema
-        .tables
-        .iter()
+    let tables = footprint.catalog.schema.tables.iter();
+    let mut candidates: Vec<Vec<ColumnIndex>> = tables
         .map(|t| {
             let mut candidates = candidates(footprint, t.id);
-            if let Some(given) = options.given {
-                match &given[t.id.index()] {
-                    Placement::Columns(columns) => candidates.retain(|c| columns[..] == [*c]),
-                    Placement::Whole | Placement::Replicated => candidates.clear(),
+            match options.given.map(|given| &given[t.id.index()]) {
+                Some(Placement::Columns(columns)) => {
+                    if options.by_other_columns {
+                        candidates.extend(drawn_key_columns(footprint, t.id));
+                    }
+                    candidates.retain(|c| columns[..] == [*c]);
                 }
+                Some(Placement::Whole | Placement::Replicated) => candidates.clear(),
+                None => {}
             }
             candidates
         })
         .collect();
+    let choose = |candidates: &[Vec<ColumnIndex>]| {
+        choose(
+            footprint,
+            held,
+            conflicts,
+            weights,
+            candidates,
+            options.choices_max,
+        )
+    };
+    let mut layout = choose(&candidates);
+    if !options.by_other_columns || options.given.is_some() {
+        return layout;
+    }
+    let mut global = global_weight(&layout, held, weights, options.class);
+    let tables = footprint.catalog.schema.tables.iter().map(|table| table.id);
+    let tried = tables.filter_map(|table| {
+        let mut columns = drawn_key_columns(footprint, table);
+        columns.retain(|column| names(held, table, *column));
+        (!columns.is_empty()).then_some((table, columns))
+    });
+    for (table, columns) in tried.take(TABLES_TRIED_MAX) {
+        if global == 0 {
+            break;
+        }
+        let mut more = candidates.clone();
+        more[table.index()].extend(&columns);
+        let other = choose(&more);
+        let Placement::Columns(chosen) = &other.placements[table.index()] else {
+            continue;
+        };
+        let then = global_weight(&other, held, weights, options.class);
+        let saved = global.saturating_sub(then);
+        let looking = looking(footprint, table, chosen).into_iter();
+        let looking = looking.fold(0u64, |sum, owner| sum.saturating_add(weights[owner]));
+        if saved > 0 && looking <= saved.saturating_mul(LOOKUPS_PER_GLOBAL) {
+            candidates[table.index()].clone_from(chosen);
+            (layout, global) = (other, then);
+        }
+    }
+    layout
+}
+
+/// The weight of the types that are global.
+fn global_weight(
+    layout: &Layout,
+    held: &[Vec<KeyedGuard>],
+    weights: &[u64],
+    class: &dyn Fn(&Layout, usize, &[KeyedGuard]) -> CoordinationClass,
+) -> u64 {
+    let types = held.iter().zip(weights).enumerate();
+    let global = types
+        .filter(|(owner, (guards, _))| class(layout, *owner, guards) == CoordinationClass::Global);
+    global.fold(0, |sum, (_, (_, weight))| sum.saturating_add(*weight))
+}
+
+/// The types that look for rows of a table at every partition if these columns place it, and at one if its key does: they
+/// name them by the key, or insert rows that refer to them.
+fn looking(footprint: &Footprint<'_>, table: TableId, columns: &[ColumnIndex]) -> Vec<usize> {
+    let key = &footprint.table(table).primary_key;
+    let children = footprint
+        .catalog
+        .tables
+        .iter()
+        .zip(0..)
+        .filter(|(child, _)| {
+            let mut keys = child.foreign_keys.iter();
+            keys.any(|of| of.parent == table && of.parent_columns == *key)
+        });
+    let children: Vec<TableId> = children.map(|(_, id)| TableId(id)).collect();
+    let looks = |owner: &usize| {
+        let by_key = footprint.on(*owner, table).any(|action| {
+            let is_fixed = |column: &ColumnIndex| action.fixed(*column).is_some();
+            action.access.role != Role::Insert
+                && key.iter().all(is_fixed)
+                && !columns.iter().all(is_fixed)
+        });
+        let refers = |child: &TableId| {
+            let mut actions = footprint.on(*owner, *child);
+            actions.any(|action| action.access.role == Role::Insert)
+        };
+        by_key || children.iter().any(refers)
+    };
+    (0..footprint.types.len()).filter(looks).collect()
+}
+
+/// Whether some guard on the table is named by a parameter that is the value of this column.
+fn names(held: &[Vec<KeyedGuard>], table: TableId, column: ColumnIndex) -> bool {
+    let mut guards = held.iter().flatten();
+    guards.any(|guard| {
+        let mut key = guard.guard.key.iter().zip(&guard.terms);
+        guard.guard.table == table
+            && key.any(|(key, term)| key.column == column && matches!(term, Term::Parameter(_)))
+    })
+}
+
+/// The columns outside the primary key that may place a table whose keys are drawn from the sequence of the key column.
+/// No partition has to see all keys then, since numbers do not come again. None where a client may choose a key, where
+/// keys change, or where the owner of a row, found by its key alone, gives out numbers at commit.
+fn drawn_key_columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
+    let schema = footprint.table(table);
+    let [key] = schema.primary_key[..] else {
+        return Vec::new();
+    };
+    let may_be_given =
+        |action: &Action| action.access.role == Role::Insert && !action.access.draws_key;
+    let gives_numbers = |action: &Action| {
+        action.access.role == Role::Update
+            && footprint.is_deferred(action.deferral, &action.access)
+            && (action.result != ResultUse::Unused && action.deferral != Deferral::AfterReading)
+    };
+    let anything = |of: &TypeFootprint<'_>| of.summary.may_change_any_table;
+    if footprint.catalog.sequence_of_column(table, key).is_none()
+        || footprint.facts(table).inserters.is_empty()
+        || !footprint.is_settled(table, key)
+        || footprint.types.iter().any(anything)
+        || (footprint.on_table(table)).any(|action| may_be_given(action) || gives_numbers(action))
+    {
+        return Vec::new();
+    }
+    let columns = (0..schema.columns.len()).map(|column| ColumnIndex(column as u16));
+    let fits = |column: &ColumnIndex| {
+        let mut unique = schema.indexes.iter().filter(|index| index.unique);
+        let data_type = &schema.columns[column.index()].data_type;
+        *column != key
+            && !matches!(data_type, DataType::Real | DataType::Double)
+            && unique.all(|index| index.columns.contains(column))
+            && footprint.is_settled(table, *column)
+    };
+    columns.filter(fits).collect()
+}
+
+/// Chooses placement and routing, with these columns to choose from for each table.
+fn choose(
+    footprint: &Footprint<'_>,
+    held: &[Vec<KeyedGuard>],
+    conflicts: &[Conflict],
+    weights: &[u64],
+    candidates: &[Vec<ColumnIndex>],
+    choices_max: usize,
+) -> Layout {
     let mut parameters: Vec<Vec<usize>> = (0..footprint.types.len())
-        .map(|t| parameters(footprint, &candidates, t, &held[t]))
+        .map(|t| parameters(footprint, candidates, t, &held[t]))
         .collect();
     add_keys(conflicts, &mut parameters);
     let scores: Vec<Vec<Scored>> = (0..footprint.types.len())
         .map(|owner| {
             score(
                 footprint,
-                &candidates,
+                candidates,
                 &parameters[owner],
                 owner,
                 &held[owner],
@@ -117,7 +286,7 @@ pub(crate) fn lay_out(
     let columns = candidates.iter().map(Vec::len).collect();
     let problem = Problem::new(&parameters, weights, conflicts, scores, columns);
     let starts = starts(&problem);
-    let found = problem.search(starts, options.choices_max);
+    let found = problem.search(starts, choices_max);
     let choice = found.choice;
     let columns = problem.columns_for(&choice);
     // A parameter that finds no rows where tables are placed now routes nothing.
@@ -150,6 +319,7 @@ pub(crate) fn lay_out(
     let chosen = (0..choice.len()).map(|t| parameters[t].get(choice[t]).copied());
     let mut layout = Layout {
         placements: Vec::new(),
+        kinds: Vec::new(),
         reasons: Vec::new(),
         routing,
         arrays,
@@ -159,6 +329,7 @@ pub(crate) fn lay_out(
     };
     for (table, column) in footprint.catalog.schema.tables.iter().zip(columns) {
         let (placement, reason) = place(footprint, table.id, &candidates[table.id.index()], column);
+        layout.kinds.push(PlacingKind::of(table, &placement));
         layout.placements.push(placement);
         layout.reasons.push(reason);
     }
@@ -403,6 +574,20 @@ fn place(
                     "guards on it are then on the partition where their transactions are routed"
                         .to_owned()
                 }
+            };
+            let reason = match schema.primary_key[..] {
+                [key] if key != column => {
+                    let key = &schema.columns[key.index()].name;
+                    let price = match looking(footprint, table, &[column]).len() {
+                        0 => String::new(),
+                        1 => ": 1 type looks at all of them".to_owned(),
+                        types => format!(": {types} types look at all of them"),
+                    };
+                    format!(
+                        "{reason}; rows that are looked for by {key} alone are on any partition{price}"
+                    )
+                }
+                _ => reason,
             };
             (Placement::Columns(vec![column]), reason)
         }

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
+use anabranch_server::service::folder::RowsBefore;
 use anabranch_server::service::{Guarantee, Served, Service, ServiceOptions, plan_application};
 use anabranch_sql::Application;
 use anabranch_storage::{Store, StoreSettings};
@@ -22,11 +23,13 @@ const CURSORS: &str = include_str!("scripts/cursors.sql");
 fn start(partitions: u16) -> Service {
     let catalog = anabranch_sql::load(Vec::new()).expect("nothing is declared");
     let application = Application::compile(catalog).expect("it compiles");
-    let planned: Arc<PlannedApplication> = plan_application(application, partitions, None);
+    let guarantee = Guarantee::Serializable;
+    let planned: Arc<PlannedApplication> =
+        plan_application(application, (partitions, guarantee), RowsBefore::default());
     let empty = || Store::new(planned.schema(), StoreSettings::default());
     let served = Served {
         stores: (0..partitions).map(|_| empty()).collect(),
-        guarantee: Guarantee::Serializable,
+        guarantee,
         analysis: anabranch_analysis::Options::default(),
         data: None,
         planned,

@@ -142,6 +142,8 @@ struct StatementPlan {
     deferred: bool,
     guarded_read: bool,
     guarded_write: bool,
+    /// Whether it is an INSERT that draws the keys of its rows.
+    draws_key: bool,
 }
 
 /// The most elements of an array that are routed: the others are probably like these, and routing them
@@ -206,6 +208,12 @@ impl ExecutionPlan {
             }
             for id in &entry.guarded_writes {
                 at(*id, |s| s.guarded_write = true);
+            }
+        }
+        for statement in application.summaries().iter().flat_map(|s| &s.statements) {
+            let mut inserts = statement.accesses.iter();
+            if inserts.any(|access| access.role == Role::Insert && access.draws_key) {
+                at(statement.id, |s| s.draws_key = true);
             }
         }
         let routes = application
@@ -305,6 +313,11 @@ impl ExecutionPlan {
     /// Whether the owner of the row evaluates this UPDATE at commit.
     pub fn is_deferred(&self, id: StatementId) -> bool {
         self.statement(id).deferred
+    }
+
+    /// Whether this statement of a procedure is an INSERT that draws the keys of its rows.
+    pub(crate) fn draws_key(&self, id: StatementId) -> bool {
+        self.statement(id).draws_key
     }
 
     /// Whether this statement's reads are guards.

@@ -249,11 +249,7 @@ impl Attempt {
             return;
         };
         match request {
-            Request::Read(reads) => record.reads.extend(reads.iter().map(|asked| RecordedRead {
-                partition: asked.partition,
-                read: asked.read.clone(),
-                fetched: Fetched::Range(Vec::new()),
-            })),
+            Request::Read(reads) => record.reads.extend(reads.iter().map(RecordedRead::asked)),
             Request::Commit(effects) => record.effects.clone_from(effects),
             _ => {}
         }

@@ -463,7 +463,16 @@ fn home_of_calls(
     if entry.class != CoordinationClass::Local || entry.serializable {
         return CallHome::None;
     }
-    let placement = |table: TableId| planned.execution.router.placement(table);
+    // The home of a row is known by its key alone.
+    let router = &planned.execution.router;
+    let is_apart = |access: &&GuardAccess| {
+        router.is_apart(access.table)
+            && !planned.schema().table(access.table).primary_key.is_empty()
+    };
+    if accesses.iter().any(is_apart) {
+        return CallHome::None;
+    }
+    let placement = |table: TableId| router.placement(table);
     let is_whole = |access: &&GuardAccess| *placement(access.table) == Placement::Whole;
     if accesses.iter().all(is_whole) {
         return CallHome::First;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use anabranch_protocol::{AbortReason, PartitionEffects, TransactionId};
+use anabranch_protocol::{AbortReason, PartitionEffects, PartitionRead, TransactionId};
 use anabranch_sql::StatementResult;
 use anabranch_types::{Fetched, PartitionId, Read, Ticks, Timestamp, Value};
 
@@ -49,8 +49,22 @@ pub struct RecordedRead {
     pub partition: PartitionId,
     /// The read.
     pub read: Read,
+    /// Whether it is a guard.
+    pub guard: bool,
     /// The answer: [`Fetched::Recorded`] if the partition's store records.
     pub fetched: Fetched,
+}
+
+impl RecordedRead {
+    /// The record of a read that has no answer yet.
+    pub(crate) fn asked(asked: &PartitionRead) -> RecordedRead {
+        RecordedRead {
+            partition: asked.partition,
+            read: asked.read.clone(),
+            guard: asked.access.guard,
+            fetched: Fetched::Range(Vec::new()),
+        }
+    }
 }
 
 /// The outcome of an attempt.

@@ -37,6 +37,8 @@ struct TableRoute {
     keys: Vec<Option<KeyRoute>>,
     /// Types and nullability of the placement's columns, to encode them from a row.
     columns: Vec<(ColumnIndex, DataType, bool)>,
+    /// The same without the columns.
+    placing_types: Vec<(DataType, bool)>,
     layout: anabranch_types::RowLayout,
 }
 
@@ -106,6 +108,7 @@ impl Router {
                             (*c, data_type, nullable)
                         })
                         .collect(),
+                    placing_types: placed_by.iter().map(typed).collect(),
                     layout: table.layout.clone(),
                 }
             })
@@ -121,6 +124,40 @@ impl Router {
     /// The table's placement.
     pub fn placement(&self, table: TableId) -> &Placement {
         &self.tables[table.index()].placement
+    }
+
+    /// Whether the primary key of the table's rows, which may be hidden, does not tell their partition.
+    pub fn is_apart(&self, table: TableId) -> bool {
+        let route = &self.tables[table.index()];
+        let by_columns = matches!(route.placement, Placement::Columns(_));
+        by_columns && self.partitions > 1 && route.keys[0].is_none()
+    }
+
+    /// The one column that places the rows of a table where [their keys do not](Router::is_apart).
+    pub fn placing_column(&self, table: TableId) -> Option<ColumnIndex> {
+        match &self.tables[table.index()].columns[..] {
+            [(column, ..)] if self.is_apart(table) => Some(*column),
+            _ => None,
+        }
+    }
+
+    /// Whether the value of this column determines the partition of a row.
+    pub fn places(&self, table: TableId, column: ColumnIndex) -> bool {
+        let mut columns = self.tables[table.index()].columns.iter();
+        self.partitions > 1 && columns.any(|(placing, ..)| *placing == column)
+    }
+
+    /// The partition of the rows with this value of the one placing column, encoded as in a key.
+    pub fn placed_key(&self, table: TableId, value: &Key) -> Target {
+        let route = &self.tables[table.index()];
+        if let Some(target) = self.whole(route) {
+            return target;
+        }
+        let found = match &route.placing_types[..] {
+            types @ [_] => self.of_columns(value, types, &[0]),
+            _ => None,
+        };
+        found.map_or(Target::Everywhere, Target::One)
     }
 
     /// The partitions of a read.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anabranch_storage::rebuild::is_same_layout;
 use anabranch_storage::{ApplyError, DetachedTable, LoadError, Store};
 use anabranch_types::{EffectError, Key, PartitionId, Placement, Row, TableId, TableSchema};
+use rustc_hash::FxHashSet;
 
 use crate::application::PlannedApplication;
 use crate::routing::Target;
@@ -230,12 +231,18 @@ fn load(
     parts: &[&DetachedTable],
     map: Option<RowMap<'_>>,
 ) -> Result<(), EffectError> {
+    // Where keys do not tell partitions, no store sees that a key is in another one.
+    let is_apart = after.execution.router.is_apart(table.id) && !table.primary_key.is_empty();
+    let mut keys: FxHashSet<Key> = FxHashSet::default();
     for part in parts {
         part.try_for_each(|key, row| {
             let (key, row) = match map {
                 Some(map) => map(key, row)?,
                 None => (key.clone(), row.clone()),
             };
+            if is_apart && !keys.insert(key.clone()) {
+                return Err(duplicated(table, &row));
+            }
             match after.execution.router.row(table.id, &row) {
                 Target::One(PartitionId(partition)) => {
                     load_row(&mut stores[usize::from(partition)], table, key, row)

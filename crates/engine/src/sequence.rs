@@ -94,6 +94,19 @@ impl SequenceStarts {
         planned: &PlannedApplication,
         stores: impl IntoIterator<Item = &'s Store>,
     ) -> SequenceStarts {
+        let mut starts = SequenceStarts::default();
+        starts.include_rows(planned, stores);
+        starts
+    }
+
+    /// Raises sequences above the numbers in the newest rows of these stores: those of serial and identity columns that
+    /// were never set, and all that draw keys which do not tell the partitions of their rows. No partition would see that
+    /// such a key comes again.
+    pub fn include_rows<'s>(
+        &mut self,
+        planned: &PlannedApplication,
+        stores: impl IntoIterator<Item = &'s Store>,
+    ) {
         let mut highest: BTreeMap<SequenceId, i64> = BTreeMap::new();
         let sequences: Vec<ResolvedSequence> =
             planned.application.catalog().all_sequences().collect();
@@ -120,13 +133,40 @@ impl SequenceStarts {
                 read.expect("the newest versions are always readable");
             }
         }
-        let mut starts = SequenceStarts::default();
         for sequence in &sequences {
-            if let Some(number) = highest.get(&sequence.id) {
-                starts.include(sequence, *number);
+            let Some(number) = highest.get(&sequence.id) else {
+                continue;
+            };
+            self.include(sequence, *number);
+            if let SequenceId::Column(table, column) = sequence.id
+                && planned.execution.router.is_apart(table)
+                && planned.schema().table(table).primary_key == [column]
+            {
+                self.pass(sequence, *number);
             }
         }
-        starts
+    }
+
+    /// Sets a sequence that counts upwards to a number, unless its next one is higher.
+    ///
+    /// # Panics
+    /// When it counts downwards or in a cycle: it would draw the numbers of all rows again.
+    fn pass(&mut self, sequence: &ResolvedSequence, number: i64) {
+        let options = &sequence.options;
+        assert!(
+            options.increment > 0 && !options.cycles,
+            "PLACE-I2: a sequence of keys that do not place their rows counts upwards"
+        );
+        let point = point_of(&self.points, sequence);
+        let next = sequence.options.number(point.base, point.drawn);
+        if next.is_some_and(|next| next <= number) {
+            let passed = SequencePoint {
+                epoch: point.epoch + 1,
+                drawn: 1,
+                base: number,
+            };
+            self.points.insert(sequence.id, passed);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! that has computed for long pauses: its future waits without a request, and the node polls it again
 //! after other input.
 
+mod apart;
 mod belt;
 mod verify;
 
@@ -25,8 +26,8 @@ use anabranch_sql::summary::StatementId;
 use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_sql::{CompiledAssertion, StatementResult};
 use anabranch_types::{
-    Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId, TimeZone,
-    Value,
+    Access, ColumnIndex, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId,
+    TableId, TimeZone, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -153,8 +154,9 @@ pub struct NodeTransaction {
     known: KnownRows,
     /// Ranges that other partitions have returned.
     ranges: RangeCache,
-    /// The partitions where rows with hidden keys were found.
-    hidden: FxHashMap<(TableId, Key), PartitionId>,
+    /// The partitions of rows whose keys do not tell them: where they were found, and where own ones were inserted.
+    located: FxHashMap<(TableId, Key), PartitionId>,
+    inserted: FxHashMap<(TableId, Key), PartitionId>,
     /// The partition that produces each slot; `None` until the effect is written.
     slots: Vec<Option<PartitionId>>,
     uniques: u64,
@@ -188,7 +190,8 @@ impl NodeTransaction {
             mailbox,
             known: KnownRows::default(),
             ranges: RangeCache::default(),
-            hidden: FxHashMap::default(),
+            located: FxHashMap::default(),
+            inserted: FxHashMap::default(),
             slots: Vec::new(),
             uniques: 0,
             sequences,
@@ -274,8 +277,10 @@ impl NodeTransaction {
         mailbox.size = position.size;
         self.slots.truncate(position.slots);
         self.deferred.roll_back_to(position.deferred);
+        drop(mailbox);
         // Some of these rows may have been own ones. What is not known is read.
         self.known = KnownRows::default();
+        self.locate_own_again();
     }
 
     /// Whether the transaction has everything that it reads and writes as guards.
@@ -444,6 +449,13 @@ impl NodeTransaction {
                 }
                 _ => None,
             };
+            if reads.iter().any(|read| router.is_apart(read.table())) {
+                let answers = self.fetch_located(access, reads, partition).await?;
+                if let Some(range) = kept {
+                    self.ranges.insert(range, &answers[0]);
+                }
+                return Ok(answers);
+            }
             let requests = reads
                 .into_iter()
                 .map(|read| PartitionRead {
@@ -459,7 +471,7 @@ impl NodeTransaction {
             return Ok(answers);
         }
         if !targets.contains(&Target::Everywhere)
-            && !reads.iter().any(|read| self.has_hidden_keys(read.table()))
+            && !reads.iter().any(|read| router.is_apart(read.table()))
         {
             return self.fetch_from_several(access, reads, &targets).await;
         }
@@ -482,7 +494,7 @@ impl NodeTransaction {
         let schema = planned.application.schema();
         let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
         for ((partition, place), answer) in requests.into_iter().zip(answers) {
-            self.note_hidden_keys(&reads[place], partition, &answer);
+            self.locate(&reads[place], partition, &answer);
             let slot = &mut gathered[place];
             *slot = Some(match slot.take() {
                 None => answer,
@@ -535,18 +547,6 @@ impl NodeTransaction {
         schema.table(table).primary_key.is_empty()
     }
 
-    /// Remembers the partitions of rows with hidden keys, which do not determine them.
-    fn note_hidden_keys(&mut self, read: &Read, partition: PartitionId, answer: &Fetched) {
-        let table = read.table();
-        if self.has_hidden_keys(table)
-            && let Fetched::Range(rows) = answer
-        {
-            for (key, _) in rows {
-                self.hidden.insert((table, key.clone()), partition);
-            }
-        }
-    }
-
     async fn request(
         &self,
         requests: Vec<PartitionRead>,
@@ -566,8 +566,9 @@ impl NodeTransaction {
         &mut self,
         access: Access,
         reads: Vec<Read>,
+        place: Option<PartitionId>,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        let mut asked: Vec<Read> = {
+        let asked: Vec<Read> = {
             let writes = &self.mailbox.borrow().writes;
             reads
                 .iter()
@@ -575,12 +576,23 @@ impl NodeTransaction {
                 .collect()
         };
         let bases = overlay::bases(&reads, &self.mailbox.borrow().writes);
-        asked.extend(bases.iter().map(|(table, key)| Read::Point {
+        let of_bases = bases.iter().map(|(table, key)| Read::Point {
             table: *table,
             key: key.clone(),
-        }));
-        let mut answers = self.fetch(access, asked).await?;
-        let base_rows = answers.split_off(reads.len());
+        });
+        let (answers, base_rows) = match place {
+            Some(partition) => {
+                let of_bases = of_bases.collect();
+                let answers = self.fetch_located(access, asked, partition).await?;
+                (answers, self.fetch(access, of_bases).await?)
+            }
+            None => {
+                let asked = asked.into_iter().chain(of_bases).collect();
+                let mut answers = self.fetch(access, asked).await?;
+                let base_rows = answers.split_off(reads.len());
+                (answers, base_rows)
+            }
+        };
         let mailbox = self.mailbox.borrow();
         let programs = self.planned.application.programs();
         let overlay = overlay::Overlay::new(
@@ -603,10 +615,7 @@ impl NodeTransaction {
             Effect::Insert { table, row, .. } => router.row(*table, row),
             Effect::Update { table, key, .. } | Effect::Delete { table, key } => {
                 match router.key(*table, key) {
-                    Target::Everywhere => self
-                        .hidden
-                        .get(&(*table, key.clone()))
-                        .map_or(Target::Everywhere, |partition| Target::One(*partition)),
+                    Target::Everywhere => self.place_of(*table, key),
                     known => known,
                 }
             }
@@ -642,12 +651,15 @@ impl NodeTransaction {
     }
 }
 
-impl Transaction for NodeTransaction {
-    async fn read(
+impl NodeTransaction {
+    /// Reads for a statement; `place`: the partition of all rows that are wanted, if it is known otherwise than by the
+    /// reads.
+    async fn read_for(
         &mut self,
         statement: StatementId,
         for_write: bool,
         reads: Vec<Read>,
+        place: Option<PartitionId>,
     ) -> Result<Vec<Fetched>, TransactionError> {
         // A write that is not deferred is computed from the row read. The row must not have changed when
         // the transaction commits, or an update in between would be lost.
@@ -673,10 +685,18 @@ impl Transaction for NodeTransaction {
         } else {
             Vec::new()
         };
-        let answers = if self.overlaps(&reads) {
-            self.read_through_writes(access, reads).await?
-        } else {
-            self.fetch(access, reads).await?
+        // Rows that are not there are no base of a write.
+        let is_absence_guarded = self.guards_all
+            || self.is_guarded()
+            || execution.guards_reads(statement)
+            || execution.guards_writes(statement);
+        let answers = match place {
+            _ if self.overlaps(&reads) => self.read_through_writes(access, reads, place).await?,
+            Some(partition) => self.fetch_located(access, reads, partition).await?,
+            None if access.guard && self.are_keys_apart(&reads) => {
+                self.fetch_by_key(access, reads, is_absence_guarded).await?
+            }
+            None => self.fetch(access, reads).await?,
         };
         for ((table, key), answer) in watched.into_iter().zip(&answers) {
             match (key, answer) {
@@ -690,6 +710,39 @@ impl Transaction for NodeTransaction {
             }
         }
         Ok(answers)
+    }
+}
+
+impl Transaction for NodeTransaction {
+    async fn read(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        self.read_for(statement, for_write, reads, None).await
+    }
+
+    fn placed_by(&self, table: TableId) -> Option<ColumnIndex> {
+        self.planned.execution.router.placing_column(table)
+    }
+
+    async fn read_placed(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+        placing: Key,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let router = &self.planned.execution.router;
+        let place = match reads
+            .first()
+            .map(|read| router.placed_key(read.table(), &placing))
+        {
+            Some(Target::One(partition)) => Some(partition),
+            _ => None,
+        };
+        self.read_for(statement, for_write, reads, place).await
     }
 
     fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
@@ -716,8 +769,15 @@ impl Transaction for NodeTransaction {
                 )));
             }
         };
+        self.check_placing_value(&effect)?;
         self.check_slots(partition, &effect)?;
         self.note_own(&effect);
+        if self.planned.execution.router.is_apart(effect.table()) {
+            if matches!(effect, Effect::Insert { .. }) {
+                self.check_drawn(statement, effect.table())?;
+            }
+            self.locate_own(&effect, partition);
+        }
         let guard = self.is_guarded() || self.planned.execution.guards_writes(statement);
         let mut mailbox = self.mailbox.borrow_mut();
         let added = mailbox.size.add_write(&effect);

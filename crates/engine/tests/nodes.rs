@@ -1,5 +1,6 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
+mod apart;
 mod assertions;
 mod belt;
 mod cancel;

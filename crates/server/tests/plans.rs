@@ -5,12 +5,11 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_server::service::{Guarantee, Service, folder};
 use anabranch_sql::SourceFile;
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
 use support::*;
 
 /// An order relies on its item, which no declared type removes. None writes colours.
@@ -70,28 +69,6 @@ fn coordination(client: &mut Client, call: &str) -> String {
     let lines = lines.expect("it explains");
     let lines: Vec<String> = lines.iter().map(|row| row.get(0)).collect();
     lines.join("\n")
-}
-
-/// A client that keeps what it is told: messages and details.
-fn told(service: &Service) -> (Client, Arc<Mutex<Vec<String>>>) {
-    let notices: Arc<Mutex<Vec<String>>> = Arc::default();
-    let kept = Arc::clone(&notices);
-    let mut config = Config::new();
-    config
-        .host("127.0.0.1")
-        .port(service.address().port())
-        .user("ann")
-        .dbname("anabranch")
-        .notice_callback(move |notice| {
-            let detail = notice.detail().unwrap_or_default();
-            let line = format!("{}: {detail}", notice.message());
-            kept.lock().expect("no test has failed").push(line);
-        });
-    (config.connect(NoTls).expect("it connects"), notices)
-}
-
-fn take(notices: &Mutex<Vec<String>>) -> Vec<String> {
-    std::mem::take(&mut *notices.lock().expect("no test has failed"))
 }
 
 #[test]
@@ -568,6 +545,102 @@ fn what_was_accepted_outlives_changes_of_the_schema() {
     run(&mut ann, removes);
     run(&mut ann, "ALTER TABLE items DROP COLUMN colour");
     assert_eq!(refused(&mut ann, REMOVES).0, "55000");
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// Rentals of boats, placed by their boats.
+const RENTALS: &str = "
+CREATE TABLE boat (id integer PRIMARY KEY);
+CREATE TABLE rental (id serial PRIMARY KEY, boat integer NOT NULL CONSTRAINT rental_boat REFERENCES boat, low integer NOT NULL);
+CREATE PROCEDURE add_boat(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO boat (id) VALUES (p_id);
+END;
+CREATE FUNCTION rent(p_boat integer, p_low integer, OUT rented integer) LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM rental WHERE boat = p_boat AND low > p_low - 2 AND low < p_low + 2) THEN
+        RAISE EXCEPTION 'taken';
+    END IF;
+    INSERT INTO rental (boat, low) VALUES (p_boat, p_low) RETURNING id INTO rented;
+END; $$;
+CREATE PROCEDURE cancel(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    DELETE FROM rental WHERE id = p_id;
+END;
+";
+
+/// The key of a new rental.
+fn rent(client: &mut Client, boat: i32, low: i32) -> i32 {
+    let text = format!("SELECT rent({boat}, {low})");
+    client.query_one(&text, &[]).expect("it is free").get(0)
+}
+
+/// What is accepted beside a table that its keys do not place leaves rows and keys as they are.
+#[test]
+fn what_is_accepted_gives_no_keys_that_are_drawn() {
+    let scratch = Scratch::new("accepted-apart");
+    let start = start_in(
+        &[RENTALS],
+        Guarantee::Invariants,
+        options(),
+        Some(&scratch.0),
+    );
+    let service = start.expect("it starts");
+    let (mut ann, notices) = told(&service);
+    for boat in 1..=4 {
+        run(&mut ann, &format!("CALL add_boat({boat})"));
+    }
+    let first = rent(&mut ann, 1, 1);
+    let second = rent(&mut ann, 2, 1);
+    run(&mut ann, "SET anabranch.accept_plan = on");
+    for text in [
+        "INSERT INTO rental (id, boat, low) VALUES (77, 3, 1)",
+        "UPDATE rental SET boat = 3 WHERE low = 1",
+        "UPDATE rental SET id = 78 WHERE low = 1",
+        "BEGIN; DELETE FROM rental WHERE id = 5; INSERT INTO rental (id, boat, low) VALUES (5, 3, 1)",
+    ] {
+        let (code, message, _) = refused(&mut ann, text);
+        assert_eq!(code, "55000", "{text}: {message}");
+        assert!(
+            message.contains("rows of table \"rental\" would have to move"),
+            "{text}: {message}"
+        );
+        run(&mut ann, "ROLLBACK");
+    }
+    take(&notices);
+    // A boat may go now, and a rental has to see that.
+    let (code, ..) = refused(&mut connect(&service), "DELETE FROM boat WHERE id = 4");
+    assert_eq!(code, "55000");
+    run(&mut ann, "DELETE FROM boat WHERE id = 4");
+    let lines = take(&notices);
+    assert!(
+        lines[0].contains("\"rent\"") && lines[0].contains("rental_boat"),
+        "{lines:?}"
+    );
+    assert_eq!(
+        refused(&mut ann, "DELETE FROM boat WHERE id = 2").0,
+        "23503"
+    );
+    // Rows are where they were: by boat, and by key wherever they are.
+    run(&mut ann, "INSERT INTO rental (boat, low) VALUES (3, 9)");
+    run(&mut ann, &format!("CALL cancel({second})"));
+    run(&mut ann, "DELETE FROM boat WHERE id = 2");
+    assert!(refused(&mut ann, "SELECT rent(1, 2)").1.contains("taken"));
+    drop(ann);
+    service.stop().expect("it stops");
+    let service = restart(&scratch);
+    let mut ann = connect(&service);
+    let third = rent(&mut ann, 3, 1);
+    assert!(third > second && second > first);
+    run(&mut ann, "DELETE FROM boat WHERE id = 9");
+    run(&mut ann, &format!("CALL cancel({first})"));
+    run(&mut ann, "ALTER SYSTEM RESET anabranch.accept_plan");
+    assert_eq!(
+        refused(&mut ann, "DELETE FROM boat WHERE id = 1").0,
+        "55000"
+    );
+    run(&mut ann, &format!("CALL cancel({third})"));
+    let left = "SELECT count(*) FROM rental WHERE boat = 3";
+    assert_eq!(number(&mut ann, left), 1);
     drop(ann);
     service.stop().expect("it stops");
 }

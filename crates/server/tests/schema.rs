@@ -5,7 +5,10 @@ mod support;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use anabranch_server::service::{Guarantee, Service};
+use anabranch_server::service::folder::RowsBefore;
+use anabranch_server::service::{Guarantee, Service, plan_application};
+use anabranch_sql::{Application, SourceFile};
+use anabranch_types::{ColumnIndex, Placement};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls, Row};
 use support::*;
@@ -657,4 +660,203 @@ fn transactions_that_run_alone_queue_up() {
     assert_eq!(stock[0].get::<_, i32>(0), 40);
     drop(ann);
     service.stop().expect("it stops");
+}
+
+const RENTALS: &str = "
+CREATE TABLE boat (id integer PRIMARY KEY);
+CREATE TABLE rental (id serial PRIMARY KEY, boat integer NOT NULL, low integer NOT NULL, high integer NOT NULL);
+CREATE PROCEDURE put(p_id integer, p_boat integer, p_low integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO rental (id, boat, low, high) VALUES (p_id, p_boat, p_low, p_low + 1);
+END;
+CREATE PROCEDURE cancel(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    DELETE FROM rental WHERE id = p_id;
+END;
+";
+
+const RENT: &str =
+    "CREATE FUNCTION rent(p_boat integer, p_low integer, OUT rented integer) LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM rental WHERE boat = p_boat AND low < p_low + 1 AND high > p_low) THEN
+        RAISE EXCEPTION 'taken';
+    END IF;
+    INSERT INTO rental (boat, low, high) VALUES (p_boat, p_low, p_low + 1) RETURNING id INTO rented;
+END; $$";
+
+/// Rows move to the column that guards name once all keys are drawn. Keys that were given before, or are given by what
+/// runs alone, are never drawn.
+#[test]
+fn rows_apart_from_their_keys_have_one_each() {
+    let scratch = Scratch::new("schema-apart");
+    for folder in [None, Some(&*scratch.0)] {
+        let service =
+            start_in(&[RENTALS], Guarantee::Invariants, options(), folder).expect("it starts");
+        let mut ann = connect(&service);
+        keys_are_given_and_drawn(&mut ann);
+        drop(ann);
+        service.stop().expect("it stops");
+    }
+    let service = restart(&scratch);
+    let mut ann = connect(&service);
+    assert!(rent(&mut ann, 4, 20) > 62);
+    let found = rows(&mut ann, "SELECT count(*), count(DISTINCT id) FROM rental");
+    assert_eq!((found[0].get(0), found[0].get(1)), (14i64, 14i64));
+    for id in [5, 12, 60] {
+        run(&mut ann, &format!("CALL cancel({id})"));
+        assert!(rows(&mut ann, &format!("SELECT 1 FROM rental WHERE id = {id}")).is_empty());
+    }
+    assert_eq!(count(&mut ann, "rental"), 11);
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// The key of a new rental.
+fn rent(client: &mut Client, boat: i32, low: i32) -> i32 {
+    rows(client, &format!("SELECT rent({boat}, {low})"))[0].get(0)
+}
+
+const GIVE: &str = "INSERT INTO rental (id, boat, low, high) VALUES (60, 9, 1, 2)";
+
+fn keys_are_given_and_drawn(ann: &mut Client) {
+    run(
+        ann,
+        "CALL put(5, 1, 1); CALL put(7, 2, 1); CALL put(12, 3, 1)",
+    );
+    run(ann, "SELECT setval('rental_id_seq', 6)");
+    // Keys are given: the table is placed by them.
+    run(ann, RENT);
+    run(
+        ann,
+        "INSERT INTO rental (id, boat, low, high) VALUES (4, 4, 1, 2)",
+    );
+    run(ann, "DROP PROCEDURE put");
+    // Now it is placed by boats.
+    assert_eq!(refused(ann, GIVE).0, "55000");
+    assert_eq!(
+        refused(ann, "UPDATE rental SET boat = 2 WHERE id = 5").0,
+        "55000"
+    );
+    let mut last = 12;
+    for boat in 1..=6 {
+        let id = rent(ann, boat, 5);
+        assert!(id > last, "{id} after {last}");
+        last = id;
+    }
+    assert!(refused(ann, "SELECT rent(3, 1)").1.contains("taken"));
+    run(ann, "SET anabranch.alone = on");
+    for boat in 1..=3 {
+        let twice = format!("INSERT INTO rental (id, boat, low, high) VALUES (12, {boat}, 8, 9)");
+        assert_eq!(refused(ann, &twice).0, "23505");
+    }
+    assert_eq!(
+        refused(ann, "UPDATE rental SET boat = 2 WHERE id = 5").0,
+        "0A000"
+    );
+    run(ann, GIVE);
+    run(ann, "RESET anabranch.alone");
+    // The next number of each node, whatever partition draws it.
+    assert!(rent(ann, 2, 20) > 60);
+    assert!(rent(ann, 9, 20) > 60);
+    run(ann, "DELETE FROM rental WHERE boat = 9 AND low = 20");
+    run(ann, "ALTER SEQUENCE rental_id_seq RESTART WITH 1");
+    assert!(rent(ann, 3, 20) > 61);
+}
+
+/// Rows that another version has placed by their keys stay there until the schema changes. Then its client is told.
+#[test]
+fn rows_stay_where_a_folder_has_them_until_the_schema_changes() {
+    let drawn = RENTALS.replace(
+        "CREATE PROCEDURE put(p_id integer, p_boat integer, p_low integer)",
+        "CREATE PROCEDURE put(p_boat integer, p_low integer)",
+    );
+    let drawn = drawn
+        .replace("(id, boat, low, high)", "(boat, low, high)")
+        .replace("(p_id, p_boat,", "(p_boat,");
+    let scratch = Scratch::new("schema-held");
+    let service = start_placed(
+        &[&drawn, RENT],
+        (Guarantee::Invariants, true),
+        options(),
+        Some(&scratch.0),
+    );
+    let service = service.expect("it starts");
+    let mut ann = connect(&service);
+    for boat in 1..=4 {
+        rent(&mut ann, boat, 5);
+    }
+    run(&mut ann, GIVE);
+    drop(ann);
+    service.stop().expect("it stops");
+    for _ in 0..2 {
+        let service = restart(&scratch);
+        let mut ann = connect(&service);
+        assert_eq!(count(&mut ann, "rental"), 5);
+        // The key places them, so that clients may give it.
+        run(
+            &mut ann,
+            "INSERT INTO rental (id, boat, low, high) VALUES (70, 9, 3, 4)",
+        );
+        assert_eq!(refused(&mut ann, GIVE).0, "23505");
+        run(&mut ann, "DELETE FROM rental WHERE id = 70");
+        assert!(refused(&mut ann, "SELECT rent(3, 5)").1.contains("taken"));
+        drop(ann);
+        service.stop().expect("it stops");
+    }
+    let service = restart(&scratch);
+    let (mut ann, notices) = told(&service);
+    run(&mut ann, "CREATE TABLE harbour (id integer PRIMARY KEY)");
+    let lines = take(&notices);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let expected =
+        "the rows of table \"rental\" move: they are placed by boat now, and were by id: ";
+    assert!(lines[0].starts_with(expected), "{lines:?}");
+    let is_local = "\"rent\" is local now, and was global";
+    assert!(lines[0].contains(is_local), "{lines:?}");
+    assert_eq!(
+        refused(&mut ann, GIVE.replace("60", "61").as_str()).0,
+        "55000"
+    );
+    assert!(rent(&mut ann, 3, 8) > 60);
+    run(&mut ann, "ALTER TABLE harbour ADD COLUMN name text");
+    assert_eq!(take(&notices), [""; 0], "it has moved");
+    drop(ann);
+    service.stop().expect("it stops");
+    let service = restart(&scratch);
+    let (mut ann, notices) = told(&service);
+    assert_eq!(refused(&mut ann, GIVE).0, "55000");
+    assert!(refused(&mut ann, "SELECT rent(3, 8)").1.contains("taken"));
+    assert_eq!(count(&mut ann, "rental"), 6);
+    // A procedure that gives keys takes them back.
+    run(
+        &mut ann,
+        "CREATE PROCEDURE give(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+        INSERT INTO rental (id, boat, low, high) VALUES (p_id, 9, 30, 31); END",
+    );
+    let lines = take(&notices);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for expected in [
+        "placed by id now, and were by boat",
+        "\"rent\" is global now",
+    ] {
+        assert!(lines[0].contains(expected), "{lines:?}");
+    }
+    drop(ann);
+    service.stop().expect("it stops");
+}
+
+/// One partition sees all keys: nothing is asked of a client that gives one.
+#[test]
+fn one_partition_places_rows_by_their_keys() {
+    let drawn = RENTALS.replace("CREATE PROCEDURE put", "CREATE PROCEDURE unused");
+    let drawn = &drawn[..drawn.find("CREATE PROCEDURE unused").expect("it is there")];
+    let place = |partitions: u16, guarantee: Guarantee| {
+        let files = [drawn, RENT].map(|text| SourceFile::new("application.sql", text));
+        let catalog = anabranch_sql::load(files.to_vec()).expect("it loads");
+        let application = Application::compile(catalog).expect("it compiles");
+        let planned = plan_application(application, (partitions, guarantee), RowsBefore::default());
+        planned.plan.placements[1].clone()
+    };
+    let by = |column: u16| Placement::Columns(vec![ColumnIndex(column)]);
+    assert_eq!(place(1, Guarantee::Invariants), by(0));
+    assert_eq!(place(2, Guarantee::Invariants), by(1));
+    assert_eq!(place(2, Guarantee::Serializable), by(0));
 }

@@ -148,6 +148,7 @@ fn no_row_is_the_version_of_its_last_deletion() {
                 table: TABLE,
                 key: key(),
             },
+            guard: false,
             fetched: Fetched::Recorded(Box::new(Recorded {
                 answer: Fetched::Point(None),
                 versions: Vec::new(),

@@ -6,6 +6,7 @@ use anabranch_analysis::plan::Plan;
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sim::replay::{Replayed, Replayer};
 use anabranch_sql::{Application, SourceFile};
+use anabranch_types::{ColumnIndex, Placement};
 
 const EFFORT: Effort = Effort {
     cases: 400,
@@ -160,6 +161,33 @@ fn an_update_is_lost_without_coordination_and_kept_with_the_plan() {
     let application = compiled(&files);
     let unguarded = planned(&application).without_guards(application.summaries());
     assert!(unguarded.guarded().is_none());
+}
+
+/// Rows that live apart from their keys: a boat is not rented twice, and cancellations by key go to every partition.
+#[test]
+fn a_check_is_kept_where_rows_live_apart_from_their_keys() {
+    let files = [SourceFile::new(
+        "rental.sql",
+        "CREATE TABLE rental (id bigserial PRIMARY KEY, boat integer NOT NULL, low integer NOT NULL, high integer NOT NULL);
+         CREATE PROCEDURE rent(b integer, l integer, h integer) LANGUAGE plpgsql AS $$
+         BEGIN
+             IF EXISTS (SELECT 1 FROM rental WHERE boat = b AND low < h AND high > l) THEN
+                 RAISE EXCEPTION 'taken';
+             END IF;
+             INSERT INTO rental (boat, low, high) VALUES (b, l, h);
+         END; $$;
+         CREATE PROCEDURE cancel(p bigint) LANGUAGE SQL BEGIN ATOMIC DELETE FROM rental WHERE id = p; END;",
+    )];
+    let placed = planned(&compiled(&files)).placements;
+    assert_eq!(placed, [Placement::Columns(vec![ColumnIndex(1)])]);
+    let replayer = replayer(&files);
+    let counterexample = replayer.counterexamples(1, EFFORT);
+    let double = of(&counterexample, "isolation(rental)/rent");
+    let replayed_run = replayed(&replayer, double, 64);
+    assert!(
+        replayed_run.confirms_analysis(),
+        "{double:#?} {replayed_run:#?}"
+    );
 }
 
 /// The same files give the same results, and other seeds other delays.

@@ -125,6 +125,9 @@ pub struct TableAccess {
     /// rows are found, but are not among `conditions`, since elements of two lists do not correspond as those of one
     /// `unnest` do ([`Term::Element`]).
     pub listed: Vec<(ColumnIndex, usize)>,
+    /// Whether it is an INSERT that draws the key of each row from the sequence of the key column (serial, identity), and
+    /// the primary key is that column alone.
+    pub draws_key: bool,
     /// The place of the table's name in the statement.
     pub span: Span,
 }

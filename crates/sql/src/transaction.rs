@@ -8,7 +8,7 @@
 use std::{future::Future, rc::Rc};
 
 use anabranch_types::{
-    Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone, Value,
+    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId, TimeZone, Value,
 };
 
 use crate::{deferred::DeferredChecks, sequence::ResolvedSequence, summary::StatementId};
@@ -86,6 +86,23 @@ pub trait Transaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> impl Future<Output = Result<Vec<Fetched>, TransactionError>>;
+
+    /// The column whose value determines where a row of the table is, if the row's key does not.
+    fn placed_by(&self, _table: TableId) -> Option<ColumnIndex> {
+        None
+    }
+
+    /// The same for reads of one table, of which only the rows are wanted in which the column that [places
+    /// them](Transaction::placed_by) has the value that is encoded in `placing`. Other rows may be missing in the results.
+    fn read_placed(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+        _placing: Key,
+    ) -> impl Future<Output = Result<Vec<Fetched>, TransactionError>> {
+        self.read(statement, for_write, reads)
+    }
 
     /// Adds an effect, to be applied when the transaction commits.
     ///

@@ -162,7 +162,7 @@ fn dump(
     let application = application::compile(held.files.clone())?;
     let [before, after] = application.declarations_around_rows();
     let declarations = Declarations { before, after };
-    let planned = serve::planned(application, held.partitions, Some(&held));
+    let planned = serve::planned(application, (held.partitions, held.guarantee), Some(&held));
     let mut out = BufWriter::new(out);
     if schema_only {
         let catalog = planned.application.catalog();

@@ -189,6 +189,7 @@ impl InputArguments {
                 None => Solver::default(),
             },
             placements: None,
+            places_by_keys: false,
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
         if let Some(failure) = program.and_then(|program| program.failure()) {

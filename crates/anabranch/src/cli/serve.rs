@@ -213,7 +213,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Verdict, Box<dyn Error>>
     let files = arguments.files(held.as_ref())?;
     let compiled = application::compile(files.clone())?;
     let (guarantee, partitions) = arguments.choices(&compiled, held.as_ref())?;
-    let planned = planned(compiled, partitions, held.as_ref());
+    let planned = planned(compiled, (partitions, guarantee), held.as_ref());
     let data = match &arguments.data {
         Some(path) => Some(open(path, &planned, guarantee, &files, held.as_ref())?),
         None => None,
@@ -278,12 +278,12 @@ fn end(service: Service) -> Result<Verdict, Box<dyn Error>> {
 /// left out, with a warning: then its statements are refused, which is safe, and everything else is served.
 pub(super) fn planned(
     compiled: Application,
-    partitions: u16,
+    nodes: (u16, Guarantee),
     held: Option<&HeldDatabase>,
 ) -> Arc<PlannedApplication> {
-    let replicated = held.map(|held| &held.replicated);
+    let rows = held.map(HeldDatabase::rows).unwrap_or_default();
     let accepted = held.map_or(&[][..], |held| &held.accepted);
-    let (planned, lost) = plan_accepting(compiled, partitions, replicated, accepted);
+    let (planned, lost) = plan_accepting(compiled, nodes, rows, accepted);
     let lost = lost
         .into_iter()
         .map(|(shape, reason)| (shape.title(), reason));

@@ -9,6 +9,10 @@ use anabranch_types::ColumnIndex;
 
 use crate::plan::PlanEntry;
 
+/// An UPDATE of a row that is found by its key, in a table that another column places.
+const ELSEWHERE: &str =
+    "its key does not tell on which partition the row is: the row has to be found first";
+
 /// The reason in words. `summaries` are those of all transaction types.
 pub(super) fn reason(
     entry: &PlanEntry,
@@ -32,7 +36,10 @@ pub(super) fn reason(
         }
         return why;
     }
+    let returns_none = update.columns_returned.is_empty();
     match statement.deferral {
+        Deferral::Unread => ELSEWHERE.to_owned(),
+        Deferral::AfterReading if returns_none => ELSEWHERE.to_owned(),
         Deferral::AfterReading => returned_changes(catalog, summaries, update),
         _ => undeferrable(catalog, statement, update),
     }

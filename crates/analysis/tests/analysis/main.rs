@@ -7,6 +7,7 @@ mod attacked_proofs;
 mod brute_force;
 mod conveyor;
 mod counterexamples;
+mod drawn_keys;
 mod examples;
 mod forms;
 mod invalid_merges;

@@ -12,11 +12,13 @@ use anabranch_protocol::PartitionRead;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{ApplyError, Store, StoreSettings, index_prefix};
 use anabranch_types::{
-    Access, Effect, Fetched, Key, KeyRange, PartitionId, Read, Row, TableId, TableSchema, Timestamp,
+    Access, Effect, EffectError, Fetched, Key, KeyRange, PartitionId, Read, Row, TableId,
+    TableSchema, Timestamp,
 };
 
 use super::NodeTransaction;
 use crate::overlay::{self, Overlay, OwnWrite};
+use crate::routing::Target;
 
 /// A row by its partition, table and key.
 type Place = (PartitionId, TableId, Key);
@@ -77,6 +79,8 @@ impl NodeTransaction {
         });
         let before: BTreeMap<Place, Option<Row>> = places.into_iter().zip(before).collect();
         let after = self.try_effects(new, &before)?;
+        self.check_places(&after)?;
+        self.check_given_keys(new).await?;
         let mut entries = Entries::default();
         for ((partition, table, key), row) in &after {
             let before = before.get(&(*partition, *table, key.clone()));
@@ -104,6 +108,70 @@ impl NodeTransaction {
             .collect();
         let found = self.read_at(entries.unique).await?;
         self.try_on_copy(new, before, tables.into_iter().zip(found))
+    }
+
+    /// Refuses a change of the column that places a row, where the key does not: the row would have to move.
+    fn check_places(&self, after: &BTreeMap<Place, Option<Row>>) -> Result<(), TransactionError> {
+        let router = &self.planned.execution.router;
+        for ((partition, table, _), row) in after {
+            let Some(row) = row else { continue };
+            if !router.is_apart(*table) || router.row(*table, row) == Target::One(*partition) {
+                continue;
+            }
+            let schema = self.planned.schema().table(*table);
+            let column = router.placing_column(*table);
+            let column = column.map_or("", |column| &schema.columns[column.index()].name);
+            return Err(TransactionError::Failed(EffectError::new(
+                "0A000",
+                format!(
+                    "column \"{column}\" of table \"{}\" cannot be changed, because it determines the partition \
+                     of the row: delete the row and insert another",
+                    schema.name
+                ),
+            )));
+        }
+        Ok(())
+    }
+
+    /// Looks for the primary keys of new rows at all partitions, where a key does not tell the partition. Other transactions
+    /// than those that run alone draw such keys, so that they are new.
+    async fn check_given_keys(&mut self, new: &[OwnWrite]) -> Result<(), TransactionError> {
+        if !self.entry.as_ref().is_some_and(|entry| entry.is_alone()) {
+            return Ok(());
+        }
+        let planned = Arc::clone(&self.planned);
+        let router = &planned.execution.router;
+        let mut rows: BTreeMap<(TableId, &Key), &Row> = BTreeMap::new();
+        for write in new {
+            if let Effect::Insert {
+                table, key, row, ..
+            } = &write.effect
+                && router.is_apart(*table)
+                && !self.has_hidden_keys(*table)
+                && rows.insert((*table, key), row).is_some()
+            {
+                let schema = planned.schema().table(*table);
+                return Err(failed(ApplyError::duplicate_key(schema, row)));
+            }
+        }
+        let mut points = Vec::new();
+        for partition in (0..router.partitions()).map(PartitionId) {
+            for (table, key) in rows.keys() {
+                let key = (*key).clone();
+                let table = *table;
+                points.push((partition, Read::Point { table, key }));
+            }
+        }
+        let found = self.read_at(points).await?;
+        for (at, answer) in found.into_iter().enumerate() {
+            if let Fetched::Point(Some(_)) = answer
+                && let Some(((table, _), row)) = rows.iter().nth(at % rows.len())
+            {
+                let schema = planned.schema().table(*table);
+                return Err(failed(ApplyError::duplicate_key(schema, row)));
+            }
+        }
+        Ok(())
     }
 
     /// Runs the effects on the rows before them, and returns the rows after.

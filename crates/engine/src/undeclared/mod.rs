@@ -98,6 +98,7 @@ impl UndeclaredTypes {
         let options = Options {
             guarantee: Guarantee::Invariants,
             placements: Some(placements),
+            places_by_keys: false,
             ..options
         };
         let known = Mutex::new(Known::of_plan(&planned));

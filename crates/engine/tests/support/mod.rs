@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
+use anabranch_analysis::{Options, analyze_with};
 use anabranch_engine::load::Loader;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
@@ -155,11 +155,21 @@ pub(crate) fn under_each_with(
     options: NodeOptions,
     test: impl Fn(&mut dyn Cluster),
 ) {
-    let planned = plan(sql, partitions);
+    under_each_planned(&plan(sql, partitions), rows, options, test);
+}
+
+/// The same, for an application with its plan.
+pub(crate) fn under_each_planned(
+    planned: &Arc<PlannedApplication>,
+    rows: &[(u16, Vec<Value>)],
+    options: NodeOptions,
+    test: impl Fn(&mut dyn Cluster),
+) {
+    let partitions = planned.execution.router.partitions();
     let topology = Arc::new(Topology::one_each(partitions));
-    let numbers = SequenceStarts::of(&planned, &fill(&planned, partitions, rows));
+    let numbers = SequenceStarts::of(planned, &fill(planned, partitions, rows));
     let stores = || {
-        let mut stores = fill(&planned, partitions, rows);
+        let mut stores = fill(planned, partitions, rows);
         if options.records {
             stores.iter_mut().for_each(Store::record);
         }
@@ -178,7 +188,7 @@ pub(crate) fn under_each_with(
             options,
         )
     });
-    test(&mut Nodes::new(&planned, &numbers, ramp.collect(), options));
+    test(&mut Nodes::new(planned, &numbers, ramp.collect(), options));
 
     let replicated = (0..planned.schema().tables.len() as u16)
         .map(TableId)
@@ -204,7 +214,7 @@ pub(crate) fn under_each_with(
         ..options
     };
     test(&mut Nodes::new(
-        &planned,
+        planned,
         &numbers,
         locking.collect(),
         options,
@@ -255,15 +265,15 @@ pub(crate) fn server_of_ring(
 
 /// SQL to a planned application.
 pub(crate) fn plan(sql: &str, partitions: u16) -> Arc<PlannedApplication> {
+    plan_with(sql, partitions, &Options::default())
+}
+
+/// The same, with options of the analysis.
+pub(crate) fn plan_with(sql: &str, partitions: u16, options: &Options) -> Arc<PlannedApplication> {
     let files = vec![SourceFile::new("application.sql", sql)];
-    let catalog = anabranch_sql::catalog::load(files).unwrap_or_else(|p| panic!("{p:?}"));
-    let application = Application::compile(catalog).unwrap_or_else(|p| panic!("{p:?}"));
-    let plan = analyze(
-        application.catalog(),
-        application.summaries(),
-        Shape::Partitioned,
-        Guarantee::Invariants,
-    );
+    let catalog = anabranch_sql::catalog::load(files).unwrap_or_else(|p| panic!("{sql}\n{p:?}"));
+    let application = Application::compile(catalog).unwrap_or_else(|p| panic!("{sql}\n{p:?}"));
+    let plan = analyze_with(application.catalog(), application.summaries(), options);
     PlannedApplication::new(application, plan, partitions)
 }
 

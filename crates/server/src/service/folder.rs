@@ -12,15 +12,16 @@
 //!
 //! After a change of the schema, `cluster` names a generation, and the others lie in the folder `generation-N` of it.
 //!
-//! The plan is made anew from the application, and what was accepted, at each start. Its choice of placement decides where rows are, so a
-//! version that would choose otherwise is refused.
+//! The plan is made anew from the application, and what was accepted, at each start. Rows stay where they are, also if this version
+//! would choose another placement: the next change of the schema chooses anew, and moves them. Where the types do not allow a
+//! placement any more, the folder is refused.
 //!
 //! `cluster` has the checksums of the application's files, of what was accepted, and its own; logs and checkpoints have theirs. So damage is
 //! found wherever it is ([`verify()`]).
 
 mod verify;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_engine::undeclared::{AcceptedShape, AcceptedStatement};
 use anabranch_protocol::RECORD_FORMAT;
 use anabranch_sql::source::SourceFile;
-use anabranch_types::{DataType, Placement, TableId};
+use anabranch_types::{ColumnIndex, DataType, Placement, Schema, TableId, TableSchema};
 use anabranch_wire::format;
 use serde_json::{Value, json};
 
@@ -59,6 +60,8 @@ pub struct HeldDatabase {
     pub generation: u64,
     /// The tables of which every partition has a copy, by name.
     pub replicated: BTreeSet<String>,
+    /// Where the rows of each table are, by its name ([`place_name`]).
+    pub placements: BTreeMap<String, String>,
     /// The transactions that clients have accepted into the plan.
     pub accepted: Vec<AcceptedShape>,
     /// Those that this version cannot read, each with the reason. The plan is made without them.
@@ -73,6 +76,41 @@ impl HeldDatabase {
     pub fn description(&self, planned: &PlannedApplication, files: &[SourceFile]) -> String {
         let accepted = self.accepted_checksum.clone();
         describe(planned, self.guarantee, files, (self.generation, accepted))
+    }
+}
+
+impl HeldDatabase {
+    /// Where its rows are: an application that is planned again leaves them there, whatever this version would choose.
+    pub fn rows(&self) -> RowsBefore<'_> {
+        RowsBefore {
+            replicated: Some(&self.replicated),
+            placements: Some(&self.placements),
+        }
+    }
+}
+
+/// Where rows are already when an application is planned. Without rows, the analysis chooses freely.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowsBefore<'r> {
+    /// The tables, by name, of which every partition has a copy. No other becomes one of them, since clients may write it.
+    pub replicated: Option<&'r BTreeSet<String>>,
+    /// Where the rows of each table are ([`place_name`]), if they stay there.
+    pub placements: Option<&'r BTreeMap<String, String>>,
+}
+
+impl RowsBefore<'_> {
+    /// The placements that are kept: those of all tables, or none.
+    pub(super) fn kept(&self, schema: &Schema) -> Option<Vec<Placement>> {
+        let placements = self.placements?;
+        let kept = schema.tables.iter().map(|table| {
+            let name = placements.get(&table.name)?;
+            let columns = (0..table.columns.len()).map(|column| ColumnIndex(column as u16));
+            let mut known = [Placement::Replicated, Placement::Whole]
+                .into_iter()
+                .chain(columns.map(|column| Placement::Columns(vec![column])));
+            known.find(|known| place_name(table, known) == *name)
+        });
+        kept.collect()
     }
 }
 
@@ -180,6 +218,7 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
     let partitions = number_of_partitions(&described);
     let generation = generation_of(&described);
     let inner = generation_folder(folder, generation);
+    let placements = placements(&described);
     let accepted_checksum = described.get(ACCEPTED_KEY);
     let accepted_checksum = accepted_checksum.map(|of| of.as_str().unwrap_or_default().to_owned());
     let ReadShapes { accepted, unread } = match &accepted_checksum {
@@ -192,7 +231,8 @@ pub fn held(folder: &Path) -> Result<Option<HeldDatabase>, FolderError> {
         unread,
         accepted_checksum,
         generation,
-        replicated: replicated(&described),
+        replicated: tables_with_copies(&placements),
+        placements,
         guarantee,
         partitions: partitions.ok_or_else(|| damaged("its number of partitions is missing"))?,
     }))
@@ -353,13 +393,34 @@ fn accepted_shape(value: &Value) -> Option<Result<AcceptedShape, (String, String
 /// Where a table lives of which every partition has a copy.
 const EVERY_PARTITION: &str = "every partition";
 
-fn replicated(described: &Value) -> BTreeSet<String> {
+fn placements(described: &Value) -> BTreeMap<String, String> {
     let placements = described["placements"].as_object();
     let tables = placements.into_iter().flatten();
     tables
-        .filter(|(_, place)| place.as_str() == Some(EVERY_PARTITION))
+        .filter_map(|(table, place)| Some((table.clone(), place.as_str()?.to_owned())))
+        .collect()
+}
+
+fn tables_with_copies(placements: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let tables = placements.iter();
+    tables
+        .filter(|(_, place)| *place == EVERY_PARTITION)
         .map(|(table, _)| table.clone())
         .collect()
+}
+
+/// Where a table's rows are, in words: the columns that place them, or which partitions have them.
+pub fn place_name(table: &TableSchema, placement: &Placement) -> String {
+    match placement {
+        Placement::Replicated => EVERY_PARTITION.to_owned(),
+        Placement::Whole => "partition 0".to_owned(),
+        Placement::Columns(columns) => {
+            let names = columns
+                .iter()
+                .map(|column| &*table.columns[column.index()].name);
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// Describes a database in one line: what must be the same when its folder is opened again
@@ -387,17 +448,8 @@ fn describe(
     let router = &planned.execution.router;
     let tables = planned.schema().tables.iter().zip(0..);
     let placements = tables.map(|(table, id)| {
-        let columns = match router.placement(TableId(id)) {
-            Placement::Replicated => EVERY_PARTITION.to_owned(),
-            Placement::Whole => "partition 0".to_owned(),
-            Placement::Columns(columns) => {
-                let names = columns
-                    .iter()
-                    .map(|column| &*table.columns[column.index()].name);
-                names.collect::<Vec<_>>().join(", ")
-            }
-        };
-        (table.name.to_string(), json!(columns))
+        let place = place_name(table, router.placement(TableId(id)));
+        (table.name.to_string(), json!(place))
     });
     let mut description = json!({
         "format": FORMAT,

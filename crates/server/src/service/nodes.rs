@@ -292,8 +292,7 @@ where
     let planned = &environment.planned;
     let mut past = past.unwrap_or_default();
     // Rows that were loaded or copied may have higher numbers than the sequences have drawn.
-    past.numbers
-        .include_all(&SequenceStarts::of(planned, &stores));
+    past.numbers.include_rows(planned, &stores);
     let count = stores.len() as u16;
     let before = |id: NodeId| past.nodes.get(id.index()).copied();
     let time = past.time;

@@ -4,9 +4,9 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use anabranch_analysis::{Guarantee as Kept, Topology as Shape, analyze};
+use anabranch_analysis::{Options, analyze_with};
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
 use anabranch_server::DataFolder;
@@ -18,7 +18,7 @@ use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{PartitionId, Placement};
 use postgres::error::SqlState;
-use postgres::{Client, NoTls};
+use postgres::{Client, Config, NoTls};
 
 pub(crate) const SHOP: &str = "
 CREATE TABLE items (
@@ -79,6 +79,17 @@ pub(crate) fn start_in(
     options: ServiceOptions,
     path: Option<&Path>,
 ) -> Result<Service, ServiceError> {
+    let by_keys = guarantee == Guarantee::Serializable;
+    start_placed(files, (guarantee, by_keys), options, path)
+}
+
+/// The same. `by_keys`: whether the tables that have keys are placed by them.
+pub(crate) fn start_placed(
+    files: &[&str],
+    (guarantee, by_keys): (Guarantee, bool),
+    options: ServiceOptions,
+    path: Option<&Path>,
+) -> Result<Service, ServiceError> {
     let sources: Vec<SourceFile> = files
         .iter()
         .map(|text| SourceFile::new("application.sql", *text))
@@ -88,11 +99,14 @@ pub(crate) fn start_in(
         .map(|text| SourceFile::new("application.sql", *text));
     let catalog = anabranch_sql::load(files.collect()).expect("it loads");
     let application = Application::compile(catalog).expect("it compiles");
-    let mut plan = analyze(
+    let options_of_analysis = Options {
+        places_by_keys: by_keys,
+        ..Options::default()
+    };
+    let mut plan = analyze_with(
         application.catalog(),
         application.summaries(),
-        Shape::Partitioned,
-        Kept::Invariants,
+        &options_of_analysis,
     );
     if application.procedures.is_empty() {
         for (placement, table) in plan.placements.iter_mut().zip(&application.schema().tables) {
@@ -143,8 +157,8 @@ pub(crate) fn restart_losing(scratch: &Scratch) -> (Service, Vec<String>) {
     let application = anabranch_sql::Application::compile(catalog).expect("it compiles");
     let (planned, lost) = plan_accepting(
         application,
-        held.partitions,
-        Some(&held.replicated),
+        (held.partitions, held.guarantee),
+        held.rows(),
         &held.accepted,
     );
     let unread = held.unread.iter().map(|(_, reason)| reason.clone());
@@ -196,4 +210,26 @@ pub(crate) fn message(error: &postgres::Error) -> &str {
 
 pub(crate) fn code(error: &postgres::Error) -> &str {
     error.code().map_or("no SQLSTATE", SqlState::code)
+}
+
+/// A client that keeps what it is told: messages and details.
+pub(crate) fn told(service: &Service) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = Arc::clone(&notices);
+    let mut config = Config::new();
+    config
+        .host("127.0.0.1")
+        .port(service.address().port())
+        .user("ann")
+        .dbname("anabranch")
+        .notice_callback(move |notice| {
+            let detail = notice.detail().unwrap_or_default();
+            let line = format!("{}: {detail}", notice.message());
+            kept.lock().expect("no test has failed").push(line);
+        });
+    (config.connect(NoTls).expect("it connects"), notices)
+}
+
+pub(crate) fn take(notices: &Mutex<Vec<String>>) -> Vec<String> {
+    std::mem::take(&mut *notices.lock().expect("no test has failed"))
 }

@@ -414,6 +414,7 @@ impl Binder<'_> {
             conditions: Vec::new(),
             has_other_conditions: false,
             listed: Vec::new(),
+            draws_key: false,
             span,
         });
         let access = self.accesses.len() - 1;

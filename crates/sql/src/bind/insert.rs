@@ -1,6 +1,6 @@
 //! Binds INSERT.
 
-use anabranch_types::{ColumnIndex, IndexId, TableId, TableSchema};
+use anabranch_types::{ColumnIndex, IndexId, SequenceId, TableId, TableSchema};
 use sqlparser::ast;
 
 use super::{
@@ -51,6 +51,7 @@ impl Binder<'_> {
             conditions: Vec::new(),
             has_other_conditions: false,
             listed: Vec::new(),
+            draws_key: false,
             span,
         });
         let mut columns = Vec::new();
@@ -64,6 +65,7 @@ impl Binder<'_> {
         }
         let query = self.insert_source(insert, table, &mut columns)?;
         let (query, terms) = self.whole_rows(query, table, &columns)?;
+        self.accesses[0].draws_key = draws_key(&schema, &query);
         self.accesses[0].writes = terms
             .into_iter()
             .enumerate()
@@ -376,6 +378,7 @@ impl Binder<'_> {
             conditions: Vec::new(),
             has_other_conditions: true,
             listed: Vec::new(),
+            draws_key: false,
             span,
         });
         let checks = &context.constraints.of(table).checks;
@@ -388,6 +391,16 @@ impl Binder<'_> {
             program,
         })
     }
+}
+
+/// Whether each of these whole rows draws its primary key from the sequence of the one column that is the key.
+fn draws_key(schema: &TableSchema, query: &Query) -> bool {
+    let ([key], Body::Select(select)) = (&schema.primary_key[..], &query.body) else {
+        return false;
+    };
+    let own = SequenceId::Column(schema.id, *key);
+    let drawn = select.projection.get(key.index());
+    matches!(drawn, Some(Expression::Next(sequence)) if sequence.id == own)
 }
 
 /// A query that gives whole rows of a table; a plain SELECT computes them directly.

@@ -148,6 +148,8 @@ pub(crate) struct RawAccess {
     pub(crate) has_other_conditions: bool,
     /// Columns that are compared with the elements of a variable's array.
     pub(crate) listed: Vec<(ColumnIndex, usize)>,
+    /// Whether it is an INSERT that draws each row's primary key from the sequence of its column.
+    pub(crate) draws_key: bool,
     pub(crate) span: Span,
 }
 

@@ -41,10 +41,7 @@ impl<T: Transaction> Run<'_, T> {
             && batch.len() <= BATCH_TUPLES
             && let Some(reads) = self.point_reads(read, key, batch)?
         {
-            let fetched = self
-                .transaction
-                .read(self.statement, read.for_write, reads)
-                .await?;
+            let fetched = self.fetch(read, batch, reads).await?;
             keep_found(read, fetched, batch);
             if let Source::Rows { rows, keys, .. } = &batch.sources[read.source] {
                 self.take_rows(0, rows, keys)?;
@@ -62,10 +59,7 @@ impl<T: Transaction> Run<'_, T> {
             }
             Path::Scan { .. } => {
                 let all = vec![whole_table(read.schema.id)];
-                let fetched = self
-                    .transaction
-                    .read(self.statement, read.for_write, all)
-                    .await?;
+                let fetched = self.fetch(read, batch, all).await?;
                 for answer in fetched {
                     take_range(answer, read.wants_keys, &mut rows, &mut keys);
                 }
@@ -87,6 +81,39 @@ impl<T: Transaction> Run<'_, T> {
             (_, matches) => matches,
         };
         Ok(Some(Expansion::new(read.source, &read.join, matches)))
+    }
+
+    /// Reads rows of a table for the tuples, of which there is one at least.
+    async fn fetch(
+        &mut self,
+        read: &TableRead,
+        batch: &Batch<'_>,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let (statement, for_write) = (self.statement, read.for_write);
+        match self.placing(read, batch) {
+            Some(placing) => {
+                let transaction = &mut *self.transaction;
+                transaction
+                    .read_placed(statement, for_write, reads, placing)
+                    .await
+            }
+            None => self.transaction.read(statement, for_write, reads).await,
+        }
+    }
+
+    /// The value of the column that places the rows, if all rows that are wanted have the same.
+    fn placing(&self, read: &TableRead, batch: &Batch<'_>) -> Option<Key> {
+        if read.fixed.is_empty() {
+            return None;
+        }
+        let column = self.transaction.placed_by(read.schema.id)?;
+        let part = read.fixed.iter().find(|part| part.column == column)?;
+        let frame = self.frame(batch, 0);
+        let mut placing = Key::empty();
+        // An error is that of the condition, where it is evaluated on a row.
+        let is_known = key::push(&mut placing, part, &frame).unwrap_or(false);
+        is_known.then_some(placing)
     }
 
     /// Counts the work of some reads, and holds the rows and keys that they have returned.
@@ -184,11 +211,7 @@ impl<T: Transaction> Run<'_, T> {
             }
             let fetched = match reads.is_empty() {
                 true => Vec::new(),
-                false => {
-                    self.transaction
-                        .read(self.statement, read.for_write, reads)
-                        .await?
-                }
+                false => self.fetch(read, batch, reads).await?,
             };
             let mut answers = fetched.into_iter();
             let mut kept_keys = rows.len();
@@ -269,11 +292,7 @@ impl<T: Transaction> Run<'_, T> {
             }
             let fetched = match reads.is_empty() {
                 true => Vec::new(),
-                false => {
-                    self.transaction
-                        .read(self.statement, read.for_write, reads)
-                        .await?
-                }
+                false => self.fetch(read, batch, reads).await?,
             };
             let mut answers = fetched.into_iter();
             for range in &ranges {

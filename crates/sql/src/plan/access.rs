@@ -17,6 +17,18 @@ pub(crate) struct Choice {
     pub(crate) consumed: Vec<usize>,
 }
 
+/// The columns that equal a value that is the same for all tuples, also those of the path.
+pub(crate) fn fixed(schema: &TableSchema, source: usize, conjuncts: &[Expression]) -> Vec<KeyPart> {
+    let varies = |value: &Expression| {
+        value.is_volatile() || value.any(&mut |e| matches!(e, Expression::Column { .. }))
+    };
+    known(conjuncts, source, 0)
+        .into_iter()
+        .filter(|known| known.relation == Relation::Equal && !varies(known.value))
+        .map(|known| part(schema, column_index(known.column), known.value))
+        .collect()
+}
+
 /// `column relation value`, where the value is known before the table is read.
 struct KnownColumn<'c> {
     conjunct: usize,

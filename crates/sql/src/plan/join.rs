@@ -305,6 +305,7 @@ impl Planner<'_> {
             &mut self.conjuncts
         };
         let choice = access::choose(&schema, number, pool, self.placed);
+        let fixed = access::fixed(&schema, number, pool);
         let mut place = 0;
         pool.retain(|_| {
             place += 1;
@@ -317,6 +318,7 @@ impl Planner<'_> {
             source: number,
             schema,
             path,
+            fixed,
             join,
             for_write: is_target || self.for_write,
             wants_keys: is_target,

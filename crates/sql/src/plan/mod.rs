@@ -172,6 +172,9 @@ pub(crate) struct TableRead {
     pub(crate) source: usize,
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) path: Path,
+    /// Columns that have one value in all rows that are wanted: where rows are placed by such a column, they are at one
+    /// partition.
+    pub(crate) fixed: Vec<KeyPart>,
     pub(crate) join: Join,
     /// Whether the statement may write the rows.
     pub(crate) for_write: bool,

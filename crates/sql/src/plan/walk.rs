@@ -110,6 +110,7 @@ pub(crate) fn steps<'s>(list: &'s [Step], visit: &mut dyn FnMut(&'s Expression))
 }
 
 fn table_read<'s>(read: &'s TableRead, visit: &mut dyn FnMut(&'s Expression)) {
+    // What the read says of fixed columns is among the path's and the join's conditions.
     match &read.path {
         Path::Point { key } => key.iter().for_each(|part| visit(&part.value)),
         Path::Range(range) => {

@@ -230,6 +230,7 @@ fn accesses(statement: &Statement, id: StatementId, state: Option<&State>) -> Ve
                 .collect(),
             has_other_conditions: access.has_other_conditions,
             listed: access.listed.iter().filter_map(listed).collect(),
+            draws_key: access.draws_key,
             span: access.span,
         })
         .collect()

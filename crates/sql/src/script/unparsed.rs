@@ -215,6 +215,7 @@ fn statement(
             conditions: Vec::new(),
             has_other_conditions: true,
             listed: Vec::new(),
+            draws_key: false,
             span,
         });
     }

@@ -17,6 +17,7 @@ use anabranch_middleware::recognise::Recogniser;
 use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
 use anabranch_protocol::belt::rows::Refused;
 use anabranch_protocol::belt::{Epoch, Hop, ServerId, Standing, Token};
+use anabranch_server::service::folder::RowsBefore;
 use anabranch_server::service::ring::{BeltConnection, BeltError, BeltSource, RingPlace};
 use anabranch_server::service::{self, DATABASE, Guarantee, Served, plan_application};
 use anabranch_sql::source::SourceFile;
@@ -185,7 +186,12 @@ fn database(
     files.push(SourceFile::new("anabranch.sql", BELT_TABLES));
     let compiled = application::compile(files)?;
     // Clients may write every table: none is left without locks.
-    let planned = plan_application(compiled, 1, Some(&std::collections::BTreeSet::new()));
+    let replicated = std::collections::BTreeSet::new();
+    let rows = RowsBefore {
+        replicated: Some(&replicated),
+        placements: None,
+    };
+    let planned = plan_application(compiled, (1, Guarantee::Serializable), rows);
     let is_whole = |name: &str| {
         let found = tables.iter().find(|table| table.name == name);
         found.map(|table| table.is_whole)

@@ -230,6 +230,7 @@ impl Type<'_> {
             conditions,
             has_other_conditions: false,
             listed: Vec::new(),
+            draws_key: false,
             span: NOWHERE,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use anabranch_analysis::report::names::class_name;
 use anabranch_engine::schema_change::{TableSource, Unchanged, Undo, change_stores, each_row};
 use anabranch_engine::sequence::ChangeSequences;
 use anabranch_engine::undeclared::{AcceptedShape, UndeclaredTypes};
@@ -25,6 +26,7 @@ use crate::cluster::Frontends;
 use crate::service::changes::{ChangeWork, OpenPart};
 use crate::service::environment::{BlockEntries, Environment, StatementCache, now_micros};
 use crate::service::errors::{error, of_call, of_effect};
+use crate::service::folder::{self, RowsBefore};
 use crate::service::nodes::{self, Keeping, NodesLeft, Past};
 use crate::service::options::Guarantee;
 
@@ -62,9 +64,17 @@ impl Changer {
                 let replicated = replicated_tables(&before.planned);
                 let partitions = stores.len() as u16;
                 let accepted: Vec<AcceptedShape> = before.planned.accepted().cloned().collect();
-                let (planned, lost) =
-                    plan_accepting(application, partitions, Some(&replicated), &accepted);
+                let (planned, lost) = plan_accepting(
+                    application,
+                    (partitions, self.environment.guarantee),
+                    RowsBefore {
+                        replicated: Some(&replicated),
+                        placements: None,
+                    },
+                    &accepted,
+                );
                 notices.extend(lost.iter().map(forgotten));
+                notices.extend(moved(&before.planned, &planned));
                 self.environment_of(planned)
             }
         };
@@ -368,6 +378,54 @@ fn forgotten((shape, reason): &(AcceptedShape, String)) -> Notice {
         code: "00000",
         message: format!("the plan has no room any more for \"{}\"", shape.title()),
         detail: Some(format!("It was accepted, and cannot be now: {reason}.")),
+    }
+}
+
+/// What a client is told of tables whose rows are at other partitions than their keys say, from now on or no longer.
+fn moved(before: &PlannedApplication, now: &PlannedApplication) -> Vec<Notice> {
+    let (old, new) = (&before.execution.router, &now.execution.router);
+    let mut notices = Vec::new();
+    for table in &now.schema().tables {
+        let mut known = before.schema().tables.iter();
+        let Some(was) = known.find(|was| was.name == table.name) else {
+            continue;
+        };
+        let is_apart = old.is_apart(was.id) && !was.primary_key.is_empty()
+            || new.is_apart(table.id) && !table.primary_key.is_empty();
+        let place = folder::place_name(table, new.placement(table.id));
+        let place_before = folder::place_name(was, old.placement(was.id));
+        if !is_apart || place == place_before {
+            continue;
+        }
+        let name = &table.name;
+        notices.push(Notice {
+            code: "00000",
+            message: format!(
+                "the rows of table \"{name}\" move: they are placed by {place} now, and were by {place_before}"
+            ),
+            detail: Some(classes_changed(before, now)),
+        });
+    }
+    notices
+}
+
+/// The transaction types that coordinate otherwise than before, a line each.
+fn classes_changed(before: &PlannedApplication, now: &PlannedApplication) -> String {
+    let changed = now.plan.entries.iter().filter_map(|entry| {
+        let was = before.plan.entry(&entry.name)?;
+        (was.class != entry.class).then(|| {
+            format!(
+                "\"{}\" is {} now, and was {}",
+                entry.name,
+                class_name(entry.class),
+                class_name(was.class)
+            )
+        })
+    });
+    let lines: Vec<String> = changed.collect();
+    match lines.is_empty() {
+        true => "All types that were there are coordinated as before.".to_owned(),
+        false => lines.join("\n"),
     }
 }
 

@@ -42,17 +42,23 @@ impl Changer {
         let exclusive = self.exclusive()?;
         exclusive.undo.clear();
         let environment = Arc::clone(&exclusive.environment);
-        let Some(data) = self.data.clone() else {
-            // The nodes that run are those that stay.
-            self.shared.set_current(Some(Arc::clone(&environment)));
-            self.environment = environment;
+        let has_nodes = exclusive.has_nodes;
+        if self.data.is_none() && !has_nodes {
             return Ok(());
-        };
+        }
         let NodesLeft {
             stores,
             past,
             frontends,
         } = self.stop_nodes()?;
+        let Some(data) = self.data.clone() else {
+            self.shared.set_current(Some(Arc::clone(&environment)));
+            self.environment = Arc::clone(&environment);
+            // Sequences have to pass the keys that the transaction has given.
+            let started = nodes::start(&environment, stores, &Keeping::Memory, Some(past));
+            let started = started.map_err(|failure| Refused::fatal(&failure))?;
+            return self.run_lasting(started, frontends);
+        };
         match write_generation(&data, &environment, stores, past.clone()) {
             Ok((nodes, data)) => {
                 self.data = Some(data);

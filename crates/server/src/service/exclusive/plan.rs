@@ -14,40 +14,47 @@ use anabranch_types::Placement;
 use super::finish::{Unwritten, write_generation};
 use super::{Changer, Refused};
 use crate::frontend::Changed;
+use crate::service;
 use crate::service::changes::{ChangeWork, OpenPart, PlanChange};
 use crate::service::errors::{error, error_with_hint, of_refusal};
+use crate::service::folder::RowsBefore;
 use crate::service::nodes::{self, Keeping, NodesLeft};
 
-/// Plans an application for so many partitions.
+/// Plans an application for so many partitions, for nodes that keep this guarantee. Under serializability clients' statements
+/// are not analysed: they may give any key.
 ///
 /// Without declared procedures, nothing tells which tables are never written: then each table is partitioned by its
 /// primary key, as far as its unique indexes allow it.
-///
-/// `replicated`, if rows are there, has the tables, by name, of which every partition has a copy
-/// ([`HeldDatabase::replicated`](super::super::folder::HeldDatabase)): no other becomes one of them, since clients may write it.
 pub fn plan_application(
     compiled: Application,
-    partitions: u16,
-    replicated: Option<&BTreeSet<String>>,
+    (partitions, guarantee): (u16, service::Guarantee),
+    before: RowsBefore<'_>,
 ) -> Arc<PlannedApplication> {
+    let kept = before.kept(compiled.schema());
     let options = Options {
         guarantee: Guarantee::Invariants,
+        // On one partition, all keys are seen, and nothing is gained by another column.
+        places_by_keys: guarantee == service::Guarantee::Serializable || partitions == 1,
+        placements: kept.clone(),
         ..Options::default()
     };
     let mut plan = analyze_with(compiled.catalog(), compiled.summaries(), &options);
     let open = open_placements(compiled.schema());
     if compiled.procedures.is_empty() {
         plan.placements = open;
-    } else if let Some(replicated) = replicated {
-        let tables = compiled.schema().tables.iter().zip(open);
-        for ((table, open), placement) in tables.zip(&mut plan.placements) {
-            if *placement == Placement::Replicated && !replicated.contains(&table.name) {
-                *placement = match open {
-                    // The analysis places by one column.
-                    Placement::Columns(columns) => Placement::Columns(columns[..1].to_vec()),
-                    other => other,
-                };
-            }
+        return PlannedApplication::new(compiled, plan, partitions);
+    }
+    let tables = compiled.schema().tables.iter().zip(open).enumerate();
+    for ((number, (table, open)), placement) in tables.zip(&mut plan.placements) {
+        let has_copies = |replicated: &BTreeSet<String>| replicated.contains(&table.name);
+        if *placement == Placement::Replicated && !before.replicated.is_none_or(has_copies) {
+            *placement = match (&kept, open) {
+                // No declared type writes it, and its rows stay where they are.
+                (Some(kept), _) => kept[number].clone(),
+                // The analysis places by one column.
+                (None, Placement::Columns(columns)) => Placement::Columns(columns[..1].to_vec()),
+                (None, other) => other,
+            };
         }
     }
     PlannedApplication::new(compiled, plan, partitions)
@@ -57,11 +64,11 @@ pub fn plan_application(
 /// each with the reason.
 pub fn plan_accepting(
     compiled: Application,
-    partitions: u16,
-    replicated: Option<&BTreeSet<String>>,
+    nodes: (u16, service::Guarantee),
+    before: RowsBefore<'_>,
     accepted: &[AcceptedShape],
 ) -> (Arc<PlannedApplication>, Vec<(AcceptedShape, String)>) {
-    let planned = plan_application(compiled, partitions, replicated);
+    let planned = plan_application(compiled, nodes, before);
     planned.accepting(accepted, &Options::default())
 }
 
