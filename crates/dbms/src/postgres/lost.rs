@@ -14,6 +14,9 @@ use super::ring::Payloads;
 use super::share::{ROUNDS_MAX, begin_epoch, commit};
 use crate::belt::Changes;
 
+/// A slot, and the place of the server that it belongs to now.
+pub type LostSlot = (u16, u16);
+
 /// How a change ended without the server that joined or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -25,8 +28,8 @@ pub enum Ended {
     },
     /// The servers had two lists, and have the one without the lost server now.
     Without {
-        /// The slots whose rows only the lost server had, with the places of the servers that they belong to now.
-        lost: Vec<(u16, u16)>,
+        /// The slots whose rows only the lost server had.
+        lost: Vec<LostSlot>,
     },
 }
 
@@ -41,7 +44,7 @@ pub fn end_without(
     sites: &mut [Site<'_>],
     lost: u16,
     before: &mut dyn FnMut(&str),
-    tell: &mut dyn FnMut(&[(u16, u16)]),
+    tell: &mut dyn FnMut(&[LostSlot]),
 ) -> Result<Ended, String> {
     for _ in 0..ROUNDS_MAX {
         let mut round = Round::begin(sites, before)?;
@@ -162,7 +165,7 @@ impl<'c> Round<'c> {
     }
 
     /// The slots whose rows only the lost server had, with their owners.
-    fn lost(&self, lists: &Lists) -> Vec<(u16, u16)> {
+    fn lost(&self, lists: &Lists) -> Vec<LostSlot> {
         let owners = lists.with.owners.iter().zip(&lists.without.owners);
         let moved = (0..)
             .zip(owners)

@@ -44,9 +44,7 @@ impl NodeTransaction {
 
     /// The same for all writes that are left.
     pub(super) fn locate_own_again(&mut self) {
-        if self.inserted.is_empty() {
-            return;
-        }
+        // Not only if it has entries: a row whose deletion is taken back has none.
         self.inserted.clear();
         let writes = std::mem::take(&mut self.mailbox.borrow_mut().writes);
         for write in &writes {

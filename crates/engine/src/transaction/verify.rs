@@ -17,11 +17,15 @@ use anabranch_types::{
 };
 
 use super::NodeTransaction;
+use crate::limits::TransactionSize;
 use crate::overlay::{self, Overlay, OwnWrite};
 use crate::routing::Target;
 
 /// A row by its partition, table and key.
 type Place = (PartitionId, TableId, Key);
+
+/// How many keys are looked for at all partitions at once.
+const KEYS_AT_ONCE: usize = 1_000;
 
 /// Where rows are, and where index entries of theirs would be.
 #[derive(Default)]
@@ -154,21 +158,26 @@ impl NodeTransaction {
                 return Err(failed(ApplyError::duplicate_key(schema, row)));
             }
         }
-        let mut points = Vec::new();
-        for partition in (0..router.partitions()).map(PartitionId) {
-            for (table, key) in rows.keys() {
-                let key = (*key).clone();
-                let table = *table;
-                points.push((partition, Read::Point { table, key }));
+        let rows: Vec<((TableId, &Key), &Row)> = rows.into_iter().collect();
+        for rows in rows.chunks(KEYS_AT_ONCE) {
+            let mut points = Vec::new();
+            for partition in (0..router.partitions()).map(PartitionId) {
+                for ((table, key), _) in rows {
+                    let (table, key) = (*table, (*key).clone());
+                    points.push((partition, Read::Point { table, key }));
+                }
             }
-        }
-        let found = self.read_at(points).await?;
-        for (at, answer) in found.into_iter().enumerate() {
-            if let Fetched::Point(Some(_)) = answer
-                && let Some(((table, _), row)) = rows.iter().nth(at % rows.len())
-            {
-                let schema = planned.schema().table(*table);
-                return Err(failed(ApplyError::duplicate_key(schema, row)));
+            // The transaction's size has the writes, and not how many partitions are asked for their keys.
+            let size = self.mailbox.borrow().size;
+            self.mailbox.borrow_mut().size = TransactionSize::new(size.limits);
+            let found = self.read_at(points).await;
+            self.mailbox.borrow_mut().size = size;
+            for (at, answer) in found?.into_iter().enumerate() {
+                if let Fetched::Point(Some(_)) = answer {
+                    let ((table, _), row) = &rows[at % rows.len()];
+                    let schema = planned.schema().table(*table);
+                    return Err(failed(ApplyError::duplicate_key(schema, row)));
+                }
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use anabranch_engine::routing::Target;
 use anabranch_engine::schema_change::{TableSource, change_stores};
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    BlockId, BlockOptions, Call, CallError, CallId, PlannedApplication, StatementCode,
+    BlockId, BlockOptions, Call, CallError, CallId, PlannedApplication, SavepointId, StatementCode,
     StatementEntry, StatementWork, Step, StepAction, UndeclaredTypes, Work,
 };
 use anabranch_sql::sequence::SequenceOptions;
@@ -275,6 +275,15 @@ fn alone_all(cluster: &mut dyn Cluster, number: u64, texts: &[&str]) -> Result<(
         }
     };
     for sql in texts {
+        let back = match *sql {
+            "SAVEPOINT" => Some(StepAction::Savepoint(SavepointId(1))),
+            "ROLLBACK TO" => Some(StepAction::RollbackTo(SavepointId(1))),
+            _ => None,
+        };
+        if let Some(action) = back {
+            step(action)?;
+            continue;
+        }
         let statement = planned.application.statement(sql);
         let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
         let work = StatementWork {
@@ -472,6 +481,48 @@ fn a_row_that_is_inserted_again_is_changed_where_it_is() {
         assert!(cluster.ints(1, all).is_empty());
         alone_all(cluster, 3, &[&third, &delete, &again, &note]).unwrap();
         assert_eq!(cluster.ints(2, all), [[id, 2, 4]]);
+        // A deletion that is taken back leaves the row where it was inserted.
+        let back = ["SAVEPOINT", &delete, "ROLLBACK TO"];
+        let moved = [&[delete.as_str(), &third][..], &back[..]].concat();
+        alone_all(cluster, 4, &[&moved[..], &[&note]].concat()).unwrap();
+        assert_eq!(cluster.ints(0, all), [[id, 3, 4]]);
+        alone_all(
+            cluster,
+            5,
+            &[
+                delete.as_str(),
+                &again,
+                "SAVEPOINT",
+                &delete,
+                "ROLLBACK TO",
+                &delete,
+            ],
+        )
+        .unwrap();
+        assert!(cluster.ints(1, all).is_empty());
+    });
+}
+
+/// Room for six new rows, and not for what is asked of three partitions besides.
+const ITEMS: u64 = 30;
+
+/// Keys that are looked for at every partition count once, as the rows that have them.
+#[test]
+fn what_gives_keys_is_as_large_as_its_rows() {
+    let mut options = anabranch_engine::NodeOptions::default();
+    options.limits.items_max = ITEMS;
+    crate::support::under_each_with(&with_cancel(), 3, &boats(), options, |cluster| {
+        let rows = |from: i64, count: i64| {
+            let rows: Vec<String> = (from..from + count)
+                .map(|id| format!("({id}, {}, 1, 2)", 1 + id % 3))
+                .collect();
+            format!(
+                "INSERT INTO rental (id, boat, low, high) VALUES {}",
+                rows.join(", ")
+            )
+        };
+        alone(cluster, 1, &rows(600, 6)).unwrap();
+        assert_eq!(alone(cluster, 2, &rows(700, 60)).unwrap_err(), "54000");
     });
 }
 

@@ -233,12 +233,8 @@ pub(crate) fn server_of_ring(
     let catalog = anabranch_sql::catalog::load(vec![SourceFile::new("application.sql", sql)]);
     let application = Application::compile(catalog.unwrap_or_else(|p| panic!("{p:?}")));
     let application = application.unwrap_or_else(|p| panic!("{p:?}"));
-    let mut plan = analyze(
-        application.catalog(),
-        application.summaries(),
-        Shape::Partitioned,
-        Guarantee::Invariants,
-    );
+    let options = Options::default();
+    let mut plan = analyze_with(application.catalog(), application.summaries(), &options);
     plan.placements.fill(Placement::Whole);
     let planned = PlannedApplication::new(application, plan, 1);
     let belt = BeltTables::new(planned.schema(), is_whole).unwrap_or_else(|e| panic!("{e}"));
