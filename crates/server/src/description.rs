@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::checksum::checksum;
 use crate::data::{CLUSTER, generation_folder};
 
 /// The version of this layout.
@@ -58,9 +59,4 @@ pub(crate) fn with_checksum(mut description: Value) -> String {
 pub(crate) fn number_of_partitions(described: &Value) -> Option<u16> {
     let count = described["partitions"].as_u64()?;
     u16::try_from(count).ok().filter(|count| *count > 0)
-}
-
-/// A CRC-32 in hexadecimal: it tells every change of one byte.
-pub(crate) fn checksum(bytes: &[u8]) -> String {
-    format!("{:08x}", crc32fast::hash(bytes))
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anabranch_types::NodeId;
 
-use crate::description::checksum;
+use crate::checksum::checksum;
 
 /// The name of the file.
 pub(crate) const FILE: &str = "identity";

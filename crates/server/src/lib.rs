@@ -13,6 +13,7 @@
 
 pub mod backup;
 mod backup_step;
+mod checksum;
 pub mod client;
 pub mod cluster;
 pub mod data;

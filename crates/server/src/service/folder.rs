@@ -36,9 +36,10 @@ use serde_json::{Value, json};
 
 pub use self::verify::{VerifiedFolder, VerifyError, verify};
 use super::options::Guarantee;
+use crate::checksum::checksum;
 use crate::data::{APPLICATION, CLUSTER, generation_folder};
 use crate::description::{
-    FORMAT, GENERATION, checksum, described, generation_of, number_of_partitions, with_checksum,
+    FORMAT, GENERATION, described, generation_of, number_of_partitions, with_checksum,
 };
 
 const FILES: &str = "files.json";

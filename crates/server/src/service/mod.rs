@@ -23,6 +23,7 @@ mod exclusive;
 pub mod folder;
 mod gate;
 mod jobs;
+mod lookers;
 pub mod memory;
 mod nodes;
 pub mod options;

@@ -7,8 +7,8 @@
 //! One thread gathers at a time, for all sessions that have asked before it began. So whatever clients do, no more than one
 //! thread waits.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anabranch_engine::NodeTransactions;
@@ -25,24 +25,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long nodes may be away until others are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-
-/// The sessions that wait for what all have open.
-#[derive(Default)]
-pub(crate) struct Lookers(Mutex<LookerState>);
-
-#[derive(Default)]
-struct LookerState {
-    waiting: Vec<ConnectionId>,
-    /// Whether a thread serves them.
-    is_served: bool,
-}
-
-impl Lookers {
-    fn lock(&self) -> std::sync::MutexGuard<'_, LookerState> {
-        // Each change of the state is complete before anything can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Has a session told what all sessions have open, by a note.
 ///

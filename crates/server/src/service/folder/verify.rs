@@ -9,8 +9,9 @@ use anabranch_storage::{LogError, Verified};
 use anabranch_types::NodeId;
 
 use super::{ACCEPTED, ACCEPTED_KEY, FILES, FolderError, held};
+use crate::checksum::checksum;
 use crate::data::{APPLICATION, CLUSTER, DURABILITY, generation_folder};
-use crate::description::{checksum, described, generation_of, number_of_partitions};
+use crate::description::{described, generation_of, number_of_partitions};
 use crate::files::FileDisk;
 use crate::identity::{self, Identity};
 
