@@ -4,7 +4,7 @@
 //! have reached it go on: their decisions and acknowledgements need room too, which the driver keeps in reserve.
 
 use anabranch_protocol::PartitionEffects;
-use anabranch_types::Effect;
+use anabranch_types::{Effect, TableId};
 
 /// What a node lacks room in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,14 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Why a transaction with these effects is refused.
-    pub(crate) fn refuses(self, effects: &[PartitionEffects]) -> Option<Shortage> {
-        let mut all = effects.iter().flat_map(|part| &part.effects);
+    /// Why a transaction with these effects is refused; those on tables that do not count are left out.
+    pub(crate) fn refuses(
+        self,
+        effects: &[PartitionEffects],
+        counts: impl Fn(TableId) -> bool,
+    ) -> Option<Shortage> {
+        let all = effects.iter().flat_map(|part| &part.effects);
+        let mut all = all.filter(|effect| counts(effect.table()));
         let (is_refused, shortage) = match self {
             Admission::All => return None,
             Admission::Deletes(shortage) => (

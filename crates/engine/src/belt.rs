@@ -26,6 +26,10 @@ CREATE TABLE anabranch_state (id integer PRIMARY KEY, state bytea NOT NULL);
 CREATE TABLE anabranch_outbox (number bigint PRIMARY KEY, hop bigint NOT NULL, images bytea NOT NULL);
 ";
 
+/// The most bytes of the update of one global operation, as the outbox has it. The token has all updates of about two laps
+/// of the ring, in one row of at most 1 GiB and in messages of at most as much, in which a byte takes two.
+pub(crate) const UPDATE_BYTES_MAX: usize = 16 << 20;
+
 /// What a node has to know of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeltTables {
@@ -81,6 +85,11 @@ impl BeltTables {
             outbox,
             replicated,
         })
+    }
+
+    /// Whether a table is one of the belt's own.
+    pub(crate) fn is_own(&self, table: TableId) -> bool {
+        [self.hold, self.state, self.outbox].contains(&table)
     }
 }
 

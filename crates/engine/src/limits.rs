@@ -32,6 +32,18 @@ pub struct TransactionLimits {
 /// What a value of a result takes beside the bytes of its text, byte string or elements.
 pub const VALUE_BYTES: u64 = 8;
 
+impl TransactionLimits {
+    /// No limit at all.
+    pub(crate) const NONE: TransactionLimits = TransactionLimits {
+        items_max: u64::MAX,
+        bytes_max: u64::MAX,
+        key_bytes_max: u64::MAX,
+        row_bytes_max: u64::MAX,
+        result_bytes_max: u64::MAX,
+        statement_bytes_max: u64::MAX,
+    };
+}
+
 impl Default for TransactionLimits {
     /// A million items, 256 MiB in all, 8 KiB a key, 16 MiB a row, 64 MiB a result, 256 MiB held by a statement.
     fn default() -> Self {

@@ -607,7 +607,7 @@ impl<P: Protocol> Node<P> {
             node: self.id,
             sequence: self.next_sequence,
         };
-        let mailbox = Mailbox::new(self.options.limits);
+        let mailbox = Mailbox::new(self.limits_of(&call.work));
         let identity = AttemptIdentity {
             home: self.home,
             unique: u64::from(self.id.0) << 48 | transaction.sequence,
@@ -694,7 +694,11 @@ impl<P: Protocol> Node<P> {
         }
         if matches!(attempt.open.call.work, Work::Belt(_)) {
             self.go_first(now, &attempt.open, transaction);
-        } else if self.options.declares && Self::waits_by_age(&attempt.open) {
+        } else if self.options.declares
+            && (self.belt.is_some() || Self::waits_by_age(&attempt.open))
+        {
+            // In a ring one order has to have all: a transaction of the belt that queues behind a call without an age would
+            // wait for what that call waits for.
             self.wait_by_age(now, &attempt.open, transaction);
         }
         let first = if declared.is_empty() {
@@ -813,13 +817,13 @@ impl<P: Protocol> Node<P> {
                 Err(AttemptEnd::Stepped(told))
             }
             Poll::Ready(Ok(result)) => {
-                let bytes_max = self.options.limits.result_bytes_max;
+                let bytes_max = self.limits_of(&attempt.open.call.work).result_bytes_max;
                 if is_larger(&result, bytes_max) {
                     self.abort(now, attempt.transaction);
                     return Err(AttemptEnd::Refused(CallError::ResultTooLarge { bytes_max }));
                 }
                 let effects = attempt.mailbox.borrow_mut().take_effects();
-                if let Some(shortage) = self.admission.refuses(&effects) {
+                if let Some(shortage) = self.refuses(&attempt.open.call.work, &effects) {
                     self.abort(now, attempt.transaction);
                     if let Some((block, _)) = &attempt.block {
                         self.blocks.remove(block);

@@ -16,7 +16,10 @@ use anabranch_types::{
 use smallvec::SmallVec;
 
 use super::NodeTransaction;
-use crate::belt::{BeltAnswer, BeltTables, BeltWork, damaged, decoded, encoded, open_hop};
+use super::verify::Entries;
+use crate::belt::{
+    BeltAnswer, BeltTables, BeltWork, UPDATE_BYTES_MAX, damaged, decoded, encoded, open_hop,
+};
 use crate::overlay::{Overlay, OwnWrite};
 
 /// The key of the one row of a table of the belt.
@@ -38,11 +41,12 @@ impl NodeTransaction {
     /// would not learn of it. Before the ring has begun ([`BeltWork::Create`]), it may.
     ///
     /// # Errors
-    /// SQLSTATE `55000`; a retry.
+    /// SQLSTATE `55000`; `42501` if it has written a table of the belt; a retry.
     pub(crate) async fn check_local(&mut self) -> Result<(), TransactionError> {
         let Some(belt) = self.belt.clone() else {
             return Ok(());
         };
+        self.check_own_tables(&belt)?;
         let of_all = {
             let mailbox = self.mailbox.borrow();
             let tables = mailbox.writes.iter().map(|write| write.effect.table());
@@ -65,12 +69,26 @@ impl NodeTransaction {
         )))
     }
 
+    /// Checks that a client's transaction has written none of the belt's own tables.
+    fn check_own_tables(&self, belt: &BeltTables) -> Result<(), TransactionError> {
+        let mailbox = self.mailbox.borrow();
+        let mut tables = mailbox.writes.iter().map(|write| write.effect.table());
+        let Some(table) = tables.find(|table| belt.is_own(*table)) else {
+            return Ok(());
+        };
+        let name = &self.planned.application.schema().table(table).name;
+        let message = format!("only the belt writes \"{name}\"");
+        Err(TransactionError::Failed(EffectError::new("42501", message)))
+    }
+
     /// Ends the statements of a global operation under a hold: writes its update.
     ///
     /// # Errors
-    /// SQLSTATE `40001` if the hold is not open; a retry.
+    /// SQLSTATE `40001` if the hold is not open; `54000` if the update is too large; `42501` if the operation has written a
+    /// table of the belt; a retry.
     pub(crate) async fn seal(&mut self, hold: Hop) -> Result<(), TransactionError> {
         let belt = self.belt.clone().ok_or_else(no_ring)?;
+        self.check_own_tables(&belt)?;
         let images = self.captured(&belt).await?;
         let (open, drawn) = self.hold(&belt).await?;
         if open != hold.0 {
@@ -85,13 +103,23 @@ impl NodeTransaction {
         if images.is_empty() {
             return Ok(());
         }
-        let update = RowImages::untimed(images);
+        let update = encoded(&RowImages::untimed(images));
+        if update.len() > UPDATE_BYTES_MAX {
+            let message = format!(
+                "what the operation changes on all servers takes {} bytes, and at most {UPDATE_BYTES_MAX} are passed on",
+                update.len()
+            );
+            let error = EffectError::new("54000", message);
+            return Err(TransactionError::Failed(
+                error.with_hint("Change fewer rows in one transaction."),
+            ));
+        }
         let number = drawn + 1;
         self.put_hold(&belt, Some((open, drawn)), (open, number))?;
         let row = [
             Value::Int(signed(number)?),
             Value::Int(signed(hold.0)?),
-            Value::Bytes(encoded(&update)),
+            Value::Bytes(update),
         ];
         self.insert(belt.outbox, number_key(self, belt.outbox, number)?, &row)
     }
@@ -149,6 +177,8 @@ impl NodeTransaction {
             self.put_state(&belt, false, rows)?;
             return Ok(BeltAnswer::Created);
         }
+        // The rows that it changes are locked with all of their entries.
+        self.locks = true;
         let held = self.hold(&belt).await?;
         let before = self.belt_rows(&belt, held.1).await?;
         let mut after = before.clone();
@@ -241,6 +271,16 @@ impl NodeTransaction {
                 (after != before).then_some((item, before, after))
             })
             .collect();
+        let home = self.identity.home;
+        let mut entries = Entries::default();
+        for ((table, key), before, after) in &changed {
+            if let Some(after) = after {
+                let table = schema.table(*table);
+                self.note_entries(home, table, key, (after, Some(before)), &mut entries);
+            }
+        }
+        // Effects never wait for locks, and so would be refused for as long as a client has read where an entry comes.
+        self.lock_entries(entries).await?;
         for ((table, key), before, _) in &changed {
             if before.is_some() {
                 self.delete(*table, key.clone());

@@ -29,7 +29,7 @@ const KEYS_AT_ONCE: usize = 1_000;
 
 /// Where rows are, and where index entries of theirs would be.
 #[derive(Default)]
-struct Entries {
+pub(super) struct Entries {
     /// Ranges of unique indexes in which a new row's key may stand already.
     unique: Vec<(PartitionId, Read)>,
     /// The new entries of other indexes.
@@ -218,8 +218,15 @@ impl NodeTransaction {
         Ok(after)
     }
 
+    /// Locks index entries that are to come: waits for those who hold them.
+    pub(super) async fn lock_entries(&mut self, entries: Entries) -> Result<(), TransactionError> {
+        self.read_at(entries.others).await?;
+        self.read_at(entries.unique).await?;
+        Ok(())
+    }
+
     /// Adds the index entries that a row gains.
-    fn note_entries(
+    pub(super) fn note_entries(
         &self,
         partition: PartitionId,
         table: &TableSchema,

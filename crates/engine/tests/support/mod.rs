@@ -9,8 +9,9 @@ use anabranch_analysis::{Options, analyze_with};
 use anabranch_engine::load::Loader;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    AttemptRecord, BELT_TABLES, BeltTables, Call, CallError, CallId, Node, NodeInput, NodeOptions,
-    NodeOutbox, Outcome, PlannedApplication, Refusal, UndeclaredTypes, Work,
+    Admission, AttemptRecord, BELT_TABLES, BeltTables, Call, CallError, CallId, Node, NodeInput,
+    NodeOptions, NodeOutbox, Outcome, PlannedApplication, Refusal, TransactionLimits,
+    UndeclaredTypes, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -36,6 +37,8 @@ pub(crate) trait Cluster {
     /// Lets the next message arrive or the next timer run, whichever is first; `false` when no message is under way, and
     /// no call runs or none can go on.
     fn advance(&mut self) -> bool;
+    /// Which transactions a node lets commit from now on.
+    fn admit(&mut self, node: u16, admission: Admission);
     /// The number of calls that have not ended.
     fn open_calls(&self) -> usize;
     /// The outcomes since the last time.
@@ -228,6 +231,7 @@ pub(crate) fn server_of_ring(
     rows: &[(u16, Vec<Value>)],
     is_whole: impl Fn(&str) -> Option<bool>,
     (place, slots): (u16, u16),
+    limits: TransactionLimits,
 ) -> Box<dyn Cluster> {
     let sql = format!("{sql}\n{BELT_TABLES}");
     let catalog = anabranch_sql::catalog::load(vec![SourceFile::new("application.sql", sql)]);
@@ -250,6 +254,7 @@ pub(crate) fn server_of_ring(
     );
     let options = NodeOptions {
         declares: true,
+        limits,
         ..NodeOptions::default()
     };
     let mut nodes = Nodes::new(&planned, &SequenceStarts::default(), vec![locking], options);
@@ -390,6 +395,10 @@ impl<P: Idle> Cluster for Nodes<P> {
 
     fn take_outcomes(&mut self) -> BTreeMap<CallId, Outcome> {
         std::mem::take(&mut self.outcomes)
+    }
+
+    fn admit(&mut self, node: u16, admission: Admission) {
+        self.nodes[usize::from(node)].admit(admission);
     }
 
     fn advance(&mut self) -> bool {
