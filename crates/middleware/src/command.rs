@@ -60,6 +60,12 @@ const OWN_SETTINGS: [&str; 4] = [
     "quote_all_identifiers",
 ];
 
+/// Whether a setting, whose name is in lower case, belongs to anabranch.
+fn is_anabranchs(name: &str) -> bool {
+    let rest = name.strip_prefix("anabranch");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Reads what a statement is.
 ///
 /// # Errors
@@ -369,7 +375,11 @@ impl Words<'_> {
             .get(at + 1)
             .is_some_and(|t| t.is_symbol(self.text, '.'))
         {
-            return (name == "anabranch").then(|| self.own("anabranch's settings"));
+            return is_anabranchs(&name).then(|| self.own("anabranch's settings"));
+        }
+        // In quotes, a name may have its point within.
+        if is_anabranchs(&name) {
+            return Some(self.own("anabranch's settings"));
         }
         match name.as_str() {
             "default_transaction_isolation" | "transaction_isolation" => {
@@ -496,6 +506,7 @@ impl Words<'_> {
                 given.kind == TokenKind::Text && given.text(self.text).starts_with('\'');
             let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             let is_own = OWN_SETTINGS.contains(&name.as_str())
+                || is_anabranchs(&name)
                 || matches!(
                     name.as_str(),
                     "search_path"
@@ -658,6 +669,7 @@ mod tests {
             "SET search_path TO public",
             "SET search_path = \"$user\", public",
             "set extra_float_digits = 3",
+            "SET \"anabranches.hop\" = 1",
             "SELECT set_config('TimeZone', 'UTC', false)",
             "PREPARE a AS SELECT 1",
             "DEALLOCATE ALL",
@@ -691,6 +703,12 @@ mod tests {
             "(SELECT pg_catalog.set_config('anabranch.hop', 'local', false))",
             "(SELECT pg_catalog.setval('s', 1))",
             "SET \"Anabranch\".hop = 'local'",
+            "SET \"anabranch.hop\" = 'local'",
+            "SET LOCAL \"Anabranch.Hop\" TO 'local'",
+            "SET SESSION \"anabranch\" = 'local'",
+            "RESET \"anabranch.hop\"",
+            "RESET anabranch.hop",
+            "SELECT set_config('anabranch', 'local', false)",
             "SET U&\"\\0061nabranch\".hop = 'local'",
             "SET \"Standard_conforming_strings\" = off",
             "; SET anabranch.hop = 'local'",
