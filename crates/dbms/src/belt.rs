@@ -30,6 +30,8 @@ pub struct Statements {
     /// database that locks all that a transaction has read until it ends. Without it the transaction runs again inside the
     /// hold.
     pub promote: Option<fn(Hop) -> String>,
+    /// The hint for the client of an operation whose turn does not come in time.
+    pub late: &'static str,
 }
 
 /// One row that a global operation changed.

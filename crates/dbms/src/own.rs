@@ -13,6 +13,7 @@ pub const STATEMENTS: Statements = Statements {
     provisional: "SET LOCAL anabranch.hop = 0",
     settle: "SET LOCAL anabranch.hop = 0",
     promote: Some(promote),
+    late: "Another client of the ring may hold the token up: run it again.",
 };
 
 fn begin(hold: Hop) -> String {

@@ -103,6 +103,8 @@ pub enum BeltWork {
         /// All servers, in the order of the ring.
         members: Vec<ServerId>,
     },
+    /// Reads what tells whether tables have the same rows as at other servers.
+    Digest(Vec<TableId>),
     /// Reads the state that a restarted server goes on from.
     Standing,
     /// See [`Rows::receive`].
@@ -125,11 +127,22 @@ pub enum BeltWork {
     },
 }
 
+/// The number of a table's rows, and a digest of them without their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableDigest {
+    /// How many rows.
+    pub rows: u64,
+    /// The sum of the rows' digests.
+    pub digest: u64,
+}
+
 /// What a transaction of the belt has given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BeltAnswer {
     /// Of [`BeltWork::Create`].
     Created,
+    /// Of [`BeltWork::Digest`], in the order of the tables.
+    Digested(Vec<TableDigest>),
     /// Of [`BeltWork::Standing`].
     Standing(Standing<RowImages>),
     /// Of [`BeltWork::Receive`].

@@ -208,7 +208,7 @@ impl Words<'_> {
             "create" | "alter" | "drop" | "comment" | "grant" | "revoke" | "reassign"
             | "security" | "import" | "refresh" | "reindex" | "cluster" => refused(
                 &format!("{} of objects", word.to_uppercase()),
-                "Take the belt away (anabranch belt remove), change the schema on every server, and install the belt again.",
+                "Take the belt away (anabranch belt remove; an embedded ring: end it), change the schema on every server, and install the belt again.",
             ),
             "vacuum" | "analyze" | "checkpoint" | "load" => {
                 refused(&word.to_uppercase(), "Connect to the database itself.")

@@ -52,6 +52,7 @@ pub const STATEMENTS: Statements = Statements {
     provisional: PROVISIONAL,
     settle: SETTLE,
     promote: None,
+    late: "Another server of the ring may be down: SELECT * FROM anabranch.ring.",
 };
 
 /// What is set on each connection of a client.

@@ -5,6 +5,7 @@
 //! and a hold that is open when an operation commits is open until it has committed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use anabranch_protocol::belt::rows::Refused;
@@ -18,7 +19,8 @@ use smallvec::SmallVec;
 use super::NodeTransaction;
 use super::verify::Entries;
 use crate::belt::{
-    BeltAnswer, BeltTables, BeltWork, UPDATE_BYTES_MAX, damaged, decoded, encoded, open_hop,
+    BeltAnswer, BeltTables, BeltWork, TableDigest, UPDATE_BYTES_MAX, damaged, decoded, encoded,
+    open_hop,
 };
 use crate::overlay::{Overlay, OwnWrite};
 
@@ -177,6 +179,9 @@ impl NodeTransaction {
             self.put_state(&belt, false, rows)?;
             return Ok(BeltAnswer::Created);
         }
+        if let BeltWork::Digest(tables) = work {
+            return Ok(BeltAnswer::Digested(self.digests(tables).await?));
+        }
         // The rows that it changes are locked with all of their entries.
         self.locks = true;
         let held = self.hold(&belt).await?;
@@ -184,6 +189,7 @@ impl NodeTransaction {
         let mut after = before.clone();
         let answer = match work {
             BeltWork::Create { .. } => BeltAnswer::Created,
+            BeltWork::Digest(_) => BeltAnswer::Digested(Vec::new()),
             BeltWork::Standing => return Ok(BeltAnswer::Standing(before.standing())),
             BeltWork::Receive(token) => match after.receive(token.clone()) {
                 Err(refused) => return Ok(BeltAnswer::Received(Err(refused))),
@@ -299,6 +305,24 @@ impl NodeTransaction {
         Ok(())
     }
 
+    async fn digests(&mut self, tables: &[TableId]) -> Result<Vec<TableDigest>, TransactionError> {
+        let all = tables.iter().map(|table| whole(*table)).collect();
+        let fetched = self.fetch(FOR_WRITE, all).await?;
+        let digests = fetched.into_iter().map(|fetched| {
+            let mut digest = TableDigest::default();
+            if let Fetched::Range(rows) = fetched {
+                for (_, row) in rows {
+                    let mut hasher = DefaultHasher::new();
+                    row.as_bytes().hash(&mut hasher);
+                    digest.rows += 1;
+                    digest.digest = digest.digest.wrapping_add(hasher.finish());
+                }
+            }
+            digest
+        });
+        Ok(digests.collect())
+    }
+
     /// Rows as they were before the transaction, locked for writing.
     async fn rows_before(
         &mut self,
@@ -371,13 +395,7 @@ impl NodeTransaction {
             )));
         };
         let mut rows: Rows<RowImages> = decoded(&state).map_err(TransactionError::Failed)?;
-        let all = Read::Range {
-            table: belt.outbox,
-            index: None,
-            range: KeyRange::prefix_of(Key::empty()),
-            reverse: false,
-            limit: None,
-        };
+        let all = whole(belt.outbox);
         let layout = &schema.table(belt.outbox).layout;
         for fetched in self.fetch(FOR_WRITE, vec![all]).await? {
             let Fetched::Range(found) = fetched else {
@@ -452,6 +470,17 @@ impl NodeTransaction {
             effect,
             guard: true,
         });
+    }
+}
+
+/// All rows of a table.
+fn whole(table: TableId) -> Read {
+    Read::Range {
+        table,
+        index: None,
+        range: KeyRange::prefix_of(Key::empty()),
+        reverse: false,
+        limit: None,
     }
 }
 

@@ -58,7 +58,7 @@ impl Session {
         handle.waits(true);
         let turn = self.shared.ring.turn_unless(|| handle.is_cancelled());
         handle.waits(false);
-        turn.map_err(no_turn)
+        turn.map_err(|why| no_turn(why, self.shared.options.statements.late))
     }
 
     /// Commits the open transaction as a global operation, once the session's turn has come. What it has read is locked, so
@@ -75,7 +75,7 @@ impl Session {
             Err(NoTurn::Cancelled) if !is_cancelled => return Ok(false),
             Err(why) => {
                 self.leave()?;
-                return Err(no_turn(why));
+                return Err(no_turn(why, self.shared.options.statements.late));
             }
         };
         handle.can_give_way(false);
@@ -188,10 +188,10 @@ impl Session {
 }
 
 /// Why the session's turn has not come, for its client.
-fn no_turn(why: NoTurn) -> Failure {
+fn no_turn(why: NoTurn, late: &'static str) -> Failure {
     match why {
         NoTurn::Expired => ErrorFields::error("55P03", why.to_string())
-            .with_hint("Another server of the ring may be down: SELECT * FROM anabranch.ring.")
+            .with_hint(late)
             .into(),
         NoTurn::Cancelled => {
             ErrorFields::error("57014", "canceling statement due to user request").into()

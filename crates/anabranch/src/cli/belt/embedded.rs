@@ -11,7 +11,7 @@ use anabranch_bench::application;
 use anabranch_dbms::belt::{Changes, Database, Trouble};
 use anabranch_dbms::postgres::{Address, explain};
 use anabranch_dbms::{Servers, own};
-use anabranch_engine::{BELT_TABLES, BeltAnswer, BeltTables, BeltWork, CallError};
+use anabranch_engine::{BELT_TABLES, BeltAnswer, BeltTables, BeltWork, CallError, TableDigest};
 use anabranch_middleware::peers::Membership;
 use anabranch_middleware::recognise::Recogniser;
 use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
@@ -22,6 +22,7 @@ use anabranch_server::service::ring::{BeltConnection, BeltError, BeltSource, Rin
 use anabranch_server::service::{self, DATABASE, Guarantee, Served, plan_application};
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::TableId;
 use postgres::{Client, SimpleQueryMessage};
 
 use super::parts::{Held, held};
@@ -81,6 +82,17 @@ pub(crate) fn serve(of: &Embedded<'_>) -> Result<Verdict, Box<dyn Error>> {
     for place in 0..of.servers {
         databases.push(database(of, place, &files, &tables)?);
     }
+    if let Some(file) = of.load {
+        compare(&databases, file, &tables)?;
+    }
+    for (place, database) in (0..).zip(&databases) {
+        let create = BeltWork::Create {
+            server: ServerId(place),
+            members: (0..of.servers).map(ServerId).collect(),
+        };
+        run(&database.service, create)?;
+    }
+    let databases: Vec<service::Service> = databases.into_iter().map(|of| of.service).collect();
     let listeners = listeners(of)?;
     let mut rings = Vec::new();
     for _ in 0..of.servers {
@@ -105,11 +117,12 @@ pub(crate) fn serve(of: &Embedded<'_>) -> Result<Verdict, Box<dyn Error>> {
     say!(
         "A ring of {} databases in this process, in memory: what is written is lost when it ends\n\n  \
          operations {} types; what fits none is global\n  \
-         tables     {} of {} are on all servers\n\n",
+         tables     {} of {} are on all servers, {} in part\n\n",
         of.servers,
         read.plan.entries.len(),
-        tables.len(),
+        tables.iter().filter(|table| table.is_whole).count(),
         read.script.application.catalog().schema.tables.len(),
+        tables.iter().filter(|table| !table.is_whole).count(),
     )?;
     for (entry, member) in servers.server.iter().zip(&members) {
         let at = member.middleware.address();
@@ -156,7 +169,7 @@ fn replicated(input: &Input) -> Result<Vec<Held>, Box<dyn Error>> {
             .find(|of| of.name == table.name);
         if schema.is_none_or(|schema| schema.primary_key.is_empty()) {
             objections.push(format!(
-                "changes of {} cannot be captured: it has no primary key",
+                "{} has no primary key, and each table that all servers have needs one here",
                 table.name
             ));
         }
@@ -168,6 +181,12 @@ fn replicated(input: &Input) -> Result<Vec<Held>, Box<dyn Error>> {
                 sequence.name, sequence.options.increment
             ));
         }
+        if sequence.options.cycles {
+            objections.push(format!(
+                "the sequence {} begins again at its end, and its numbers would then be those of other servers: use NO CYCLE",
+                sequence.name
+            ));
+        }
     }
     match objections.is_empty() {
         true => Ok(needed),
@@ -175,13 +194,19 @@ fn replicated(input: &Input) -> Result<Vec<Held>, Box<dyn Error>> {
     }
 }
 
-/// Starts one database, with the state of a new ring.
+/// A database that is under way, and its tables in the order of the replicated ones.
+struct Started {
+    service: service::Service,
+    compared: Vec<TableId>,
+}
+
+/// Starts one database, with what it has to be loaded with.
 fn database(
     of: &Embedded<'_>,
     place: u16,
     files: &[SourceFile],
     tables: &[Held],
-) -> Result<service::Service, Box<dyn Error>> {
+) -> Result<Started, Box<dyn Error>> {
     let mut files = files.to_vec();
     files.push(SourceFile::new("anabranch.sql", BELT_TABLES));
     let compiled = application::compile(files)?;
@@ -197,7 +222,13 @@ fn database(
         found.map(|table| table.is_whole)
     };
     let belt = BeltTables::new(planned.schema(), is_whole).map_err(|e| format!("error: {e}"))?;
-    let store = Store::new(planned.schema(), StoreSettings::default());
+    let schema = planned.schema();
+    let number = |table: &Held| {
+        let found = schema.tables.iter().find(|of| of.name == table.name);
+        found.map(|found| found.id)
+    };
+    let compared = tables.iter().filter_map(number).collect();
+    let store = Store::new(schema, StoreSettings::default());
     let served = Served {
         planned,
         guarantee: Guarantee::Serializable,
@@ -219,16 +250,43 @@ fn database(
     if let Some(file) = of.load {
         load(&service, file)?;
     }
-    let create = BeltWork::Create {
-        server: ServerId(place),
-        members: (0..of.servers).map(ServerId).collect(),
-    };
-    let created = service
-        .belt()
-        .connect()
-        .and_then(|mut belt| belt.run(create));
-    created.map_err(|error| format!("error: {error}"))?;
-    Ok(service)
+    Ok(Started { service, compared })
+}
+
+fn run(service: &service::Service, work: BeltWork) -> Result<BeltAnswer, String> {
+    let answer = service.belt().connect().and_then(|mut belt| belt.run(work));
+    answer.map_err(|error| format!("error: {error}"))
+}
+
+/// Checks that what the databases have loaded is the same in each table that all servers have, or has parts that they have.
+fn compare(databases: &[Started], file: &Path, tables: &[Held]) -> Result<(), String> {
+    let mut first: Option<Vec<TableDigest>> = None;
+    for (place, database) in databases.iter().enumerate() {
+        let digest = BeltWork::Digest(database.compared.clone());
+        let digests = match run(&database.service, digest)? {
+            BeltAnswer::Digested(digests) => digests,
+            other => return Err(format!("error: a transaction of the belt gave {other:?}")),
+        };
+        let Some(first) = &first else {
+            first = Some(digests);
+            continue;
+        };
+        let each = tables.iter().zip(first.iter().zip(&digests));
+        let differ: Vec<&str> = each
+            .filter(|(_, (one, other))| one != other)
+            .map(|(table, _)| table.name.as_str())
+            .collect();
+        if !differ.is_empty() {
+            return Err(format!(
+                "error: --load {}: site1 and site{} have other rows of {} after it: each runs the file itself, so numbers of \
+                 sequences, now(), random() and gen_random_uuid() differ; write the values out",
+                file.display(),
+                place + 1,
+                differ.join(", ")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Has a database run a file of statements, as one transaction.

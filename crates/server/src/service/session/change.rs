@@ -160,8 +160,9 @@ impl Session {
         scope: &Scope<'_>,
     ) -> Result<(), Box<ErrorFields>> {
         if self.environment.ring.is_some() {
-            let message = "the schema of a database that is in a ring is not changed";
-            let hint = "Start the ring with the application's new files.";
+            let message =
+                "a database that is in a ring runs no TRUNCATE, and its schema is not changed";
+            let hint = "DELETE takes rows away. For another schema, start the ring with the application's new files.";
             return Err(error_with_hint("0A000", message, hint));
         }
         let client_state = Arc::<ClientState>::default();
