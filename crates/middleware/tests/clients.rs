@@ -488,6 +488,7 @@ fn the_middleware_speaks_as_the_database() {
         ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", "0A000"),
         ("CREATE TABLE t (a int)", "0A000"),
         ("SET anabranch.hop = '1'", "42501"),
+        ("SET \"anabranch.hop\" = '1'", "42501"),
         ("SET session_replication_role = replica", "42501"),
         ("SELECT 'a", "42601"),
     ] {
