@@ -162,9 +162,9 @@ impl NodeTransaction {
         Ok(answers)
     }
 
-    /// Refuses a new row of which nothing says that its key is new, in a table where no partition sees all keys. The
-    /// entry of a statement that writes says so: the analysis has seen that the statement draws the key, or the transaction runs alone and looks for it
-    /// everywhere.
+    /// Refuses a new row of which nothing says that its key is new, in a table where no partition sees all keys. The entry
+    /// of a statement that writes says so: the analysis has seen that the statement draws the key, or the transaction
+    /// runs alone and looks for it everywhere.
     pub(super) fn check_drawn(
         &self,
         statement: StatementId,
