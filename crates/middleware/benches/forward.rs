@@ -1,6 +1,6 @@
 //! What the middleware costs a client whose operations are local: pgbench at it and at its database, in turns.
 
-#[path = "../tests/world/mod.rs"]
+#[path = "../tests/middleware/world/mod.rs"]
 mod world;
 
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // models use a part of it
 
-#[path = "../../../crates/protocol/tests/support/describe.rs"]
+#[path = "../../../crates/protocol/tests/protocol/support/describe.rs"]
 pub(crate) mod describe;
-#[path = "../../../crates/protocol/tests/support/fixture.rs"]
+#[path = "../../../crates/protocol/tests/protocol/support/fixture.rs"]
 pub(crate) mod fixture;

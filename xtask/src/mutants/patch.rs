@@ -126,7 +126,7 @@ mod tests {
     const TEXT: &str = "\
 RAMP: no second round.
 
-Caught-By: cargo test -p anabranch-protocol --test ramp every -- --nocapture
+Caught-By: cargo test -p anabranch-protocol --test protocol every -- --nocapture
 Caught-By: cargo run -p anabranch-models -- ramp
 
 diff --git a/x b/x
@@ -145,11 +145,11 @@ diff --git a/x b/x
         };
         assert_eq!(
             test.to_string(),
-            "cargo test -p anabranch-protocol --test ramp every -- --nocapture"
+            "cargo test -p anabranch-protocol --test protocol every -- --nocapture"
         );
         assert_eq!(
             test.build().join(" "),
-            "test --no-run -p anabranch-protocol --test ramp every"
+            "test --no-run -p anabranch-protocol --test protocol every"
         );
         assert_eq!(run.build().join(" "), "build -p anabranch-models");
     }

@@ -184,7 +184,7 @@ mod tests {
         let text = "use std::time::Instant;";
         let files = [
             ("crates/server/src/lib.rs", text),
-            ("crates/sql/tests/oracle.rs", text),
+            ("crates/sql/tests/sql/oracle.rs", text),
         ];
         assert_eq!(found(check, &files), Vec::<String>::new());
     }

@@ -122,7 +122,7 @@ mod tests {
     fn build_folders_and_binaries_are_left_out() {
         let scratch = Scratch::with(&[
             ("crates/sql/src/lib.rs", "//! A.\n"),
-            ("crates/sql/tests/all.rs", "//! B.\n"),
+            ("crates/sql/tests/sql/main.rs", "//! B.\n"),
             ("crates/server/src/lib.rs", "//! C.\n"),
             ("target/debug/lib.rs", "no\n"),
             ("built/CACHEDIR.TAG", "Signature\n"),
@@ -139,7 +139,7 @@ mod tests {
                 ".ci/run",
                 "crates/server/src/lib.rs",
                 "crates/sql/src/lib.rs",
-                "crates/sql/tests/all.rs"
+                "crates/sql/tests/sql/main.rs"
             ]
         );
         let below: Vec<&str> = tree

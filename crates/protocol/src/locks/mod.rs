@@ -13,7 +13,7 @@ mod options;
 mod participant;
 #[cfg(test)]
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../tests/support/random.rs"]
+#[path = "../../tests/protocol/support/random.rs"]
 mod random;
 mod record;
 mod spans;

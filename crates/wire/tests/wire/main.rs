@@ -11,3 +11,4 @@ mod pgwire_codec;
 mod script;
 mod session;
 mod transcripts;
+mod values;

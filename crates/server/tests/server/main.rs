@@ -1,0 +1,11 @@
+//! The server and the embedded cluster from outside: real threads, clocks, sockets and disks.
+
+mod cluster;
+mod migrations;
+mod open_transactions;
+mod plans;
+mod schema;
+mod sequences;
+mod service;
+mod support;
+mod transactions;

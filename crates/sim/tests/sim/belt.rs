@@ -1,0 +1,105 @@
+//! The Conveyor Belt over databases that behave like PostgreSQL's: workloads under every fault profile.
+
+use std::collections::BTreeMap;
+
+use anabranch_sim::{Case, CaseError, FaultProfile, Network, Prepared, ProtocolName, Verdict};
+
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 60;
+
+/// A case with so many servers.
+fn case(profile: FaultProfile, seed: u64, servers: u16) -> Case {
+    let mut case = Case::new(
+        ProtocolName::Belt,
+        seed,
+        servers,
+        CLIENTS,
+        TRANSACTIONS,
+        Network::lan(),
+        profile,
+    );
+    case.clusters = servers;
+    case
+}
+
+/// Runs seeds under these fault profiles, some of them twice.
+fn sweep(workload: &str, profiles: &[FaultProfile], seeds: u64) {
+    let prepared: BTreeMap<u16, Prepared> = [2, 3, 5]
+        .map(|servers| (servers, Prepared::for_ring(workload, servers).unwrap()))
+        .into();
+    let (mut committed, mut seen) = (0, BTreeMap::new());
+    for profile in profiles {
+        for seed in 0..seeds {
+            let servers = [3, 2, 5][(seed % 3) as usize];
+            let mut case = case(*profile, seed, servers);
+            case.clients_switch_nodes = seed % 2 == 0;
+            let what = format!("{workload} {} {seed}", profile.name());
+            let first = case.run(&prepared[&servers]).unwrap();
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
+            let compared = "rows whose replicated columns are equal";
+            assert!(first.checked.iter().any(|(name, _)| name == compared));
+            committed += first.statistics.committed;
+            for (name, count) in &first.statistics.sometimes {
+                *seen.entry(*name).or_insert(0) += count;
+            }
+            if seed % 8 == 0 {
+                let second = case.run(&prepared[&servers]).unwrap();
+                assert_eq!(first, second, "{what}: two runs of one seed differ");
+            }
+        }
+    }
+    println!("{workload}: {committed} committed, {seen:#?}");
+    for name in [
+        "a global operation committed",
+        "a server applied an update of another",
+    ] {
+        assert!(seen.contains_key(name), "{workload}: never: {name}");
+    }
+}
+
+#[test]
+fn register_is_serializable() {
+    sweep("register", &FaultProfile::ONE_REPLICA, 6);
+}
+
+#[test]
+fn bank_is_serializable() {
+    sweep("bank", &FaultProfile::ONE_REPLICA, 6);
+}
+
+#[test]
+fn smallbank_is_serializable() {
+    sweep("smallbank", &[FaultProfile::None, FaultProfile::Storm], 8);
+}
+
+#[test]
+fn a_bookstore_is_serializable() {
+    sweep("tpcw", &[FaultProfile::None, FaultProfile::Storm], 4);
+}
+
+#[test]
+fn an_auction_site_is_serializable() {
+    sweep("rubis", &[FaultProfile::None, FaultProfile::Storm], 4);
+}
+
+/// For a long run: `cargo test -p anabranch-sim --test sim -- --ignored belt::`.
+#[test]
+#[ignore = "takes minutes: 1,000 storms"]
+fn storms_of_every_workload() {
+    for workload in ["register", "bank", "smallbank", "tpcw", "rubis"] {
+        sweep(workload, &[FaultProfile::Storm], 200);
+    }
+}
+
+#[test]
+fn what_servers_of_a_ring_cannot_run_is_refused() {
+    let prepared = Prepared::for_ring("bank", 3).unwrap();
+    let mut replicated = case(FaultProfile::None, 0, 3);
+    replicated.replicas = 3;
+    let mut interactive = case(FaultProfile::None, 0, 3);
+    interactive.interactive = true;
+    for refused in [replicated, interactive] {
+        let error = refused.run(&prepared).unwrap_err();
+        assert!(matches!(error, CaseError::Sites { .. }), "{error}");
+    }
+}

@@ -1,0 +1,30 @@
+//! SQL from outside: scripts, schemas and statements in, and what they are compiled to, answer and report.
+
+mod access;
+mod calls;
+mod changes;
+mod client;
+mod columns;
+mod diagnostics;
+mod explain;
+mod incremental;
+mod load;
+mod merge;
+mod merging;
+mod mutations;
+mod mysql;
+mod null_dependence;
+mod opaque;
+mod postgres;
+mod procedures;
+mod relations;
+mod renaming;
+mod schema;
+mod script;
+mod statements;
+mod support;
+mod system;
+mod time_zones;
+mod tpcc;
+mod unique_expressions;
+mod with;

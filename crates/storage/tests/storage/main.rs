@@ -1,0 +1,9 @@
+//! The store and its log from outside: compared with naive twins, crashed at any point.
+
+mod checkpoint;
+mod log;
+mod overwrites;
+mod scenarios;
+mod support;
+mod twin;
+mod writers;

@@ -1,0 +1,6 @@
+//! Values, keys and rows from outside: text, order, numbers, time zones.
+
+mod decimal;
+mod key_and_row;
+mod text;
+mod zone;
