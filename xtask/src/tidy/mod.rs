@@ -25,6 +25,7 @@ mod paths;
 mod protocol_core;
 mod rustdoc;
 mod rustfmt;
+mod test_programs;
 mod third_party;
 mod toolchain;
 mod tree;
@@ -142,6 +143,11 @@ const RULES: &[Rule] = &[
         name: module_docs::NAME,
         depth: Depth::Quick,
         check: module_docs::check,
+    },
+    Rule {
+        name: test_programs::NAME,
+        depth: Depth::Quick,
+        check: test_programs::check,
     },
     Rule {
         name: words::NAME,
