@@ -1,5 +1,5 @@
 //! Builds the workspace's test programs, and runs two at a time: many tests wait for a database, a disk or a clock, and
-//! `cargo test` runs one program after the other.
+//! `cargo test` runs one program after the other. The longest begin first, so that none runs alone at the end.
 //!
 //! Examples in documentation are not among them: `cargo test --doc` runs these.
 
@@ -15,6 +15,9 @@ use crate::{Built, Trouble, cargo};
 
 /// How many programs run at once. Each has as many threads as the machine has cores.
 const AT_ONCE: usize = 2;
+
+/// The programs that run longest, the longest first.
+const LONGEST: [&str; 5] = ["models", "sim", "anabranch_bench", "dbms", "analysis"];
 
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +47,12 @@ pub(super) fn run(
     settings: &[(&str, &Path)],
     counts: &mut Counts,
 ) -> Result<Built, Trouble> {
-    let Some(programs) = build(root)? else {
+    let Some(mut programs) = build(root)? else {
         println!("the tests do not build");
         counts.failed += 1;
         return Ok(Built::No);
     };
+    programs.sort_by_key(Program::place);
     let total = programs.len();
     println!("{total} test programs, {AT_ONCE} at a time");
     let queue = Mutex::new(VecDeque::from(programs));
@@ -135,6 +139,15 @@ impl Program {
         })
     }
 
+    /// Where it comes in the order in which programs begin.
+    fn place(&self) -> usize {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        // Cargo adds a hash.
+        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        let place = LONGEST.iter().position(|long| *long == name);
+        place.unwrap_or(LONGEST.len())
+    }
+
     fn run(self, settings: &[(&str, &Path)]) -> Ended {
         let begun = Instant::now();
         let mut command = Command::new(&self.file);
@@ -187,5 +200,29 @@ mod tests {
         ] {
             assert_eq!(Program::of_message(&other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_longest_begin_first() {
+        let program = |file: &str| Program {
+            folder: "/w".into(),
+            file: file.into(),
+        };
+        let mut programs = [
+            "/t/access-1",
+            "/t/sim-2",
+            "/t/anabranch_sim-3",
+            "/t/models-4",
+        ]
+        .map(program);
+        programs.sort_by_key(Program::place);
+        let sorted = [
+            "/t/models-4",
+            "/t/sim-2",
+            "/t/access-1",
+            "/t/anabranch_sim-3",
+        ]
+        .map(program);
+        assert_eq!(programs, sorted);
     }
 }
