@@ -33,8 +33,8 @@ impl<P: Payload> EpaxosSite<P> {
             // The leader has decided without this answer.
             Status::Accepted { .. } => return,
             Status::Unknown => {
-                let dependencies = self.graph.answer(id, proposal);
                 self.graph.set_proposal(id, proposal);
+                let dependencies = self.graph.answer(id, proposal);
                 self.graph.entry(id, now).status = Status::PreAccepted {
                     dependencies: dependencies.clone(),
                 };

@@ -29,7 +29,7 @@ pub(super) struct Graph<P> {
     /// Entries that are not committed.
     pub(super) undecided: BTreeSet<BatchId>,
     /// Batches with proposals that are not no-ops, by class.
-    index: ConflictIndex,
+    index: ConflictIndex<P>,
     /// What this site has delivered.
     pub(super) delivered: Delivered,
     /// No entry is kept for these, and all sites have delivered them.
@@ -103,34 +103,30 @@ impl<P: Payload> Graph<P> {
         is_new
     }
 
-    /// The conflicting batches whose proposals are known here and that are not decided as no-ops.
-    pub(super) fn conflicts(&self, id: BatchId, batch: &Batch<P>) -> BTreeSet<BatchId> {
-        let conflicts = |other: &BatchId| {
-            let known = self.entries.get(other).and_then(|it| it.proposal.as_ref());
-            *other != id && known.is_some_and(|other| other.batch.conflicts_with(batch))
-        };
-        let candidates = self.index.candidates(batch).into_iter();
-        candidates.filter(conflicts).collect()
+    /// The batches that conflict with a new one, whose proposals are known here and that are not decided as no-ops.
+    pub(super) fn conflicts_of_new(&self, batch: &Batch<P>) -> BTreeSet<BatchId> {
+        self.index.find(batch)
     }
 
-    /// The answer to a proposal: its dependencies, and the conflicting batches that are known here. What the batch's
-    /// site had pruned precedes it without being named.
+    /// The answer to a proposal that is kept here: its dependencies, and the conflicting batches that are known here. What
+    /// the batch's site had pruned precedes it without being named.
     pub(super) fn answer(&self, id: BatchId, proposal: &Proposal<P>) -> BTreeSet<BatchId> {
-        let mut dependencies = self.conflicts(id, &proposal.batch);
-        dependencies.retain(|other| !proposal.pruned.contains(*other));
+        let conflicts = self.index.conflicts(id);
+        let mut dependencies: BTreeSet<BatchId> = conflicts
+            .filter(|other| !proposal.pruned.contains(*other))
+            .collect();
         dependencies.extend(&proposal.dependencies);
         dependencies
     }
 
-    /// Conflicting batches that are no dependencies of the proposal, and do not depend on the batch as far as this site
+    /// Conflicting batches that are no dependencies of a proposal that is kept here, and do not depend on the batch as far as this site
     /// knows; and whether they are committed here.
     pub(super) fn contradictions(
         &self,
         id: BatchId,
         proposal: &Proposal<P>,
     ) -> Vec<(BatchId, bool)> {
-        let others = self.conflicts(id, &proposal.batch).into_iter();
-        let others = others.filter(|other| {
+        let others = self.index.conflicts(id).filter(|other| {
             !proposal.dependencies.contains(other) && !proposal.pruned.contains(*other)
         });
         let contradicts = |other: BatchId| {
@@ -162,8 +158,8 @@ impl<P: Payload> Graph<P> {
         let entry = self.entries.get_mut(&id).expect("the batch has an entry");
         assert!(entry.committed().is_none(), "{id} is committed once");
         entry.status = Status::Committed { decision };
-        if is_no_op && let Some(proposal) = entry.proposal.take() {
-            self.index.remove(id, &proposal.batch);
+        if is_no_op && entry.proposal.take().is_some() {
+            self.index.remove(id);
         }
         self.undecided.remove(&id);
         if is_no_op {
@@ -297,11 +293,9 @@ impl<P: Payload> Graph<P> {
             for sequence in self.pruned.last(site) + 1..=last {
                 let id = BatchId { site, sequence };
                 self.depths.remove(&id);
-                if let Some(entry) = self.entries.remove(&id) {
+                if self.entries.remove(&id).is_some() {
                     self.undecided.remove(&id);
-                    if let Some(proposal) = &entry.proposal {
-                        self.index.remove(id, &proposal.batch);
-                    }
+                    self.index.remove(id);
                 }
             }
             self.pruned.extend(site, last);

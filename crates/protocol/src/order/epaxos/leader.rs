@@ -133,7 +133,7 @@ impl<P: Payload> EpaxosSite<P> {
         self.own.insert(id);
         self.report_own();
         let proposal = Proposal {
-            dependencies: self.graph.conflicts(id, &batch),
+            dependencies: self.graph.conflicts_of_new(&batch),
             pruned: self.graph.pruned.clone(),
             depth: self.graph.deepest,
             batch,

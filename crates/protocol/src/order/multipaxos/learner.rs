@@ -112,16 +112,8 @@ impl<P: Payload> MultiPaxosSite<P> {
             if !self.delivered.insert(id) {
                 continue;
             }
-            let conflicts = |other: &BatchId| {
-                let entry = self.kept.get(other).and_then(|slot| self.log.get(slot));
-                match entry.and_then(|entry| entry.accepted.as_ref()) {
-                    Some((_, Value::Batch { batch: other, .. })) => other.conflicts_with(&batch),
-                    _ => false,
-                }
-            };
-            let candidates = self.index.candidates(&batch).into_iter();
-            let dependencies = candidates.filter(conflicts).collect();
             self.index.insert(id, &batch);
+            let dependencies = self.index.conflicts(id).collect();
             self.kept.insert(id, slot);
             self.own.remove(&id);
             if let Role::Leader { proposed, .. } = &mut self.role {
@@ -148,11 +140,11 @@ impl<P: Payload> MultiPaxosSite<P> {
         let first = first.unwrap_or(1).max(self.first);
         let rest = self.log.split_off(&first);
         for (slot, entry) in std::mem::replace(&mut self.log, rest) {
-            if let Some((_, Value::Batch { id, batch })) = &entry.accepted
+            if let Some((_, Value::Batch { id, .. })) = &entry.accepted
                 && self.kept.get(id) == Some(&slot)
             {
                 self.kept.remove(id);
-                self.index.remove(*id, batch);
+                self.index.remove(*id);
             }
         }
         self.first = first;

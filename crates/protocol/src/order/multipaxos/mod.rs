@@ -127,7 +127,7 @@ pub struct MultiPaxosSite<P> {
     delivered: Delivered,
     /// The delivered batches that are not pruned, with their slots.
     kept: BTreeMap<BatchId, u64>,
-    index: ConflictIndex,
+    index: ConflictIndex<P>,
     own: BTreeMap<BatchId, Own<P>>,
     /// The number of this site's last batch.
     sequence: u64,

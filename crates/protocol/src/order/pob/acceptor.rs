@@ -35,8 +35,8 @@ impl<P: Payload> PobSite<P> {
             // The leader has decided without this answer.
             Status::Accepted { .. } => return,
             Status::Unknown => {
-                let pending = self.queue.answer(id, batch, slot);
                 self.queue.set_batch(id, batch);
+                let pending = self.queue.answer(id, slot);
                 let entry = self.queue.entry(id, now);
                 entry.status = Status::Pending(pending.clone());
                 let answered = pending.answered.clone();
@@ -94,9 +94,7 @@ impl<P: Payload> PobSite<P> {
         let delta = match &decision {
             Decision::Deliver(slot) => {
                 self.note(slot.position);
-                let entry = self.queue.get(id).expect("the batch has an entry");
-                let batch = entry.batch.as_ref().expect("it has payloads");
-                self.queue.before(id, batch, slot.position)
+                self.queue.before(id, slot.position)
             }
             Decision::NoOp => Dependencies {
                 discarded: self.queue.discarded.clone(),

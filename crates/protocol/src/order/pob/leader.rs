@@ -98,7 +98,7 @@ impl<P: Payload> PobSite<P> {
         self.own.insert(id);
         let slot = Slot {
             position,
-            dependencies: self.queue.before(id, &batch, position),
+            dependencies: self.queue.before_new(id, &batch, position),
         };
         let phase = Phase::Proposing {
             proposed: slot.clone(),

@@ -17,8 +17,8 @@ pub(super) struct DeliveryQueue<P> {
     pub(super) entries: BTreeMap<BatchId, Entry<P>>,
     /// Entries that are not STABLE.
     pub(super) undecided: BTreeSet<BatchId>,
-    /// Batches with payloads that are not no-ops, by class.
-    index: ConflictIndex,
+    /// Batches with payloads that are not no-ops.
+    index: ConflictIndex<P>,
     /// What this site has delivered.
     pub(super) delivered: Delivered,
     /// No entry is kept for these, and all are delivered here.
@@ -78,38 +78,47 @@ impl<P: Payload> DeliveryQueue<P> {
         }
     }
 
-    /// The conflicting batches that have a position here, with the bounds of their positions.
-    fn conflicts(&self, id: BatchId, batch: &Batch<P>) -> Vec<(BatchId, (Position, Position))> {
-        let conflicting = |other: BatchId| {
-            let entry = self.entries.get(&other)?;
-            let positions = entry.positions()?;
-            let conflicts = other != id && entry.batch.as_ref()?.conflicts_with(batch);
-            conflicts.then_some((other, positions))
+    /// Those of the batches that may precede another one at this position, as far as this site knows.
+    fn preceding(
+        &self,
+        (position, id): Order,
+        conflicts: impl IntoIterator<Item = BatchId>,
+    ) -> Dependencies {
+        let precedes = |other: &BatchId| {
+            let positions = self.entries.get(other).and_then(Entry::positions);
+            positions.is_some_and(|(least, _)| (least, *other) < (position, id))
         };
-        let candidates = self.index.candidates(batch).into_iter();
-        candidates.filter_map(conflicting).collect()
-    }
-
-    /// What may precede a batch at this position, as far as this site knows.
-    pub(super) fn before(&self, id: BatchId, batch: &Batch<P>, position: Position) -> Dependencies {
-        let own: Order = (position, id);
-        let conflicts = self.conflicts(id, batch).into_iter();
-        let before = conflicts.filter(|(other, (least, _))| (*least, *other) < own);
         Dependencies {
-            ids: before.map(|(other, _)| other).collect(),
+            ids: conflicts.into_iter().filter(precedes).collect(),
             discarded: self.discarded.clone(),
         }
     }
 
-    /// The answer to a proposal: the least position of the leader that is not below the proposed one and above all
-    /// conflicting batches known here or pruned; and what precedes it.
-    pub(super) fn answer(&self, id: BatchId, batch: &Batch<P>, proposed: Slot) -> Pending {
-        let known = self.conflicts(id, batch).into_iter();
-        let known = known.map(|(_, (_, highest))| highest).max();
+    /// What may precede a new batch at this position.
+    pub(super) fn before_new(
+        &self,
+        id: BatchId,
+        batch: &Batch<P>,
+        position: Position,
+    ) -> Dependencies {
+        self.preceding((position, id), self.index.find(batch))
+    }
+
+    /// What may precede a batch with payloads here at this position.
+    pub(super) fn before(&self, id: BatchId, position: Position) -> Dependencies {
+        self.preceding((position, id), self.index.conflicts(id))
+    }
+
+    /// The answer to a proposal of a batch with payloads here: the least position of the leader that is not below the
+    /// proposed one and above all conflicting batches known here or pruned; and what precedes it.
+    pub(super) fn answer(&self, id: BatchId, proposed: Slot) -> Pending {
+        let positions = |other| self.entries.get(&other).and_then(Entry::positions);
+        let known = self.index.conflicts(id).filter_map(positions);
+        let known = known.map(|(_, highest)| highest).max();
         let above = self.floor.max(known.unwrap_or_default());
         let position = proposed.position.max(above.next_of(id.site, self.sites));
         let mut dependencies = proposed.dependencies.clone();
-        dependencies.merge(&self.before(id, batch, position));
+        dependencies.merge(&self.before(id, position));
         Pending {
             proposed,
             answered: Slot {
@@ -141,8 +150,8 @@ impl<P: Payload> DeliveryQueue<P> {
         let entry = self.entries.get_mut(&id).expect("the batch has an entry");
         assert!(entry.stable().is_none(), "{id} is decided once");
         entry.status = Status::Stable { decision };
-        if is_no_op && let Some(batch) = entry.batch.take() {
-            self.index.remove(id, &batch);
+        if is_no_op && entry.batch.take().is_some() {
+            self.index.remove(id);
         }
         self.undecided.remove(&id);
         if is_no_op {
@@ -238,9 +247,7 @@ impl<P: Payload> DeliveryQueue<P> {
                 if let Some((_, position)) = entry.positions() {
                     self.floor = self.floor.max(position);
                 }
-                if let Some(batch) = &entry.batch {
-                    self.index.remove(id, batch);
-                }
+                self.index.remove(id);
             }
             self.pruned.extend(site, last);
         }

@@ -47,7 +47,11 @@ impl Payload for Operation {
                 ClassSide::Left
             };
             let number = u64::from(*key);
-            sink(ConflictClass { number, side });
+            sink(ConflictClass {
+                number,
+                side,
+                is_exact: key % 2 == 0,
+            });
         }
     }
 }
