@@ -252,6 +252,7 @@ fn drawn_key_columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnInd
         let data_type = &schema.columns[column.index()].data_type;
         *column != key
             && !matches!(data_type, DataType::Real | DataType::Double)
+            && !data_type.is_json()
             && unique.all(|index| index.columns.contains(column))
             && footprint.is_settled(table, *column)
     };

@@ -37,6 +37,10 @@ pub enum DataType {
     TimestampTz,
     /// `date`
     Date,
+    /// `json`: a text that is valid JSON, kept as it was written. It has neither equality nor order
+    Json,
+    /// `jsonb`: JSON in normal form
+    Jsonb,
     /// A one-dimensional array, as parameters have it
     Array(Box<DataType>),
     /// `oid`, 32 bits without a sign: the number of an object of the system catalogs. This type and those below are
@@ -140,6 +144,11 @@ impl DataType {
         )
     }
 
+    /// True for `json` and `jsonb`.
+    pub fn is_json(&self) -> bool {
+        matches!(self, DataType::Json | DataType::Jsonb)
+    }
+
     /// True for `oid` and the types that are written as an object's name.
     pub fn is_oid(&self) -> bool {
         matches!(self, DataType::Oid | DataType::OidAlias(_))
@@ -178,6 +187,8 @@ impl fmt::Display for DataType {
             DataType::Timestamp => f.write_str("timestamp without time zone"),
             DataType::TimestampTz => f.write_str("timestamp with time zone"),
             DataType::Date => f.write_str("date"),
+            DataType::Json => f.write_str("json"),
+            DataType::Jsonb => f.write_str("jsonb"),
             DataType::Array(element) => write!(f, "{element}[]"),
             DataType::Oid => f.write_str("oid"),
             DataType::Name => f.write_str("name"),

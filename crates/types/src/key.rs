@@ -463,6 +463,8 @@ impl<'k> KeyReader<'k> {
             DataType::Bytea => Value::Bytes(self.take_escaped()?.as_slice().into()),
             DataType::Uuid => Value::Uuid(self.take(16)?.try_into().ok()?),
             DataType::Array(_)
+            | DataType::Json
+            | DataType::Jsonb
             | DataType::Oid
             | DataType::Name
             | DataType::SingleByte

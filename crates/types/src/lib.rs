@@ -8,6 +8,7 @@
 //! * [`id`]: newtypes for everything that is numbered.
 //! * [`time`]: virtual time ([`Ticks`]) and transaction timestamps ([`Timestamp`]).
 //! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
+//! * [`json`]: JSON in PostgreSQL's normal form.
 //! * [`row`]: rows as compact bytes, decoded a column at a time.
 //! * [`key`]: keys as bytes in the order of the values that they encode.
 //! * [`bounds`]: the precision of a `numeric(p, s)`, the length of a `varchar(n)`.
@@ -30,6 +31,7 @@ pub mod decimal;
 pub mod effect;
 mod encoded;
 pub mod id;
+pub mod json;
 pub mod key;
 pub mod markup;
 pub mod random;
@@ -49,6 +51,7 @@ pub use effect::{
     Applied, ColumnSet, Effect, EffectError, EffectErrorFields, Merging, Patch, RowPrograms,
 };
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
+pub use json::Jsonb;
 pub use key::{Key, KeyRange, KeyReader};
 pub use random::SplitMix64;
 pub use row::{

@@ -9,7 +9,7 @@
 //!    bytes up to p = 9, else 8); little-endian; zeros when NULL;
 //! 3. **end offsets** of the variable columns, relative to 4, of 2 bytes each, or 4 in a row whose
 //!    variable part exceeds 65,535 bytes;
-//! 4. **variable columns**: text, `bytea`, other `numeric`, arrays; empty when NULL.
+//! 4. **variable columns**: text, `bytea`, other `numeric`, JSON, arrays; empty when NULL.
 //!
 //! So any column is found in constant time, and changing a fixed one is a copy and a store.
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::{ColumnIndex, DataType, Decimal, Value, ValueRef};
+use crate::{ColumnIndex, DataType, Decimal, Jsonb, Value, ValueRef};
 
 /// No row, and no value in one, is longer than this many bytes (as PostgreSQL's fields).
 pub const ROW_BYTES_MAX: usize = 1 << 30;
@@ -67,6 +67,7 @@ enum Kind {
     Text,
     Bytes,
     Decimal,
+    Jsonb,
     Array(Box<Kind>),
 }
 
@@ -93,8 +94,10 @@ impl Kind {
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
+            | DataType::Json
             | DataType::Name
             | DataType::SingleByte => (Kind::Text, None),
+            DataType::Jsonb => (Kind::Jsonb, None),
             DataType::Record(_) | DataType::Void => panic!("no column is a {data_type}"),
         }
     }
@@ -876,6 +879,9 @@ fn put_variable(kind: &Kind, tail: &mut Vec<u8>, value: ValueRef<'_>) -> Result<
         (Kind::Text, ValueRef::Text(text)) => tail.extend_from_slice(text.as_bytes()),
         (Kind::Bytes, ValueRef::Other(Value::Bytes(bytes))) => tail.extend_from_slice(bytes),
         (Kind::Decimal, ValueRef::Numeric(decimal)) => put_decimal(tail, decimal),
+        (Kind::Jsonb, ValueRef::Other(Value::Jsonb(json))) => {
+            tail.extend_from_slice(json.as_str().as_bytes());
+        }
         (Kind::Array(element), ValueRef::Other(Value::Array(values))) => {
             tail.extend_from_slice(&(values.len() as u32).to_le_bytes());
             for value in values.iter() {
@@ -976,6 +982,7 @@ fn get_value(kind: &Kind, bytes: &[u8]) -> Value {
         Kind::Text => Value::text(get_text(bytes)),
         Kind::Bytes => Value::Bytes(bytes.into()),
         Kind::Decimal => Value::Numeric(get_decimal(bytes)),
+        Kind::Jsonb => Value::Jsonb(Jsonb::of_normal(get_text(bytes))),
         Kind::Array(element) => get_array(element, bytes),
     }
 }

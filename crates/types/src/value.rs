@@ -6,10 +6,10 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use crate::{Decimal, SlotId};
+use crate::{Decimal, Jsonb, SlotId};
 
 /// One value. Its exact type ([`crate::DataType`]) is known statically wherever it is used: the
-/// three integer types share [`Value::Int`], the three text types [`Value::Text`] (without
+/// three integer types share [`Value::Int`], the three text types and `json` [`Value::Text`] (without
 /// `char(n)`'s padding), the two floating ones [`Value::Float`] and the two timestamps
 /// [`Value::Timestamp`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,8 @@ pub enum Value {
     /// partition, and returned to the client; it can be nothing else (`sql` proves that before a
     /// procedure is run with deferral).
     Pending(Pending),
+    /// `jsonb`
+    Jsonb(Jsonb),
 }
 
 /// See [`Value::Pending`]: the slot's integer value plus `offset`.
@@ -99,6 +101,7 @@ impl Value {
             (Value::Date(left), Value::Date(right)) => left.cmp(right),
             (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
             (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
+            (Value::Jsonb(left), Value::Jsonb(right)) => left.cmp(right),
             (Value::Array(left), Value::Array(right)) => {
                 let mut pairs = left.iter().zip(right.iter());
                 let unequal = pairs.find_map(|(left, right)| match left.total_cmp(right) {
@@ -122,6 +125,7 @@ impl Value {
         let beyond = match self {
             Value::Text(text) if text.is_heap_allocated() => text.capacity(),
             Value::Bytes(bytes) => bytes.len() + 16,
+            Value::Jsonb(json) => json.heap_bytes(),
             Value::Array(values) => 16 + values.iter().map(Value::approximate_bytes).sum::<usize>(),
             _ => 0,
         };

@@ -219,6 +219,11 @@ fn add_values(hasher: &mut DefaultHasher, values: &[Value]) {
                 hasher.write_u8(11);
                 hasher.write_i64(pending.offset);
             }
+            // Equal values are shown differently, as decimals are.
+            Value::Jsonb(json) => {
+                hasher.write_u8(12);
+                add_bytes(hasher, json.as_str().as_bytes());
+            }
         }
     }
 }

@@ -6,9 +6,10 @@ use sqlparser::ast::{self, Expr};
 use super::{
     Bind, Binder, Bound, NO_FUNCTION,
     convert::{Context, unbounded},
+    json::Item,
 };
 use crate::{
-    expression::{Expression, integer::Integer},
+    expression::{Expression, Function, JsonFunction, integer::Integer},
     plan::integers::Summand,
 };
 
@@ -43,6 +44,15 @@ pub(crate) enum AggregateFunction {
     BoolOr,
     ArrayAgg,
     StringAgg,
+    /// `json_agg`, or `jsonb_agg` if `binary`; `lines` if each element has a line.
+    JsonAgg {
+        binary: bool,
+        lines: bool,
+    },
+    /// `json_object_agg`, or `jsonb_object_agg` if `binary`.
+    JsonObjectAgg {
+        binary: bool,
+    },
 }
 
 impl AggregateFunction {
@@ -58,6 +68,13 @@ impl AggregateFunction {
             "bool_or" => AggregateFunction::BoolOr,
             "array_agg" => AggregateFunction::ArrayAgg,
             "string_agg" => AggregateFunction::StringAgg,
+            "json_agg" | "jsonb_agg" => AggregateFunction::JsonAgg {
+                binary: name == "jsonb_agg",
+                lines: false,
+            },
+            "json_object_agg" | "jsonb_object_agg" => AggregateFunction::JsonObjectAgg {
+                binary: name == "jsonb_object_agg",
+            },
             _ => return None,
         })
     }
@@ -74,7 +91,19 @@ impl AggregateFunction {
             AggregateFunction::BoolOr => "bool_or",
             AggregateFunction::ArrayAgg => "array_agg",
             AggregateFunction::StringAgg => "string_agg",
+            AggregateFunction::JsonAgg { binary: false, .. } => "json_agg",
+            AggregateFunction::JsonAgg { binary: true, .. } => "jsonb_agg",
+            AggregateFunction::JsonObjectAgg { binary: false } => "json_object_agg",
+            AggregateFunction::JsonObjectAgg { binary: true } => "jsonb_object_agg",
         }
+    }
+
+    /// Whether it makes JSON.
+    pub(crate) fn is_json(self) -> bool {
+        matches!(
+            self,
+            AggregateFunction::JsonAgg { .. } | AggregateFunction::JsonObjectAgg { .. }
+        )
     }
 }
 
@@ -160,7 +189,8 @@ impl Binder<'_> {
             };
             for key in keys {
                 let bound = self.expression(&key.expr)?;
-                let (expression, _) = self.settled(bound, &key.expr)?;
+                let (expression, data_type) = self.settled(bound, &key.expr)?;
+                self.check_order(&data_type, &key.expr)?;
                 let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
                 order.push((expression, descending, nulls_first));
             }
@@ -170,6 +200,21 @@ impl Binder<'_> {
             .as_ref()
             .map(|filter| self.condition(filter))
             .transpose()?;
+        if function.is_json() {
+            let made = self.json_aggregate(function, list, distinct, &mut order, syntax)?;
+            let (function, arguments, result) = made;
+            let aggregate = Aggregate {
+                function,
+                arguments,
+                distinct,
+                filter,
+                order,
+                input: None,
+                summand: None,
+                ascending: None,
+            };
+            return Ok((aggregate, result));
+        }
         let mut star = false;
         let mut bounds = Vec::new();
         for argument in &list.args {
@@ -182,6 +227,9 @@ impl Binder<'_> {
             }
         }
         let (arguments, result, input) = self.aggregate_types(function, bounds, star, syntax)?;
+        if let (true, Some(input)) = (distinct, &input) {
+            self.check_equality(input, syntax)?;
+        }
         if distinct && !order.is_empty() && order.iter().any(|(e, ..)| !arguments.contains(e)) {
             let message =
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
@@ -228,7 +276,14 @@ impl Binder<'_> {
             (F::Average, DataType::Int2 | DataType::Int4) => DataType::Numeric(None),
             (F::Sum, DataType::Real) => DataType::Real,
             (F::Sum | F::Average, DataType::Real | DataType::Double) => DataType::Double,
-            (F::Min | F::Max, DataType::Bool | DataType::Uuid | DataType::Bytea) => {
+            (
+                F::Min | F::Max,
+                DataType::Bool
+                | DataType::Uuid
+                | DataType::Bytea
+                | DataType::Json
+                | DataType::Jsonb,
+            ) => {
                 let message = format!("function {}({input}) does not exist", function.name());
                 return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
             }
@@ -251,5 +306,101 @@ impl Binder<'_> {
             arguments.push(self.coerce(separator, &DataType::Text, Context::Implicit, syntax)?);
         }
         Ok((arguments, result, Some(input)))
+    }
+
+    /// The arguments of an aggregate that makes JSON: each value as JSON, a key as text.
+    fn json_aggregate(
+        &mut self,
+        function: AggregateFunction,
+        list: &ast::FunctionArgumentList,
+        distinct: bool,
+        order: &mut Vec<(Expression, bool, bool)>,
+        syntax: &Expr,
+    ) -> Bind<(AggregateFunction, Vec<Expression>, DataType)> {
+        let mut items = Vec::new();
+        for argument in &list.args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else {
+                return Err(self.unsupported("this argument", syntax));
+            };
+            items.push(self.json_item(argument)?);
+        }
+        let of_json = |function, expression| Expression::Call {
+            function: Function::Json(function),
+            arguments: vec![expression],
+        };
+        let (arguments, function, binary) = match (function, &mut items[..]) {
+            (AggregateFunction::JsonAgg { binary, .. }, [item]) => {
+                let is_array = item.data_type.element().is_some();
+                let lines = item.is_row || is_array;
+                if distinct {
+                    self.order_distinct(item, order, syntax)?;
+                }
+                let function = JsonFunction::Item(item.data_type.clone());
+                let value = of_json(function, item.expression.clone());
+                let function = AggregateFunction::JsonAgg { binary, lines };
+                (vec![value], function, binary)
+            }
+            (AggregateFunction::JsonObjectAgg { binary }, [key, value]) if !distinct => {
+                self.check_key_type(&key.data_type, syntax)?;
+                let name = JsonFunction::Key(key.data_type.clone());
+                let item = JsonFunction::Item(value.data_type.clone());
+                let arguments = vec![
+                    of_json(name, key.expression.clone()),
+                    of_json(item, value.expression.clone()),
+                ];
+                (arguments, function, binary)
+            }
+            (AggregateFunction::JsonObjectAgg { .. }, [_, _]) => {
+                let construct = format!("{}(DISTINCT …)", function.name());
+                return Err(self.unsupported(&construct, syntax));
+            }
+            _ => {
+                let name = function.name();
+                let message = format!("function {name} with these arguments does not exist");
+                return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
+            }
+        };
+        let result = match binary {
+            true => DataType::Jsonb,
+            false => DataType::Json,
+        };
+        Ok((function, arguments, result))
+    }
+
+    /// Orders the elements of a DISTINCT aggregate by their own order. They are compared as JSON, so equal values have
+    /// to be equal there.
+    fn order_distinct(
+        &mut self,
+        item: &Item,
+        order: &mut Vec<(Expression, bool, bool)>,
+        syntax: &Expr,
+    ) -> Bind<()> {
+        let is_told_apart = item.data_type.is_integer()
+            || matches!(
+                item.data_type,
+                DataType::Bool
+                    | DataType::Text
+                    | DataType::Varchar(_)
+                    | DataType::Uuid
+                    | DataType::Timestamp
+                    | DataType::TimestampTz
+                    | DataType::Date
+            );
+        if !is_told_apart {
+            self.check_equality(&item.data_type, syntax)?;
+            let construct = format!(
+                "DISTINCT {} in an aggregate that makes JSON",
+                item.data_type
+            );
+            return Err(self.unsupported(&construct, syntax));
+        }
+        if order.is_empty() {
+            order.push((item.expression.clone(), false, false));
+        } else if order.iter().any(|(key, ..)| *key != item.expression) {
+            let message =
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+            return Err(self.error("42P10", message, syntax));
+        }
+        Ok(())
     }
 }

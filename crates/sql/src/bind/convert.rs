@@ -85,6 +85,12 @@ pub(crate) fn exists(from: &DataType, to: &DataType, context: Context) -> bool {
         (DataType::Int2 | DataType::Int4 | DataType::Int8, to) if to.is_oid() => true,
         (from, DataType::Int8) if from.is_oid() => true,
         (from, DataType::Int4) if from.is_oid() => context >= Context::Assignment,
+        (DataType::Json, DataType::Jsonb) | (DataType::Jsonb, DataType::Json) => {
+            context >= Context::Assignment
+        }
+        (DataType::Jsonb, to) if to.is_numeric() || *to == DataType::Bool => {
+            context == Context::Explicit
+        }
         (_, to) if to.is_text() => context >= Context::Assignment,
         (from, _) if from.is_text() => context == Context::Explicit,
         (DataType::Bool, DataType::Int4) | (DataType::Int4, DataType::Bool) => {

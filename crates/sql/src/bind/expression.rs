@@ -293,7 +293,10 @@ impl Binder<'_> {
             (None, None) if qualifier.is_none() && name.quote_style.is_none() => {
                 match self.bare_function(&text, syntax) {
                     Some(bound) => bound,
-                    None => Err(self.unknown_column(None, &text, syntax)),
+                    None => match self.function_value(&text) {
+                        Some(bound) => Ok(bound),
+                        None => Err(self.unknown_column(None, &text, syntax)),
+                    },
                 }
             }
             (None, None) => Err(self.unknown_column(qualifier.as_deref(), &text, syntax)),
@@ -501,7 +504,9 @@ impl Binder<'_> {
         if !known.is_empty() && known.iter().all(|t| t.is_text()) {
             return Ok(DataType::Text);
         }
-        self.common_type(&bounds.iter().collect::<Vec<_>>(), "IN", syntax)
+        let common = self.common_type(&bounds.iter().collect::<Vec<_>>(), "IN", syntax)?;
+        self.check_equality(&common, syntax)?;
+        Ok(common)
     }
 
     fn between(
@@ -763,6 +768,10 @@ impl Binder<'_> {
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 return Err(self.unsupported("this field access", syntax));
             };
+            if bound.data_type == Some(DataType::Jsonb) && self.has_json() {
+                bound = self.json_subscript(bound, index, syntax)?;
+                continue;
+            }
             let lower = super::from::lower_bound(bound.data_type.as_ref());
             let element = bound
                 .data_type

@@ -629,7 +629,21 @@ impl Binder<'_> {
                     list,
                 )
             }
-            other => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
+            other => match self.json_rows(other, arguments, factor)? {
+                Some((function, arrays, columns)) => {
+                    let named = columns[0].0.clone();
+                    self.add_function(function, arrays, columns, ordinality, alias, factor, list)?;
+                    // The alias names the row, and the column keeps its name.
+                    if named == "value"
+                        && alias.is_none_or(|alias| alias.columns.is_empty())
+                        && let Some(source) = self.scope().sources.last_mut()
+                    {
+                        source.columns[0].name = named;
+                    }
+                    Ok(())
+                }
+                None => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
+            },
         }
     }
 

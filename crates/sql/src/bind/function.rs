@@ -226,7 +226,9 @@ impl Binder<'_> {
         if !function.within_group.is_empty() || function.null_treatment.is_some() {
             return Err(self.unsupported("WITHIN GROUP", syntax));
         }
-        if let Some(kind) = super::aggregate::AggregateFunction::named(&name) {
+        if let Some(kind) = super::aggregate::AggregateFunction::named(&name)
+            && (self.has_json() || !kind.is_json())
+        {
             return self.aggregate(kind, function, syntax);
         }
         if let ast::FunctionArguments::Subquery(query) = &function.args
@@ -300,12 +302,15 @@ impl Binder<'_> {
         let mut partition = Vec::new();
         for key in &window.partition_by {
             let bound = self.expression(key)?;
-            partition.push(self.settled(bound, key)?.0);
+            let (expression, data_type) = self.settled(bound, key)?;
+            self.check_equality(&data_type, key)?;
+            partition.push(expression);
         }
         let mut order = Vec::new();
         for key in &window.order_by {
             let bound = self.expression(&key.expr)?;
-            let (expression, _) = self.settled(bound, &key.expr)?;
+            let (expression, data_type) = self.settled(bound, &key.expr)?;
+            self.check_order(&data_type, &key.expr)?;
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             order.push((expression, descending, nulls_first));
         }
@@ -340,6 +345,9 @@ impl Binder<'_> {
     /// A function by its name in lower case.
     fn named_function(&mut self, name: &str, arguments: &[&Expr], syntax: &Expr) -> Bind<Bound> {
         if let Some(bound) = self.sequence_function(name, arguments, syntax)? {
+            return Ok(bound);
+        }
+        if let Some(bound) = self.json_function(name, arguments, syntax)? {
             return Ok(bound);
         }
         let mut bounds = Vec::new();
@@ -386,7 +394,8 @@ impl Binder<'_> {
                 .unsupported(&format!("{name}() here"), syntax)
                 .help(format!("write it in FROM: SELECT * FROM {name}(…)")));
         }
-        if is_builtin(name) && !SUPPORTED.contains(&name) {
+        let is_supported = SUPPORTED.contains(&name) || super::json::SUPPORTED.contains(&name);
+        if is_builtin(name) && !is_supported {
             return Err(self.unsupported(&format!("function {name}"), syntax));
         }
         let message = format!("function {name}({}) does not exist", types.join(", "));
@@ -469,6 +478,7 @@ impl Binder<'_> {
             ("greatest" | "least", [_, ..]) => {
                 let upper = name.to_uppercase();
                 let (list, data_type) = self.unify(bounds.to_vec(), &upper, syntax)?;
+                self.check_order(&data_type, syntax)?;
                 let function = if name == "greatest" {
                     Function::Greatest
                 } else {

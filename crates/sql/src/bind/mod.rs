@@ -9,6 +9,7 @@ pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod function;
 pub(crate) mod insert;
+pub(crate) mod json;
 pub(crate) mod merge;
 pub(crate) mod modify;
 pub(crate) mod opaque;

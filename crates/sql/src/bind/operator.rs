@@ -110,7 +110,7 @@ fn type_name(bound: &Bound) -> String {
 }
 
 impl Binder<'_> {
-    fn no_operator(
+    pub(super) fn no_operator(
         &self,
         left: &Bound,
         symbol: &str,
@@ -216,6 +216,9 @@ impl Binder<'_> {
             return Ok(interval);
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
+        if let Some(bound) = self.json_operator(&left, operator, &right, syntax)? {
+            return Ok(bound);
+        }
         if let Some(operator) = arithmetic(operator) {
             return self.arithmetic(left, operator, right, syntax);
         }
@@ -317,6 +320,7 @@ impl Binder<'_> {
             }
         };
         let common = match common {
+            DataType::Json => return Err(self.no_operator(&left, symbol, &right, syntax)),
             DataType::Char(_) if left.data_type.is_some() && right.data_type.is_some() => {
                 DataType::Text
             }

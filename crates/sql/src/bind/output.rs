@@ -89,6 +89,8 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::Timestamp => "timestamp",
         DataType::TimestampTz => "timestamptz",
         DataType::Date => "date",
+        DataType::Json => "json",
+        DataType::Jsonb => "jsonb",
         DataType::Array(element) => return cast_name(element),
         DataType::Name => "name",
         DataType::SingleByte => "char",

@@ -198,6 +198,9 @@ impl Binder<'_> {
                 }
                 query.columns[place].1 = common.clone();
             }
+            if !all {
+                self.check_equality(&common, syntax)?;
+            }
         }
         let columns = left.columns.clone();
         let correlated = left.correlated || right.correlated;
@@ -239,6 +242,7 @@ impl Binder<'_> {
                     syntax,
                 ));
             };
+            self.check_order(&columns[column].1, &key.expr)?;
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             order.push(Order {
                 column,
@@ -566,7 +570,8 @@ impl Binder<'_> {
                     let message = format!("GROUP BY position {} is not in select list", place + 1);
                     return Err(self.error("42P10", message, item));
                 };
-                keys.push(output.bound.expression.clone());
+                let bound = output.bound.clone();
+                keys.push(self.group_key(bound, item)?);
                 continue;
             }
             if let Expr::Identifier(name) = item {
@@ -574,7 +579,8 @@ impl Binder<'_> {
                 let is_column = self.column(None, &name, item)?.is_some();
                 let output = outputs.iter().find(|output| output.name == name);
                 if let (false, Some(output)) = (is_column, output) {
-                    keys.push(output.bound.expression.clone());
+                    let bound = output.bound.clone();
+                    keys.push(self.group_key(bound, item)?);
                     continue;
                 }
             }
@@ -585,9 +591,15 @@ impl Binder<'_> {
                 return Err(self.unsupported("GROUPING SETS", item));
             }
             let bound = self.expression(item)?;
-            keys.push(self.settled(bound, item)?.0);
+            keys.push(self.group_key(bound, item)?);
         }
         Ok(keys)
+    }
+
+    fn group_key(&mut self, bound: Bound, syntax: &Expr) -> Bind<Expression> {
+        let (expression, data_type) = self.settled(bound, syntax)?;
+        self.check_equality(&data_type, syntax)?;
+        Ok(expression)
     }
 
     fn distinct(
@@ -598,11 +610,22 @@ impl Binder<'_> {
     ) -> Bind<()> {
         match &select.distinct {
             None | Some(ast::Distinct::All) => {}
-            Some(ast::Distinct::Distinct) => finish.distinct = Distinct::All,
+            Some(ast::Distinct::Distinct) => {
+                for output in &outputs[..finish.visible] {
+                    if let Some(data_type) = &output.bound.data_type {
+                        self.check_equality(data_type, select)?;
+                    }
+                }
+                finish.distinct = Distinct::All;
+            }
             Some(ast::Distinct::On(list)) => {
                 let mut columns = Vec::new();
                 for item in list {
-                    columns.push(self.output_place(item, outputs, finish.visible)?);
+                    let place = self.output_place(item, outputs, finish.visible)?;
+                    if let Some(data_type) = &outputs[place].bound.data_type {
+                        self.check_equality(data_type, item)?;
+                    }
+                    columns.push(place);
                 }
                 finish.distinct = Distinct::On(columns);
             }
@@ -618,6 +641,9 @@ impl Binder<'_> {
     ) -> Bind<()> {
         for key in keys {
             let column = self.output_place(&key.expr, outputs, finish.visible)?;
+            if let Some(data_type) = &outputs[column].bound.data_type {
+                self.check_order(data_type, &key.expr)?;
+            }
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             finish.order.push(Order {
                 column,

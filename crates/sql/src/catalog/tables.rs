@@ -466,13 +466,20 @@ impl Draft {
                 let message = format!("column \"{}\" appears twice in {what}", name.text);
                 return Err(Diagnostic::new("42701", message, name.span));
             }
-            if let DataType::Array(_) = self.schema.columns[column.index()].data_type {
-                let message = format!(
-                    "column \"{}\" of an array type in a key or index",
-                    name.text
-                );
-                return Err(Diagnostic::unsupported(&message, name.span)
-                    .help("store the elements as rows of a table"));
+            let data_type = &self.schema.columns[column.index()].data_type;
+            let refused = match data_type {
+                DataType::Array(_) => {
+                    Some(("an array type", "store the elements as rows of a table"))
+                }
+                DataType::Json | DataType::Jsonb => Some((
+                    "a JSON type",
+                    "store what identifies a row in a column of its own",
+                )),
+                _ => None,
+            };
+            if let Some((kind, help)) = refused {
+                let message = format!("column \"{}\" of {kind} in a key or index", name.text);
+                return Err(Diagnostic::unsupported(&message, name.span).help(help));
             }
             columns.push(column);
         }

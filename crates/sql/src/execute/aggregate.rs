@@ -17,6 +17,7 @@ use crate::{
         compare::{Fingerprint, push_fingerprint},
         failure,
         frame::{Indices, Tuples},
+        json,
         registers::LANES,
     },
     plan::{Step, integers::Summand},
@@ -79,7 +80,10 @@ impl State {
         let budget = &frame.context.budget;
         let mut held = Value::Null;
         let value = argument.operand(frame, &mut held)?;
-        let collects = aggregate.function == AggregateFunction::ArrayAgg;
+        let collects = matches!(
+            aggregate.function,
+            AggregateFunction::ArrayAgg | AggregateFunction::JsonObjectAgg { .. }
+        );
         if value.is_null() && !collects {
             return Ok(());
         }
@@ -117,7 +121,13 @@ impl State {
             AggregateFunction::BoolOr => {
                 self.keep(budget, value.to_value(), |new, _| *new == Value::Bool(true))?;
             }
-            AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => {
+            AggregateFunction::JsonObjectAgg { .. } if value.is_null() => {
+                return Err(failure("22023", "field name must not be null"));
+            }
+            AggregateFunction::ArrayAgg
+            | AggregateFunction::StringAgg
+            | AggregateFunction::JsonAgg { .. }
+            | AggregateFunction::JsonObjectAgg { .. } => {
                 let mut keys = SmallVec::new();
                 for (key, ..) in &aggregate.order {
                     keys.push(key.evaluate(frame)?);
@@ -181,6 +191,13 @@ impl State {
                 Ok(array)
             }
             AggregateFunction::StringAgg => joined(&self.collected),
+            AggregateFunction::JsonAgg { binary, lines } => {
+                let text = json_array(&self.collected, lines && !binary)?;
+                json::aggregated(text, binary)
+            }
+            AggregateFunction::JsonObjectAgg { binary } => {
+                json::aggregated(json_object(&self.collected)?, binary)
+            }
         }
     }
 }
@@ -221,6 +238,38 @@ fn joined(collected: &[Collected]) -> Result<Value, Failure> {
         within_value(out.len())?;
     }
     Ok(Value::Text(out.into()))
+}
+
+/// The array of JSON values, as PostgreSQL writes it.
+fn json_array(collected: &[Collected], lines: bool) -> Result<String, Failure> {
+    let mut out = String::from("[");
+    for (place, one) in collected.iter().enumerate() {
+        if place > 0 {
+            out.push_str(if lines { ", \n " } else { ", " });
+        }
+        if let Value::Text(text) = &one.value {
+            out.push_str(text);
+        }
+        within_value(out.len())?;
+    }
+    out.push(']');
+    Ok(out)
+}
+
+/// The object of keys and JSON values, as PostgreSQL writes it.
+fn json_object(collected: &[Collected]) -> Result<String, Failure> {
+    let mut out = String::from("{ ");
+    for (place, one) in collected.iter().enumerate() {
+        out.push_str(if place > 0 { ", " } else { "" });
+        if let (Value::Text(key), Value::Text(value)) = (&one.value, &one.separator) {
+            json::push_string(&mut out, key);
+            out.push_str(" : ");
+            out.push_str(value);
+        }
+        within_value(out.len())?;
+    }
+    out.push_str(" }");
+    Ok(out)
 }
 
 impl Total {

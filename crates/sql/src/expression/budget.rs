@@ -182,10 +182,11 @@ pub(crate) fn outside(value: &Value) -> usize {
         // Shorter texts are inside.
         Value::Text(text) if text.len() > 24 => text.len(),
         Value::Bytes(bytes) => bytes.len(),
+        Value::Jsonb(json) => json.heap_bytes(),
         Value::Array(list) => match list.first() {
-            Some(Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Array(_)) => {
-                list.iter().map(bytes).sum()
-            }
+            Some(
+                Value::Null | Value::Text(_) | Value::Bytes(_) | Value::Array(_) | Value::Jsonb(_),
+            ) => list.iter().map(bytes).sum(),
             // An array's elements are of one type, and those of the other types have nothing outside.
             _ => size_of_val(&**list),
         },

@@ -1,8 +1,9 @@
 //! Casts between types, and the changes that a column's type makes to a stored value.
 
 use anabranch_types::{
-    DataType, Decimal, TimeZone, Value,
+    DataType, Decimal, Jsonb, TimeZone, Value,
     calendar::{MICROS_PER_DAY, is_timestamp},
+    json::Kind,
     text::{format_value, moment, parse_value},
 };
 use compact_str::CompactString;
@@ -113,6 +114,8 @@ pub(crate) fn cast(
             ))
         }
         (Value::Text(text), to) if to.is_text() => bound_text(Value::Text(text), to, explicit),
+        (Value::Jsonb(json), DataType::Json) => Ok(Value::text(json.as_str())),
+        (Value::Jsonb(json), to) if to.is_numeric() || *to == DataType::Bool => of_jsonb(&json, to),
         (Value::Text(text), to) => parse_value(&text, to, zone).map_err(Box::new),
         // A pending value is only ever widened: the binder's analysis saw to it.
         (Value::Pending(pending), _) => Ok(Value::Pending(pending)),
@@ -127,6 +130,34 @@ pub(crate) fn cast(
             bound_text(Value::Text(text), to, explicit)
         }
         (_, to) => Err(failure("42846", format!("cannot cast type {from} to {to}"))),
+    }
+}
+
+/// A `jsonb` as a boolean or number.
+fn of_jsonb(json: &Jsonb, to: &DataType) -> Result<Value, Failure> {
+    let root = json.root();
+    match (&root.kind, to) {
+        (Kind::Bool(truth), DataType::Bool) => Ok(Value::Bool(*truth)),
+        (Kind::Number, to) if to.is_numeric() => {
+            let number = Value::Numeric(Decimal::parse(&root.text).map_err(decimal_failure)?);
+            let from = DataType::Numeric(None);
+            match to {
+                DataType::Numeric(None) => Ok(number),
+                to => cast(number, &from, to, true, &TimeZone::UTC),
+            }
+        }
+        _ => {
+            let kind = match root.type_name() {
+                "number" => "numeric",
+                other => other,
+            };
+            let to = match to {
+                DataType::Numeric(_) => "numeric".to_owned(),
+                other => other.to_string(),
+            };
+            let message = format!("cannot cast jsonb {kind} to type {to}");
+            Err(failure("22023", message))
+        }
     }
 }
 

@@ -121,6 +121,10 @@ pub(crate) fn push_fingerprint(out: &mut Fingerprint, value: &Value) {
             out.extend_from_slice(&pending.slot.0.to_le_bytes());
             out.extend_from_slice(&pending.offset.to_le_bytes());
         }
+        Value::Jsonb(json) => {
+            out.push(12);
+            push_bytes(out, json.canonical().as_bytes());
+        }
     }
 }
 

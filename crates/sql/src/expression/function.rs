@@ -15,7 +15,9 @@ use super::{
     budget::within_value,
     cast::is_zoned,
     datetime::{self, Field, Interval},
-    failure, md5, quote,
+    failure, json,
+    json::JsonFunction,
+    md5, quote,
     regex::Pattern,
     to_char::{self, Digits, Moment},
 };
@@ -113,6 +115,8 @@ pub(crate) enum Function {
     QuoteNullable,
     /// `format()`: NULL arguments count; the types are those of the arguments behind the template.
     Format(Vec<DataType>),
+    /// A function over JSON.
+    Json(JsonFunction),
     /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
 }
@@ -148,6 +152,7 @@ impl Function {
             Function::Concat(types) | Function::ConcatWith(types) | Function::Format(types) => {
                 types.iter().any(is_zoned)
             }
+            Function::Json(function) => function.reads_zone(),
             _ => false,
         }
     }
@@ -164,6 +169,7 @@ pub(crate) fn call(
             let message = format!("{text} is not supported");
             return Err(super::failure("0A000", message));
         }
+        Function::Json(function) => return json::call(function, arguments, zone),
         Function::Concat(types) => return concat(arguments, types, None, zone),
         Function::DateTruncBy(clock) => {
             let [Value::Text(unit), Value::Timestamp(micros)] = arguments else {

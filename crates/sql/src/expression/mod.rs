@@ -14,6 +14,7 @@ pub(crate) mod evaluate;
 pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod integer;
+pub(crate) mod json;
 mod md5;
 pub(crate) mod pattern;
 mod quote;
@@ -34,6 +35,7 @@ pub(crate) use budget::Budget;
 pub(crate) use compare::Relation;
 pub(crate) use frame::{Batch, Frame, NONE, Source};
 pub(crate) use function::Function;
+pub(crate) use json::JsonFunction;
 pub(crate) use sequence::{SequenceFunction, SequenceTarget};
 
 /// Why an expression has no value. Boxed: a result stays as small as a value.

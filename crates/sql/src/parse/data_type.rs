@@ -20,12 +20,22 @@ pub(crate) struct Declared {
     pub(crate) span: Span,
 }
 
-/// The type that a cast names.
+/// The type that a cast names, for the analyser: it has no `json` and `jsonb`, whose values it does not know.
 ///
 /// # Errors
 /// With PostgreSQL's words for a type that does not exist or that is not supported.
 pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
-    resolved(data_type, serialless)
+    resolved(data_type, |cursor| {
+        let found = declared_without_serial(cursor)?;
+        let element = found.data_type.element().unwrap_or(&found.data_type);
+        match element.is_json() {
+            true => Err(Diagnostic::unsupported(
+                format!("type \"{element}\""),
+                found.span,
+            )),
+            false => Ok(found.data_type),
+        }
+    })
 }
 
 /// The type that a cast in a statement names, also one of the system catalogs.
@@ -158,13 +168,17 @@ pub(crate) fn declared(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
 
 /// A type that is not `serial` or its kin, which are for columns.
 pub(crate) fn serialless(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
+    declared_without_serial(cursor).map(|declared| declared.data_type)
+}
+
+fn declared_without_serial(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
     let declared = declared(cursor)?;
     if declared.serial {
         let message = "type \"serial\" does not exist outside of CREATE TABLE";
         return Err(Diagnostic::new("42704", message, declared.span)
             .help(format!("write {}", declared.data_type)));
     }
-    Ok(declared.data_type)
+    Ok(declared)
 }
 
 fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
@@ -213,6 +227,8 @@ fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
         "bpchar" => plain(length(cursor)?.map_or(DataType::BPCHAR, DataType::Char)),
         "bytea" => plain(DataType::Bytea),
         "uuid" => plain(DataType::Uuid),
+        "json" => plain(DataType::Json),
+        "jsonb" => plain(DataType::Jsonb),
         "date" => plain(DataType::Date),
         "timestamp" | "timestamptz" => plain(timestamp(cursor, &name, start)?),
         _ => Err(unknown(&name, start)),
@@ -220,7 +236,7 @@ fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
 }
 
 fn unknown(name: &str, span: Span) -> Diagnostic {
-    const OTHERS: [&str; 29] = [
+    const OTHERS: [&str; 27] = [
         "bit",
         "box",
         "cidr",
@@ -229,8 +245,6 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
         "int4range",
         "int8range",
         "interval",
-        "json",
-        "jsonb",
         "line",
         "lseg",
         "macaddr",
@@ -252,7 +266,7 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
         "char",
     ];
     let supported = "use one of boolean, smallint, integer, bigint, numeric, real, double \
-                     precision, text, varchar, char, bytea, uuid, date, timestamp, timestamptz";
+                     precision, text, varchar, char, bytea, uuid, json, jsonb, date, timestamp, timestamptz";
     if OTHERS.contains(&name) {
         Diagnostic::unsupported(format!("type \"{name}\""), span).help(supported)
     } else {
@@ -412,7 +426,7 @@ mod tests {
     fn what_is_no_type_is_refused() {
         for (text, code) in [
             ("integr", "42704"),
-            ("jsonb", "0A000"),
+            ("inet", "0A000"),
             ("numeric(0)", "22023"),
             ("numeric(2,3)", "0A000"),
             ("varchar(0)", "22023"),

@@ -493,6 +493,12 @@ fn operator_kind(operator: &str) -> Kind {
         "->>" => Kind::LongArrow,
         "#>" => Kind::HashArrow,
         "#>>" => Kind::HashLongArrow,
+        "#-" => Kind::HashMinus,
+        "?" => Kind::Question,
+        "?|" => Kind::QuestionPipe,
+        "?&" => Kind::QuestionAnd,
+        "@?" => Kind::AtQuestion,
+        "@@" => Kind::AtAt,
         other => Kind::CustomBinaryOperator(other.to_owned()),
     }
 }

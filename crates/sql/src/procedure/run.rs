@@ -220,6 +220,8 @@ fn fitted(value: &Value, to: &DataType) -> Option<Result<Value, EffectError>> {
         (Value::Bool(_), DataType::Bool)
         | (Value::Bytes(_), DataType::Bytea)
         | (Value::Uuid(_), DataType::Uuid)
+        | (Value::Text(_), DataType::Json)
+        | (Value::Jsonb(_), DataType::Jsonb)
         | (Value::Timestamp(_), DataType::Timestamp | DataType::TimestampTz)
         | (Value::Date(_), DataType::Date) => return Some(Ok(value.clone())),
         _ => return None,

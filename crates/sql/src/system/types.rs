@@ -89,6 +89,7 @@ pub(crate) fn type_oid(data_type: &DataType) -> u32 {
         DataType::Text => 25,
         DataType::Oid => 26,
         DataType::OidVector => 30,
+        DataType::Json => 114,
         DataType::Real => 700,
         DataType::Double => 701,
         DataType::Char(_) => 1042,
@@ -101,6 +102,7 @@ pub(crate) fn type_oid(data_type: &DataType) -> u32 {
         DataType::OidAlias(ObjectKind::Relation) => 2205,
         DataType::OidAlias(ObjectKind::Type) => 2206,
         DataType::Uuid => 2950,
+        DataType::Jsonb => 3802,
         DataType::OidAlias(ObjectKind::Schema) => 4089,
         DataType::OidAlias(ObjectKind::Role) => 4096,
         DataType::Array(element) => base_type_of(type_oid(element)).map_or(0, |of| of.array),
@@ -175,6 +177,8 @@ const TYPES: &str = "\
 25 text -1 f b S t 0 1009 i x 100 46 47 2414 2415 0
 26 oid 4 t b N t 0 1028 i p 0 1798 1799 2418 2419 0
 30 oidvector -1 f b A f 26 1013 i p 0 54 55 2420 2421 6179
+114 json -1 f b U f 0 199 i x 0 321 322 323 324 0
+199 _json -1 f b A f 114 0 i x 0 750 751 2400 2401 6179
 700 float4 4 t b N f 0 1021 i p 0 200 201 2424 2425 0
 701 float8 8 t b N t 0 1022 d p 0 214 215 2426 2427 0
 705 unknown -2 f p X f 0 0 c p 0 109 110 2416 2417 0
@@ -211,6 +215,8 @@ const TYPES: &str = "\
 2278 void 4 t p P f 0 0 i p 0 2298 2299 3120 3121 0
 2950 uuid 16 f b U f 0 2951 c p 0 2952 2953 2961 2962 0
 2951 _uuid -1 f b A f 2950 0 i x 0 750 751 2400 2401 6179
+3802 jsonb -1 f b U f 0 3807 i x 0 3806 3804 3805 3803 6098
+3807 _jsonb -1 f b A f 3802 0 i x 0 750 751 2400 2401 6179
 4089 regnamespace 4 t b N f 0 4090 i p 0 4084 4085 4087 4088 0
 4096 regrole 4 t b N f 0 4097 i p 0 4098 4092 4094 4095 0";
 
@@ -218,7 +224,7 @@ const TYPES: &str = "\
 const FUNCTIONS: &str = "
     31 byteaout, 33 charout, 34 namein, 35 nameout, 38 int2in, 39 int2out, 40 int2vectorin, 41 int2vectorout,
     42 int4in, 43 int4out, 44 regprocin, 45 regprocout, 46 textin, 47 textout, 54 oidvectorin, 55 oidvectorout,
-    109 unknownin, 110 unknownout, 200 float4in, 201 float4out, 214 float8in, 215 float8out, 460 int8in,
+    109 unknownin, 110 unknownout, 321 json_in, 322 json_out, 323 json_recv, 324 json_send, 200 float4in, 201 float4out, 214 float8in, 215 float8out, 460 int8in,
     461 int8out, 750 array_in, 751 array_out, 1044 bpcharin, 1045 bpcharout, 1046 varcharin, 1047 varcharout,
     1084 date_in, 1085 date_out, 1150 timestamptz_in, 1151 timestamptz_out, 1242 boolin, 1243 boolout,
     1244 byteain, 1245 charin, 1312 timestamp_in, 1313 timestamp_out, 1701 numeric_in, 1702 numeric_out,
@@ -234,8 +240,10 @@ const FUNCTIONS: &str = "
     2453 regclasssend, 2454 regtyperecv, 2455 regtypesend, 2460 numeric_recv, 2461 numeric_send, 2468 date_recv,
     2469 date_send, 2474 timestamp_recv, 2475 timestamp_send, 2476 timestamptz_recv, 2477 timestamptz_send,
     2952 uuid_in, 2953 uuid_out, 2961 uuid_recv, 2962 uuid_send, 3120 void_recv, 3121 void_send,
+    3803 jsonb_send, 3804 jsonb_out, 3805 jsonb_recv, 3806 jsonb_in,
     4084 regnamespacein, 4085 regnamespaceout, 4087 regnamespacerecv, 4088 regnamespacesend, 4092 regroleout,
-    4094 regrolerecv, 4095 regrolesend, 4098 regrolein, 6179 array_subscript_handler,
+    4094 regrolerecv, 4095 regrolesend, 4098 regrolein,
+    6098 jsonb_subscript_handler, 6179 array_subscript_handler,
     6180 raw_array_subscript_handler
 ";
 
@@ -265,6 +273,8 @@ mod tests {
             DataType::SingleByte,
             DataType::OidAlias(ObjectKind::Relation),
             DataType::Int2Vector,
+            DataType::Json,
+            DataType::Array(Box::new(DataType::Jsonb)),
         ] {
             let modifier = Some(type_modifier(&data_type));
             assert_eq!(

@@ -8,6 +8,7 @@ mod columns;
 mod diagnostics;
 mod explain;
 mod incremental;
+mod json;
 mod load;
 mod merge;
 mod merging;

@@ -12,7 +12,7 @@ mod record;
 
 use crate::bounds::{bound_numeric, bound_text};
 use crate::zone::TimeZone;
-use crate::{DataType, Decimal, EffectError, Value};
+use crate::{DataType, Decimal, EffectError, Jsonb, Value, json};
 
 /// Takes text: a `String`, or the UTF-8 bytes of a message.
 pub trait TextSink {
@@ -66,6 +66,7 @@ pub fn write_value(out: &mut impl TextSink, value: &Value, data_type: &DataType,
             _ => moment::write_timestamp(out, *micros),
         },
         Value::Date(days) => moment::write_date(out, *days),
+        Value::Jsonb(json) => out.push_str(json.as_str()),
         Value::Array(elements) => match data_type {
             DataType::Int2Vector | DataType::OidVector => array::write_vector(out, elements),
             DataType::Record(types) => record::write(out, elements, types, zone),
@@ -116,11 +117,29 @@ pub fn parse_value(
         DataType::Timestamp => moment::parse_timestamp(text).map(Value::Timestamp),
         DataType::TimestampTz => moment::parse_timestamptz(text, zone).map(Value::Timestamp),
         DataType::Date => moment::parse_date(text).map(Value::Date),
+        DataType::Json => {
+            json::check(text)?;
+            Ok(Value::text(text))
+        }
+        DataType::Jsonb => Ok(Value::Jsonb(Jsonb::parse(text)?)),
         DataType::Array(element) => array::parse(text, element, zone),
         DataType::Record(_) | DataType::Void => {
             let message = format!("input of type {data_type} is not implemented");
             Err(EffectError::new("0A000", message))
         }
+    }
+}
+
+impl From<json::JsonError> for EffectError {
+    fn from(error: json::JsonError) -> EffectError {
+        let mut failure = EffectError::new(error.code, error.message);
+        if let Some(detail) = error.detail {
+            failure = failure.with_detail(detail);
+        }
+        if let Some(hint) = error.hint {
+            failure = failure.with_hint(hint);
+        }
+        failure
     }
 }
 

@@ -158,6 +158,8 @@ proptest! {
             DataType::Timestamp,
             DataType::TimestampTz,
             DataType::Date,
+            DataType::Json,
+            DataType::Jsonb,
         ] {
             let _ = parse_value(&text, &data_type, &TimeZone::UTC);
             let array = DataType::Array(Box::new(data_type));

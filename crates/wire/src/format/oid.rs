@@ -10,6 +10,8 @@ pub fn oid_of(data_type: &DataType) -> u32 {
     match data_type {
         DataType::Bool => 16,
         DataType::Bytea => 17,
+        DataType::Json => 114,
+        DataType::Jsonb => 3802,
         DataType::Int8 => 20,
         DataType::Int2 => 21,
         DataType::Int4 => 23,
@@ -48,6 +50,7 @@ pub fn oid_of(data_type: &DataType) -> u32 {
 pub fn array_oid_of(element: &DataType) -> u32 {
     match element {
         DataType::Bool => 1000,
+        DataType::Json => 199,
         DataType::Bytea => 1001,
         DataType::Int2 => 1005,
         DataType::Int4 => 1007,
@@ -62,6 +65,7 @@ pub fn array_oid_of(element: &DataType) -> u32 {
         DataType::TimestampTz => 1185,
         DataType::Numeric(_) => 1231,
         DataType::Uuid => 2951,
+        DataType::Jsonb => 3807,
         DataType::Array(inner) => array_oid_of(inner),
         DataType::SingleByte => 1002,
         DataType::Name => 1003,
@@ -148,8 +152,9 @@ pub fn data_type_of(oid: u32) -> Result<Option<DataType>, EffectError> {
 }
 
 /// The OIDs that `scalar_of` knows.
-const SCALARS: [u32; 18] = [
-    16, 17, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950,
+const SCALARS: [u32; 20] = [
+    16, 17, 18, 19, 20, 21, 23, 25, 26, 114, 700, 701, 1042, 1043, 1082, 1114, 1184, 1700, 2950,
+    3802,
 ];
 
 fn scalar_of(oid: u32) -> Option<DataType> {
@@ -163,6 +168,7 @@ fn scalar_of(oid: u32) -> Option<DataType> {
         23 => DataType::Int4,
         25 => DataType::Text,
         26 => DataType::Oid,
+        114 => DataType::Json,
         700 => DataType::Real,
         701 => DataType::Double,
         1042 => DataType::BPCHAR,
@@ -172,6 +178,7 @@ fn scalar_of(oid: u32) -> Option<DataType> {
         1184 => DataType::TimestampTz,
         1700 => DataType::Numeric(None),
         2950 => DataType::Uuid,
+        3802 => DataType::Jsonb,
         _ => return None,
     })
 }
@@ -182,10 +189,8 @@ const UNSUPPORTED: &[(u32, &str)] = &[
     (27, "tid"),
     (28, "xid"),
     (29, "cid"),
-    (114, "json"),
     (142, "xml"),
     (143, "xml[]"),
-    (199, "json[]"),
     (271, "xid8[]"),
     (600, "point"),
     (601, "lseg"),
@@ -248,8 +253,6 @@ const UNSUPPORTED: &[(u32, &str)] = &[
     (3735, "regconfig[]"),
     (3769, "regdictionary"),
     (3770, "regdictionary[]"),
-    (3802, "jsonb"),
-    (3807, "jsonb[]"),
     (3904, "int4range"),
     (3905, "int4range[]"),
     (3906, "numrange"),

@@ -11,12 +11,18 @@ use sqlparser::ast::{
 use crate::bind::fold;
 
 /// The functions that return rows.
-const SERIES: [&str; 5] = [
+const SERIES: [&str; 11] = [
     "unnest",
     "generate_series",
     "generate_subscripts",
     "pg_partition_ancestors",
     "_pg_expandarray",
+    "json_array_elements",
+    "json_array_elements_text",
+    "json_object_keys",
+    "jsonb_array_elements",
+    "jsonb_array_elements_text",
+    "jsonb_object_keys",
 ];
 
 /// The columns of [`EXPANDED`].

@@ -9,7 +9,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 use crate::{
     bind::{Binder, convert::unbounded, fold, operator::peeled},
     expression::{Expression, text::format_text},
-    parse::{resolve_data_type, sequence::sequence_named},
+    parse::{resolve_statement_type, sequence::sequence_named},
     system::{names::quoted, objects::Written},
 };
 
@@ -192,7 +192,7 @@ impl<'w, 'b> Writer<'w, 'b> {
                 data_type,
                 kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
                 ..
-            } => match resolve_data_type(data_type) {
+            } => match resolve_statement_type(data_type) {
                 Ok(to) if self.type_of(expr).is_none() => {
                     let literal = self.part(expr, Some(&unbounded(&to)));
                     match matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_)) {

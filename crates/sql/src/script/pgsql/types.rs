@@ -258,7 +258,7 @@ impl Types {
             return TypeClass::Declared(declared);
         }
         match resolve_written_type(&text[first.start..last.end]) {
-            Some(DataType::Array(_)) => TypeClass::Opaque,
+            Some(DataType::Array(_) | DataType::Json | DataType::Jsonb) => TypeClass::Opaque,
             Some(_) => TypeClass::Known,
             // Fewer fractional digits make a subset of the values.
             None if first.is("timestamptz") => TypeClass::Named("timestamptz"),

@@ -5,11 +5,15 @@ mod numeric;
 
 use anabranch_types::bounds::{bound_numeric, bound_text};
 use anabranch_types::calendar::{is_date, is_timestamp};
+use anabranch_types::text::parse_value;
 use anabranch_types::{DataType, EffectError, TimeZone, Value};
 use bytes::{Buf, BufMut, BytesMut};
 
 use super::record::encode_record;
 use super::{encode_text, text_of};
+
+/// The first byte of a `jsonb`; its text follows.
+const JSONB_VERSION: u8 = 1;
 
 /// Appends the binary form of a value that is not NULL, without its length.
 ///
@@ -38,6 +42,11 @@ pub fn encode_binary(
         // Blank-padded as in text.
         (Value::Text(_), data_type) if data_type.is_text() => {
             encode_text(value, data_type, &TimeZone::UTC, out);
+        }
+        (Value::Text(_), DataType::Json) => encode_text(value, data_type, &TimeZone::UTC, out),
+        (Value::Jsonb(json), DataType::Jsonb) => {
+            out.put_u8(JSONB_VERSION);
+            out.extend_from_slice(json.as_str().as_bytes());
         }
         (Value::Bytes(bytes), DataType::Bytea) => out.extend_from_slice(bytes),
         (Value::Uuid(uuid), DataType::Uuid) => out.extend_from_slice(uuid),
@@ -111,6 +120,17 @@ pub fn decode_binary(bytes: &[u8], data_type: &DataType) -> Result<Value, Effect
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Name => {
             let text = text_of(input.rest())?;
             Value::Text(bound_text(text.into(), data_type, false)?)
+        }
+        DataType::Json | DataType::Jsonb => {
+            if *data_type == DataType::Jsonb {
+                let [version] = input.take()?;
+                if version != JSONB_VERSION {
+                    let message = format!("unsupported jsonb version number {version}");
+                    return Err(EffectError::new("XX000", message));
+                }
+            }
+            // Neither depends on a time zone.
+            parse_value(text_of(input.rest())?, data_type, &TimeZone::UTC)?
         }
         DataType::Bytea => Value::Bytes(input.rest().into()),
         DataType::Uuid => Value::Uuid(input.take()?),
