@@ -10,6 +10,13 @@
 //! after the last statement, reads the final state of each row that was changed more than once (`net`). Then the operation
 //! has one change for each row, and all of them become one row of `anabranch.outbox`.
 //!
+//! # What it costs
+//!
+//! A function with `SET` clauses changes the settings at each call and back, which costs as much as a statement. So the
+//! triggers have none: their names and operators are all qualified, since they run under the search path of whoever writes,
+//! and the settings that texts depend on are changed only where they differ. The table of changes is emptied by `seal`, row
+//! by row: to truncate it at each commit, as `ON COMMIT DELETE ROWS` does, takes longer than to capture seven rows.
+//!
 //! # Who may write
 //!
 //! The setting `anabranch.hop` of the connection says what runs: a number, for a global operation under that hop;
@@ -17,7 +24,7 @@
 //! if it is global. Without it a write to a replicated table is refused, since no other server would learn of
 //! it. A local operation may write only tables that are not whole: there some rows and columns belong to one server.
 
-use super::catalog::{Column, Table};
+use super::catalog::{Column, Table, TextSetting};
 use super::{literal, quoted};
 
 /// A table whose changes by global operations all servers get.
@@ -44,11 +51,33 @@ const EVENTS: [(&str, &str); 4] = [
 
 /// Functions here run with the rights of the role that has installed them, and write to a temporary table of the connection.
 /// A table that another role has put in its place could have triggers, which would then run with these rights.
-const OWN_CHANGES: &str = "IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c \
-    WHERE c.oid = pg_catalog.to_regclass('pg_temp.anabranch_changes') AND c.relkind = 'r' AND NOT c.relhastriggers AND NOT c.relhasrules \
-    AND c.relowner = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user)) THEN \
-    RAISE EXCEPTION 'the table of changes of this connection is not the belt''s' USING ERRCODE = '42501', \
-    HINT = 'Reconnect.'; END IF;";
+const IS_OWN: &str = "EXISTS (SELECT FROM pg_catalog.pg_class c \
+    WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('pg_temp.anabranch_changes') \
+    AND c.relkind OPERATOR(pg_catalog.=) 'r' AND NOT c.relhastriggers AND NOT c.relhasrules \
+    AND c.relowner OPERATOR(pg_catalog.=) pg_catalog.to_regrole(pg_catalog.quote_ident(current_user)))";
+
+const IS_FOREIGN: &str = "RAISE EXCEPTION 'the table of changes of this connection is not the belt''s' \
+    USING ERRCODE = '42501', HINT = 'Reconnect.';";
+
+/// The bytes that the table of changes may grow to before the next operation truncates it. `seal` deletes its rows, and
+/// PostgreSQL reuses most of their room, but not all.
+const CHANGES_BYTES_MAX: u32 = 1 << 20;
+
+/// PostgreSQL's own operators, whatever the search path.
+const EQUAL: &str = "OPERATOR(pg_catalog.=)";
+const DIFFERENT: &str = "OPERATOR(pg_catalog.<>)";
+const JOINED: &str = "OPERATOR(pg_catalog.||)";
+
+/// Statements of a trigger that write texts under the settings that these depend on.
+#[derive(Default)]
+struct SettingsInPlace {
+    /// Declarations.
+    declared: String,
+    /// What changes the settings that differ.
+    set: String,
+    /// What changes them back.
+    reset: String,
+}
 
 impl ReplicatedTable {
     /// The names of its triggers.
@@ -59,6 +88,11 @@ impl ReplicatedTable {
     /// Creates its triggers and their functions.
     pub fn capture(&self) -> String {
         let mut script = String::new();
+        let SettingsInPlace {
+            declared,
+            set,
+            reset,
+        } = self.settings_in_place();
         for (event, transitions) in EVENTS {
             let function = format!("anabranch.{event}_{}", self.number);
             let body = match event {
@@ -72,18 +106,16 @@ impl ReplicatedTable {
                 ),
             };
             script.push_str(&format!(
-                "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
-                 SET search_path = pg_catalog, pg_temp{settings} AS $capture$\n\
-                 DECLARE hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);\n\
+                "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $capture$\n\
+                 DECLARE hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);{declared}\n\
                  BEGIN\n    \
                  {guard}\n    \
-                 {body}\n    \
+                 {set}{body}{reset}\n    \
                  RETURN NULL;\n\
                  END\n\
                  $capture$;\n\
                  CREATE TRIGGER anabranch_{event} AFTER {upper} ON {path} {transitions} FOR EACH STATEMENT \
                  EXECUTE FUNCTION {function}();\n",
-                settings = self.settings(),
                 guard = self.guard(),
                 upper = event.to_uppercase(),
                 path = self.table.path(),
@@ -97,9 +129,9 @@ impl ReplicatedTable {
     fn guard(&self) -> String {
         let title = literal(&self.table.title());
         let local = match self.is_whole {
-            false => "IF hop = 'local' THEN RETURN NULL; END IF;".to_owned(),
+            false => format!("IF hop {EQUAL} 'local' THEN RETURN NULL; END IF;"),
             true => format!(
-                "IF hop = 'local' THEN RAISE EXCEPTION 'a local operation writes \"%\", which all servers have', {title} \
+                "IF hop {EQUAL} 'local' THEN RAISE EXCEPTION 'a local operation writes \"%\", which all servers have', {title} \
                  USING ERRCODE = '55000', HINT = 'It has to be called as the operation that the application declares.'; END IF;"
             ),
         };
@@ -109,27 +141,59 @@ impl ReplicatedTable {
         };
         format!(
             "{local}\n    \
-             IF hop IS NULL OR hop = '' THEN RAISE EXCEPTION 'rows of \"%\" are on several servers, and this connection is not one of the belt''s', {title} \
+             IF hop IS NULL OR hop {EQUAL} '' THEN RAISE EXCEPTION 'rows of \"%\" are on several servers, and this connection is not one of the belt''s', {title} \
              USING ERRCODE = '55000', HINT = 'Connect to the middleware of the belt instead of to this server.'; END IF;\n    \
-             IF hop = 'provisional' THEN {wrote}RETURN NULL; END IF;\n    \
-             {OWN_CHANGES}\n    \
-             IF hop = 'sealed' THEN RAISE EXCEPTION 'rows of \"%\" change after the end of the operation', {title} \
+             IF hop {EQUAL} 'provisional' THEN {wrote}RETURN NULL; END IF;\n    \
+             IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n    \
+             IF hop {EQUAL} 'sealed' THEN RAISE EXCEPTION 'rows of \"%\" change after the end of the operation', {title} \
              USING ERRCODE = '55000'; END IF;"
         )
     }
 
-    /// `SET` clauses for the settings that the text form of its columns depends on.
-    fn settings(&self) -> String {
-        let mut settings: Vec<&str> = Vec::new();
+    /// The settings that the text form of its columns depends on, with their values.
+    fn settings(&self) -> Vec<TextSetting> {
+        let mut settings = Vec::new();
         for setting in self.table.columns.iter().flat_map(|c| c.text_depends_on) {
             if !settings.contains(setting) {
-                settings.push(setting);
+                settings.push(*setting);
             }
         }
         settings
-            .iter()
-            .map(|setting| format!(" SET {setting}"))
+    }
+
+    /// `SET` clauses for these settings.
+    fn set_clauses(&self) -> String {
+        let clauses = self.settings().into_iter();
+        let clauses = clauses.filter(|(name, _)| *name != "search_path");
+        clauses
+            .map(|(name, value)| format!(" SET {name} = {}", literal(value)))
             .collect()
+    }
+
+    /// Changes those of the settings that differ, and changes them back. (An error changes them back, too.)
+    fn settings_in_place(&self) -> SettingsInPlace {
+        let mut all = SettingsInPlace::default();
+        for (place, (name, value)) in self.settings().into_iter().enumerate() {
+            let (was, name) = (format!("was_{place}"), literal(name));
+            let wanted = literal(value);
+            let differs = match value {
+                // The order of day and month that follows is one of input.
+                "ISO" => format!("pg_catalog.left({was}, 3) {DIFFERENT} {wanted}"),
+                // Above that are the same digits.
+                "1" => format!("{was} {DIFFERENT} ALL (ARRAY['1', '2', '3'])"),
+                _ => format!("{was} {DIFFERENT} {wanted}"),
+            };
+            all.declared.push_str(&format!(
+                " {was} pg_catalog.text := pg_catalog.current_setting({name});"
+            ));
+            all.set.push_str(&format!(
+                "IF {differs} THEN PERFORM pg_catalog.set_config({name}, {wanted}, true); END IF;\n    "
+            ));
+            all.reset.push_str(&format!(
+                "\n    IF {differs} THEN PERFORM pg_catalog.set_config({name}, {was}, true); END IF;"
+            ));
+        }
+        all
     }
 
     /// The text of a row with the given value for each column.
@@ -164,89 +228,74 @@ impl ReplicatedTable {
         )
     }
 
-    /// Rows are the same before and after by their key: one whose key changed is deleted and inserted.
+    /// Rows are the same before and after by their key: one whose key changed is deleted and inserted. So is one whose key is
+    /// equal and not identical, such as `1.0` and `1.00`.
     fn captured_update(&self) -> String {
-        let same = self
+        let is_key = |place: usize| self.table.key.contains(&place);
+        let same: Vec<String> = self
             .table
             .key_columns()
             .map(|c| {
-                let (name, equal) = (quoted(&c.name), "OPERATOR(pg_catalog.=)");
-                format!("o.{name} {equal} n.{name}")
-            })
-            .collect::<Vec<_>>()
-            .join(" AND ");
-        let first = quoted(&self.table.columns[self.table.key[0]].name);
-        let is_key = |place: usize| self.table.key.contains(&place);
-        let changed = |column: &Column| {
-            let name = quoted(&column.name);
-            match column.equal_may_differ {
-                false => format!("o.{name} IS DISTINCT FROM n.{name}"),
-                true => {
-                    format!("pg_catalog.record_image_ne(ROW(o.{name}), ROW(n.{name}))")
+                let name = quoted(&c.name);
+                match c.equal_may_differ {
+                    false => format!("o.{name} {EQUAL} n.{name}"),
+                    true => format!(
+                        "ROW(o.{name})::pg_catalog.text {EQUAL} ROW(n.{name})::pg_catalog.text"
+                    ),
                 }
-            }
-        };
-        let written = |place: usize, column: &Column| !is_key(place) && !column.is_generated;
-        let bits: Vec<String> = self
-            .table
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(place, column)| match written(place, column) {
-                true => format!("CASE WHEN {} THEN '1' ELSE '0' END", changed(column)),
-                false => "'0'".to_owned(),
             })
             .collect();
+        let first = quoted(&self.table.columns[self.table.key[0]].name);
+        let changed = |column: &Column| {
+            let name = quoted(&column.name);
+            format!("pg_catalog.record_image_ne(ROW(o.{name}), ROW(n.{name}))")
+        };
+        let written = |place: usize, column: &Column| !is_key(place) && !column.is_generated;
+        let columns = self.table.columns.iter().enumerate();
+        let bits: Vec<String> = columns
+            .map(|(place, column)| match written(place, column) {
+                true => format!("CASE WHEN {} THEN B'1' ELSE B'0' END", changed(column)),
+                false => "B'0'".to_owned(),
+            })
+            .collect();
+        // Of a row that is there before and after, the columns that changed; of a new one all; of a deleted one none.
         let image = self.image(|place, column| {
             let name = quoted(&column.name);
             match written(place, column) {
-                _ if is_key(place) => format!("n.{name}"),
-                true => format!("CASE WHEN {} THEN n.{name} END", changed(column)),
+                _ if is_key(place) => format!("COALESCE(n.{name}, o.{name})"),
+                true => format!(
+                    "CASE WHEN o.{first} IS NULL OR {} THEN n.{name} END",
+                    changed(column)
+                ),
                 false => "NULL".to_owned(),
             }
         });
-        let whole = |kind: &str, of: &str| {
-            self.image(
-                |place, column| match kind == "I" && !column.is_generated || is_key(place) {
-                    true => format!("{of}.{}", quoted(&column.name)),
-                    false => "NULL".to_owned(),
-                },
-            )
-        };
-        // A key of which two values that `=` takes for equal may differ: the new value is a change as well.
-        let key_stays = match self.table.key_columns().any(|c| c.equal_may_differ) {
-            false => same.clone(),
-            true => format!(
-                "{same} AND {}",
-                self.table
-                    .key_columns()
-                    .map(|c| format!(
-                        "NOT pg_catalog.record_image_ne(ROW(o.{0}), ROW(n.{0}))",
-                        quoted(&c.name)
-                    ))
-                    .collect::<Vec<_>>()
-                    .join(" AND ")
-            ),
+        let key: Vec<String> = self
+            .table
+            .key_columns()
+            .map(|c| format!("COALESCE(n.{0}, o.{0})", quoted(&c.name)))
+            .collect();
+        let of_both = |row: &str| {
+            let columns = self.table.columns.iter().enumerate();
+            let written = columns.filter(|(place, column)| written(*place, column));
+            let values: Vec<String> = written
+                .map(|(_, column)| format!("{row}.{}", quoted(&column.name)))
+                .collect();
+            format!("ROW({})", values.join(", "))
         };
         format!(
             "INSERT INTO pg_temp.anabranch_changes (relation, kind, columns, key, image) \
-             SELECT {number}, 'U', c.columns::pg_catalog.varbit, c.key, c.image \
-             FROM (SELECT {bits} AS columns, {key} AS key, {image} AS image \
-             FROM old_rows o JOIN new_rows n ON {key_stays}) c WHERE pg_catalog.strpos(c.columns, '1') > 0;\n    \
-             IF EXISTS (SELECT FROM old_rows o LEFT JOIN new_rows n ON {key_stays} WHERE n.{first} IS NULL) THEN\n        \
-             INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
-             SELECT {number}, 'D', {old_key}, {deleted} \
-             FROM old_rows o LEFT JOIN new_rows n ON {key_stays} WHERE n.{first} IS NULL;\n        \
-             INSERT INTO pg_temp.anabranch_changes (relation, kind, key, image) \
-             SELECT {number}, 'I', {key}, {inserted} \
-             FROM new_rows n LEFT JOIN old_rows o ON {key_stays} WHERE o.{first} IS NULL;\n    \
-             END IF;",
+             SELECT {number}, CASE WHEN n.{first} IS NULL THEN 'D' WHEN o.{first} IS NULL THEN 'I' ELSE 'U' END, \
+             CASE WHEN n.{first} IS NOT NULL AND o.{first} IS NOT NULL THEN {bits} END, \
+             ROW({key})::pg_catalog.text, {image} \
+             FROM old_rows o FULL JOIN new_rows n ON {same} \
+             WHERE n.{first} IS NULL OR o.{first} IS NULL OR pg_catalog.record_image_ne({before}, {after});",
             number = self.number,
-            bits = bits.join(" || "),
-            key = self.key("n"),
-            old_key = self.key("o"),
-            deleted = whole("D", "o"),
-            inserted = whole("I", "n"),
+            bits = bits.join(&format!(" {JOINED} ")),
+            key = key.join(", "),
+            same = same.join(" AND "),
+            before = of_both("o"),
+            after = of_both("n"),
         )
     }
 
@@ -319,7 +368,7 @@ impl ReplicatedTable {
              END\n\
              $net$;\n",
             number = self.number,
-            settings = self.settings(),
+            settings = self.set_clauses(),
             key = self.key("t"),
             at_key = at_key("c.image"),
         )
@@ -334,13 +383,18 @@ impl ReplicatedTable {
 pub fn seal(tables: &[ReplicatedTable]) -> String {
     let net: Vec<String> = tables
         .iter()
-        .map(|table| format!("WHEN {0} THEN PERFORM anabranch.net_{0}();", table.number))
+        .map(|table| {
+            format!(
+                "WHEN again {EQUAL} {0} THEN PERFORM anabranch.net_{0}();",
+                table.number
+            )
+        })
         .collect();
     let net = match net.is_empty() {
         true => String::new(),
         false => format!(
-            "FOR again IN SELECT DISTINCT c.relation FROM (SELECT relation, key FROM pg_temp.anabranch_changes GROUP BY relation, key HAVING count(*) > 1 OR bool_or(kind = 'T')) c LOOP\n        \
-             CASE again\n            {}\n        END CASE;\n    \
+            "FOR again IN SELECT DISTINCT c.relation FROM (SELECT n.relation FROM pg_temp.anabranch_changes n GROUP BY n.relation, n.key {SEVERAL}) c LOOP\n            \
+             CASE\n            {}\n            END CASE;\n        \
              END LOOP;",
             net.join("\n            ")
         ),
@@ -350,45 +404,54 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
          SET search_path = pg_catalog, pg_temp AS $prepare$\n\
          BEGIN\n    \
          IF to_regclass('pg_temp.anabranch_changes') IS NOT NULL THEN\n        \
-         {OWN_CHANGES}\n        \
+         IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n        \
          RETURN;\n    \
          END IF;\n    \
          CREATE TEMP TABLE anabranch_changes (relation smallint NOT NULL, kind \"char\" NOT NULL, columns varbit, \
-         key text NOT NULL, image text) ON COMMIT DELETE ROWS;\n\
+         key text NOT NULL, image text);\n\
          END\n\
          $prepare$;\n\
-         CREATE FUNCTION anabranch.enter(asked bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER \
-         SET search_path = pg_catalog, pg_temp AS $enter$\n\
+         CREATE FUNCTION anabranch.enter(asked bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $enter$\n\
          DECLARE held bigint;\n\
          BEGIN\n    \
-         SELECT h.received INTO held FROM anabranch.hold h WHERE h.passed < h.received \
-         AND (h.promised, h.promised_server) = (h.epoch, h.epoch_server);\n    \
-         IF held IS DISTINCT FROM asked THEN RAISE EXCEPTION 'hop % is not held here', asked \
-         USING ERRCODE = '40001', DETAIL = format('The hold is of hop %s.', held); END IF;\n    \
-         PERFORM set_config('anabranch.hop', asked::text, true);\n    \
+         SELECT h.received INTO held FROM anabranch.hold h WHERE h.passed OPERATOR(pg_catalog.<) h.received \
+         AND h.promised {EQUAL} h.epoch AND h.promised_server {EQUAL} h.epoch_server;\n    \
+         IF held IS NULL OR held {DIFFERENT} asked THEN RAISE EXCEPTION 'hop % is not held here', asked \
+         USING ERRCODE = '40001', DETAIL = pg_catalog.format('The hold is of hop %s.', held); END IF;\n    \
+         IF pg_catalog.pg_relation_size(pg_catalog.to_regclass('pg_temp.anabranch_changes')) OPERATOR(pg_catalog.>) {CHANGES_BYTES_MAX} THEN\n        \
+         IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n        \
+         TRUNCATE pg_temp.anabranch_changes;\n    \
+         END IF;\n    \
+         PERFORM pg_catalog.set_config('anabranch.hop', asked::pg_catalog.text, true);\n    \
          RETURN held;\n\
          END\n\
          $enter$;\n\
-         CREATE FUNCTION anabranch.settle() RETURNS void LANGUAGE plpgsql SECURITY DEFINER \
-         SET search_path = pg_catalog, pg_temp AS $settle$\n\
+         CREATE FUNCTION anabranch.settle() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $settle$\n\
          BEGIN\n    \
-         IF current_setting('anabranch.wrote', true) = 'on' THEN RAISE EXCEPTION 'the transaction has written rows of all servers, and was not global' \
+         IF pg_catalog.current_setting('anabranch.wrote', true) {EQUAL} 'on' THEN RAISE EXCEPTION 'the transaction has written rows of all servers, and was not global' \
          USING ERRCODE = '55000'; END IF;\n\
          END\n\
          $settle$;\n\
-         CREATE FUNCTION anabranch.seal() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER \
-         SET search_path = pg_catalog, pg_temp AS $seal$\n\
-         DECLARE drawn bigint; again smallint; hop text := current_setting('anabranch.hop', true);\n\
+         CREATE FUNCTION anabranch.seal() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $seal$\n\
+         DECLARE drawn bigint; again smallint; several boolean; hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);\n\
          BEGIN\n    \
-         PERFORM set_config('anabranch.hop', 'sealed', true);\n    \
-         {OWN_CHANGES}\n    \
+         PERFORM pg_catalog.set_config('anabranch.hop', 'sealed', true);\n    \
+         several := CASE WHEN {IS_OWN} THEN EXISTS (SELECT FROM pg_temp.anabranch_changes n GROUP BY n.relation, n.key {SEVERAL}) END;\n    \
+         IF several IS NULL THEN {IS_FOREIGN} END IF;\n    \
+         IF several THEN\n        \
          {net}\n    \
-         IF NOT EXISTS (SELECT FROM pg_temp.anabranch_changes) THEN RETURN NULL; END IF;\n    \
-         drawn := nextval('anabranch.number');\n    \
-         INSERT INTO anabranch.outbox (number, hop, relations, kinds, columns, images) SELECT drawn, hop::bigint, \
-         array_agg(c.relation), array_agg(c.kind), array_agg(c.columns), array_agg(c.image) FROM pg_temp.anabranch_changes c;\n    \
+         END IF;\n    \
+         WITH gone AS (DELETE FROM pg_temp.anabranch_changes RETURNING *) \
+         INSERT INTO anabranch.outbox (number, hop, relations, kinds, columns, images) \
+         SELECT pg_catalog.nextval('anabranch.number'), hop::bigint, pg_catalog.array_agg(c.relation), pg_catalog.array_agg(c.kind), \
+         pg_catalog.array_agg(c.columns), pg_catalog.array_agg(c.image) FROM gone c \
+         HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 0 RETURNING number INTO drawn;\n    \
          RETURN drawn;\n\
          END\n\
-         $seal$;\n"
+         $seal$;\n",
     )
 }
+
+/// Rows that were changed more than once, or a table that was truncated.
+const SEVERAL: &str = "HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 \
+    OR pg_catalog.bool_or(n.kind OPERATOR(pg_catalog.=) 'T')";

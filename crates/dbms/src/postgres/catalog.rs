@@ -40,8 +40,11 @@ pub struct Column {
     /// Whether two values that `=` takes for equal can differ (`1.0` and `1.00`), or the type has no `=`.
     pub equal_may_differ: bool,
     /// The settings that its text form depends on.
-    pub text_depends_on: &'static [&'static str],
+    pub text_depends_on: &'static [TextSetting],
 }
+
+/// A setting that decides how values are written as text, and the value that every reader understands.
+pub type TextSetting = (&'static str, &'static str);
 
 /// A sequence that gives columns their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,14 +290,16 @@ fn equal_may_differ(type_oid: u32, modifier: i32) -> bool {
 }
 
 /// The settings that decide how a type is written as text.
-fn text_depends_on(type_oid: u32) -> &'static [&'static str] {
-    const ALL: &[&str] = &[
-        "extra_float_digits = 1",
-        "IntervalStyle = postgres",
-        "DateStyle = ISO",
-        "bytea_output = hex",
-        "lc_monetary = 'C'",
-        "xmloption = content",
+fn text_depends_on(type_oid: u32) -> &'static [TextSetting] {
+    const ALL: &[TextSetting] = &[
+        ("extra_float_digits", "1"),
+        ("IntervalStyle", "postgres"),
+        ("DateStyle", "ISO"),
+        ("bytea_output", "hex"),
+        ("lc_monetary", "C"),
+        ("xmloption", "content"),
+        // Types such as regclass write names, which are read under this path.
+        ("search_path", "pg_catalog, pg_temp"),
     ];
     /// Types whose text form depends on no setting: integers, text, uuid, numeric, boolean, json.
     const NONE: [u32; 15] = [
