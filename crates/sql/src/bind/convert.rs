@@ -149,6 +149,11 @@ impl Binder<'_> {
                 }
             });
         }
+        if let (DataType::Char(_), DataType::Bytea) = (from, to) {
+            return Err(self
+                .unsupported("a cast of char(n), whose padding counts, to bytea", syntax)
+                .help("Cast it to text first."));
+        }
         if is_nothing(from, to) {
             return Ok(bound.expression);
         }

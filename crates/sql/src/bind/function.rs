@@ -28,13 +28,16 @@ fn local_now(to: DataType) -> Bound {
 const SUPPORTED: &[&str] = &[
     "abs",
     "array_append",
+    "array_cat",
     "array_length",
     "array_lower",
     "array_position",
+    "array_prepend",
     "array_remove",
     "array_to_string",
     "array_upper",
     "ascii",
+    "bit_length",
     "btrim",
     "cardinality",
     "ceil",
@@ -45,6 +48,7 @@ const SUPPORTED: &[&str] = &[
     "coalesce",
     "concat",
     "concat_ws",
+    "date_part",
     "date_trunc",
     "exp",
     "floor",
@@ -65,6 +69,7 @@ const SUPPORTED: &[&str] = &[
     "now",
     "nullif",
     "octet_length",
+    "pi",
     "position",
     "pow",
     "power",
@@ -84,12 +89,15 @@ const SUPPORTED: &[&str] = &[
     "split_part",
     "sqrt",
     "starts_with",
+    "string_to_array",
     "strpos",
     "substr",
     "substring",
     "timezone",
     "to_char",
+    "to_hex",
     "transaction_timestamp",
+    "translate",
     "trim",
     "trunc",
     "upper",
@@ -199,6 +207,10 @@ impl Binder<'_> {
 
     fn extract(&mut self, field: &str, operand: &Expr, syntax: &Expr) -> Bind<Bound> {
         let bound = self.expression(operand)?;
+        self.field_of(field, bound, syntax)
+    }
+
+    fn field_of(&mut self, field: &str, bound: Bound, syntax: &Expr) -> Bind<Bound> {
         let moment = matches!(
             bound.data_type,
             Some(DataType::Date | DataType::Timestamp | DataType::TimestampTz)
@@ -514,114 +526,6 @@ impl Binder<'_> {
         Ok(Some(bound))
     }
 
-    /// Functions over arrays.
-    fn array_function(
-        &mut self,
-        name: &str,
-        bounds: &[Bound],
-        syntax: &Expr,
-    ) -> Bind<Option<Bound>> {
-        let is_array = |bound: &Bound| {
-            let element = bound.data_type.as_ref().and_then(DataType::element);
-            element.is_some()
-        };
-        let bound = match (name, bounds) {
-            ("cardinality", [array @ Bound { expression, .. }]) if is_array(array) => Self::call(
-                Function::Cardinality,
-                vec![expression.clone()],
-                DataType::Int4,
-            ),
-            ("array_upper" | "array_lower", [array, dimension])
-                if array
-                    .data_type
-                    .as_ref()
-                    .and_then(DataType::element)
-                    .is_some() =>
-            {
-                let lower = super::from::lower_bound(array.data_type.as_ref());
-                let dimension = self.coerce(
-                    dimension.clone(),
-                    &DataType::Int4,
-                    Context::Implicit,
-                    syntax,
-                )?;
-                let arguments = vec![array.expression.clone(), dimension];
-                let function = match name {
-                    "array_upper" => Function::ArrayUpper { lower },
-                    _ => Function::ArrayLower { lower },
-                };
-                Self::call(function, arguments, DataType::Int4)
-            }
-            ("array_to_string", [array, separator, rest @ ..])
-                if rest.len() < 2
-                    && array
-                        .data_type
-                        .as_ref()
-                        .and_then(DataType::element)
-                        .is_some() =>
-            {
-                let element = array
-                    .data_type
-                    .as_ref()
-                    .and_then(DataType::element)
-                    .cloned();
-                let mut arguments = vec![array.expression.clone()];
-                for text in std::iter::once(separator).chain(rest) {
-                    arguments.push(self.coerce(
-                        text.clone(),
-                        &DataType::Text,
-                        Context::Implicit,
-                        syntax,
-                    )?);
-                }
-                let element = element.expect("it has just been there");
-                Self::call(Function::ArrayToString(element), arguments, DataType::Text)
-            }
-            ("array_remove", [array, element]) => {
-                let Some(DataType::Array(inner)) = &array.data_type else {
-                    return Ok(None);
-                };
-                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
-                let arguments = vec![array.expression.clone(), element];
-                let data_type = DataType::Array(inner.clone());
-                Self::call(Function::ArrayRemove, arguments, data_type)
-            }
-            ("array_length", [array @ Bound { expression, .. }, dimension]) if is_array(array) => {
-                let dimension = self.coerce(
-                    dimension.clone(),
-                    &DataType::Int4,
-                    Context::Implicit,
-                    syntax,
-                )?;
-                let arguments = vec![expression.clone(), dimension];
-                Self::call(Function::ArrayLength, arguments, DataType::Int4)
-            }
-            ("array_append", [array, element]) => {
-                let Some(DataType::Array(inner)) = &array.data_type else {
-                    return Ok(None);
-                };
-                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
-                let arguments = vec![array.expression.clone(), element];
-                Self::call(
-                    Function::ArrayAppend,
-                    arguments,
-                    DataType::Array(inner.clone()),
-                )
-            }
-            ("array_position", [array, element]) => {
-                let Some(inner) = array.data_type.as_ref().and_then(DataType::element) else {
-                    return Ok(None);
-                };
-                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
-                let lower = super::from::lower_bound(array.data_type.as_ref());
-                let arguments = vec![array.expression.clone(), element];
-                Self::call(Function::ArrayPosition { lower }, arguments, DataType::Int4)
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(bound))
-    }
-
     /// Functions over dates and times.
     fn time_function(
         &mut self,
@@ -638,10 +542,18 @@ impl Binder<'_> {
                     .unsupported(name, syntax)
                     .help("now() is the transaction's time."));
             }
-            ("date_part", _) => {
-                return Err(self
-                    .unsupported("date_part", syntax)
-                    .help("Use extract(field from …)."));
+            ("date_part", [field, moment]) => {
+                let Expression::Constant(Value::Text(field)) = &field.expression else {
+                    return Err(self.unsupported("date_part of a computed field", syntax));
+                };
+                let part = self.field_of(&field.to_lowercase(), moment.clone(), syntax)?;
+                let cast = Expression::Cast {
+                    operand: Box::new(part.expression),
+                    from: DataType::Numeric(None),
+                    to: DataType::Double,
+                    explicit: true,
+                };
+                Bound::new(cast.folded(), DataType::Double)
             }
             (
                 "date_trunc",
@@ -717,6 +629,10 @@ impl Binder<'_> {
         bounds: &[Bound],
         syntax: &Expr,
     ) -> Bind<Option<Bound>> {
+        if let ("pi", []) = (name, bounds) {
+            let pi = Expression::Constant(Value::Float(std::f64::consts::PI));
+            return Ok(Some(Bound::new(pi, DataType::Double)));
+        }
         let first = match bounds.first() {
             Some(Bound {
                 data_type: Some(t), ..
@@ -737,6 +653,12 @@ impl Binder<'_> {
             let bound =
                 self.by_template(Function::ToCharNumber, number, &data_type, template, syntax)?;
             return Ok(Some(bound));
+        }
+        if let ("to_hex", [number], true) = (name, bounds, first.is_integer()) {
+            let is_long = first == DataType::Int8;
+            let arguments = vec![number.expression.clone()];
+            let call = Self::call(Function::ToHex { is_long }, arguments, DataType::Text);
+            return Ok(Some(call));
         }
         let operand_type = match name {
             "abs" => first.clone(),
@@ -886,13 +808,15 @@ impl Binder<'_> {
         let [operand, rest @ ..] = bounds else {
             return Ok(None);
         };
-        if let ("length" | "octet_length", true, []) = (name, is_bytes(operand), rest) {
+        if let ("length" | "octet_length" | "bit_length", true, []) =
+            (name, is_bytes(operand), rest)
+        {
             let arguments = vec![operand.expression.clone()];
-            return Ok(Some(Self::call(
-                Function::OctetLength,
-                arguments,
-                DataType::Int4,
-            )));
+            let function = match name {
+                "bit_length" => Function::BitLength,
+                _ => Function::OctetLength,
+            };
+            return Ok(Some(Self::call(function, arguments, DataType::Int4)));
         }
         if let ("md5", true, []) = (name, is_bytes(operand), rest) {
             let arguments = vec![operand.expression.clone()];
@@ -910,8 +834,16 @@ impl Binder<'_> {
             let code = self.coerce(operand.clone(), &DataType::Int4, Context::Implicit, syntax)?;
             return Ok(Some(Self::call(Function::Chr, vec![code], DataType::Text)));
         }
-        if let (Some(DataType::Char(_)), "octet_length") = (&operand.data_type, name) {
-            return Err(self.unsupported("octet_length of char(n)", syntax));
+        if let (Some(DataType::Char(_)), "octet_length" | "bit_length") = (&operand.data_type, name)
+        {
+            return Err(self.unsupported(&format!("{name} of char(n)"), syntax));
+        }
+        // A literal or parameter without a type is a regular expression to PostgreSQL, and no place.
+        let is_pattern = |of: &Bound| of.data_type.as_ref().is_none_or(DataType::is_text);
+        if name == "substring" && !rest.is_empty() && rest.iter().all(is_pattern) {
+            return Err(self
+                .unsupported("substring() by a regular expression", syntax)
+                .help("a place has to be an integer: write $1::integer"));
         }
         const TEXT: &[DataType] = &[DataType::Text];
         const INT: &[DataType] = &[DataType::Int4];
@@ -925,6 +857,8 @@ impl Binder<'_> {
                 (Function::Length, &[], DataType::Int4)
             }
             ("octet_length", 0) => (Function::OctetLength, &[], DataType::Int4),
+            ("bit_length", 0) => (Function::BitLength, &[], DataType::Int4),
+            ("translate", 2) => (Function::Translate, TEXT_TEXT, DataType::Text),
             ("substring" | "substr", 1) => (Function::Substring, INT, DataType::Text),
             ("substring" | "substr", 2) => (Function::Substring, INT_INT, DataType::Text),
             ("left", 1) => (Function::Left, INT, DataType::Text),

@@ -39,6 +39,10 @@ impl Binder<'_> {
         if refused {
             return Err(self.unsupported("this form of INSERT", name));
         }
+        let text = self.simple_name(name)?;
+        if self.catalog.views.iter().any(|view| view.name == text) {
+            return Err(self.unsupported("changing a view", name));
+        }
         let table = self.table_named(name)?;
         let schema = schema_of(&self.catalog.schema, table);
         let span = self.place_of(name);

@@ -4,6 +4,7 @@
 //! of the dialect. A construct without a rule here is refused with its place.
 
 pub(crate) mod aggregate;
+mod array;
 pub(crate) mod convert;
 pub(crate) mod expression;
 pub(crate) mod from;

@@ -102,6 +102,10 @@ fn arithmetic(operator: &BinaryOperator) -> Option<Operator> {
     })
 }
 
+fn is_array(bound: &Bound) -> bool {
+    matches!(bound.data_type, Some(DataType::Array(_)))
+}
+
 fn type_name(bound: &Bound) -> String {
     bound
         .data_type
@@ -232,6 +236,11 @@ impl Binder<'_> {
                 let negated = matches!(operator, BinaryOperator::PGNotILikeMatch);
                 self.like_bound(left, right, Some('\\'), true, negated, syntax)
             }
+            BinaryOperator::AtArrow | BinaryOperator::ArrowAt | BinaryOperator::PGOverlap
+                if is_array(&left) || is_array(&right) =>
+            {
+                self.array_operator(left, operator, right, syntax)
+            }
             other => Err(self.unsupported(&format!("operator {other}"), syntax)),
         }
     }
@@ -252,22 +261,60 @@ impl Binder<'_> {
                     syntax,
                 ));
             }
+            if !matches!(relation, Relation::Equal | Relation::NotEqual) {
+                return self.row_order(left, relation, right, syntax);
+            }
             let equal = left
                 .iter()
                 .zip(right)
                 .map(|(l, r)| Ok(self.comparison(l, Relation::Equal, r, syntax)?.expression))
                 .collect::<Bind<Vec<_>>>()?;
-            return match relation {
-                Relation::Equal => Ok(Bound::boolean(Expression::And(equal))),
-                Relation::NotEqual => Ok(Bound::boolean(Expression::Not(Box::new(
-                    Expression::And(equal),
-                )))),
-                _ => Err(self.unsupported("an ordering of rows", syntax)),
-            };
+            let equal = Expression::And(equal);
+            return Ok(Bound::boolean(match relation {
+                Relation::Equal => equal,
+                _ => Expression::Not(Box::new(equal)),
+            }));
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let compared = self.compare(left, relation, right, syntax)?;
         Ok(Bound::boolean(compared.folded()))
+    }
+
+    /// `(a, b) > (c, d)`: the first pair that differs decides. It is `a >= c AND (a > c OR a = c AND b > d)`, so that a key
+    /// that begins with `a` bounds the rows to be read.
+    fn row_order(
+        &mut self,
+        left: &[ast::Expr],
+        relation: Relation,
+        right: &[ast::Expr],
+        syntax: &ast::Expr,
+    ) -> Bind<Bound> {
+        let (strict, weak) = match relation {
+            Relation::Less | Relation::LessOrEqual => (Relation::Less, Relation::LessOrEqual),
+            _ => (Relation::Greater, Relation::GreaterOrEqual),
+        };
+        let mut pairs = Vec::new();
+        for (l, r) in left.iter().zip(right) {
+            pairs.push((self.expression(l)?, self.expression(r)?));
+        }
+        // Each operand but the last is evaluated several times.
+        let is_drawn =
+            |(l, r): &(Bound, Bound)| l.expression.is_volatile() || r.expression.is_volatile();
+        if pairs.iter().any(is_drawn) {
+            return Err(self.unsupported("a volatile function in an ordering of rows", syntax));
+        }
+        let Some((l, r)) = pairs.pop() else {
+            return Err(self.error("0A000", "cannot compare rows of zero length", syntax));
+        };
+        let mut decided = self.compare(l, relation, r, syntax)?;
+        while let Some((l, r)) = pairs.pop() {
+            let differs = self.compare(l.clone(), strict, r.clone(), syntax)?;
+            let equals = self.compare(l.clone(), Relation::Equal, r.clone(), syntax)?;
+            let bounded = self.compare(l, weak, r, syntax)?;
+            let behind = Expression::And(vec![equals, decided]);
+            decided = Expression::And(vec![bounded, Expression::Or(vec![differs, behind])]);
+        }
+        Ok(Bound::boolean(decided.folded()))
     }
 
     /// `left relation right`, with both brought to one kind of value.
@@ -471,7 +518,12 @@ impl Binder<'_> {
     }
 
     /// `||`.
-    fn concatenation(&mut self, left: Bound, right: Bound, syntax: &ast::Expr) -> Bind<Bound> {
+    pub(super) fn concatenation(
+        &mut self,
+        left: Bound,
+        right: Bound,
+        syntax: &ast::Expr,
+    ) -> Bind<Bound> {
         match (&left.data_type, &right.data_type) {
             (Some(DataType::Array(a)), Some(DataType::Array(b))) if a == b => {
                 let data_type = DataType::Array(a.clone());
@@ -493,9 +545,32 @@ impl Binder<'_> {
                 };
                 return Ok(Bound::new(call.folded(), data_type));
             }
+            (Some(from), Some(DataType::Array(inner)))
+                if exists(from, inner, Context::Implicit) =>
+            {
+                let inner = (**inner).clone();
+                return self.prepended(left, right, &inner, syntax);
+            }
+            // As in PostgreSQL, a literal without a type is an array, too.
+            (Some(known @ DataType::Array(_)), None) | (None, Some(known @ DataType::Array(_))) => {
+                let data_type = known.clone();
+                let left = self.coerce(left, &data_type, Context::Implicit, syntax)?;
+                let right = self.coerce(right, &data_type, Context::Implicit, syntax)?;
+                return Ok(Self::call(
+                    Function::ArrayConcat,
+                    vec![left, right],
+                    data_type,
+                ));
+            }
             (Some(DataType::Bytea), Some(DataType::Bytea)) => {
                 let joined =
                     Expression::Concat(Box::new(left.expression), Box::new(right.expression));
+                return Ok(Bound::new(joined.folded(), DataType::Bytea));
+            }
+            (Some(DataType::Bytea), None) | (None, Some(DataType::Bytea)) => {
+                let left = self.coerce(left, &DataType::Bytea, Context::Implicit, syntax)?;
+                let right = self.coerce(right, &DataType::Bytea, Context::Implicit, syntax)?;
+                let joined = Expression::Concat(Box::new(left), Box::new(right));
                 return Ok(Bound::new(joined.folded(), DataType::Bytea));
             }
             (Some(a), Some(b)) if !a.is_text() && !b.is_text() => {

@@ -1,5 +1,7 @@
 //! Binds queries: SELECT, VALUES, set operations, common table expressions.
 
+use std::sync::LazyLock;
+
 use anabranch_types::DataType;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Spanned};
 
@@ -864,10 +866,10 @@ fn tail<'q>(query: &'q ast::Query, binder: &Binder<'_>) -> Bind<Tail<'q>> {
         if fetch.with_ties || fetch.percent {
             return Err(binder.unsupported("FETCH WITH TIES or PERCENT", query));
         }
-        tail.limit = fetch.quantity.as_ref();
-        if fetch.quantity.is_none() {
-            return Err(binder.unsupported("FETCH without a count", query));
-        }
+        // FETCH FIRST ROW ONLY
+        static ONE: LazyLock<Expr> =
+            LazyLock::new(|| Expr::value(ast::Value::Number("1".into(), false)));
+        tail.limit = Some(fetch.quantity.as_ref().unwrap_or(&ONE));
     }
     Ok(tail)
 }

@@ -13,6 +13,11 @@ pub fn is_builtin(name: &str) -> bool {
             .any(|line| line.split(' ').any(|known| known == name))
 }
 
+/// The names of these functions, with some keywords that stand before a bracket.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().flat_map(|line| line.split(' '))
+}
+
 /// Each line is of one section.
 const FUNCTIONS: &[&str] = &[
     // 9.2, 9.3: comparison and mathematics.

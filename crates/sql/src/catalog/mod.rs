@@ -25,7 +25,7 @@ use crate::{
 use opaque::OpaqueExpressions;
 
 pub use crate::deferred::Deferrability;
-pub use builtin::is_builtin;
+pub use builtin::{builtins, is_builtin};
 pub use load::load;
 pub(crate) use load::{load_beside, load_translated};
 pub use lookup::describe;

@@ -99,10 +99,12 @@ impl State {
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
-            AggregateFunction::Sum | AggregateFunction::Average => {
-                self.total
-                    .add(value, aggregate.input == Some(DataType::Real))?;
+            // As in PostgreSQL, a sum of `real` is one, and an average is computed in double precision.
+            AggregateFunction::Sum => {
+                let is_single = aggregate.input == Some(DataType::Real);
+                self.total.add(value, is_single)?;
             }
+            AggregateFunction::Average => self.total.add(value, false)?,
             AggregateFunction::Min => {
                 self.keep(budget, value.to_value(), |new, old| {
                     new.total_cmp(old).is_lt()

@@ -7,11 +7,12 @@ use anabranch_types::{
 };
 use compact_str::CompactString;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
+    array,
     budget::within_value,
     cast::is_zoned,
     datetime::{self, Field, Interval},
@@ -39,6 +40,7 @@ pub(crate) enum Function {
     Power,
     Length,
     OctetLength,
+    BitLength,
     Substring,
     Left,
     Right,
@@ -50,6 +52,7 @@ pub(crate) enum Function {
     TrimRight,
     Position,
     Replace,
+    Translate,
     LeftPad,
     RightPad,
     Repeat,
@@ -93,6 +96,16 @@ pub(crate) enum Function {
     /// NULL elements and arrays count.
     ArrayAppend,
     ArrayConcat,
+    /// Whether the first array has each element of the second; NULL is no element's equal.
+    ArrayContains,
+    /// Whether two arrays have an element in common; NULL is no element's equal.
+    ArrayOverlaps,
+    /// A text cut at a separator (NULL: into its characters); parts that are the third argument are NULL.
+    StringToArray,
+    /// An integer in base 16; a negative one of 32 or 64 bits as its two's complement.
+    ToHex {
+        is_long: bool,
+    },
     Extract(Field, Clock),
     DateTrunc(Field, Clock),
     /// The same, of a unit that the first argument names.
@@ -227,6 +240,7 @@ pub(crate) fn call(
             let kept = list.iter().filter(|v| !v.total_cmp(&arguments[1]).is_eq());
             return Ok(Value::Array(kept.cloned().collect()));
         }
+        Function::StringToArray => return array::of_string(arguments),
         Function::ArrayToString(element) => {
             return array_to_string(arguments, element, zone);
         }
@@ -260,6 +274,7 @@ pub(crate) fn call(
         [Value::Bytes(bytes), ..] => match function {
             Function::Md5 => Ok(Value::text(md5::hexadecimal(bytes))),
             Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
+            Function::BitLength => Ok(Value::Int(bytes.len() as i64 * 8)),
             _ => Err(undefined(function, arguments)),
         },
         _ => Err(undefined(function, arguments)),
@@ -415,6 +430,8 @@ fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure>
             .ok_or_else(|| failure("22003", "bigint out of range")),
         (Function::Sign, []) => Ok(Value::Int(i.signum())),
         (Function::SizePretty, []) => Ok(Value::text(size_pretty(i))),
+        (Function::ToHex { is_long: true }, []) => Ok(Value::text(format!("{i:x}"))),
+        (Function::ToHex { is_long: false }, []) => Ok(Value::text(format!("{:x}", i as i32))),
         (Function::Chr, []) if i == 0 => Err(failure("54000", "null character not permitted")),
         (Function::Chr, []) => {
             let character = u32::try_from(i)
@@ -455,7 +472,7 @@ fn of_numeric(function: &Function, d: Decimal, rest: &[Value]) -> Result<Value, 
 fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failure> {
     let result = match (function, rest) {
         (Function::Abs, []) => f.abs(),
-        (Function::Sign, []) if f == 0.0 || f.is_nan() => f,
+        (Function::Sign, []) if f == 0.0 || f.is_nan() => 0.0,
         (Function::Sign, []) => f.signum(),
         (Function::Round, []) => f.round_ties_even(),
         (Function::Trunc, []) => f.trunc(),
@@ -544,6 +561,12 @@ fn of_array(function: &Function, list: &[Value], rest: &[Value]) -> Result<Value
             Function::ArrayLength | Function::ArrayUpper { .. } | Function::ArrayLower { .. },
             [_],
         ) => Ok(Value::Null),
+        (Function::ArrayContains, [Value::Array(part)]) => {
+            Ok(Value::Bool(array::contains(list, part)))
+        }
+        (Function::ArrayOverlaps, [Value::Array(other)]) => {
+            Ok(Value::Bool(array::overlaps(list, other)))
+        }
         _ => Err(undefined(function, rest)),
     }
 }
@@ -553,6 +576,8 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
     match (function, rest) {
         (Function::Length, []) => Ok(Value::Int(text.chars().count() as i64)),
         (Function::OctetLength, []) => Ok(Value::Int(text.len() as i64)),
+        (Function::BitLength, []) => Ok(Value::Int(text.len() as i64 * 8)),
+        (Function::Translate, [Value::Text(from), Value::Text(to)]) => translate(text, from, to),
         (Function::Substring, [Value::Int(from)]) => plain(substring(text, *from, None)?),
         (Function::Substring, [Value::Int(from), Value::Int(count)]) => {
             plain(substring(text, *from, Some(*count))?)
@@ -716,6 +741,25 @@ fn split_part(text: &str, separator: &str, place: i64) -> Result<Value, Failure>
         .ok()
         .and_then(|index| parts.get(index));
     Ok(Value::text(part.copied().unwrap_or("")))
+}
+
+/// Each character that is in `from` becomes the one at its place in `to`, or goes where `to` is shorter.
+fn translate(text: &str, from: &str, to: &str) -> Result<Value, Failure> {
+    let mut places = BTreeMap::new();
+    let mut to = to.chars();
+    for character in from.chars() {
+        let replacement = to.next();
+        places.entry(character).or_insert(replacement);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match places.get(&character) {
+            None => out.push(character),
+            Some(replacement) => out.extend(replacement),
+        }
+    }
+    within_value(out.len())?;
+    Ok(Value::Text(out.into()))
 }
 
 /// An empty text.

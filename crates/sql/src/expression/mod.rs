@@ -5,6 +5,7 @@
 //! subquery first, as a column like any other (see `execute`), so evaluation is an ordinary function of a `Frame`.
 
 pub(crate) mod arithmetic;
+mod array;
 pub(crate) mod bounds;
 pub(crate) mod budget;
 pub(crate) mod cast;

@@ -1,11 +1,12 @@
 //! PostgreSQL's lexical structure (its manual, chapter 4.1): from text to tokens with byte spans.
 //!
 //! The tokens are `sqlparser`'s, so that any range of them can be given to it. They differ from those of its own lexer
-//! in four ways, each of them PostgreSQL's:
+//! in five ways, each of them PostgreSQL's:
 //!
 //! * unquoted names are folded to lower case and cut to 63 bytes;
 //! * every string literal (`'…'`, `E'…'`, `$$…$$`, and neighbours joined over a line break) is a plain string token
 //!   with its value;
+//! * `x ISNULL` is `x IS NULL`;
 //! * `1..10` is a number, two periods and a number, as PL/pgSQL's loops need it;
 //! * a place is a file and a byte (see [`Span::of`]).
 
@@ -216,8 +217,24 @@ impl Lexer<'_> {
             .help("write the characters themselves, or \\u escapes in an E'…' string"));
         }
         let name = self.take_while(is_name_part).to_ascii_lowercase();
+        if name == "isnull" && self.is_postfix() {
+            for word in ["is", "null"] {
+                self.push(start, Kind::make_word(word, None));
+            }
+            return Ok(());
+        }
         self.push(start, Kind::make_word(cut_name(&name), None));
         Ok(())
+    }
+
+    /// Whether the word that was read stands behind an operand: `x ISNULL`, which `sqlparser` takes for an alias. It is
+    /// reserved in PostgreSQL; MySQL has a function of this name.
+    fn is_postfix(&self) -> bool {
+        let is_call = self.rest().trim_start().starts_with('(');
+        let before = self.tokens.last();
+        let is_label =
+            before.is_some_and(|token| token.kind == Kind::Period || token.is_word("as"));
+        !is_call && !is_label && before.is_some()
     }
 
     fn quoted_name(&mut self, start: usize) -> Result<(), Diagnostic> {

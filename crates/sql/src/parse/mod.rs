@@ -19,6 +19,7 @@ pub(crate) mod keyword;
 mod lexeme;
 pub(crate) mod lexer;
 mod plpgsql;
+mod precedence;
 pub(crate) mod routine;
 mod scope;
 pub(crate) mod sequence;
@@ -28,7 +29,6 @@ pub(crate) mod statement;
 pub(crate) mod table;
 mod tree;
 mod type_name;
-mod unary_minus;
 
 pub use data_type::resolve_data_type;
 pub(crate) use data_type::{resolve_statement_type, resolve_written_type};

@@ -9,7 +9,7 @@ use sqlparser::{
 
 use super::{
     cursor::{Cursor, Parsed},
-    error_location, unary_minus,
+    error_location, precedence,
 };
 use crate::{diagnostic::Diagnostic, source::Span};
 
@@ -63,7 +63,7 @@ impl Cursor<'_> {
 
     fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {
         self.check_size()?;
-        unary_minus::check(self.tokens_left())?;
+        precedence::check(self.tokens_left())?;
         if self.is_done() {
             return Err(self.syntax_error());
         }

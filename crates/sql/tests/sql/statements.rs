@@ -117,6 +117,72 @@ fn expressions_give_what_postgresql_gives() {
     }
 }
 
+/// PostgreSQL's answers.
+#[test]
+fn rows_arrays_and_texts_are_compared_and_cut() {
+    let mut database = filled();
+    let cases = [
+        ("(1, 2) < (1, 3)", "t"),
+        ("(1, 2) <= (1, 1)", "f"),
+        ("(2, NULL) > (1, 1)", "t"),
+        ("(1, NULL) > (1, 1)", "-"),
+        ("(NULL, 1) < (1, 2)", "-"),
+        ("(1, 2, 3) >= (1, 2, 4)", "f"),
+        ("1 ISNULL", "f"),
+        ("1 + NULL ISNULL", "t"),
+        ("bit_length('aä')", "24"),
+        ("bit_length('\\x00'::bytea)", "8"),
+        ("translate('12345', '143', 'ax')", "a2x5"),
+        ("translate('äbä', 'ää', 'xy')", "xbx"),
+        ("to_hex(-1)", "ffffffff"),
+        ("to_hex(-1::bigint)", "ffffffffffffffff"),
+        ("string_to_array('a,b,', ',')", "{a,b,\"\"}"),
+        ("string_to_array('', ',')", "{}"),
+        ("string_to_array('abc', NULL)", "{a,b,c}"),
+        ("string_to_array('abc', '')", "{abc}"),
+        ("string_to_array('a,,b', ',', '')", "{a,NULL,b}"),
+        ("string_to_array(NULL, ',')", "-"),
+        ("date_part('year', DATE '2024-01-31')", "2024"),
+        (
+            "date_part('epoch', TIMESTAMP '2024-01-31 00:00:00.5')",
+            "1706659200.5",
+        ),
+        ("array_cat(ARRAY[1], ARRAY[2])", "{1,2}"),
+        ("array_cat(NULL, ARRAY[2])", "{2}"),
+        ("array_prepend(NULL, ARRAY[1])", "{NULL,1}"),
+        ("0 || ARRAY[1]", "{0,1}"),
+        ("ARRAY[1] || '{2}'", "{1,2}"),
+        ("NULL || ARRAY[1]", "{1}"),
+        ("ARRAY[1, 2] @> ARRAY[1]", "t"),
+        ("ARRAY[1, 2] <@ ARRAY[1]", "f"),
+        ("ARRAY[1, 2] && ARRAY[2, 3]", "t"),
+        ("ARRAY[1] @> '{}'", "t"),
+        ("ARRAY[1, NULL] @> ARRAY[NULL]::int[]", "f"),
+        ("ARRAY[1.0] @> ARRAY[1.00]", "t"),
+        ("ARRAY[1, NULL] && ARRAY[NULL, 2]", "f"),
+        ("sign('NaN'::float8)", "0"),
+        ("'\\x01'::bytea || 'ab'", "\\x016162"),
+        ("'ab'::text || '\\x01'::bytea", "ab\\x01"),
+        ("pi()", "3.141592653589793"),
+        (
+            "(SELECT avg(x) FROM (VALUES (1.5::real), (0.005), (1)) AS v (x))",
+            "0.8349999999627471",
+        ),
+        ("(SELECT 7 FETCH FIRST ROW ONLY)", "7"),
+        (
+            "ARRAY(SELECT generate_series(1, 99)) @> ARRAY(SELECT generate_series(40, 99))",
+            "t",
+        ),
+        (
+            "ARRAY(SELECT generate_series(1, 99)) && ARRAY(SELECT generate_series(100, 199))",
+            "f",
+        ),
+    ];
+    for (expression, expected) in cases {
+        database.check(&format!("SELECT {expression}"), expected);
+    }
+}
+
 #[test]
 fn errors_have_postgresqls_codes() {
     let mut database = filled();

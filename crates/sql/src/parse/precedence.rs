@@ -1,31 +1,57 @@
-//! Refuses `- a ^ b`: PostgreSQL takes it for `(- a) ^ b`, `sqlparser` for `- (a ^ b)`.
+//! Refuses what PostgreSQL and `sqlparser` group differently:
 //!
-//! It is the only difference between the two that tests with random expressions found. The expression gets a diagnostic
-//! instead of one of the two meanings.
+//! * `- a ^ b`: PostgreSQL takes it for `(- a) ^ b`, `sqlparser` for `- (a ^ b)`;
+//! * `a ~ b || c`: PostgreSQL takes it for `(a ~ b) || c`, `sqlparser` for `a ~ (b || c)`.
+//!
+//! They are the only differences between the two that tests with random expressions found. The expression gets a
+//! diagnostic instead of one of the two meanings.
 
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{keyword::is_reserved, lexer::Token};
 use crate::diagnostic::Diagnostic;
 
-/// Refuses a sign before the left operand of `^`.
+/// Refuses a sign before the left operand of `^`, and an operator of patterns before the left operand of `||`.
 pub(super) fn check(tokens: &[Token]) -> Result<(), Diagnostic> {
     for (position, token) in tokens.iter().enumerate() {
-        if token.kind != Kind::Caret {
+        if !matches!(token.kind, Kind::Caret | Kind::StringConcat) {
             continue;
         }
         let Some(before) = before_operand(&tokens[..position]) else {
             continue;
         };
-        if matches!(tokens[before].kind, Kind::Minus | Kind::Plus) && is_unary(&tokens[..before]) {
-            let span = tokens[before].span.to(token.span);
-            return Err(
-                Diagnostic::unsupported("a sign before an operand of ^", span)
-                    .help("put the sign and what it belongs to in parentheses"),
-            );
+        let span = tokens[before].span.to(token.span);
+        match (&token.kind, &tokens[before].kind) {
+            (Kind::Caret, Kind::Minus | Kind::Plus) if is_unary(&tokens[..before]) => {
+                return Err(
+                    Diagnostic::unsupported("a sign before an operand of ^", span)
+                        .help("put the sign and what it belongs to in parentheses"),
+                );
+            }
+            (Kind::StringConcat, operator) if is_pattern(operator) => {
+                let construct = format!("{operator} before an operand of ||");
+                return Err(Diagnostic::unsupported(construct, span)
+                    .help("put || and its operands in parentheses"));
+            }
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether this is an operator of regular expressions, or of LIKE.
+fn is_pattern(operator: &Kind) -> bool {
+    matches!(
+        operator,
+        Kind::Tilde
+            | Kind::TildeAsterisk
+            | Kind::ExclamationMarkTilde
+            | Kind::ExclamationMarkTildeAsterisk
+            | Kind::DoubleTilde
+            | Kind::DoubleTildeAsterisk
+            | Kind::ExclamationMarkDoubleTilde
+            | Kind::ExclamationMarkDoubleTildeAsterisk
+    )
 }
 
 /// The position of the last token before the operand that these tokens end with.
@@ -76,7 +102,7 @@ mod tests {
     use crate::parse::lexer::{Places, Text, lex};
 
     #[test]
-    fn a_sign_is_refused_only_where_it_is_one() {
+    fn what_is_grouped_differently_is_refused() {
         for (text, refused) in [
             ("- 2 ^ 2", true),
             ("1 * - a.b ^ 2", true),
@@ -89,6 +115,11 @@ mod tests {
             ("(1) - x ^ 2", false),
             ("2 ^ -1", false),
             ("a[1] - f(-1) ^ 2", false),
+            ("a ~ 'b' || c", true),
+            ("x.a !~* f(b)::text || c || d", true),
+            ("a ~~ (b) || c", true),
+            ("a ~ ('b' || c)", false),
+            ("a || b ~ c AND d || e LIKE f || g", false),
         ] {
             let (tokens, _) = lex(Text {
                 file: 0,
