@@ -22,6 +22,7 @@ mod relations;
 mod renaming;
 mod schema;
 mod script;
+mod sql_page;
 mod statements;
 mod support;
 mod system;
