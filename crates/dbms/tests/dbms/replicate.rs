@@ -446,6 +446,49 @@ fn a_role_with_no_more_than_it_needs_runs_and_applies() {
     }
 }
 
+/// The triggers run under the search path of whoever writes: operators of others there are not theirs. And they leave the
+/// settings as they were.
+#[test]
+fn operators_and_settings_of_the_writer_are_not_the_triggers() {
+    let mut ring = Ring::start(
+        "CREATE TABLE t (id int PRIMARY KEY, name text, at timestamp, of regclass); CREATE SCHEMA other; \
+         CREATE FUNCTION other.always(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true'; \
+         CREATE FUNCTION other.never(record, record) RETURNS bool LANGUAGE sql AS 'SELECT false'; \
+         CREATE OPERATOR other.= (LEFTARG = text, RIGHTARG = text, FUNCTION = other.always); \
+         CREATE OPERATOR other.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = other.always)",
+        &[("t", true)],
+    );
+    ring.global(
+        0,
+        "SET LOCAL search_path = other, public, pg_catalog; SET LOCAL DateStyle = 'German, DMY'; \
+         INSERT INTO t VALUES (1, 'a', '2020-02-03', 'public.t'), (2, 'b', NULL, NULL); \
+         UPDATE t SET name = 'c' WHERE id OPERATOR(pg_catalog.=) 1; DELETE FROM t WHERE id OPERATOR(pg_catalog.=) 2; \
+         DO $$ BEGIN IF current_setting('search_path') OPERATOR(pg_catalog.<>) 'other, public, pg_catalog' \
+         OR current_setting('DateStyle') OPERATOR(pg_catalog.<>) 'German, DMY' THEN RAISE 'a setting has changed'; END IF; END $$",
+    );
+    let rows = ring.equal("t");
+    assert_eq!(rows.len(), 1, "{rows:?}");
+}
+
+/// What an operation has captured is deleted with it. Its room is given back before the next one.
+#[test]
+fn the_table_of_changes_does_not_grow() {
+    let mut ring = Ring::start("CREATE TABLE t (id int PRIMARY KEY, n int)", &[("t", true)]);
+    let size = "DO $$ BEGIN IF pg_relation_size('pg_temp.anabranch_changes') > 1100000 THEN \
+        RAISE 'the table of changes has % bytes', pg_relation_size('pg_temp.anabranch_changes'); END IF; END $$";
+    ring.global(
+        0,
+        "INSERT INTO t SELECT i, 0 FROM generate_series(1, 50000) i",
+    );
+    for round in 1..40 {
+        ring.global(
+            0,
+            &format!("{size}; UPDATE t SET n = {round} WHERE id <= 1000"),
+        );
+    }
+    ring.equal("t");
+}
+
 /// What captures changes runs with the rights of the role that has installed it, and must not run another role's code.
 #[test]
 fn a_table_of_changes_of_another_role_is_refused() {
