@@ -11,7 +11,7 @@ use anabranch_protocol::belt::{Epoch, Hop, Rows, ServerId};
 use super::closed::{Site, error_of, reopen};
 use super::relocate::{Membership, Open, Plan, apply_all, lock_all, membership};
 use super::ring::Payloads;
-use super::share::{ROUNDS_MAX, begin_epoch, commit};
+use super::share::{ROUNDS_MAX, begin_epoch, commit, commit_received};
 use crate::belt::Changes;
 
 /// A slot, and the place of the server that it belongs to now.
@@ -153,13 +153,7 @@ impl<'c> Round<'c> {
         let counts = apply_all(&mut self.open, &mut self.rows, before)?;
         let new = counts.iter().sum();
         if new > 0 {
-            for (mut one, (found, now)) in self.open.drain(..).zip(found.iter().zip(&self.rows)) {
-                before("positions");
-                let written = one.work.write(found, now);
-                written.map_err(|trouble| one.of(trouble))?;
-                before("commit received");
-                commit(one)?;
-            }
+            commit_received(std::mem::take(&mut self.open), &found, &self.rows, before)?;
         }
         Ok(new)
     }

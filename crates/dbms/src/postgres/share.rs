@@ -256,15 +256,7 @@ impl<'c> Round<'c> {
     /// Makes what was received durable, one server after the other. The ring is as before: a token that brings an operation
     /// again changes nothing.
     fn keep_positions(self, before: &mut dyn FnMut(&str)) -> Result<(), String> {
-        let rows = self.found.iter().zip(&self.rows);
-        for (mut one, (found, now)) in self.open.into_iter().zip(rows) {
-            before("positions");
-            let written = one.work.write(found, now);
-            written.map_err(|trouble| one.of(trouble))?;
-            before("commit received");
-            commit(one)?;
-        }
-        Ok(())
+        commit_received(self.open, &self.found, &self.rows, before)
     }
 
     /// Everything from the comparison to the last COMMIT.
@@ -524,6 +516,23 @@ impl<'c> Round<'c> {
         }
         Ok(())
     }
+}
+
+/// Makes durable what servers have received, one after the other. `found` and `now` have their rows before it and after it.
+pub(super) fn commit_received(
+    open: Vec<Open<'_>>,
+    found: &[Rows<Changes>],
+    now: &[Rows<Changes>],
+    before: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    for (mut one, (found, now)) in open.into_iter().zip(found.iter().zip(now)) {
+        before("positions");
+        let written = one.work.write(found, now);
+        written.map_err(|trouble| one.of(trouble))?;
+        before("commit received");
+        commit(one)?;
+    }
+    Ok(())
 }
 
 pub(super) fn commit(one: Open<'_>) -> Result<(), String> {
