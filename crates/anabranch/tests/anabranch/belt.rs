@@ -186,6 +186,22 @@ fn what_cannot_be_a_ring_is_refused_with_what_to_do() {
     assert_eq!(checked.code, Some(1));
     let words = "changes of order_line cannot be captured: it has no key: declare a PRIMARY KEY";
     assert!(checked.out.contains(words), "{}", checked.out);
+    // Its numbers would be those of other servers one day.
+    let key = "ALTER TABLE order_line ADD PRIMARY KEY (ol_o_id, ol_id)";
+    run(&mut clients[0], key);
+    run(
+        &mut clients[2],
+        "CREATE SEQUENCE tickets MAXVALUE 100 CYCLE",
+    );
+    for command in ["check", "install"] {
+        let refused = anabranch(&["belt", command, &file, "examples/tpcw"]);
+        assert_eq!(refused.code, Some(1), "{command}: {}", refused.errors);
+        let words = "ALTER SEQUENCE \"public\".\"tickets\" NO CYCLE";
+        assert!(refused.out.contains(words), "{command}: {}", refused.out);
+    }
+    run(&mut clients[2], "ALTER SEQUENCE tickets NO CYCLE");
+    let checked = anabranch(&["belt", "check", &file, "examples/tpcw"]);
+    assert!(!checked.out.contains("NO CYCLE"), "{}", checked.out);
     // Roles that are missing, or lack a right.
     run(&mut clients[0], "CREATE ROLE belt");
     let text = std::fs::read_to_string(&file).expect("it is there");

@@ -57,6 +57,8 @@ pub struct Sequence {
     pub increment: i64,
     /// Its largest number.
     pub max: i64,
+    /// Whether it begins again at its end.
+    pub cycles: bool,
     /// The number above which it goes on, if it is not new: its last number, or what a RESTART has left.
     pub last: Option<i64>,
     /// The table and the column that it belongs to, if it belongs to one.
@@ -181,7 +183,7 @@ pub fn sequences(client: &mut impl GenericClient) -> Result<Vec<Sequence>, postg
     let rows = client.query(
         &format!(
             "SELECT n.nspname::text, o.relname::text, s.seqincrement, s.seqmax, \
-             pg_sequence_last_value(o.oid), tn.nspname::text, t.relname::text, a.attname::text \
+             pg_sequence_last_value(o.oid), tn.nspname::text, t.relname::text, a.attname::text, s.seqcycle \
              FROM pg_sequence s JOIN pg_class o ON o.oid = s.seqrelid JOIN pg_namespace n ON n.oid = o.relnamespace \
              LEFT JOIN pg_depend d ON d.objid = o.oid AND d.classid = 'pg_class'::regclass \
              AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 \
@@ -198,6 +200,7 @@ pub fn sequences(client: &mut impl GenericClient) -> Result<Vec<Sequence>, postg
             name: row.get(1),
             increment: row.get(2),
             max: row.get(3),
+            cycles: row.get(8),
             last: row.get(4),
             owner: match owner {
                 [Some(schema), Some(table), Some(column)] => Some((schema, table, column)),

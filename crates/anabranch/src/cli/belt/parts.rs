@@ -257,6 +257,7 @@ impl Parts {
                 .entry(sequence.path())
                 .or_insert_with(|| sequence.clone());
             entry.last = entry.last.max(sequence.last);
+            entry.cycles |= sequence.cycles;
         }
         for sequence in chosen.values() {
             let slots = i64::from(servers.slots);
@@ -268,6 +269,13 @@ impl Parts {
                     sequence.path()
                 ));
             }
+        }
+        for sequence in chosen.values().filter(|sequence| sequence.cycles) {
+            self.objections.push(format!(
+                "the sequence {} begins again at its end, and its numbers would then be those of other servers: ALTER SEQUENCE {} NO CYCLE, on each server",
+                sequence.name,
+                sequence.path()
+            ));
         }
         self.sequences = chosen.into_values().collect();
     }

@@ -246,6 +246,7 @@ fn a_generated_key_is_routed_to_the_server_that_generated_it() {
                     name: "shopping_cart_sc_id_seq".to_owned(),
                     increment: 1,
                     max: i64::MAX,
+                    cycles: false,
                     last,
                     owner: None,
                 }],
