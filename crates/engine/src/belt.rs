@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_protocol::belt::rows::Refused;
-use anabranch_protocol::belt::{Epoch, Hop, RowImages, Rows, ServerId, Standing, Token};
+use anabranch_protocol::belt::{Epoch, Hop, Positions, RowImages, Rows, ServerId, Standing, Token};
 use anabranch_sql::application::ResultSet;
 use anabranch_types::{EffectError, Schema, TableId, Value};
 use serde::{Deserialize, Serialize};
@@ -107,6 +107,8 @@ pub enum BeltWork {
     Digest(Vec<TableId>),
     /// Reads the state that a restarted server goes on from.
     Standing,
+    /// Reads what people are told of the state.
+    Look,
     /// See [`Rows::receive`].
     Receive(Token<RowImages>),
     /// See [`Rows::pass`].
@@ -136,6 +138,23 @@ pub struct TableDigest {
     pub digest: u64,
 }
 
+/// The state of a ring as one of its databases has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeltLook {
+    /// The own server.
+    pub server: ServerId,
+    /// The servers of the epoch.
+    pub members: Vec<ServerId>,
+    /// The last hop received.
+    pub received: Hop,
+    /// The last hop passed. Below `received` while the hold is open.
+    pub passed: Hop,
+    /// By origin: the number of the last update applied; for the own server, the last one of its own.
+    pub applied: Positions,
+    /// How many of its own updates are not known to be applied everywhere.
+    pub not_everywhere: u64,
+}
+
 /// What a transaction of the belt has given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BeltAnswer {
@@ -145,6 +164,8 @@ pub enum BeltAnswer {
     Digested(Vec<TableDigest>),
     /// Of [`BeltWork::Standing`].
     Standing(Standing<RowImages>),
+    /// Of [`BeltWork::Look`].
+    Looked(BeltLook),
     /// Of [`BeltWork::Receive`].
     Received(Result<(), Refused>),
     /// Of [`BeltWork::Pass`].

@@ -49,7 +49,7 @@ pub mod view;
 
 pub use admission::{Admission, Shortage};
 pub use application::{ExecutionPlan, PlannedApplication};
-pub use belt::{BELT_TABLES, BeltAnswer, BeltTables, BeltWork, TableDigest};
+pub use belt::{BELT_TABLES, BeltAnswer, BeltLook, BeltTables, BeltWork, TableDigest};
 pub use call::{Call, CallError, CallId, Cost, Outcome, Work};
 pub use checkpoint::CheckpointProgress;
 pub use code::StatementCode;

@@ -15,6 +15,7 @@ use anabranch_engine::undeclared::{AcceptedShape, StatementEntry};
 use anabranch_sql::change::Notice;
 
 use crate::open_transactions::{Describe, TransactionRow};
+use crate::ring_look::RingRows;
 
 /// Connections of clients, owned by one node's thread.
 pub(crate) trait Frontend: Send {
@@ -61,8 +62,17 @@ pub(crate) enum JobDone {
     Changed(Box<Changed>),
     /// The advisory lock is granted for which it waits.
     LockGranted,
+    /// The rows that the statement reads are there.
+    Gathered(Gathered),
+}
+
+/// Rows that a statement reads and a helper thread has gathered.
+#[derive(Clone)]
+pub(crate) enum Gathered {
     /// What all sessions have open.
-    Gathered(Arc<Vec<TransactionRow>>),
+    Transactions(Arc<Vec<TransactionRow>>),
+    /// The ring that the database is in.
+    Ring(Arc<RingRows>),
 }
 
 /// What the changer has done for a session.

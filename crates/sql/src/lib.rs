@@ -35,6 +35,7 @@ mod plan;
 mod procedure;
 mod program;
 mod result;
+mod ring_relation;
 pub mod script;
 pub mod sequence;
 mod session_value;

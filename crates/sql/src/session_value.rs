@@ -5,6 +5,7 @@ use std::fmt;
 use anabranch_types::DataType;
 
 use crate::argument::ArgumentList;
+use crate::ring_relation::RingRelation;
 use crate::transaction_column::TransactionColumn;
 
 /// A value of the connection, bound as a parameter behind the client's own.
@@ -62,6 +63,13 @@ pub enum SessionValue {
     Cursors(CursorColumn),
     /// A column of `anabranch.transactions`: an array with an element for each open transaction of the server.
     Transactions(TransactionColumn),
+    /// A column of a relation of the ring that the database is in: an array with an element for each of its rows.
+    Ring {
+        /// The relation.
+        relation: RingRelation,
+        /// The place of the column among [`RingRelation::columns`].
+        column: usize,
+    },
 }
 
 /// A column of `pg_cursors`.
@@ -182,6 +190,10 @@ impl SessionValue {
                 CursorColumn::CreationTime => DataType::TimestampTz,
             })),
             SessionValue::Transactions(column) => DataType::Array(Box::new(column.data_type())),
+            SessionValue::Ring { relation, column } => {
+                let (_, data_type) = relation.columns().swap_remove(*column);
+                DataType::Array(Box::new(data_type))
+            }
             SessionValue::BackendPid | SessionValue::ServerPort | SessionValue::ClientPort => {
                 DataType::Int4
             }
@@ -247,6 +259,9 @@ impl fmt::Display for SessionValue {
             SessionValue::CurrentQuery => "current_query()",
             SessionValue::Cursors(_) => "pg_cursor()",
             SessionValue::Transactions(_) => "anabranch.transactions",
+            SessionValue::Ring { relation, .. } => {
+                return write!(f, "anabranch.{}", relation.name());
+            }
         })
     }
 }

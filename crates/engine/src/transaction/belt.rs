@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 use super::NodeTransaction;
 use super::verify::Entries;
 use crate::belt::{
-    BeltAnswer, BeltTables, BeltWork, TableDigest, UPDATE_BYTES_MAX, damaged, decoded, encoded,
-    open_hop,
+    BeltAnswer, BeltLook, BeltTables, BeltWork, TableDigest, UPDATE_BYTES_MAX, damaged, decoded,
+    encoded, open_hop,
 };
 use crate::overlay::{Overlay, OwnWrite};
 
@@ -173,56 +173,94 @@ impl NodeTransaction {
         work: &BeltWork,
     ) -> Result<BeltAnswer, TransactionError> {
         let belt = self.belt.clone().ok_or_else(no_ring)?;
-        if let BeltWork::Create { server, members } = work {
-            let rows = Rows::new(*server, members.clone());
-            self.put_hold(&belt, None, (open_hop(&rows), 0))?;
-            self.put_state(&belt, false, rows)?;
-            return Ok(BeltAnswer::Created);
-        }
-        if let BeltWork::Digest(tables) = work {
-            return Ok(BeltAnswer::Digested(self.digests(tables).await?));
-        }
         // The rows that it changes are locked with all of their entries.
         self.locks = true;
-        let held = self.hold(&belt).await?;
-        let before = self.belt_rows(&belt, held.1).await?;
-        let mut after = before.clone();
-        let answer = match work {
-            BeltWork::Create { .. } => BeltAnswer::Created,
-            BeltWork::Digest(_) => BeltAnswer::Digested(Vec::new()),
-            BeltWork::Standing => return Ok(BeltAnswer::Standing(before.standing())),
-            BeltWork::Receive(token) => match after.receive(token.clone()) {
-                Err(refused) => return Ok(BeltAnswer::Received(Err(refused))),
-                Ok(new) => {
-                    self.apply(&belt, &new).await?;
-                    BeltAnswer::Received(Ok(()))
+        Ok(match work {
+            BeltWork::Create { server, members } => {
+                let rows = Rows::new(*server, members.clone());
+                self.put_hold(&belt, None, (open_hop(&rows), 0))?;
+                self.put_state(&belt, false, rows)?;
+                BeltAnswer::Created
+            }
+            BeltWork::Digest(tables) => BeltAnswer::Digested(self.digests(tables).await?),
+            BeltWork::Standing => {
+                let (_, rows) = self.belt_state(&belt).await?;
+                BeltAnswer::Standing(rows.standing())
+            }
+            BeltWork::Look => {
+                let (_, rows) = self.belt_state(&belt).await?;
+                BeltAnswer::Looked(BeltLook {
+                    server: rows.server,
+                    members: rows.members,
+                    received: rows.received,
+                    passed: rows.passed,
+                    applied: rows.applied,
+                    not_everywhere: rows.outbox.len() as u64,
+                })
+            }
+            BeltWork::Receive(token) => {
+                let (held, before) = self.belt_state(&belt).await?;
+                let mut after = before.clone();
+                let received = after.receive(token.clone());
+                if let Ok(new) = &received {
+                    self.apply(&belt, new).await?;
+                    self.put_rows(&belt, held, &before, after)?;
                 }
-            },
+                BeltAnswer::Received(received.map(drop))
+            }
             BeltWork::Pass { hold, wishes } => {
+                let (held, before) = self.belt_state(&belt).await?;
+                let mut after = before.clone();
                 let passed: Result<Token<RowImages>, Refused> =
                     after.pass(*hold, wishes.clone()).cloned();
-                if passed.is_err() {
-                    return Ok(BeltAnswer::Passed(passed));
+                if passed.is_ok() {
+                    self.put_rows(&belt, held, &before, after)?;
                 }
                 BeltAnswer::Passed(passed)
             }
             BeltWork::Promise(epoch) => {
+                let (held, before) = self.belt_state(&belt).await?;
+                let mut after = before.clone();
                 let promised = after.promise(*epoch).then(|| after.standing());
+                self.put_rows(&belt, held, &before, after)?;
                 BeltAnswer::Promised(promised)
             }
             BeltWork::Install { epoch, members } => {
-                BeltAnswer::Installed(after.install(*epoch, members.clone()))
+                let (held, before) = self.belt_state(&belt).await?;
+                let mut after = before.clone();
+                let done = after.install(*epoch, members.clone());
+                self.put_rows(&belt, held, &before, after)?;
+                BeltAnswer::Installed(done)
             }
-        };
+        })
+    }
+
+    /// The belt's rows, locked, and what [`NodeTransaction::hold`] gives.
+    async fn belt_state(
+        &mut self,
+        belt: &BeltTables,
+    ) -> Result<((u64, u64), Rows<RowImages>), TransactionError> {
+        let held = self.hold(belt).await?;
+        let rows = self.belt_rows(belt, held.1).await?;
+        Ok((held, rows))
+    }
+
+    /// Writes what differs between the belt's rows before and after.
+    fn put_rows(
+        &mut self,
+        belt: &BeltTables,
+        held: (u64, u64),
+        before: &Rows<RowImages>,
+        after: Rows<RowImages>,
+    ) -> Result<(), TransactionError> {
         for number in before.outbox.keys() {
             if !after.outbox.contains_key(number) {
                 let key = number_key(self, belt.outbox, number.0)?;
                 self.delete(belt.outbox, key);
             }
         }
-        self.put_hold(&belt, Some(held), (open_hop(&after), held.1))?;
-        self.put_state(&belt, true, after)?;
-        Ok(answer)
+        self.put_hold(belt, Some(held), (open_hop(&after), held.1))?;
+        self.put_state(belt, true, after)
     }
 
     /// Changes the application's rows as operations of other servers did, in their order. Each row is written once; rows that

@@ -21,6 +21,7 @@ use super::relay::Relay;
 use crate::backup::Backups;
 use crate::frontend::ConnectionId;
 use crate::open_transactions::LookAtNodes;
+use crate::ring_look::LookAtRing;
 
 /// What all connections of a server share, under one version of the schema.
 pub(crate) struct Environment {
@@ -62,6 +63,10 @@ pub(crate) struct SharedState {
     pub(crate) slot: Arc<dyn LookAtNodes>,
     /// The sessions that wait for what all have open.
     pub(crate) lookers: Lookers,
+    /// The ring that the database is in, to look at.
+    pub(crate) at_ring: Arc<dyn LookAtRing>,
+    /// The sessions that wait for what is there of it.
+    pub(crate) ring_lookers: Lookers,
     current: Mutex<Current>,
     /// The version of the environment of all.
     version: AtomicU64,
@@ -84,7 +89,7 @@ impl SharedState {
     pub(crate) fn new(
         nodes: usize,
         changes: ChangeQueue,
-        slot: Arc<dyn LookAtNodes>,
+        (slot, at_ring): (Arc<dyn LookAtNodes>, Arc<dyn LookAtRing>),
     ) -> std::io::Result<SharedState> {
         Ok(SharedState {
             jobs: Jobs::start()?,
@@ -98,6 +103,8 @@ impl SharedState {
             advisory: AdvisoryLocks::default(),
             slot,
             lookers: Lookers::default(),
+            at_ring,
+            ring_lookers: Lookers::default(),
             current: Mutex::default(),
             version: AtomicU64::new(0),
         })

@@ -30,6 +30,7 @@ pub mod options;
 mod prepared;
 mod relay;
 pub mod ring;
+mod ring_rows;
 mod session;
 mod settings;
 mod transactions;
@@ -49,6 +50,8 @@ use anabranch_types::NodeId;
 use crate::cluster::{ClusterError, STACK_BYTES};
 use crate::data::{DataError, DataFolder};
 use crate::frontend::{Note, Post};
+use crate::open_transactions::LookAtNodes;
+use crate::ring_look::LookAtRing;
 use acceptor::Acceptor;
 use changes::{ChangeQueue, ChangeRequest};
 use environment::{BlockEntries, Environment, SharedState, StatementCache};
@@ -176,8 +179,9 @@ impl Service {
         let (changes, requests) = ChangeQueue::new();
         let count = stores.len();
         let slot = Arc::new(NodesSlot::default());
-        let shared = SharedState::new(count, changes, Arc::clone(&slot) as _)
-            .map_err(ServiceError::System)?;
+        let looks: (Arc<dyn LookAtNodes>, Arc<dyn LookAtRing>) =
+            (Arc::clone(&slot) as _, Arc::clone(&slot) as _);
+        let shared = SharedState::new(count, changes, looks).map_err(ServiceError::System)?;
         let shared = Arc::new(shared);
         let environment = Arc::new(Environment {
             options: ServiceOptions {

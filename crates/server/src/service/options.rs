@@ -94,4 +94,26 @@ pub struct RingPlace {
     pub place: u16,
     /// How many residues generated keys have: numbers of sequences have the residue `place`.
     pub slots: u16,
+    /// What people are told of the ring.
+    pub description: Arc<RingDescription>,
+}
+
+/// What people are told of a ring, and does not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingDescription {
+    /// The names of the servers, by place.
+    pub servers: Vec<String>,
+    /// The transaction types of the application.
+    pub types: Vec<RingType>,
+}
+
+/// A transaction type that a ring is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingType {
+    /// Its name.
+    pub name: String,
+    /// How its operations are coordinated.
+    pub class: String,
+    /// The names of the parameters that route them.
+    pub parameters: Vec<String>,
 }

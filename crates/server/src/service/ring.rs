@@ -6,16 +6,17 @@
 
 use std::sync::Arc;
 
-use anabranch_engine::{BeltAnswer, BeltWork, CallError, Work};
+use anabranch_engine::{BeltAnswer, BeltLook, BeltWork, CallError, Work};
 use anabranch_types::NodeId;
 
-pub use super::options::RingPlace;
+pub use super::options::{RingDescription, RingPlace, RingType};
 
 use super::exclusive::NodesSlot;
 use super::nodes::Caller;
 use super::options::{Guarantee, ServiceOptions};
 use super::{Served, Service, ServiceError};
 use crate::cluster::ClusterError;
+use crate::ring_look::LookAtRing;
 
 /// Why a transaction of the belt did not take place.
 #[derive(Debug)]
@@ -83,6 +84,17 @@ impl BeltConnection {
 impl std::fmt::Debug for BeltConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BeltConnection").finish_non_exhaustive()
+    }
+}
+
+impl LookAtRing for NodesSlot {
+    fn look(&self) -> Result<BeltLook, String> {
+        let caller = self.caller().ok_or("the server ends")?;
+        let answer = BeltConnection { caller }.run(BeltWork::Look);
+        match answer.map_err(|error| error.to_string())? {
+            BeltAnswer::Looked(look) => Ok(look),
+            other => Err(format!("a transaction of the belt gave {other:?}")),
+        }
     }
 }
 

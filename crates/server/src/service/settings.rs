@@ -95,6 +95,8 @@ const DEFINITIONS: &[Definition] = &[
     known("anabranch.alone", Bool, "off"),
     // Under which hop of the Conveyor Belt a transaction commits as a global operation; 0: under none.
     known("anabranch.hop", Integer(0, i64::MAX), "0"),
+    // What the ring that the database is in waits for, as the middleware says.
+    known("anabranch.waits_for", Text, ""),
     reported("application_name", Text, ""),
     known("array_nulls", Only(&["on"]), "on"),
     known("backslash_quote", Text, "safe_encoding"),

@@ -17,7 +17,8 @@ use anabranch_wire::ErrorFields;
 
 use super::environment::SharedState;
 use super::errors::error;
-use crate::frontend::{ConnectionId, JobDone, Note, Post};
+use super::lookers::Lookers;
+use crate::frontend::{ConnectionId, Gathered, JobDone, Note, Post};
 use crate::open_transactions::{LookAtNodes, NoAnswer, SessionTransaction, TransactionRow, rows};
 
 /// How long the threads may take to answer. Each takes a turn.
@@ -35,13 +36,27 @@ pub(crate) fn ask(
     nodes: u16,
     client: ConnectionId,
 ) -> Result<(), Box<ErrorFields>> {
-    let mut lookers = shared.lookers.lock();
+    let gather = move |shared: &SharedState| gather(shared, nodes).map(Gathered::Transactions);
+    ask_by(shared, |shared| &shared.lookers, gather, client)
+}
+
+/// Has a session told what `gather` finds, by a note.
+///
+/// # Errors
+/// When the operating system gives no thread.
+pub(crate) fn ask_by(
+    shared: &Arc<SharedState>,
+    of: fn(&SharedState) -> &Lookers,
+    gather: impl Fn(&SharedState) -> Result<Gathered, Box<ErrorFields>> + Send + 'static,
+    client: ConnectionId,
+) -> Result<(), Box<ErrorFields>> {
+    let mut lookers = of(shared).lock();
     if !lookers.is_served {
         let of_thread = Arc::clone(shared);
         // Not the thread that analyses statements: the wait for it may be what is looked for.
         let spawned = std::thread::Builder::new()
-            .name("transactions".to_owned())
-            .spawn(move || serve(&of_thread, nodes));
+            .name("lookers".to_owned())
+            .spawn(move || serve(&of_thread, of, &gather));
         spawned.map_err(|failure| error("53000", format!("cannot start a thread: {failure}")))?;
         lookers.is_served = true;
     }
@@ -50,17 +65,21 @@ pub(crate) fn ask(
 }
 
 /// Answers those that wait, until there are none.
-fn serve(shared: &SharedState, nodes: u16) {
+fn serve(
+    shared: &SharedState,
+    of: fn(&SharedState) -> &Lookers,
+    gather: &impl Fn(&SharedState) -> Result<Gathered, Box<ErrorFields>>,
+) {
     loop {
         let waiting = {
-            let mut lookers = shared.lookers.lock();
+            let mut lookers = of(shared).lock();
             if lookers.waiting.is_empty() {
                 lookers.is_served = false;
                 return;
             }
             std::mem::take(&mut lookers.waiting)
         };
-        let found = gather(shared, nodes);
+        let found = gather(shared);
         for client in waiting {
             let note = Note::Done {
                 connection: client.connection,

@@ -41,6 +41,7 @@ pub use transaction::{IsolationLevel, TransactionModes, TransactionStatement};
 
 pub use crate::{
     argument::{ArgumentList, ArgumentSyntax, ClientContext},
+    ring_relation::RingRelation,
     session_value::{AdvisoryFunction, CursorColumn, SessionValue},
     transaction_column::TransactionColumn,
 };

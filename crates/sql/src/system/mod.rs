@@ -116,11 +116,6 @@ impl System {
 /// The relation with this name; without a schema, one of `pg_catalog`.
 pub(crate) fn find(schema: Option<&str>, name: &str) -> Option<&'static Definition> {
     let schema = schema.unwrap_or("pg_catalog");
-    let ours = relations::transactions();
-    if (ours.schema, ours.name) == (schema, name) {
-        return Some(ours);
-    }
-    relations::definitions()
-        .iter()
-        .find(|of| of.name == name && of.schema == schema)
+    let mut all = relations::definitions().iter().chain(relations::ours());
+    all.find(|of| of.name == name && of.schema == schema)
 }

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use anabranch_types::{DataType, ObjectKind};
 
 use super::objects::{INFORMATION_SCHEMA, PG_CATALOG};
+use crate::ring_relation::RingRelation;
 use crate::transaction_column::TransactionColumn;
 
 /// A relation of the system catalogs.
@@ -55,23 +56,31 @@ pub(crate) fn definitions() -> &'static [Definition] {
     &ALL
 }
 
-/// `anabranch.transactions`, which PostgreSQL has not. No other relation of the catalogs has a row for it.
-pub(crate) fn transactions() -> &'static Definition {
-    static OURS: LazyLock<Definition> = LazyLock::new(|| Definition {
-        oid: 0,
-        schema: "anabranch",
-        name: "transactions",
-        is_view: true,
-        columns: TransactionColumn::ALL
-            .iter()
-            .map(|(column, name)| Column {
-                name,
-                data_type: column.data_type(),
-                nullable: true,
-            })
-            .collect(),
+/// The relations of the schema `anabranch`, which PostgreSQL has not. No other relation of the catalogs has a row for them.
+pub(crate) fn ours() -> &'static [Definition] {
+    static OURS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
+        let transactions = TransactionColumn::ALL.iter();
+        let transactions = transactions.map(|(column, name)| (*name, column.data_type()));
+        let mut all = vec![our("transactions", transactions.collect())];
+        all.extend(RingRelation::ALL.map(|of| our(of.name(), of.columns())));
+        all
     });
     &OURS
+}
+
+fn our(name: &'static str, columns: Vec<(&'static str, DataType)>) -> Definition {
+    let column = |(name, data_type)| Column {
+        name,
+        data_type,
+        nullable: true,
+    };
+    Definition {
+        oid: 0,
+        schema: "anabranch",
+        name,
+        is_view: true,
+        columns: columns.into_iter().map(column).collect(),
+    }
 }
 
 fn parse(list: &'static str) -> Vec<Definition> {

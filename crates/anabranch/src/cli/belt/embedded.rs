@@ -18,15 +18,17 @@ use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
 use anabranch_protocol::belt::rows::Refused;
 use anabranch_protocol::belt::{Epoch, Hop, ServerId, Standing, Token};
 use anabranch_server::service::folder::RowsBefore;
-use anabranch_server::service::ring::{BeltConnection, BeltError, BeltSource, RingPlace};
+use anabranch_server::service::ring::{
+    BeltConnection, BeltError, BeltSource, RingDescription, RingPlace, RingType,
+};
 use anabranch_server::service::{self, DATABASE, Guarantee, Served, plan_application};
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::TableId;
 use postgres::{Client, SimpleQueryMessage};
 
-use super::parts::{Held, held};
-use super::serve::tell;
+use super::parts::{Held, held, types};
+use super::serve::{tell, watching};
 use super::{CONNECT_MAX, Verdict};
 use crate::cli::input::{Input, InputArguments};
 use crate::cli::output::say;
@@ -79,8 +81,9 @@ pub(crate) fn serve(of: &Embedded<'_>) -> Result<Verdict, Box<dyn Error>> {
     let files = application::read_sources(of.paths)?;
     let ended = signals()?;
     let mut databases = Vec::new();
+    let description = Arc::new(description(of.servers, &read));
     for place in 0..of.servers {
-        databases.push(database(of, place, &files, &tables)?);
+        databases.push(database(of, place, &files, &tables, &description)?);
     }
     if let Some(file) = of.load {
         compare(&databases, file, &tables)?;
@@ -147,6 +150,24 @@ pub(crate) fn serve(of: &Embedded<'_>) -> Result<Verdict, Box<dyn Error>> {
     Ok(Verdict::Fine)
 }
 
+/// What `anabranch.ring`, `lag` and `types` say of the ring.
+fn description(servers: u16, read: &Input) -> RingDescription {
+    let types = types(read).into_iter().map(|of| RingType {
+        name: of.name,
+        class: of.class,
+        parameters: of.parameters,
+    });
+    RingDescription {
+        servers: (0..servers).map(name).collect(),
+        types: types.collect(),
+    }
+}
+
+/// The name of the server with this place.
+fn name(place: u16) -> String {
+    format!("site{}", place + 1)
+}
+
 /// The tables whose changes by global operations all servers get; an error if some cannot be captured.
 fn replicated(input: &Input) -> Result<Vec<Held>, Box<dyn Error>> {
     let Some(partitioning) = &input.plan.partitioning else {
@@ -206,6 +227,7 @@ fn database(
     place: u16,
     files: &[SourceFile],
     tables: &[Held],
+    description: &Arc<RingDescription>,
 ) -> Result<Started, Box<dyn Error>> {
     let mut files = files.to_vec();
     files.push(SourceFile::new("anabranch.sql", BELT_TABLES));
@@ -240,6 +262,7 @@ fn database(
         tables: Arc::new(belt),
         place,
         slots: anabranch_dbms::servers::SLOTS,
+        description: Arc::clone(description),
     };
     let options = service::ServiceOptions {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -328,8 +351,8 @@ fn described(
     let mut text = String::new();
     for (place, database) in databases.iter().enumerate() {
         text.push_str(&format!(
-            "[[server]]\nname = \"site{}\"\ndatabase = \"postgresql://anabranch@{}/{DATABASE}\"\nlisten = \"{}\"\nring = \"{}\"\n",
-            place + 1,
+            "[[server]]\nname = \"{}\"\ndatabase = \"postgresql://anabranch@{}/{DATABASE}\"\nlisten = \"{}\"\nring = \"{}\"\n",
+            name(u16::try_from(place)?),
             database.address(),
             listeners[place].local_addr()?,
             rings[place].local_addr()?,
@@ -371,27 +394,13 @@ fn member(
     )?;
     let sites: Result<Vec<Site>, String> = servers.server.iter().map(Site::new).collect();
     let home = address.endpoint()?;
-    let mut watcher: Option<Client> = None;
-    let blockers = move |held: &[i32]| {
-        if watcher.is_none() {
-            watcher = address.connect(CONNECT_MAX).ok();
-        }
-        match watcher.as_mut().map(|client| blockers(client, held)) {
-            Some(Ok(found)) => found,
-            // It is made again at the next look.
-            Some(Err(_)) | None => {
-                watcher = None;
-                Vec::new()
-            }
-        }
-    };
     let middleware = Service::start(
         listener,
         home,
         sites?,
         ring,
         recogniser,
-        Box::new(blockers),
+        watching(&entry.database, blockers),
         ServiceOptions {
             statements: own::STATEMENTS,
             connections_max: of.options.connections_max,

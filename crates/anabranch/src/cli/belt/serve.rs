@@ -18,6 +18,7 @@ use anabranch_dbms::servers::ServerEntry;
 use anabranch_dbms::{Servers, servers};
 use anabranch_middleware::peers::Membership;
 use anabranch_middleware::recognise::Recogniser;
+use anabranch_middleware::service::Blockers;
 use anabranch_middleware::{Ring, RingOptions, Service, ServiceOptions, Site};
 use anabranch_protocol::belt::{Acknowledge, BeltOptions, ServerId};
 use postgres::Client;
@@ -108,31 +109,13 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
         },
         tell(of.at.to_owned()),
     )?;
-    let mut watcher: Option<Client> = None;
-    let watched = entry.database.clone();
-    let blockers = move |held: &[i32]| {
-        if watcher.is_none() {
-            let address = Address::parse(&watched);
-            watcher = address
-                .ok()
-                .and_then(|address| address.connect(CONNECT_MAX).ok());
-        }
-        match watcher.as_mut().map(|client| blockers(client, held)) {
-            Some(Ok(found)) => found,
-            // It is made again at the next look.
-            Some(Err(_)) | None => {
-                watcher = None;
-                Vec::new()
-            }
-        }
-    };
     let service = Service::start(
         listener,
         home,
         sites,
         ring,
         recogniser,
-        Box::new(blockers),
+        watching(&entry.database, blockers),
         ServiceOptions {
             operator: address.user().map(str::to_owned),
             connections_max: of.connections_max,
@@ -280,6 +263,29 @@ fn connector(database: &str) -> impl FnMut() -> Result<PostgresDatabase, Trouble
             .map_err(|error| Trouble::Lost(error.trim_start_matches("error: ").to_owned()))?;
         PostgresDatabase::new(client)
     }
+}
+
+/// Looks by a connection of its own for what stands in the way, on the database with this address. A lost connection is made
+/// again at the next look.
+pub(super) fn watching(
+    database: &str,
+    look: fn(&mut Client, &[i32]) -> Result<Vec<i32>, postgres::Error>,
+) -> Blockers {
+    let database = database.to_owned();
+    let mut watcher: Option<Client> = None;
+    Box::new(move |held| {
+        if watcher.is_none() {
+            let address = Address::parse(&database).ok();
+            watcher = address.and_then(|address| address.connect(CONNECT_MAX).ok());
+        }
+        match watcher.as_mut().map(|client| look(client, held)) {
+            Some(Ok(found)) => found,
+            Some(Err(_)) | None => {
+                watcher = None;
+                Vec::new()
+            }
+        }
+    })
 }
 
 /// Tells of troubles, the same one not too often.

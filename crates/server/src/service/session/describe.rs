@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_engine::TransactionClient;
+use anabranch_sql::client::{RingRelation, SessionValue};
 use anabranch_wire::{ErrorFields, Request};
 
 use super::change::Waiting;
@@ -10,7 +11,7 @@ use super::run::Run;
 use super::{Awaited, Scope, Session, State};
 use crate::open_transactions::{SessionActivity, SessionTransaction};
 use crate::service::errors::error;
-use crate::service::transactions;
+use crate::service::{ring_rows, transactions};
 
 impl Session {
     /// What the session has open, if it has something.
@@ -79,6 +80,18 @@ impl Session {
         transactions::ask(&self.environment.shared, nodes, scope.id())
     }
 
+    /// Has a helper thread read the ring that the database is in, for the statement that runs.
+    pub(super) fn gather_ring(
+        &self,
+        relation: RingRelation,
+        scope: &Scope<'_>,
+    ) -> Result<(), Box<ErrorFields>> {
+        let Some(ring) = &self.environment.ring else {
+            return Err(ring_rows::in_no_ring(relation));
+        };
+        ring_rows::ask(&self.environment.shared, &ring.description, scope.id())
+    }
+
     /// The text of what waits, as far as it has one.
     fn waiting_text(&self, waiting: &Waiting) -> Option<Arc<str>> {
         match waiting {
@@ -94,13 +107,17 @@ impl Session {
         }
     }
 
-    /// Whether a statement reads what sessions have open and nothing else: it waits for nothing.
+    /// Whether a statement reads what sessions have open, or the ring, and nothing else: it waits for nothing.
     pub(super) fn only_looks(run: &Run) -> bool {
         let plan = run.prepared.run_plan();
         plan.is_some_and(|planned| {
             let mut wanted = planned.plan.session_values.iter();
-            let looks =
-                wanted.any(|of| matches!(of, anabranch_sql::client::SessionValue::Transactions(_)));
+            let looks = wanted.any(|of| {
+                matches!(
+                    of,
+                    SessionValue::Transactions(_) | SessionValue::Ring { .. }
+                )
+            });
             looks && !planned.touches_tables()
         })
     }

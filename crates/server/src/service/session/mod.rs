@@ -41,8 +41,9 @@ use super::gate::Permit;
 use super::options::{DATABASE, Guarantee};
 use super::prepared::Prepared;
 use super::settings::{Identity, Settings};
-use crate::frontend::{ConnectionId, JobDone, JobResult, NodeRequest, Note, Post};
+use crate::frontend::{ConnectionId, Gathered, JobDone, JobResult, NodeRequest, Note, Post};
 use crate::open_transactions::TransactionRow;
+use crate::ring_look::RingRows;
 use crate::thread::CLIENT_BITS;
 use answer::Sending;
 use block::{Block, Control};
@@ -153,6 +154,8 @@ pub(crate) struct Session {
     hidden: Vec<Value>,
     /// What all sessions have open, for the statement that runs, if it reads that.
     gathered: Option<Arc<Vec<TransactionRow>>>,
+    /// The ring that the database is in, for the statement that runs, if it reads that.
+    ring_rows: Option<Arc<RingRows>>,
     /// The right to have a transaction at a node.
     permit: Option<Permit>,
     /// What the changer is told while it works for the session.
@@ -250,6 +253,7 @@ impl Session {
             sequences: Arc::default(),
             hidden: Vec::new(),
             gathered: None,
+            ring_rows: None,
             permit: None,
             change: None,
             accepting: None,
@@ -515,6 +519,7 @@ impl Session {
         self.backs_up = false;
         self.hidden.clear();
         self.gathered = None;
+        self.ring_rows = None;
         if self.block.is_none() {
             self.release_locks_after(0);
         }
@@ -584,7 +589,10 @@ impl Session {
                         Ok(())
                     }
                     (None, Ok(JobDone::Gathered(rows))) => {
-                        self.gathered = Some(rows);
+                        match rows {
+                            Gathered::Transactions(rows) => self.gathered = Some(rows),
+                            Gathered::Ring(rows) => self.ring_rows = Some(rows),
+                        }
                         self.run(*run, scope)
                     }
                     (None, Ok(JobDone::LockGranted)) => {

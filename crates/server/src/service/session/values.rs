@@ -54,6 +54,16 @@ impl Session {
                         None
                     }
                 },
+                SessionValue::Ring { relation, column } => match &self.ring_rows {
+                    Some(rows) => {
+                        let waits_for = self.settings.get("anabranch.waits_for");
+                        Some(rows.column(*relation, *column, &waits_for.unwrap_or_default()))
+                    }
+                    None => {
+                        self.gather_ring(*relation, scope)?;
+                        None
+                    }
+                },
                 value => Some(self.session_value(value, &bound, text, now)?),
             };
             match found {

@@ -31,6 +31,7 @@ use crate::{
         Body, Finish, FunctionStep, Join, OutputColumn, Query, QueryStep, RowsOf, Select, Step,
         TableFunction,
     },
+    ring_relation::RingRelation,
     session_value::{CursorColumn, SessionValue},
     system::{
         self, Cell, Contents, SessionCell, System,
@@ -116,9 +117,18 @@ impl Binder<'_> {
             ("pg_catalog", "pg_cursors") => {
                 Some(CursorColumn::ALL.map(SessionValue::Cursors).to_vec())
             }
-            ("anabranch", _) => {
+            ("anabranch", "transactions") => {
                 let all = TransactionColumn::ALL.iter();
                 Some(all.map(|(of, _)| SessionValue::Transactions(*of)).collect())
+            }
+            ("anabranch", name) => {
+                let mut all = RingRelation::ALL.into_iter();
+                let relation = all.find(|of| of.name() == name);
+                relation.map(|relation| {
+                    let columns = 0..columns.len();
+                    let value = |column| SessionValue::Ring { relation, column };
+                    columns.map(value).collect()
+                })
             }
             _ => None,
         };
