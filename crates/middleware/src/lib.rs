@@ -6,7 +6,7 @@
 //!   statement is otherwise.
 //! * [`ring`]: a thread drives the belt's state machine ([`anabranch_protocol::belt`]) over the server's database
 //!   ([`anabranch_dbms`]). A global operation waits there for its [`Turn`].
-//! * [`peers`]: the connections between the middlewares of a ring.
+//! * [`peers`]: the connections between the middlewares of a ring; `waits`: what the ring waits for, for people.
 
 pub mod backend;
 pub mod command;
@@ -17,6 +17,7 @@ pub mod ring;
 pub mod service;
 mod session;
 pub mod shared;
+mod waits;
 
 pub use ring::{NoTurn, Ring, RingOptions, Turn};
 pub use service::Service;

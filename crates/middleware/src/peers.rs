@@ -17,6 +17,8 @@ use anabranch_dbms::belt::Changes;
 use anabranch_protocol::belt::{Message, ServerId};
 use serde::{Deserialize, Serialize};
 
+use crate::waits::Waits;
+
 /// The version of the messages.
 const VERSION: u16 = 1;
 
@@ -69,13 +71,15 @@ pub struct Membership {
 }
 
 impl Peers {
-    /// Waits for connections of the others, and connects to them. Messages go to `deliver`, on threads of their own.
+    /// Waits for connections of the others, and connects to them. Messages go to `deliver`, on threads of their own. `waits`
+    /// learns which of them are reached.
     ///
     /// # Errors
     /// When the listener's thread cannot begin.
-    pub fn start(
+    pub(crate) fn start(
         listener: TcpListener,
         membership: &Membership,
+        waits: &Arc<Waits>,
         deliver: impl Fn(ServerId, Message<Changes>) + Clone + Send + 'static,
     ) -> io::Result<Peers> {
         let stopped = Arc::new(AtomicBool::new(false));
@@ -97,6 +101,8 @@ impl Peers {
         for (server, address) in &membership.others {
             let (sender, messages) = sync_channel(QUEUE_MAX);
             let sending = Sending {
+                server: *server,
+                waits: Arc::clone(waits),
                 address: *address,
                 hello: Hello {
                     magic: MAGIC,
@@ -232,6 +238,8 @@ fn write_frame(stream: &mut TcpStream, value: &impl Serialize) -> io::Result<()>
 
 /// The thread that sends to one server.
 struct Sending {
+    server: ServerId,
+    waits: Arc<Waits>,
     address: SocketAddr,
     hello: Hello,
     messages: Receiver<Message<Changes>>,
@@ -273,6 +281,14 @@ impl Sending {
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
+        let connected = self.connect_once();
+        let reached = connected.as_ref().map(|_| ());
+        let reached = reached.map_err(|error| error.to_string());
+        self.waits.note_reached(self.server, reached);
+        connected
+    }
+
+    fn connect_once(&self) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;

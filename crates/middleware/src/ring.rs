@@ -5,7 +5,7 @@
 //! database is lost, the thread makes another one, and goes on from what the database has.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use anabranch_protocol::belt::{
 use anabranch_types::Ticks;
 
 use crate::peers::{Membership, Peers};
+use crate::waits::Waits;
 
 /// The longest wait between two attempts to reach the database.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -99,6 +100,7 @@ pub struct Ring {
     /// The servers that were ever members.
     others: Vec<ServerId>,
     next: AtomicU64,
+    waits: Arc<Waits>,
 }
 
 /// The permission to run an operation under a hold. It has to run within a transaction that
@@ -131,7 +133,8 @@ impl Ring {
     ) -> io::Result<Ring> {
         let (events, inbox) = channel();
         let arrived = events.clone();
-        let peers = Peers::start(listener, membership, move |from, message| {
+        let waits = Arc::new(Waits::default());
+        let peers = Peers::start(listener, membership, &waits, move |from, message| {
             // The thread has ended: nothing is left to be told.
             let _ = arrived.send(Event::Message(from, message));
         })?;
@@ -144,11 +147,13 @@ impl Ring {
             inbox,
             begun: Instant::now(),
             served: None,
+            requests: VecDeque::new(),
             timers: BinaryHeap::new(),
             waiters: BTreeMap::new(),
             removals: Vec::new(),
             pause: Duration::ZERO,
             reach_at: Instant::now(),
+            waits: Arc::clone(&waits),
         };
         let thread = thread::Builder::new()
             .name("belt".to_owned())
@@ -163,6 +168,7 @@ impl Ring {
                 .map(|(server, _)| *server)
                 .collect(),
             next: AtomicU64::new(0),
+            waits,
         })
     }
 
@@ -206,6 +212,11 @@ impl Ring {
                 Err(RecvTimeoutError::Disconnected) => Err(NoTurn::Ended),
             };
         }
+    }
+
+    /// What the ring waits for at this server, for people; nothing if it waits for nothing.
+    pub(crate) fn waits_for<'n>(&self, name: impl Fn(ServerId) -> &'n str) -> Option<String> {
+        self.waits.text(name)
     }
 
     /// Removes a server that will not return. Returns the last of its updates that the ring has, or nothing if it was not
@@ -295,6 +306,8 @@ struct Driver<D> {
     inbox: Receiver<Event>,
     begun: Instant,
     served: Option<Served<D>>,
+    /// What the state machine has requested, in order.
+    requests: VecDeque<Request<Changes, u64>>,
     timers: BinaryHeap<Reverse<(Ticks, Timer)>>,
     waiters: BTreeMap<u64, Waiter>,
     removals: Vec<(ServerId, Sender<Option<u64>>)>,
@@ -302,6 +315,7 @@ struct Driver<D> {
     pause: Duration,
     /// When to try again.
     reach_at: Instant,
+    waits: Arc<Waits>,
 }
 
 impl<D: Database> Driver<D> {
@@ -314,6 +328,10 @@ impl<D: Database> Driver<D> {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(event) => self.take_event(event),
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            // One after each event: a transaction that the database aborts again and again keeps nothing else waiting.
+            if let Some(request) = self.requests.pop_front() {
+                self.run_request(request);
             }
             self.expire();
             self.run_timers();
@@ -332,6 +350,9 @@ impl<D: Database> Driver<D> {
 
     /// How long the thread may sleep.
     fn sleep(&self) -> Duration {
+        if !self.requests.is_empty() {
+            return Duration::ZERO;
+        }
         if self.served.is_none() {
             return self.reach_at.saturating_duration_since(Instant::now());
         }
@@ -351,6 +372,7 @@ impl<D: Database> Driver<D> {
             Ok(reached) => reached,
             Err(trouble) => {
                 (self.on_trouble)(&trouble);
+                self.waits.note_trouble(trouble.to_string());
                 self.pause = (self.pause * 2).clamp(Duration::from_millis(50), PAUSE_MAX);
                 self.reach_at = Instant::now() + self.pause;
                 return;
@@ -358,8 +380,10 @@ impl<D: Database> Driver<D> {
         };
         self.pause = Duration::ZERO;
         self.timers.clear();
+        self.requests.clear();
         let mut out = Outbox::default();
         let belt = BeltServer::recover(self.now(), self.own, self.options, standing, &mut out);
+        self.waits.note(belt.awaits());
         self.served = Some(Served { belt, database });
         self.take_outbox(out);
         let waiting = self.waiters.iter().filter(|(_, waiter)| !waiter.is_running);
@@ -422,6 +446,7 @@ impl<D: Database> Driver<D> {
         let mut out = Outbox::default();
         if let Some(served) = &mut self.served {
             served.belt.step(now, input, &mut out);
+            self.waits.note(served.belt.awaits());
             self.take_outbox(out);
         }
     }
@@ -439,54 +464,50 @@ impl<D: Database> Driver<D> {
                 Reply::NotRemoved(server) => self.removed(server, None),
             }
         }
-        for request in out.requests {
-            let Some(served) = &mut self.served else {
-                return;
-            };
-            let input = match request {
-                Request::Run { operation, hold } => {
-                    self.let_run(operation, hold);
-                    continue;
-                }
-                Request::Cancel(operation) => {
-                    self.cancel(operation);
-                    continue;
-                }
-                Request::Receive(token) => match served.database.receive(&token) {
-                    Ok(received) => Ok(Input::Received(received)),
-                    Err(Trouble::Aborted(_)) => Ok(Input::ReceiveAborted),
-                    Err(trouble) => Err(trouble),
-                },
-                Request::Pass { hold, wishes } => match served.database.pass(hold, &wishes) {
-                    Ok(passed) => Ok(Input::Passed(passed)),
-                    Err(Trouble::Aborted(_)) => Ok(Input::PassAborted),
-                    Err(trouble) => Err(trouble),
-                },
-                Request::Promise(epoch) => served.database.promise(epoch).map(|standing| {
-                    let standing = standing.map(Box::new);
-                    Input::Promised { epoch, standing }
-                }),
-                Request::Install(epoch, members) => {
-                    served.database.install(epoch, &members).map(|done| {
-                        let members = members.clone();
-                        Input::Installed {
-                            epoch,
-                            members,
-                            done,
-                        }
-                    })
-                }
-            };
-            match input {
-                Ok(input) => self.step(input),
-                Err(trouble) => {
-                    (self.on_trouble)(&trouble);
-                    self.served = None;
-                    if matches!(trouble, Trouble::Failed(_)) {
-                        // The database would refuse it again at once.
-                        self.reach_at = Instant::now() + PAUSE_MAX;
-                    }
-                    return;
+        self.requests.extend(out.requests);
+    }
+
+    /// Does what the state machine has requested, and gives it the answer.
+    fn run_request(&mut self, request: Request<Changes, u64>) {
+        let Some(served) = &mut self.served else {
+            return;
+        };
+        let input = match request {
+            Request::Run { operation, hold } => return self.let_run(operation, hold),
+            Request::Cancel(operation) => return self.cancel(operation),
+            Request::Receive(token) => match served.database.receive(&token) {
+                Ok(received) => Ok(Input::Received(received)),
+                Err(Trouble::Aborted(_)) => Ok(Input::ReceiveAborted),
+                Err(trouble) => Err(trouble),
+            },
+            Request::Pass { hold, wishes } => match served.database.pass(hold, &wishes) {
+                Ok(passed) => Ok(Input::Passed(passed)),
+                Err(Trouble::Aborted(_)) => Ok(Input::PassAborted),
+                Err(trouble) => Err(trouble),
+            },
+            Request::Promise(epoch) => served.database.promise(epoch).map(|standing| {
+                let standing = standing.map(Box::new);
+                Input::Promised { epoch, standing }
+            }),
+            Request::Install(epoch, members) => {
+                let installed = served.database.install(epoch, &members);
+                installed.map(|done| Input::Installed {
+                    epoch,
+                    members,
+                    done,
+                })
+            }
+        };
+        match input {
+            Ok(input) => self.step(input),
+            Err(trouble) => {
+                (self.on_trouble)(&trouble);
+                self.waits.note_trouble(trouble.to_string());
+                self.served = None;
+                self.requests.clear();
+                if matches!(trouble, Trouble::Failed(_)) {
+                    // The database would refuse it again at once.
+                    self.reach_at = Instant::now() + PAUSE_MAX;
                 }
             }
         }
@@ -580,3 +601,6 @@ impl std::fmt::Debug for Turn {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

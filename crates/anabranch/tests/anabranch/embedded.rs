@@ -361,6 +361,130 @@ fn increments_of_all_sites_add_up() {
     assert_eq!(stock, [(200 + total).to_string()]);
 }
 
+/// What a query gives, as soon as `is_it` holds of it.
+fn until(client: &mut Client, query: &str, is_it: impl Fn(&[String]) -> bool) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let found = rows(client, query);
+        if is_it(&found) {
+            return found;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{query}: {found:?}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn operators_see_the_ring_what_is_applied_and_the_types() {
+    let ring = Ring::start("seen");
+    let mut clients: Vec<Client> = (0..3).map(|site| ring.connect(site)).collect();
+    let members = "SELECT name, place, is_own, is_member FROM anabranch.ring ORDER BY place";
+    assert_eq!(
+        rows(&mut clients[1], members),
+        ["site1|0|f|t", "site2|1|t|t", "site3|2|f|t"]
+    );
+    let lag = "SELECT * FROM anabranch.lag ORDER BY name";
+    assert_eq!(
+        rows(&mut clients[0], lag),
+        ["site1|0|0", "site2|0|NULL", "site3|0|NULL"]
+    );
+    // Two global operations, wherever they run. Every site learns of them.
+    for client in 1..=2 {
+        let call = format!(
+            "SELECT create_new_customer('f{client}', 'l', 's', 's', 'c', 's', 'z', 'country 1', 'p', 'e', '1970-01-01', \
+             'd', 5.0, '2026-01-01', '2026-01-01')"
+        );
+        number(&mut clients[1], &call);
+    }
+    for client in &mut clients {
+        let all = "SELECT sum(applied), count(not_everywhere) FROM anabranch.lag";
+        until(client, all, |found| found == ["2|1"]);
+    }
+    // Joined, with a parameter, in the extended protocol. One site has the token, as soon as the ring rests.
+    let joined = "SELECT r.name, l.applied, r.hop, r.has_token FROM anabranch.ring AS r \
+                  JOIN anabranch.lag AS l ON l.name = r.name WHERE r.is_own AND r.place = $1";
+    let begun = Instant::now();
+    loop {
+        let (mut tokens, mut own) = (0, 0);
+        for (place, client) in (0_i64..).zip(&mut clients) {
+            let found = client.query(joined, &[&place]);
+            let found = found.unwrap_or_else(|error| panic!("{}", explain(&error)));
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].get::<_, String>(0), format!("site{}", place + 1));
+            own += found[0].get::<_, i64>(1);
+            assert!(found[0].get::<_, i64>(2) > 0);
+            tokens += usize::from(found[0].get::<_, bool>(3));
+        }
+        assert_eq!(own, 2);
+        if tokens == 1 {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{tokens} tokens");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let types = "SELECT class, parameters FROM anabranch.types WHERE name = 'do_cart'";
+    let found = clients[2].query_one(types, &[]);
+    let found = found.unwrap_or_else(|error| panic!("{}", explain(&error)));
+    assert_eq!(found.get::<_, String>(0), "local");
+    assert_eq!(found.get::<_, Vec<String>>(1), ["p_sc_id"]);
+    let all = rows(&mut clients[2], "SELECT count(*) FROM anabranch.types");
+    assert_eq!(all, ["20"]);
+    let explained = rows(
+        &mut clients[2],
+        "EXPLAIN COORDINATION SELECT * FROM anabranch.ring",
+    );
+    assert_eq!(explained[0], "reads no rows of the application");
+    // Beside rows of the application, in a transaction by hand.
+    run(&mut clients[0], "BEGIN");
+    let beside = "SELECT i_stock, (SELECT count(*) FROM anabranch.ring WHERE is_member) FROM item WHERE i_id = 1";
+    assert_eq!(rows(&mut clients[0], beside), ["100|3"]);
+    run(&mut clients[0], "COMMIT");
+    for write in [
+        "DELETE FROM anabranch.ring",
+        "INSERT INTO anabranch.types VALUES ('a', 'local', NULL)",
+        "SET anabranch.waits_for = 'nothing'",
+    ] {
+        assert!(clients[0].batch_execute(write).is_err(), "{write}");
+    }
+}
+
+#[test]
+fn a_ring_says_what_it_waits_for() {
+    let ring = Ring::start("waits");
+    ring.everywhere("SELECT count(*) FROM item");
+    let waits = "SELECT coalesce(waits_for, '') FROM anabranch.ring WHERE is_own";
+    let mut looking: Vec<Client> = (0..3).map(|site| ring.connect(site)).collect();
+    // It ends when it is cancelled.
+    let long = "UPDATE item SET i_stock = (SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b) \
+                WHERE i_id = 1";
+    let mut clients: Vec<Client> = (0..2).map(|site| ring.connect(site)).collect();
+    let cancels: Vec<_> = clients.iter().map(Client::cancel_token).collect();
+    std::thread::scope(|scope| {
+        let mut clients = clients.iter_mut();
+        let (first, second) = (clients.next().expect("two"), clients.next().expect("two"));
+        let held = scope.spawn(move || first.batch_execute(long));
+        until(&mut looking[0], waits, |found| {
+            found[0].starts_with("1 operation under hop ")
+        });
+        let waiting =
+            scope.spawn(move || second.batch_execute("UPDATE item SET i_stock = 7 WHERE i_id = 2"));
+        until(&mut looking[1], waits, |found| {
+            found[0].starts_with("the token, for 1 operation; it comes from site1, for ")
+        });
+        assert_eq!(rows(&mut looking[2], waits), [""]);
+        cancels[0].cancel_query(NoTls).expect("it is cancelled");
+        let error = held.join().expect("it runs").expect_err("it was cancelled");
+        assert_eq!(error.code().map(|code| code.code()), Some("57014"));
+        waiting.join().expect("it runs").expect("its turn comes");
+    });
+    for client in &mut looking {
+        until(client, waits, |found| found == [""]);
+    }
+}
+
 #[test]
 fn what_an_embedded_ring_cannot_do_is_told() {
     let folder = std::env::temp_dir().join(format!("anabranch-embedded-{}", std::process::id()));

@@ -125,10 +125,12 @@ pub fn captures_as(
     Ok(there == here.collect())
 }
 
-/// The views for people.
+/// The views for people. What the ring waits for the middleware knows; it says so by a setting, before a statement that reads
+/// the view.
 const VIEWS: &str = "CREATE VIEW anabranch.ring AS SELECT m.name, m.place - 1 AS place, m.place - 1 = s.place AS is_own, \
     m.place - 1 = ANY (h.members) AS is_member, CASE WHEN m.place - 1 = s.place THEN h.received END AS hop, \
-    CASE WHEN m.place - 1 = s.place THEN h.passed < h.received END AS has_token \
+    CASE WHEN m.place - 1 = s.place THEN h.passed < h.received END AS has_token, \
+    CASE WHEN m.place - 1 = s.place THEN nullif(current_setting('anabranch.waits_for', true), '') END AS waits_for \
     FROM anabranch.server s, anabranch.hold h, \
     unnest(string_to_array(s.ring, ',')) WITH ORDINALITY AS m(name, place);\n\
     CREATE VIEW anabranch.lag AS SELECT m.name, CASE WHEN m.place - 1 = s.place \

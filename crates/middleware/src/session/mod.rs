@@ -25,6 +25,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anabranch_dbms::postgres::literal;
 use anabranch_protocol::belt::ServerId;
 use anabranch_wire::relay::{Answers, Frame, Frames};
 use anabranch_wire::{ErrorFields, Field, Format, Severity, TransactionStatus};
@@ -35,6 +36,7 @@ use crate::backend::{Answer, Backend, Reader, Sent, Sink};
 use crate::command::Command;
 use crate::recognise::{Arguments, Class, Operation, Refusal, Route, Statement};
 use crate::shared::{Handle, Shared};
+use crate::waits;
 use block::Block;
 use links::Link;
 use unit::{OnServer, Portal, Prepared, Unit};
@@ -358,6 +360,9 @@ impl Session {
                 Err(refusal) => return Err(self.refused(last.text, refusal)?),
             },
         };
+        if unit.begins() && runs.iter().any(|run| waits::may_name_the_ring(run.text)) {
+            self.tell_waits()?;
+        }
         let answer = match route {
             Some(route) => match self.place_of(&route)? {
                 Place::Home if matches!(route.class, Class::Global | Class::Open) => {
@@ -371,6 +376,16 @@ impl Session {
         };
         self.client.send(&answer.bytes)?;
         Ok(answer.error.is_none())
+    }
+
+    /// Tells the own database what the ring waits for, for `anabranch.ring`.
+    fn tell_waits(&mut self) -> Result<(), End> {
+        let shared = &self.shared;
+        let waits_for = shared.ring.waits_for(|server| shared.name_of(server));
+        let value = literal(&waits_for.unwrap_or_default());
+        let told = self.home.run(&format!("SET anabranch.waits_for = {value}"));
+        // A database that refuses it is not told.
+        told.map(drop).map_err(End::Home)
     }
 
     /// What a client is told whose statement is refused: if the database finds it wrong, what that says.

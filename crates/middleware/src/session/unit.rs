@@ -92,6 +92,15 @@ impl Unit {
         self.once
     }
 
+    /// Whether it begins what it runs: it goes on with no portal of an earlier unit.
+    pub(super) fn begins(&self) -> bool {
+        self.items.iter().any(|item| match item {
+            Item::Query(_) => true,
+            Item::Using(frame, _) => frame.letter() == b'B',
+            Item::Parse(_) | Item::Other(_) => false,
+        })
+    }
+
     /// How many bytes its messages have.
     pub(super) fn bytes(&self) -> usize {
         let bytes = |item: &Item| match item {

@@ -584,3 +584,36 @@ fn answered(stream: &mut TcpStream, out: &mut BytesMut) -> String {
         }
     }
 }
+
+/// Over PostgreSQL the belt's view has what the middleware says that the ring waits for.
+#[test]
+fn the_view_of_the_ring_says_what_it_waits_for() {
+    let world = World::new(SERVERS);
+    let mut looking = world.connect(0);
+    let waits = "SELECT coalesce(waits_for, '') FROM anabranch.ring WHERE is_own";
+    let mut told = |is_it: &dyn Fn(&str) -> bool| {
+        let begun = Instant::now();
+        loop {
+            let found = looking.query_one(waits, &[]);
+            let found = found.unwrap_or_else(|error| panic!("{}", explain(&error)));
+            let found: String = found.get(0);
+            if is_it(&found) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{found}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    told(&|found| found.is_empty());
+    let mut client = world.connect(0);
+    let cancel = client.cancel_token();
+    let long = "UPDATE account SET balance = 5 WHERE id = 1 AND pg_catalog.pg_sleep(60)::text = ''";
+    std::thread::scope(|scope| {
+        let held = scope.spawn(|| client.batch_execute(long));
+        told(&|found| found.starts_with("1 operation under hop ") && found.ends_with(" s"));
+        cancel.cancel_query(NoTls).expect("it is cancelled");
+        let error = held.join().expect("it runs").expect_err("it was cancelled");
+        assert_eq!(code(&error), "57014");
+    });
+    told(&|found| found.is_empty());
+}

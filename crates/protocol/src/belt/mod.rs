@@ -25,5 +25,7 @@ pub use images::{RowImage, RowImages};
 pub use message::Message;
 pub use record::BeltRecord;
 pub use rows::{Rows, Standing};
-pub use server::{Acknowledge, BeltOptions, BeltServer, Input, Outbox, Reply, Request, Timer};
+pub use server::{
+    Acknowledge, Awaited, BeltOptions, BeltServer, Input, Outbox, Reply, Request, Timer,
+};
 pub use token::{Epoch, Hop, Payload, Positions, Sequence, ServerId, Token, Update};

@@ -1,7 +1,8 @@
 //! A server of the ring: receives the token, runs the global operations that wait, passes the token on.
 //!
-//! `membership` removes a server from the ring.
+//! `membership` removes a server from the ring; `awaited` says what a server waits for.
 
+mod awaited;
 mod membership;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,6 +14,7 @@ use super::message::Message;
 use super::rows::{Refused, Standing};
 use super::token::{Epoch, Hop, Payload, Sequence, ServerId, Token, Update};
 
+pub use awaited::Awaited;
 use membership::Removal;
 
 /// When the client of a global operation is answered.

@@ -35,6 +35,16 @@ impl<U: Payload> Removal<U> {
         self.standings.len() == self.members.len()
     }
 
+    /// The members whose answer is awaited: their promise, or that they take part in the epoch.
+    pub(super) fn unanswered(&self) -> Vec<ServerId> {
+        let has_answered = |member: &ServerId| match self.has_all_promises() {
+            true => self.installed.contains(member),
+            false => self.standings.contains_key(member),
+        };
+        let members = self.members.iter();
+        members.filter(|one| !has_answered(one)).copied().collect()
+    }
+
     /// The first token of the epoch.
     fn token(&self) -> Token<U> {
         let mut updates: BTreeMap<(Hop, Sequence), Update<U>> = BTreeMap::new();
