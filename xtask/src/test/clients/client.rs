@@ -185,7 +185,7 @@ impl Client {
     /// Whether its program is for such a server. A ring refuses COPY and changes of the schema, of which psql's scripts are
     /// full.
     pub(super) fn runs_on(&self, kind: Kind) -> bool {
-        kind != Kind::Ring || self.name != "psql"
+        !kind.is_ring() || self.name != "psql"
     }
 
     /// Installs what the client needs and builds it; the words of the command that runs it.

@@ -97,7 +97,7 @@ fn against(
         words.push("--schema".into());
     }
     let mut report = run::run(root, client.name, &words, log)?;
-    if *kind == Kind::Ring {
+    if kind.is_ring() {
         let differs = server.ring_differs(&postgres.folder);
         report.note(
             "the servers of the ring have the same rows",
@@ -169,6 +169,10 @@ mod tests {
         assert_eq!(
             missing(&oracle, &here, &Kind::Ring),
             ["transactions: c", "types: b"]
+        );
+        assert_eq!(
+            missing(&oracle, &here, &Kind::EmbeddedRing),
+            ["serializable: d", "types: b"]
         );
     }
 }

@@ -22,6 +22,9 @@ const APPLICATION: &str = "tests/clients/types.sql";
 /// The application that a ring is installed for.
 const BELT_APPLICATION: &str = "tests/clients/belt.sql";
 
+/// What is declared beside it in an embedded ring.
+const EMBEDDED_APPLICATION: &str = "tests/clients/embedded.sql";
+
 /// The databases of a ring; clients connect to the first one's middleware.
 const RING: [&str; 3] = [NAME, "second", "third"];
 
@@ -43,6 +46,8 @@ pub(super) enum Kind {
     Anabranch(Guarantee),
     /// A middleware of the Conveyor Belt over three databases of PostgreSQL's.
     Ring,
+    /// The same over three databases of ours, in one process.
+    EmbeddedRing,
 }
 
 /// What our server promises of transactions: the values of `--guarantee`.
@@ -75,6 +80,7 @@ impl Kind {
             Kind::Anabranch(Guarantee::Serializable),
             Kind::Anabranch(Guarantee::Invariants),
             Kind::Ring,
+            Kind::EmbeddedRing,
         ])
     }
 
@@ -84,6 +90,7 @@ impl Kind {
             Kind::Postgres => "postgres",
             Kind::Anabranch(guarantee) => guarantee.name(),
             Kind::Ring => "ring",
+            Kind::EmbeddedRing => "embedded-ring",
         }
     }
 
@@ -93,18 +100,27 @@ impl Kind {
             Kind::Postgres => "PostgreSQL".to_owned(),
             Kind::Anabranch(guarantee) => format!("anabranch ({})", guarantee.name()),
             Kind::Ring => "a ring of three".to_owned(),
+            Kind::EmbeddedRing => "an embedded ring of three".to_owned(),
         }
     }
 
     /// Whether a connection reads while another one's transaction has written the same rows. Under locks it waits, and a
     /// program that has both connections waits for itself.
     pub(super) fn reads_beside_writes(self) -> bool {
-        self != Kind::Anabranch(Guarantee::Serializable)
+        !matches!(
+            self,
+            Kind::Anabranch(Guarantee::Serializable) | Kind::EmbeddedRing
+        )
     }
 
     /// Whether clients may change its schema, and copy rows in and out. A ring refuses both.
     pub(super) fn changes_schema(self) -> bool {
-        self != Kind::Ring
+        !self.is_ring()
+    }
+
+    /// Whether it is several servers, which have the same rows at the end.
+    pub(super) fn is_ring(self) -> bool {
+        matches!(self, Kind::Ring | Kind::EmbeddedRing)
     }
 }
 
@@ -113,9 +129,12 @@ pub(super) struct Server {
     folder: PathBuf,
     process: Option<Child>,
     port: u16,
-    /// The middlewares of a ring, and the first one's port.
+    /// The middlewares of a ring that are processes of their own.
     middlewares: Vec<Child>,
+    /// The port of the first middleware of a ring.
     middleware_port: Option<u16>,
+    /// By server of a ring: the port and the name of its database.
+    ring: Vec<(u16, &'static str)>,
 }
 
 impl Server {
@@ -137,6 +156,7 @@ impl Server {
             port,
             middlewares: Vec::new(),
             middleware_port: None,
+            ring: Vec::new(),
         };
         match kind {
             Kind::Postgres | Kind::Ring => {
@@ -157,6 +177,10 @@ impl Server {
             }
             Kind::Anabranch(guarantee) => {
                 let started = server.start_anabranch(root, *guarantee);
+                started.map_err(|error| tool("starting it", error))?;
+            }
+            Kind::EmbeddedRing => {
+                let started = server.start_embedded_ring(root);
                 started.map_err(|error| tool("starting it", error))?;
             }
         }
@@ -234,7 +258,45 @@ impl Server {
             }
         }
         self.middleware_port = listens.first().copied();
+        self.ring = RING.map(|database| (self.port, database)).to_vec();
         Ok(())
+    }
+
+    /// Starts a ring of three databases of ours.
+    fn start_embedded_ring(&mut self, root: &Path) -> Result<(), String> {
+        let path = self.folder.join("log");
+        let log = std::fs::File::create(&path).map_err(|error| error.to_string())?;
+        let errors = log.try_clone().map_err(|error| error.to_string())?;
+        let mut command = Command::new(target(root).join("debug/anabranch"));
+        command
+            .args(["serve", "--belt-embedded", &RING.len().to_string()])
+            .args(["--listen", "127.0.0.1:0"])
+            .arg(root.join(APPLICATION))
+            .arg(root.join(EMBEDDED_APPLICATION))
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors);
+        let mut process = command.spawn().map_err(|error| error.to_string())?;
+        let end = Instant::now() + START_MAX;
+        loop {
+            let printed = std::fs::read_to_string(&path).unwrap_or_default();
+            let ports = ports(&printed);
+            if ports.len() == RING.len() {
+                self.middleware_port = ports.first().copied();
+                self.ring = ports.into_iter().map(|port| (port, NAME)).collect();
+                self.process = Some(process);
+                return Ok(());
+            }
+            let ended = process.try_wait().map_err(|error| error.to_string())?;
+            if ended.is_some() || Instant::now() > end {
+                // An error means that it has ended.
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(printed);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Waits until the servers of a ring have the same rows. Returns what differs if they do not get there.
@@ -253,10 +315,10 @@ impl Server {
 
     fn differing_table(&self, programs: &Path) -> Result<Option<String>, String> {
         for table in TABLES {
-            let query = format!("SELECT t::text FROM {table} t ORDER BY 1");
+            let query = format!("SELECT * FROM {table} ORDER BY id");
             let mut rows = Vec::new();
-            for database in RING {
-                rows.push(self.psql_output(programs, database, &["-At", "-c", &query])?);
+            for at in &self.ring {
+                rows.push(psql(programs, *at, &["-At", "-c", &query])?);
             }
             if rows.windows(2).any(|pair| pair[0] != pair[1]) {
                 return Ok(Some(table.to_owned()));
@@ -358,34 +420,9 @@ impl Server {
         Ok(())
     }
 
-    /// Runs psql, which has to succeed.
+    /// Runs psql on a database of PostgreSQL's, which has to succeed.
     fn psql(&self, programs: &Path, database: &str, arguments: &[&str]) -> Result<(), String> {
-        self.psql_output(programs, database, arguments).map(drop)
-    }
-
-    /// Runs psql, which has to succeed. Returns what it prints.
-    fn psql_output(
-        &self,
-        programs: &Path,
-        database: &str,
-        arguments: &[&str],
-    ) -> Result<String, String> {
-        // Some distributions keep clients elsewhere than servers.
-        let program = match programs.join("psql") {
-            found if found.is_file() => found,
-            _ => PathBuf::from("psql"),
-        };
-        let output = Command::new(program)
-            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"])
-            .args(["-p", &self.port.to_string(), "-U", NAME, "-d", database])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("psql: {error}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        psql(programs, (self.port, database), arguments).map(drop)
     }
 
     /// The user that PostgreSQL is to run as, if this process is root's; its folder is given to it.
@@ -425,6 +462,43 @@ impl Drop for Server {
     }
 }
 
+/// Runs psql, which has to succeed. Returns what it prints.
+fn psql(
+    programs: &Path,
+    (port, database): (u16, &str),
+    arguments: &[&str],
+) -> Result<String, String> {
+    // Some distributions keep clients elsewhere than servers.
+    let program = match programs.join("psql") {
+        found if found.is_file() => found,
+        _ => PathBuf::from("psql"),
+    };
+    let output = Command::new(program)
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"])
+        .args(["-p", &port.to_string(), "-U", NAME, "-d", database])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("psql: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// The ports of an embedded ring, from the lines `site1   psql -h 127.0.0.1 -p 5433 anabranch` that it prints, each with its
+/// end.
+fn ports(printed: &str) -> Vec<u16> {
+    let lines = printed
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    let port = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "-p");
+        words.nth(1)?.parse().ok()
+    };
+    lines.filter_map(port).collect()
+}
+
 /// A port that no process listens on at the moment.
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
@@ -442,6 +516,13 @@ fn user(users: &str, name: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ports_of_a_ring_are_read_once_they_are_printed() {
+        let printed = "A ring of 2 databases\n\n  site1   psql -h 127.0.0.1 -p 5433 anabranch\n  site2   psql -h 127.0.0.1 -p 54";
+        assert_eq!(ports(printed), [5433]);
+        assert_eq!(ports(&format!("{printed}34 anabranch\n")), [5433, 5434]);
+    }
 
     #[test]
     fn users_are_found_by_name() {
