@@ -13,7 +13,7 @@
 //! # What it costs
 //!
 //! A function with `SET` clauses changes the settings at each call and back, which costs as much as a statement. So the
-//! triggers have none: their names and operators are all qualified, since they run under the search path of whoever writes,
+//! triggers have none: their names and operators are all qualified, since they run under the search path of the writer,
 //! and the settings that texts depend on are changed only where they differ. The table of changes is emptied by `seal`, row
 //! by row: to truncate it at each commit, as `ON COMMIT DELETE ROWS` does, takes longer than to capture seven rows.
 //!

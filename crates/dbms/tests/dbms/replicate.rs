@@ -446,7 +446,7 @@ fn a_role_with_no_more_than_it_needs_runs_and_applies() {
     }
 }
 
-/// The triggers run under the search path of whoever writes: operators of others there are not theirs. And they leave the
+/// The triggers run under the search path of the writer: operators of others there are not theirs. And they leave the
 /// settings as they were.
 #[test]
 fn operators_and_settings_of_the_writer_are_not_the_triggers() {
