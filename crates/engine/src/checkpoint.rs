@@ -81,8 +81,8 @@ impl RunningCheckpoint {
 
     /// Releases the pinned snapshot.
     pub(crate) fn end<P: Durable>(&mut self, protocol: &mut P) {
-        if self.items.take().is_some() {
-            protocol.items_mut().end_export();
+        if let Some(export) = self.items.take() {
+            protocol.items_mut().end_export(export);
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Items are exported in slices while the store goes on ([`Store::begin_export`]). The export is a snapshot:
 //! it has the versions up to one commit, and the collector drops none of those that the snapshot sees until
-//! the export ends. Only the last writers of registers may be newer. They name transactions whose records
+//! the export ends. Several may run at a time. Only the last writers of registers may be newer. They name transactions whose records
 //! follow in the log, and replay installs after-images, which do not depend on them.
 
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub struct CheckpointVersion {
 #[derive(Clone, Debug)]
 pub struct SnapshotExport {
     snapshot: CommitSequence,
+    /// The store's, when the export began.
+    pub(crate) generation: u64,
     /// The table that the next slice continues, and the last of its keys that was visited.
     table: TableId,
     after: Option<Key>,
@@ -154,19 +156,27 @@ impl Store {
     }
 
     /// Begins an export of the newest commit's snapshot, and pins the snapshot: versions that it sees are neither
-    /// dropped nor replaced in place until [`Store::end_export`]. One export runs at a time.
+    /// dropped nor replaced in place until [`Store::end_export`].
     pub fn begin_export(&mut self) -> SnapshotExport {
-        self.collector.trim.pinned = Some(self.last);
+        self.collector.trim.pinned.push(self.last);
         SnapshotExport {
             snapshot: self.last,
+            generation: self.generation,
             table: TableId(0),
             after: None,
         }
     }
 
-    /// Releases the pinned snapshot.
-    pub fn end_export(&mut self) {
-        self.collector.trim.pinned = None;
+    /// Ends an export: releases its snapshot.
+    ///
+    /// # Panics
+    /// When the export has ended already.
+    pub fn end_export(&mut self, export: SnapshotExport) {
+        let store = self.of_generation_mut(export.generation);
+        let pinned = &mut store.collector.trim.pinned;
+        let place = pinned.iter().position(|it| *it == export.snapshot);
+        pinned.swap_remove(place.expect("an export ends once"));
+        self.drop_replaced();
     }
 
     /// The next items of an export, of one table, in order: about `bytes` of them. `None` after the last. The work is
@@ -177,9 +187,10 @@ impl Store {
         export: &mut SnapshotExport,
         bytes: usize,
     ) -> Option<(TableId, Vec<CheckpointItem>)> {
-        debug_assert_eq!(self.collector.trim.pinned, Some(export.snapshot));
+        let store = self.of_generation(export.generation);
+        debug_assert!(store.collector.trim.pinned.contains(&export.snapshot));
         let mut left = bytes.max(1);
-        while let Some(held) = self.tables.get(export.table.index()) {
+        while let Some(held) = store.tables.get(export.table.index()) {
             let mut items = Vec::new();
             let start = export.after.take();
             for (key, item) in held.items_after(start.as_ref()) {

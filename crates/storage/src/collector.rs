@@ -42,8 +42,8 @@ pub(crate) struct Trim {
     decided: CommitSequence,
     /// Versions superseded after this commit stay: see [`Store::hold_horizon`](crate::Store::hold_horizon).
     pub(crate) held: Option<CommitSequence>,
-    /// The snapshot whose versions stay: see [`Store::begin_export`](crate::Store::begin_export).
-    pub(crate) pinned: Option<CommitSequence>,
+    /// The snapshots whose versions stay: see [`Store::begin_export`](crate::Store::begin_export).
+    pub(crate) pinned: Vec<CommitSequence>,
     /// See [`Store::last_removal`](crate::Store::last_removal).
     pub(crate) last_removal: CommitSequence,
     /// Set if no reader needs the versions that the next commit supersedes; no transaction with a
@@ -67,14 +67,14 @@ impl Trim {
         } else {
             self.window.max(self.decided)
         };
-        let held = [self.held, self.pinned].into_iter().flatten();
+        let held = self.held.iter().chain(&self.pinned).copied();
         held.fold(old_enough, CommitSequence::min)
     }
 
     /// Whether a version may be replaced in place: no pinned snapshot sees it.
     #[inline]
     pub(crate) fn is_unpinned(&self, version: &Version) -> bool {
-        self.pinned.is_none_or(|pinned| version.sequence > pinned)
+        self.pinned.iter().all(|pinned| version.sequence > *pinned)
     }
 
     /// Permits dropping the versions superseded up to this commit: no reader needs a snapshot before it.

@@ -1,20 +1,32 @@
 //! Records of installed transactions, for recorded histories.
 
-use anabranch_types::{IndexId, Key, Row, TableId, Ticks, Timestamp};
+use anabranch_types::{IndexId, Key, NodeId, Row, TableId, Ticks, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::version::CommitSequence;
 
-/// A transaction as installed at this store.
+/// A transaction as installed at this store; or the rows that have [replaced](crate::Store::replace) all others.
 #[derive(Clone, Debug)]
 pub struct Installed {
     /// Its position in the order of installation.
     pub sequence: CommitSequence,
-    /// Its timestamp.
+    /// Its timestamp; zero of a replacement.
     pub timestamp: Timestamp,
+    /// Of a replacement: the state that the rows are of.
+    pub origin: Option<StateOrigin>,
     /// When it was installed.
     pub now: Ticks,
     /// Its changes, one an item.
     pub changes: Vec<InstalledChange>,
+}
+
+/// A state of another node's store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateOrigin {
+    /// The node.
+    pub node: NodeId,
+    /// Its last commit in that state.
+    pub sequence: CommitSequence,
 }
 
 /// One item of an installed transaction.

@@ -17,6 +17,7 @@
 //! * [`collection`]: garbage collection, and the floors below which no snapshot can be read.
 //! * [`recording`]: for recorded histories: the versions that reads return, and installed commits.
 //! * [`checkpoint`]: the serialized form of changes and items, for the log and checkpoints.
+//! * [`replace`]: all rows replaced at once by those of another node's state.
 //! * [`rebuild`]: tables taken out and put into another store, when the schema changes.
 //! * [`log`]: the log: appending, checkpoints, recovery.
 //! * [`media`]: the log's disk: simulated, or (in `server`) files.
@@ -36,6 +37,7 @@ pub mod log;
 pub mod media;
 pub mod rebuild;
 pub mod recording;
+pub mod replace;
 pub mod store;
 mod tree;
 pub mod version;
@@ -44,7 +46,7 @@ mod writers;
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
 pub use checkpoint::{CheckpointItem, CheckpointVersion, LoggedChange, SnapshotExport};
 pub use index::index_prefix;
-pub use installed::{Installed, InstalledChange, InstalledKind};
+pub use installed::{Installed, InstalledChange, InstalledKind, StateOrigin};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened, Room, TornTail, Verified, verify};
 pub use media::{Media, MediaError};
 pub use rebuild::DetachedTable;

@@ -103,7 +103,7 @@ impl Store {
     /// Takes a store apart into its tables. Superseded versions are dropped.
     pub fn into_tables(mut self) -> Vec<DetachedTable> {
         self.hold_horizon(None);
-        self.end_export();
+        self.collector.trim.pinned.clear();
         self.drop_superseded();
         self.tables.into_iter().map(DetachedTable).collect()
     }

@@ -4,8 +4,10 @@
 //! the versions that it was taken from ([`Fetched::Recorded`]), and each installed commit is appended
 //! to a list, since versions themselves are collected. The list grows until it is taken.
 
+use std::collections::BTreeMap;
+
 use anabranch_types::{
-    ColumnIndex, ColumnSet, Fetched, IndexSchema, Key, Read, Recorded, RecordedState, Row,
+    ColumnIndex, ColumnSet, Fetched, IndexSchema, Key, Read, Recorded, RecordedState, Row, TableId,
     TableSchema, Ticks, Timestamp,
 };
 
@@ -84,10 +86,58 @@ impl Store {
         let installed = Installed {
             sequence: self.last,
             timestamp,
+            origin: None,
             now,
             changes,
         };
         self.recording.get_or_insert_default().push(installed);
+    }
+
+    /// The changes that make the newest rows of another store of these: what [`Store::replace`] records.
+    pub(crate) fn differences(&self, other: &Store) -> Vec<InstalledChange> {
+        let newest = |store: &Store, table: TableId| -> BTreeMap<Key, (Timestamp, Row)> {
+            let held = &store.tables[table.index()];
+            let items = held.items.range(&Key::empty(), None);
+            items
+                .filter_map(|(key, item)| {
+                    let version = item.latest();
+                    let row = version.row()?.clone();
+                    Some((key.clone(), (version.timestamp(), row)))
+                })
+                .collect()
+        };
+        let mut changes = Vec::new();
+        for table in (0..self.tables()).map(TableId) {
+            let (before, after) = (newest(self, table), newest(other, table));
+            let schema = &self.tables[table.index()].schema;
+            for (key, (writer, row)) in &after {
+                if before.get(key).is_some_and(|(by, _)| by == writer) {
+                    continue;
+                }
+                let entries = schema.indexes.iter();
+                changes.push(InstalledChange {
+                    table,
+                    key: key.clone(),
+                    kind: match before.contains_key(key) {
+                        true => InstalledKind::Update,
+                        false => InstalledKind::Insert,
+                    },
+                    row: Some(row.clone()),
+                    entries: entries
+                        .map(|of| (of.id, index_entry(schema, of, row, key)))
+                        .collect(),
+                });
+            }
+            let gone = before.keys().filter(|key| !after.contains_key(*key));
+            changes.extend(gone.map(|key| InstalledChange {
+                table,
+                key: key.clone(),
+                kind: InstalledKind::Delete,
+                row: None,
+                entries: Vec::new(),
+            }));
+        }
+        changes
     }
 
     fn describe(&self, change: &Change) -> InstalledChange {

@@ -118,6 +118,10 @@ pub struct Store {
     pub(crate) collector: Collector,
     /// The commits installed and not taken since recording began; `None` if it has not.
     pub(crate) recording: Option<Vec<Installed>>,
+    /// How often all rows were [replaced](Store::replace) before.
+    pub(crate) generation: u64,
+    /// The rows that were replaced last, while an export of them or of those before them runs.
+    pub(crate) replaced: Option<Box<Store>>,
 }
 
 impl Store {
@@ -142,6 +146,8 @@ impl Store {
             last: CommitSequence::LOADED,
             collector: Collector::new(settings.window),
             recording: None,
+            generation: 0,
+            replaced: None,
         }
     }
 

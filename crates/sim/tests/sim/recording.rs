@@ -60,6 +60,7 @@ fn deletion(sequence: u64, timestamp: Timestamp) -> Installed {
     Installed {
         sequence: CommitSequence(sequence),
         timestamp,
+        origin: None,
         now: Ticks(0),
         changes: vec![InstalledChange {
             table: TABLE,

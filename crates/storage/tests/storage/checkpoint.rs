@@ -192,11 +192,11 @@ proptest! {
             }
             commit(&mut store, step);
         }
-        finish_export(&store, export, bytes, &mut back);
+        finish_export(&store, export.clone(), bytes, &mut back);
         prop_assert_eq!(format!("{:?}", rows(&back)), expected);
         prop_assert_eq!((back.last(), back.check_invariants()), (last, Ok(())));
         // Afterwards nothing is kept for the export.
-        store.end_export();
+        store.end_export(export);
         store.drop_superseded();
         prop_assert_eq!(store.versions(), store.rows(TABLE));
         prop_assert_eq!(store.check_invariants(), Ok(()));

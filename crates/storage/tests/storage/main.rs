@@ -3,6 +3,7 @@
 mod checkpoint;
 mod log;
 mod overwrites;
+mod replace;
 mod scenarios;
 mod support;
 mod twin;
