@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::belt::BeltRecord;
 use crate::certification::Certificate;
+use crate::certification::record::CertificationRecord;
 use crate::guards::record::GuardRecord;
 use crate::locking::record::LockingRecord;
 use crate::order::epaxos::record::EpaxosRecord;
@@ -58,6 +59,8 @@ pub enum Record {
     Guards(Box<GuardRecord>),
     /// A record of a SCORe node.
     Score(ScoreRecord),
+    /// A record of a site that certifies, beside those of its orderer.
+    Certification(Box<CertificationRecord>),
 }
 
 impl Record {

@@ -13,7 +13,7 @@
 //! * A range read covers the requested range; one that stopped at its limit covers the range up to there.
 //! * Replicated tables are never written, and are not in the history.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write as Sink};
 
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId, PlannedApplication, Work};
@@ -35,6 +35,10 @@ use anabranch_types::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::protocols::Shared;
+
+mod site_versions;
+
+use site_versions::{Reader, SiteVersion, SiteVersions};
 
 /// The order of assignments in a recorded history: in the stores the last writer wins.
 pub const ASSIGNMENTS: AssignmentOrder = AssignmentOrder::Stamp;
@@ -66,7 +70,8 @@ enum VersionScope {
     /// the other clusters have no place in its order.
     Shared,
     /// Each of so many clusters has one partition and installs all transactions, conflicting ones in the same order.
-    /// The order of versions is that of the first one; what a read missed is known from the order of its own.
+    /// The order of versions is that of the first one that has installed all of them itself, or else that of
+    /// timestamps; what a read missed is known from the order of its own.
     Sites(u16),
     /// Each of so many clusters makes its own versions, by merging the effects of all. So each cluster has its own
     /// items in the history, and a transaction that it replicates is a transaction of its own.
@@ -323,6 +328,8 @@ struct InstalledIndex<'r> {
     scope: VersionScope,
     /// The cluster of these installations, where each cluster has its own.
     cluster: u16,
+    /// Whether the order of versions is that of timestamps.
+    by_timestamp: bool,
     /// By commit timestamp, with the partition.
     written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
     /// The timestamps, in order of first installation.
@@ -344,10 +351,19 @@ impl<'r> InstalledIndex<'r> {
         cluster: u16,
     ) -> InstalledIndex<'r> {
         let (installed, scope) = (&recording.installed, recording.scope);
+        // Whose installations have all versions; `None`: each site has taken a state in place of some.
+        let complete = match scope {
+            VersionScope::Sites(sites) => (0..sites).find(|site| {
+                let mut own = installed.iter().filter(|(of, ..)| of == site);
+                own.all(|(.., one)| one.origin.is_none())
+            }),
+            _ => Some(cluster),
+        };
         let mut index = InstalledIndex {
             planned,
             scope,
             cluster,
+            by_timestamp: scope == VersionScope::ByTimestamp || complete.is_none(),
             written: FxHashMap::default(),
             order: Vec::new(),
             names: FxHashSet::default(),
@@ -360,7 +376,9 @@ impl<'r> InstalledIndex<'r> {
         };
         let is_ring = scope == VersionScope::Ring;
         for (of, partition, one) in installed {
-            if *of != cluster && !is_ring {
+            let is_known = complete.is_none() && index.written.contains_key(&one.timestamp);
+            let is_other = complete.is_some_and(|complete| complete != *of) && !is_ring;
+            if is_other || is_known || one.origin.is_some() {
                 continue;
             }
             // The place of an item: in a ring its server.
@@ -511,9 +529,9 @@ impl<'r> InstalledIndex<'r> {
         let changes = installed.flat_map(|(partition, one)| {
             let at = Some(PartitionSequence {
                 partition: self.place_of(*partition),
-                sequence: match self.scope {
-                    VersionScope::ByTimestamp => one.timestamp.to_bits(),
-                    _ => one.sequence.0,
+                sequence: match self.by_timestamp {
+                    true => one.timestamp.to_bits(),
+                    false => one.sequence.0,
                 },
             });
             one.changes
@@ -740,154 +758,6 @@ impl<'r> InstalledIndex<'r> {
             None => name,
             Some(index) => format!("{name}.{}", schema.indexes[index.index()].name),
         }
-    }
-}
-
-/// The attempt that made a read, for what it did not find.
-#[derive(Clone, Copy)]
-struct Reader {
-    /// The site where it ran.
-    site: NodeId,
-    /// Its timestamp, if it has committed.
-    committed: Option<Timestamp>,
-}
-
-impl Reader {
-    fn of(record: &AttemptRecord) -> Reader {
-        let committed = match record.outcome {
-            AttemptOutcome::Committed(timestamp) => Some(timestamp),
-            _ => None,
-        };
-        Reader {
-            site: record.transaction.node,
-            committed,
-        }
-    }
-}
-
-/// A version of an item at a site.
-struct SiteVersion {
-    sequence: u64,
-    timestamp: Timestamp,
-    /// Its entries in secondary indexes; `None` of a deletion.
-    entries: Option<Vec<(IndexId, Key)>>,
-}
-
-/// What each of several sites has installed, in its order.
-#[derive(Default)]
-struct SiteVersions {
-    /// By site: the versions of each item, in order.
-    versions: Vec<BTreeMap<(TableId, Key), Vec<SiteVersion>>>,
-}
-
-impl SiteVersions {
-    fn new(sites: u16, installed: &[(u16, PartitionId, Installed)]) -> SiteVersions {
-        let none = (0..sites).map(|_| BTreeMap::new()).collect();
-        let mut all = SiteVersions { versions: none };
-        for (site, _, one) in installed {
-            let items = &mut all.versions[usize::from(*site)];
-            for change in &one.changes {
-                let item = (change.table, change.key.clone());
-                let is_row = change.kind != InstalledKind::Delete;
-                items.entry(item).or_default().push(SiteVersion {
-                    sequence: one.sequence.0,
-                    timestamp: one.timestamp,
-                    entries: is_row.then(|| change.entries.clone()),
-                });
-            }
-        }
-        for versions in all.versions.iter_mut().flat_map(BTreeMap::values_mut) {
-            versions.sort_by_key(|version| version.sequence);
-        }
-        all
-    }
-
-    fn is_empty(&self) -> bool {
-        self.versions.is_empty()
-    }
-
-    fn of(&self, site: NodeId, table: TableId, key: &Key) -> &[SiteVersion] {
-        let item = (table, key.clone());
-        let versions = self.versions[site.index()].get(&item);
-        versions.map_or(&[], Vec::as_slice)
-    }
-
-    /// When a reader was certified; `None` if it was not.
-    fn certified(&self, reader: Reader) -> Option<Timestamp> {
-        let sites = self.versions.len();
-        reader.committed.filter(|it| it.node().index() < sites)
-    }
-
-    /// The version of a row that a point read did not find: the last deletion before the reader, if it was certified,
-    /// since there was no version to certify, and a row that is absent again is as absent; otherwise the version in the
-    /// state that was read.
-    fn absent(
-        &self,
-        reader: Reader,
-        recorded: &Recorded,
-        (table, key): (TableId, &Key),
-    ) -> Option<Timestamp> {
-        let versions = self.of(reader.site, table, key);
-        if let Some(timestamp) = self.certified(reader) {
-            let before = versions
-                .iter()
-                .rfind(|version| version.timestamp < timestamp);
-            if let Some(version) = before.filter(|version| version.entries.is_none()) {
-                return Some(version.timestamp);
-            }
-        }
-        let included =
-            |version: &&SiteVersion| recorded.state.includes(version.sequence, version.timestamp);
-        let last = versions.iter().rfind(included);
-        last.map(|version| version.timestamp)
-    }
-
-    /// The version with which an item had left a range that was scanned without it; the initial version (`None`) if it
-    /// had not been there. No result if the next version is outside of the range, too: a scan does not depend on the
-    /// order of these, and a read would.
-    fn left(
-        &self,
-        reader: Reader,
-        recorded: &Recorded,
-        (table, key): (TableId, &Key),
-        is_in: impl Fn(&SiteVersion) -> bool,
-    ) -> Option<Option<Timestamp>> {
-        let versions = self.of(reader.site, table, key);
-        let certified = self.certified(reader);
-        let seen =
-            |version: &SiteVersion| recorded.state.includes(version.sequence, version.timestamp);
-        // Versions in the range, and those that leave it, are ordered against a certified reader by timestamp.
-        let precedes = |version: &SiteVersion| {
-            seen(version) || certified.is_some_and(|it| version.timestamp < it)
-        };
-        let mut places = (0..versions.len()).rev();
-        let before = places.find(|at| is_in(&versions[*at]) && precedes(&versions[*at]));
-        let left = before.map_or(0, |at| at + 1);
-        let next = if before.is_some() { left + 1 } else { left };
-        if versions.get(next).is_some_and(|version| !is_in(version)) {
-            return None;
-        }
-        match before {
-            None => Some(None),
-            // If it had not left, the scan has missed it: this read of the version in the range shows that.
-            Some(at) => {
-                let version = versions.get(left).filter(|version| precedes(version));
-                Some(Some(version.unwrap_or(&versions[at]).timestamp))
-            }
-        }
-    }
-
-    /// The items of a table with a version of this kind at some site.
-    fn items(
-        &self,
-        table: TableId,
-        is_meant: impl Fn(&Key, &SiteVersion) -> bool,
-    ) -> BTreeSet<&Key> {
-        let all = self.versions.iter().flatten();
-        let meant = all.filter(|((of, key), versions)| {
-            *of == table && versions.iter().any(|version| is_meant(key, version))
-        });
-        meant.map(|((_, key), _)| key).collect()
     }
 }
 

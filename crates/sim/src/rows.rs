@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_storage::{CommitSequence, Installed, Store};
 use anabranch_types::access::whole_table;
-use anabranch_types::{Fetched, Key, Row, TableId};
+use anabranch_types::{Fetched, Key, Row, TableId, Timestamp};
 
 /// The rows of a store after a commit, given the store at an earlier time and what it has installed since.
 pub(crate) fn rows_at(
@@ -36,6 +36,20 @@ pub fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
         if let Fetched::Range(found) = fetched.into_answer() {
             rows.extend(found.into_iter().map(|(key, row)| ((table, key), row)));
         }
+    }
+    rows
+}
+
+/// A store's newest rows, each with the transaction that wrote it.
+pub(crate) fn rows_by_writers(store: &Store) -> BTreeMap<(TableId, Key), (Timestamp, Row)> {
+    let mut rows = BTreeMap::new();
+    for table in (0..store.tables()).map(TableId) {
+        let found = store.read(&whole_table(table), None, &mut |key, _, version| {
+            if let Some((version, row)) = version.and_then(|it| Some((it, it.row()?))) {
+                rows.insert((table, key.clone()), (version.timestamp(), row.clone()));
+            }
+        });
+        found.expect("the newest rows are kept");
     }
     rows
 }

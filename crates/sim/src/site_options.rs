@@ -19,6 +19,9 @@ pub struct SiteOptions {
     /// How long a site gathers transactions for a batch, under every orderer. 0: each is ordered by itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub batch_window: Ticks,
+    /// ALVIN: the most delivered batches that a site keeps for sites that have not delivered them, if not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retained_max: Option<u32>,
     /// What is ordered.
     #[serde(default)]
     pub order_over: OrderOver,

@@ -4,7 +4,7 @@
 use anabranch_history::Model;
 use anabranch_protocol::Protocol;
 use anabranch_protocol::certification::{
-    Certificate, CertificationSite, Consistency, LoggedOrderer,
+    Certificate, CertificationSite, Consistency, LoggedOrderer, SiteMessage,
 };
 use anabranch_protocol::guards::{GuardMessage, GuardOptions, GuardSite};
 use anabranch_protocol::order::epaxos::{self, EpaxosOptions, EpaxosSite};
@@ -65,8 +65,14 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
         fast_decisions,
         leader,
         batch_window,
+        retained_max,
         order_over,
     } = options;
+    if order_over == OrderOver::Guards && retained_max.is_some() {
+        return Err(CaseError::Sites {
+            option: "--retained-max with --order-over guards, under which sites hand over no state,",
+        });
+    }
     if order_over == OrderOver::Guards && consistency == ConsistencyName::Eus {
         return Err(CaseError::Sites {
             option: "--consistency eus with --order-over guards, under which transactions that only read commit at their site anyway,",
@@ -99,6 +105,11 @@ pub(crate) fn check_options(options: SiteOptions, protocol: ProtocolName) -> Res
             "--batch-window",
             batch_window > Ticks(0) && (!protocol.has_sites() || protocol.partitions_operations()),
             "alvin, epaxos and multipaxos do",
+        ),
+        (
+            "--retained-max",
+            retained_max.is_some() && protocol != ProtocolName::Alvin,
+            "alvin does",
         ),
     ];
     match options.into_iter().find(|(_, wrong, _)| *wrong) {
@@ -157,6 +168,12 @@ fn times(shared: &Shared) -> (Ticks, Ticks, Ticks) {
     (times(retry), times(patience), times(fast_wait))
 }
 
+/// The size of a part of a state that a site hands over.
+const PART_BYTES: usize = 512;
+
+/// A site has taken another one's state.
+const STATE_TAKEN: &str = "a site took another one's state";
+
 impl<O: SimulatedOrderer> Simulated for CertificationSite<O> {
     fn make(node: NodeId, shared: &Shared, store: Store) -> CertificationSite<O> {
         let consistency = match shared.sites.consistency {
@@ -166,7 +183,13 @@ impl<O: SimulatedOrderer> Simulated for CertificationSite<O> {
         let topology = Topology::clusters(shared.clusters, 1, node.0);
         let programs = shared.planned.application.programs();
         let orderer = O::make(node, shared);
-        CertificationSite::new(node, &topology, orderer, store, programs, consistency)
+        let site = CertificationSite::new(node, &topology, orderer, store, programs, consistency);
+        match shared.processor {
+            // Throughput is simulated.
+            Some(_) => site,
+            // So small that a state of few rows has several parts.
+            None => site.with_part_bytes(PART_BYTES),
+        }
     }
 
     fn store(&self) -> &Store {
@@ -183,11 +206,23 @@ impl<O: SimulatedOrderer> Simulated for CertificationSite<O> {
     }
 
     fn kind(message: &Self::Message) -> &'static str {
-        O::kind(message)
+        match message {
+            SiteMessage::Order(message) => O::kind(message),
+            SiteMessage::Part { .. } => "StatePart",
+            SiteMessage::Request { .. } => "StateRequest",
+            SiteMessage::End { .. } => "StateEnd",
+        }
     }
 
     fn label(message: &Self::Message) -> Label {
-        O::label(message)
+        match message {
+            SiteMessage::Order(message) => O::label(message),
+            other => Label::other(<CertificationSite<O> as Simulated>::kind(other)),
+        }
+    }
+
+    fn situations(&self) -> Vec<(&'static str, u64)> {
+        vec![(STATE_TAKEN, self.orderer().counters().transfers)]
     }
 }
 
@@ -267,6 +302,7 @@ fn first(batch: &Batch<Certificate>) -> TransactionId {
 impl SimulatedOrderer for Pob {
     fn make(node: NodeId, shared: &Shared) -> Pob {
         let (retry, patience, fast_wait) = times(shared);
+        let usual = PobOptions::new(SiteId(node.0 as u8), shared.clusters as u8);
         let options = PobOptions {
             fast: match shared.sites.fast_decisions {
                 true => FastDecisions::AllSites,
@@ -276,9 +312,13 @@ impl SimulatedOrderer for Pob {
             patience,
             fast_wait,
             batch_window: shared.sites.batch_window,
-            // Stores have no state transfer.
-            retained_max: usize::MAX,
-            ..PobOptions::new(SiteId(node.0 as u8), shared.clusters as u8)
+            retained_max: match (shared.sites.order_over, shared.sites.retained_max) {
+                // Sites over guards have no state transfer.
+                (OrderOver::Guards, _) => usize::MAX,
+                (OrderOver::Accesses, Some(batches)) => batches as usize,
+                (OrderOver::Accesses, None) => usual.retained_max,
+            },
+            ..usual
         };
         PobSite::new(options).expect("the number of sites was checked")
     }

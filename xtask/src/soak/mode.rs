@@ -165,6 +165,21 @@ pub(super) const MODES: &[Mode] = &[
         protocols: &["alvin"],
         profiles: PROFILES,
     },
+    // Sites that were away take another one's state.
+    Mode {
+        name: "sites-transfers",
+        arguments: &["--retained-max", "2"],
+        workloads: ALL,
+        protocols: &["alvin"],
+        profiles: &["storm", "long_outage"],
+    },
+    Mode {
+        name: "sites-transfers-eus",
+        arguments: &["--retained-max", "0", "--consistency", "eus"],
+        workloads: ALL,
+        protocols: &["alvin"],
+        profiles: &["storm", "long_outage"],
+    },
 ];
 
 impl Mode {

@@ -46,6 +46,7 @@ const SET_BY_CASE: [&str; 23] = [
     "quorum",
     "consistency",
     "fast_decisions",
+    "retained_max",
     "order_over",
     "leader",
     "nodes",
@@ -121,6 +122,10 @@ pub(crate) struct SimArguments {
     #[arg(long, value_name = "on|off", default_value = "off", value_parser = on_or_off,
           action = clap::ArgAction::Set)]
     fast_decisions: bool,
+    /// The most delivered batches that a site keeps under alvin for sites that are away: above it, these get the state of
+    /// another site when they are back. 100000 by default
+    #[arg(long, value_name = "N")]
+    retained_max: Option<u32>,
     /// The site that leads at first under multipaxos, from 0
     #[arg(long, value_name = "SITE", default_value_t = 0)]
     leader: u16,
@@ -311,6 +316,7 @@ impl SimArguments {
             consistency: self.consistency,
             fast_decisions: self.fast_decisions,
             leader: self.leader,
+            retained_max: self.retained_max,
             order_over: self.order_over,
             ..SiteOptions::default()
         };
@@ -685,6 +691,9 @@ fn replicated(file: &CaseFile) -> String {
             text,
             " --consistency {consistency} --fast-decisions {fast} --leader {leader} --order-over {order_over}"
         );
+        if let Some(batches) = case.sites.retained_max {
+            let _ = write!(text, " --retained-max {batches}");
+        }
     }
     text
 }

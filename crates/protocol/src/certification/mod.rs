@@ -10,18 +10,26 @@
 //! * [`guarded`]: what a certificate has instead where transactions are ordered over guards ([`crate::guards`]).
 //! * [`access_set`]: what a transaction accesses, and the conflict relation.
 //! * [`site`]: a site. `durable`: its recovery. `orderer`: the orderers and their log records.
+//! * `transfer`, `transfers`: the state of another site, in place of what a site has missed. [`outcomes`]: what became of transactions
+//!   that it has missed. [`message`], [`record`]: messages and log records of that.
 
 pub mod access_set;
 pub mod certificate;
 mod durable;
 pub mod guarded;
+pub mod message;
 mod orderer;
+pub mod outcomes;
 pub mod read_set;
+pub mod record;
 pub mod site;
+mod transfer;
+mod transfers;
 
 pub use access_set::AccessSet;
 pub use certificate::Certificate;
 pub use guarded::{GuardedCommit, Seen};
+pub use message::SiteMessage;
 pub use orderer::LoggedOrderer;
 pub use read_set::ReadSet;
 pub use site::{CertificationSite, Consistency};

@@ -8,18 +8,21 @@ use anabranch_types::{
     Activity, ActivityProbe, Effect, Fetched, Key, NodeId, Read, RowPrograms, TableId, Ticks,
     Timestamp, time,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::contract::{
     AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
     Request, Session, Slots, Topology, TransactionId,
 };
-use crate::order::{Delivery, OutboxOf, SiteId};
+use crate::order::{Delivery, Orderer, OutboxOf, SiteId};
 
 use super::access_set::AccessSetBuilder;
 use super::certificate::Certificate;
+use super::message::SiteMessage;
 use super::orderer::LoggedOrderer;
+use super::outcomes::{CommittedOutcome, Outcomes};
 use super::read_set::{PointRead, RangeRead, ReadSet};
+use super::transfers::{PART_BYTES, Transfers};
 
 /// What transactions that only read are promised. Transactions with effects are strictly serializable in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -31,6 +34,9 @@ pub enum Consistency {
     /// conflict in different orders.
     UpdateSerializable,
 }
+
+/// The messages of sites over an orderer.
+pub(super) type MessageOf<O> = SiteMessage<<O as Orderer>::Message, <O as Orderer>::Transfer>;
 
 /// The end of a transaction: its timestamp and the values of its deferred effects, or why it has aborted.
 pub(super) type Outcome = Result<(Timestamp, Slots), AbortReason>;
@@ -59,7 +65,7 @@ impl Execution {
 pub struct CertificationSite<O: LoggedOrderer> {
     site: SiteId,
     /// The node of each site.
-    nodes: Vec<NodeId>,
+    pub(super) nodes: Vec<NodeId>,
     consistency: Consistency,
     pub(super) orderer: O,
     pub(super) store: Store,
@@ -67,11 +73,17 @@ pub struct CertificationSite<O: LoggedOrderer> {
     /// The transactions that run here.
     executing: FxHashMap<TransactionId, Execution>,
     /// The transactions that were broadcast here and are not delivered, in this incarnation.
-    committing: FxHashMap<TransactionId, ()>,
+    pub(super) committing: FxHashMap<TransactionId, ()>,
+    /// The outcomes that other sites may need.
+    pub(super) outcomes: Outcomes,
+    pub(super) transfers: Transfers<O::Transfer>,
+    /// While records are replayed: the rows of a state that is not complete.
+    pub(super) collected: Option<Store>,
+    pub(super) part_bytes: usize,
     pub(super) keeps_records: bool,
     /// The first violation of an invariant that a delivery has shown.
     violation: Option<String>,
-    counters: Counters,
+    pub(super) counters: Counters,
     /// The transactions that were certified here, in this incarnation.
     certified: u64,
     probe: ActivityProbe,
@@ -85,6 +97,7 @@ impl<O: LoggedOrderer + fmt::Debug> fmt::Debug for CertificationSite<O> {
             .field("store", &self.store)
             .field("executing", &self.executing)
             .field("committing", &self.committing)
+            .field("transfers", &self.transfers)
             .finish_non_exhaustive()
     }
 }
@@ -122,12 +135,23 @@ impl<O: LoggedOrderer> CertificationSite<O> {
             programs,
             executing: FxHashMap::default(),
             committing: FxHashMap::default(),
+            outcomes: Outcomes::default(),
+            transfers: Transfers::default(),
+            collected: None,
+            part_bytes: PART_BYTES,
             keeps_records: false,
             violation: None,
             counters: Counters::default(),
             certified: 0,
             probe: ActivityProbe::default(),
         }
+    }
+
+    /// Sends states to others in parts of about this size.
+    #[must_use]
+    pub fn with_part_bytes(mut self, bytes: usize) -> CertificationSite<O> {
+        self.part_bytes = bytes;
+        self
     }
 
     /// The rows.
@@ -156,7 +180,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
     }
 
     /// Answers reads from the transaction's snapshot.
-    fn read(&mut self, id: TransactionId, reads: &[PartitionRead], out: &mut Outbox<O::Message>) {
+    fn read(&mut self, id: TransactionId, reads: &[PartitionRead], out: &mut Outbox<MessageOf<O>>) {
         let execution = self
             .executing
             .entry(id)
@@ -191,7 +215,7 @@ impl<O: LoggedOrderer> CertificationSite<O> {
         now: Ticks,
         id: TransactionId,
         effects: Vec<PartitionEffects>,
-        out: &mut Outbox<O::Message>,
+        out: &mut Outbox<MessageOf<O>>,
     ) {
         let execution = self.executing.remove(&id);
         let Execution {
@@ -224,13 +248,18 @@ impl<O: LoggedOrderer> CertificationSite<O> {
     }
 
     /// Commits a transaction without effects at this site alone.
-    fn commit_reader(&mut self, id: TransactionId, out: &mut Outbox<O::Message>) {
+    fn commit_reader(&mut self, id: TransactionId, out: &mut Outbox<MessageOf<O>>) {
         let timestamp = Timestamp::new(self.store.last().0, READER);
         self.end(id, Ok((timestamp, Slots::new())), out);
     }
 
     /// Answers the engine.
-    fn end(&mut self, id: TransactionId, result: Outcome, out: &mut Outbox<O::Message>) {
+    pub(super) fn end(
+        &mut self,
+        id: TransactionId,
+        result: Outcome,
+        out: &mut Outbox<MessageOf<O>>,
+    ) {
         let reply = match result {
             Ok((timestamp, slots)) => {
                 self.counters.commits += 1;
@@ -252,22 +281,27 @@ impl<O: LoggedOrderer> CertificationSite<O> {
     pub(super) fn order(
         &mut self,
         now: Ticks,
-        out: &mut Outbox<O::Message>,
+        out: &mut Outbox<MessageOf<O>>,
         step: impl FnOnce(&mut O, &mut OutboxOf<O>),
     ) {
         let mut ordered = OutboxOf::<O>::default();
         step(&mut self.orderer, &mut ordered);
-        debug_assert!(
-            ordered.transfers.is_empty(),
-            "an orderer under certification discards nothing that a site has not delivered"
-        );
+        self.take_output(now, ordered, out);
+    }
+
+    /// Takes the orderer's output.
+    pub(super) fn take_output(
+        &mut self,
+        now: Ticks,
+        ordered: OutboxOf<O>,
+        out: &mut Outbox<MessageOf<O>>,
+    ) {
         if self.keeps_records {
             let records = ordered.records.into_iter();
             out.records.extend(records.map(O::into_record));
         }
         for (to, message) in ordered.messages {
-            self.counters.messages += 1;
-            out.messages.push((self.nodes[to.index()], message));
+            self.send(to, SiteMessage::Order(message), out);
         }
         out.timers.extend(ordered.timers);
         for delivery in &ordered.deliveries {
@@ -276,6 +310,27 @@ impl<O: LoggedOrderer> CertificationSite<O> {
                 self.end(id, result, out);
             }
         }
+        self.outcomes.prune(&self.orderer);
+        // A state has all deliveries that the orderer's part of it includes.
+        for to in ordered.transfers {
+            self.send_state(now, to, out);
+        }
+    }
+
+    fn site_of(&self, node: NodeId) -> SiteId {
+        let site = self.nodes.iter().position(|one| *one == node);
+        SiteId(site.expect("the node of a site") as u8)
+    }
+
+    /// Sends a message to another site.
+    pub(super) fn send(
+        &mut self,
+        to: SiteId,
+        message: MessageOf<O>,
+        out: &mut Outbox<MessageOf<O>>,
+    ) {
+        self.counters.messages += 1;
+        out.messages.push((self.nodes[to.index()], message));
     }
 
     /// Certifies the transactions of a batch, and installs those that commit. Returns the results of those that this
@@ -296,6 +351,16 @@ impl<O: LoggedOrderer> CertificationSite<O> {
             let timestamp = Timestamp::new(logical, NodeId(delivery.id.site.0.into()));
             let result = self.certify(now, timestamp, certificate);
             let id = certificate.transaction;
+            if delivery.id.site != self.site
+                && let Ok(slots) = &result
+            {
+                self.outcomes.add(CommittedOutcome {
+                    batch: delivery.id,
+                    transaction: id,
+                    timestamp,
+                    slots: slots.clone(),
+                });
+            }
             if self.committing.remove(&id).is_some() {
                 results.push((id, result.map(|slots| (timestamp, slots))));
             }
@@ -416,9 +481,9 @@ fn fetch(store: &Store, execution: &mut Execution, read: &Read) -> Result<Fetche
 }
 
 impl<O: LoggedOrderer> Protocol for CertificationSite<O> {
-    type Message = O::Message;
+    type Message = MessageOf<O>;
 
-    fn step(&mut self, now: Ticks, input: Input<O::Message>, out: &mut Outbox<O::Message>) {
+    fn step(&mut self, now: Ticks, input: Input<MessageOf<O>>, out: &mut Outbox<MessageOf<O>>) {
         match input {
             Input::Request {
                 transaction,
@@ -438,18 +503,21 @@ impl<O: LoggedOrderer> Protocol for CertificationSite<O> {
                 }
             },
             Input::Message { from, message } => {
-                let site = self.nodes.iter().position(|node| *node == from);
-                let site = SiteId(site.expect("a message of a site") as u8);
-                self.order(now, out, |orderer, ordered| {
-                    orderer.receive(now, site, message, ordered);
-                });
+                let site = self.site_of(from);
+                match message {
+                    SiteMessage::Order(message) => self.order(now, out, |orderer, ordered| {
+                        orderer.receive(now, site, message, ordered);
+                    }),
+                    message => self.handle_transfer(now, site, message, out),
+                }
             }
             Input::Timer(timer) => self.order(now, out, |orderer, ordered| {
                 orderer.expire(now, timer, ordered);
             }),
             // It recovers what it had under way by its own records.
-            Input::Restarted { .. } => {}
+            Input::Restarted { node } => self.end_transfers_with(self.site_of(node)),
         }
+        self.end_silent_transfers(now);
     }
 
     fn observe(&mut self, probe: ActivityProbe) {
@@ -464,6 +532,17 @@ impl<O: LoggedOrderer> Protocol for CertificationSite<O> {
         self.orderer.check_invariants()?;
         if let Some(violation) = &self.violation {
             return Err(violation.clone());
+        }
+        if !self.committing.is_empty() {
+            let mut open = FxHashSet::default();
+            self.orderer.undelivered(&mut |certificate| {
+                open.insert(certificate.transaction);
+            });
+            // tidy: order-free because only whether there is one counts
+            if !self.committing.keys().all(|id| open.contains(id)) {
+                let what = "PCC-I8: a transaction waits, and its orderer will not deliver it";
+                return Err(what.to_owned());
+            }
         }
         let last = self.store.last();
         // tidy: order-free because only whether there is one counts

@@ -60,7 +60,8 @@ impl Durable for LockingNode {
             | Record::Epaxos(_)
             | Record::Belt(_)
             | Record::Score(_)
-            | Record::Guards(_)) => {
+            | Record::Guards(_)
+            | Record::Certification(_)) => {
                 return Err(ReplayError(format!(
                     "a locking node cannot replay {record:?}"
                 )));

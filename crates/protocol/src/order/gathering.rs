@@ -60,6 +60,11 @@ impl<P> Gathering<P> {
         self.due.is_some_and(|due| now >= due)
     }
 
+    /// The payloads.
+    pub(crate) fn payloads(&self) -> &[P] {
+        &self.payloads
+    }
+
     /// Whether there is no payload.
     pub(crate) fn is_empty(&self) -> bool {
         self.payloads.is_empty()

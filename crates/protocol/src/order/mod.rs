@@ -110,6 +110,16 @@ pub trait Orderer {
     /// What this site has delivered.
     fn delivered(&self) -> &Delivered;
 
+    /// What another site is known to have delivered, at least.
+    fn delivered_at(&self, site: SiteId) -> &Prefix;
+
+    /// Passes to `visit` the payloads that this incarnation has broadcast, perhaps others of this site, too, and that
+    /// may still be delivered here.
+    fn undelivered(&self, visit: &mut dyn FnMut(&Self::Payload));
+
+    /// After this time without an answer a message is sent again.
+    fn retry(&self) -> Ticks;
+
     /// The number of this site's last batch; 0 if it has broadcast none. After a restart: of the last one that an earlier
     /// incarnation may have sent. What such an incarnation has broadcast is delivered under these numbers, or never.
     fn last_own(&self) -> u64;

@@ -3,6 +3,7 @@
 mod conflicts;
 mod consistency;
 mod crashes;
+mod transfer;
 
 use anabranch_protocol::certification::{Certificate, CertificationSite, Consistency};
 use anabranch_protocol::order::pob::{PobOptions, PobSite};

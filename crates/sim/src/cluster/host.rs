@@ -12,7 +12,7 @@
 //! Where nodes have replicas, each replica has a host, and a server's faults affect all of its hosts.
 //! The replication group itself is in `replicas`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use anabranch_engine::backoff::Backoff;
@@ -24,7 +24,9 @@ use anabranch_engine::{
 use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::View;
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
-use anabranch_storage::{CommitSequence, Installed, LogError, LogOptions, LogPosition, Store};
+use anabranch_storage::{
+    CommitSequence, Installed, LogError, LogOptions, LogPosition, StateOrigin, Store,
+};
 use anabranch_types::{Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
 
 use super::{Cluster, Event, network};
@@ -113,10 +115,48 @@ pub(crate) struct Incarnations {
     pub(super) base: Option<Box<Store>>,
     /// What the incarnation that ended last had installed.
     pub(crate) lost: Vec<Installed>,
-    /// Transactions that earlier incarnations installed and later ones recovered.
-    recovered: BTreeSet<Timestamp>,
+    /// What earlier incarnations installed and later ones recovered.
+    recovered: InstalledAt,
     /// In a run with replicas: the view that wrote each committed log entry, by index.
     pub(crate) committed: BTreeMap<u64, View>,
+}
+
+/// What a node has installed: transactions, and states of other nodes that it took.
+#[derive(Clone, Debug, Default)]
+struct InstalledAt {
+    transactions: BTreeMap<Timestamp, CommitSequence>,
+    /// With the commit as which each was taken.
+    states: Vec<(CommitSequence, StateOrigin)>,
+}
+
+impl InstalledAt {
+    fn add(&mut self, one: &Installed) {
+        match one.origin {
+            Some(origin) => self.states.push((one.sequence, origin)),
+            None => {
+                let sequence = self.transactions.entry(one.timestamp);
+                sequence.or_insert(one.sequence);
+            }
+        }
+    }
+}
+
+/// Whether a transaction is in a node's state as of a commit: the node has installed it, or has taken a state with it.
+fn includes(
+    all: &BTreeMap<NodeId, InstalledAt>,
+    node: NodeId,
+    until: CommitSequence,
+    timestamp: Timestamp,
+) -> bool {
+    let Some(installed) = all.get(&node) else {
+        return false;
+    };
+    let own = installed.transactions.get(&timestamp);
+    let mut states = installed.states.iter();
+    own.is_some_and(|sequence| *sequence <= until)
+        || states.any(|(sequence, origin)| {
+            *sequence <= until && includes(all, origin.node, origin.sequence, timestamp)
+        })
 }
 
 impl Incarnations {
@@ -126,7 +166,7 @@ impl Incarnations {
             latest: Incarnation::FIRST,
             base,
             lost: Vec::new(),
-            recovered: BTreeSet::new(),
+            recovered: InstalledAt::default(),
             committed: BTreeMap::new(),
         }
     }
@@ -735,7 +775,7 @@ impl<P: Simulated> Cluster<P> {
             .filter(|one| one.sequence <= last)
             .collect();
         for one in &kept {
-            incarnations.recovered.insert(one.timestamp);
+            incarnations.recovered.add(one);
         }
         let now = rows_of(store);
         if let Some(recording) = &mut self.recording {
@@ -771,41 +811,40 @@ impl<P: Simulated> Cluster<P> {
         self.now + RETRY
     }
 
-    /// Whether a transaction with this timestamp is installed at a node.
-    fn has_installed(&self, node: u16, timestamp: Timestamp) -> bool {
-        let incarnations = &self.incarnations[usize::from(node)];
-        let here = |node: &Node<P>| {
-            let installed = node.protocol().store().installed();
-            installed.iter().any(|one| one.timestamp == timestamp)
-        };
-        let node = self.hosts[usize::from(incarnations.host)].node();
-        incarnations.recovered.contains(&timestamp) || node.is_some_and(here)
+    /// What each node has installed.
+    fn installed(&self) -> BTreeMap<NodeId, InstalledAt> {
+        let all = (0..).map(NodeId).zip(&self.incarnations);
+        all.map(|(number, incarnations)| {
+            let mut installed = incarnations.recovered.clone();
+            if let Some(node) = self.hosts[usize::from(incarnations.host)].node() {
+                let own = node.protocol().store().installed().iter();
+                own.for_each(|one| installed.add(one));
+            }
+            (number, installed)
+        })
+        .collect()
     }
 
     /// Acknowledged commits that some node lacks (DUR-I1).
     pub(crate) fn missing_commits(&self) -> Vec<String> {
+        let installed = self.installed();
+        let newest = CommitSequence(u64::MAX);
         let mut missing = Vec::new();
-        if self.node_builder.shared.protocol.partitions_operations() {
-            for timestamp in self.acknowledged.keys() {
-                let node = timestamp.node().0;
-                if !self.has_installed(node, *timestamp) {
-                    missing.push(format!(
-                        "DUR-I1: {timestamp} was acknowledged, and is not at n{node}"
-                    ));
-                }
+        let mut look_at = |node: u16, timestamp: Timestamp| {
+            if !includes(&installed, NodeId(node), newest, timestamp) {
+                missing.push(format!(
+                    "DUR-I1: {timestamp} was acknowledged, and is not at n{node}"
+                ));
             }
-            return missing;
-        }
+        };
         for (timestamp, partitions) in &self.acknowledged {
+            if self.node_builder.shared.protocol.partitions_operations() {
+                look_at(timestamp.node().0, *timestamp);
+                continue;
+            }
             for partition in partitions {
                 let first = partition.0 * self.clusters;
-                for node in first..first + self.clusters {
-                    if !self.has_installed(node, *timestamp) {
-                        missing.push(format!(
-                            "DUR-I1: {timestamp} was acknowledged, and is not at n{node}"
-                        ));
-                    }
-                }
+                (first..first + self.clusters).for_each(|node| look_at(node, *timestamp));
             }
         }
         missing

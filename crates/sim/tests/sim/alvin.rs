@@ -235,3 +235,48 @@ fn sites_keep_their_promises_with_batches() {
         }
     }
 }
+
+/// Sites that keep few batches for the others: those that were away take another site's state.
+fn sweep_with_state_transfers(workload: &str, seeds: std::ops::Range<u64>) -> u64 {
+    let prepared: BTreeMap<u16, Prepared> = [3, 5]
+        .map(|sites| (sites, Prepared::for_sites(workload, sites).unwrap()))
+        .into();
+    let mut taken = 0;
+    for profile in [FaultProfile::Storm, FaultProfile::LongOutage] {
+        for seed in seeds.clone() {
+            let sites = [3, 3, 5][(seed / 4 % 3) as usize];
+            let mut options = options(ProtocolName::Alvin, seed);
+            options.retained_max = Some((seed % 5) as u32);
+            if seed % 7 == 0 {
+                options.batch_window = Ticks::from_micros(200);
+            }
+            let mut case = case(profile, seed, sites, options);
+            case.clients_switch_nodes = seed % 3 == 0;
+            case.interactive = seed % 5 == 1;
+            let what = format!("{workload} {} {seed}", profile.name());
+            let found = case.run(&prepared[&sites]).unwrap();
+            assert_eq!(found.verdict, Verdict::Fine, "{what}");
+            let sometimes = &found.statistics.sometimes;
+            taken += sometimes
+                .get("a site took another one's state")
+                .unwrap_or(&0);
+        }
+    }
+    println!("{workload}: {taken} states were taken");
+    taken
+}
+
+#[test]
+fn sites_that_were_away_take_the_state_of_another() {
+    for (workload, seeds) in [
+        ("register", 16),
+        ("bank", 16),
+        ("departments", 12),
+        ("payroll", 6),
+    ] {
+        assert!(
+            sweep_with_state_transfers(workload, 0..seeds) > 0,
+            "{workload}"
+        );
+    }
+}

@@ -17,6 +17,7 @@ const OVER_GUARDS: SiteOptions = SiteOptions {
     fast_decisions: false,
     leader: 0,
     order_over: OrderOver::Guards,
+    retained_max: None,
     batch_window: Ticks(0),
 };
 

@@ -213,6 +213,7 @@ impl SitesArguments {
                     },
                     batch_window: Ticks::from_millis(self.batch_window),
                     order_over: *order_over,
+                    retained_max: None,
                 },
             });
             with.collect::<Vec<Competitor>>()

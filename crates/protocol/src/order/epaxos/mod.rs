@@ -392,6 +392,26 @@ impl<P: Payload> Orderer for EpaxosSite<P> {
         &self.graph.delivered
     }
 
+    fn delivered_at(&self, site: SiteId) -> &Prefix {
+        &self.reports.of(site).delivered
+    }
+
+    fn undelivered(&self, visit: &mut dyn FnMut(&P)) {
+        self.gathering.payloads().iter().for_each(&mut *visit);
+        let held_up = self.held_up.iter().flat_map(Batch::payloads);
+        held_up.for_each(&mut *visit);
+        let own = self.graph.entries.iter();
+        let own =
+            own.filter(|(id, _)| id.site == self.site && !self.graph.delivered.contains(**id));
+        let proposals = own.filter_map(|(_, entry)| entry.proposal.as_ref());
+        let batches = proposals.map(|proposal| &proposal.batch);
+        batches.flat_map(Batch::payloads).for_each(visit);
+    }
+
+    fn retry(&self) -> Ticks {
+        self.options.retry
+    }
+
     fn last_own(&self) -> u64 {
         self.sequence
     }

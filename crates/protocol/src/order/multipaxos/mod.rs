@@ -524,6 +524,20 @@ impl<P: Payload> Orderer for MultiPaxosSite<P> {
         &self.delivered
     }
 
+    fn delivered_at(&self, site: SiteId) -> &Prefix {
+        &self.reports.of(site).delivered
+    }
+
+    fn undelivered(&self, visit: &mut dyn FnMut(&P)) {
+        self.gathering.payloads().iter().for_each(&mut *visit);
+        let own = self.own.values().map(|own| &own.batch);
+        own.flat_map(Batch::payloads).for_each(visit);
+    }
+
+    fn retry(&self) -> Ticks {
+        self.options.retry
+    }
+
     fn last_own(&self) -> u64 {
         self.sequence
     }

@@ -19,7 +19,8 @@ use anabranch_types::Ticks;
 use super::gathering::{Batching, Gathering};
 use super::reports::Reports;
 use super::{
-    Delivered, GroupSizeError, OrderCounters, Orderer, OutboxOf, Payload, Prefix, Quorums, SiteId,
+    Batch, Delivered, GroupSizeError, OrderCounters, Orderer, OutboxOf, Payload, Prefix, Quorums,
+    SiteId,
 };
 use crate::contract::TimerId;
 use crate::record::ReplayError;
@@ -388,6 +389,23 @@ impl<P: Payload> Orderer for PobSite<P> {
 
     fn delivered(&self) -> &Delivered {
         &self.queue.delivered
+    }
+
+    fn delivered_at(&self, site: SiteId) -> &Prefix {
+        self.reports.of(site)
+    }
+
+    fn undelivered(&self, visit: &mut dyn FnMut(&P)) {
+        self.gathering.payloads().iter().for_each(&mut *visit);
+        let own = self.queue.entries.iter();
+        let own =
+            own.filter(|(id, _)| id.site == self.site && !self.queue.delivered.contains(**id));
+        let batches = own.filter_map(|(_, entry)| entry.batch.as_ref());
+        batches.flat_map(Batch::payloads).for_each(visit);
+    }
+
+    fn retry(&self) -> Ticks {
+        self.options.retry
     }
 
     fn last_own(&self) -> u64 {

@@ -125,7 +125,8 @@ impl Durable for RampNode {
             | Record::Epaxos(_)
             | Record::Belt(_)
             | Record::Guards(_)
-            | Record::Score(_)) => {
+            | Record::Score(_)
+            | Record::Certification(_)) => {
                 return Err(ReplayError(format!("{record:?} is not RAMP's")));
             }
         }

@@ -12,7 +12,7 @@ use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
 /// Delivers all messages between two sites.
-fn between(cluster: &mut Cluster<Site>, one: u16, two: u16) {
+pub(crate) fn between(cluster: &mut Cluster<Site>, one: u16, two: u16) {
     loop {
         let busy = [(one, two), (two, one)].map(|(from, to)| (NodeId(from), NodeId(to)));
         let busy = busy
