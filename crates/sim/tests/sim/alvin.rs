@@ -252,7 +252,8 @@ fn sweep_with_state_transfers(workload: &str, seeds: std::ops::Range<u64>) -> u6
             }
             let mut case = case(profile, seed, sites, options);
             case.clients_switch_nodes = seed % 3 == 0;
-            case.interactive = seed % 5 == 1;
+            // Blocks that only read commit at their site: at another one they may miss what their client has seen.
+            case.interactive = !case.clients_switch_nodes && seed % 5 == 1;
             let what = format!("{workload} {} {seed}", profile.name());
             let found = case.run(&prepared[&sites]).unwrap();
             assert_eq!(found.verdict, Verdict::Fine, "{what}");

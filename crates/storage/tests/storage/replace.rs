@@ -162,8 +162,8 @@ fn a_replacement_is_recorded_with_what_it_changes() {
         .collect();
     changes.sort_by(|one, two| one.0.cmp(&two.0));
     let expected = [
-        (key(1), InstalledKind::Delete),
         (key(2), InstalledKind::Update),
+        (key(1), InstalledKind::Delete),
         (key(3), InstalledKind::Insert),
     ];
     assert_eq!(changes, expected);
