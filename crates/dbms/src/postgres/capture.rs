@@ -51,6 +51,9 @@ const EVENTS: [(&str, &str); 4] = [
 
 /// Functions here run with the rights of the role that has installed them, and write to a temporary table of the connection.
 /// A table that another role has put in its place could have triggers, which would then run with these rights.
+///
+/// It is a statement of its own, before those that name the table: PostgreSQL plans each when it is first run, and while it plans
+/// one it computes what it takes for constants of a view.
 const IS_OWN: &str = "EXISTS (SELECT FROM pg_catalog.pg_class c \
     WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('pg_temp.anabranch_changes') \
     AND c.relkind OPERATOR(pg_catalog.=) 'r' AND NOT c.relhastriggers AND NOT c.relhasrules \
@@ -258,13 +261,14 @@ impl ReplicatedTable {
                 false => "B'0'".to_owned(),
             })
             .collect();
+        // `x IS NULL` is also true of a composite value all of whose fields are NULL; `IS NOT DISTINCT FROM NULL` is not.
         // Of a row that is there before and after, the columns that changed; of a new one all; of a deleted one none.
         let image = self.image(|place, column| {
             let name = quoted(&column.name);
             match written(place, column) {
                 _ if is_key(place) => format!("COALESCE(n.{name}, o.{name})"),
                 true => format!(
-                    "CASE WHEN o.{first} IS NULL OR {} THEN n.{name} END",
+                    "CASE WHEN o.{first} IS NOT DISTINCT FROM NULL OR {} THEN n.{name} END",
                     changed(column)
                 ),
                 false => "NULL".to_owned(),
@@ -285,11 +289,11 @@ impl ReplicatedTable {
         };
         format!(
             "INSERT INTO pg_temp.anabranch_changes (relation, kind, columns, key, image) \
-             SELECT {number}, CASE WHEN n.{first} IS NULL THEN 'D' WHEN o.{first} IS NULL THEN 'I' ELSE 'U' END, \
-             CASE WHEN n.{first} IS NOT NULL AND o.{first} IS NOT NULL THEN {bits} END, \
+             SELECT {number}, CASE WHEN n.{first} IS NOT DISTINCT FROM NULL THEN 'D' WHEN o.{first} IS NOT DISTINCT FROM NULL THEN 'I' ELSE 'U' END, \
+             CASE WHEN n.{first} IS DISTINCT FROM NULL AND o.{first} IS DISTINCT FROM NULL THEN {bits} END, \
              ROW({key})::pg_catalog.text, {image} \
              FROM old_rows o FULL JOIN new_rows n ON {same} \
-             WHERE n.{first} IS NULL OR o.{first} IS NULL OR pg_catalog.record_image_ne({before}, {after});",
+             WHERE n.{first} IS NOT DISTINCT FROM NULL OR o.{first} IS NOT DISTINCT FROM NULL OR pg_catalog.record_image_ne({before}, {after});",
             number = self.number,
             bits = bits.join(&format!(" {JOINED} ")),
             key = key.join(", "),
@@ -356,8 +360,8 @@ impl ReplicatedTable {
              rows AS (SELECT key, (min(image))::{path} AS image, \
              count(*) FILTER (WHERE kind = 'I') - count(*) FILTER (WHERE kind = 'D') AS gained, \
              bit_or(CASE kind WHEN 'U' THEN columns ELSE B'{all}' END) AS columns FROM removed GROUP BY key), \
-             now AS (SELECT c.key, c.image, c.columns, t.{first} IS NOT NULL AS is_there, \
-             (t.{first} IS NOT NULL)::int - c.gained = 1 AS was_there, {inserted} AS inserted, {updated} AS updated \
+             now AS (SELECT c.key, c.image, c.columns, t.{first} IS DISTINCT FROM NULL AS is_there, \
+             (t.{first} IS DISTINCT FROM NULL)::int - c.gained = 1 AS was_there, {inserted} AS inserted, {updated} AS updated \
              FROM rows c LEFT JOIN {path} t ON {at_key}) \
              INSERT INTO pg_temp.anabranch_changes (relation, kind, columns, key, image) \
              SELECT {number}, \
@@ -393,8 +397,8 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
     let net = match net.is_empty() {
         true => String::new(),
         false => format!(
-            "FOR again IN SELECT DISTINCT c.relation FROM (SELECT n.relation FROM pg_temp.anabranch_changes n GROUP BY n.relation, n.key {SEVERAL}) c LOOP\n            \
-             CASE\n            {}\n            END CASE;\n        \
+            "FOR again IN SELECT DISTINCT c.relation FROM (SELECT n.relation FROM pg_temp.anabranch_changes n GROUP BY n.relation, n.key {SEVERAL}) c LOOP\n        \
+             CASE\n            {}\n        END CASE;\n    \
              END LOOP;",
             net.join("\n            ")
         ),
@@ -418,8 +422,11 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
          AND h.promised {EQUAL} h.epoch AND h.promised_server {EQUAL} h.epoch_server;\n    \
          IF held IS NULL OR held {DIFFERENT} asked THEN RAISE EXCEPTION 'hop % is not held here', asked \
          USING ERRCODE = '40001', DETAIL = pg_catalog.format('The hold is of hop %s.', held); END IF;\n    \
-         IF pg_catalog.pg_relation_size(pg_catalog.to_regclass('pg_temp.anabranch_changes')) OPERATOR(pg_catalog.>) {CHANGES_BYTES_MAX} THEN\n        \
-         IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n        \
+         IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n    \
+         IF (EXISTS (SELECT FROM pg_temp.anabranch_changes) \
+         OR pg_catalog.pg_relation_size('pg_temp.anabranch_changes') OPERATOR(pg_catalog.>) {CHANGES_BYTES_MAX}) \
+         AND pg_catalog.current_setting('transaction_read_only') {EQUAL} 'off' \
+         AND COALESCE(pg_catalog.current_setting('anabranch.hop', true), '') OPERATOR(pg_catalog.!~) '^[0-9]' THEN\n        \
          TRUNCATE pg_temp.anabranch_changes;\n    \
          END IF;\n    \
          PERFORM pg_catalog.set_config('anabranch.hop', asked::pg_catalog.text, true);\n    \
@@ -433,14 +440,12 @@ pub fn seal(tables: &[ReplicatedTable]) -> String {
          END\n\
          $settle$;\n\
          CREATE FUNCTION anabranch.seal() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $seal$\n\
-         DECLARE drawn bigint; again smallint; several boolean; hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);\n\
+         DECLARE drawn bigint; again smallint; hop pg_catalog.text := pg_catalog.current_setting('anabranch.hop', true);\n\
          BEGIN\n    \
          PERFORM pg_catalog.set_config('anabranch.hop', 'sealed', true);\n    \
-         several := CASE WHEN {IS_OWN} THEN EXISTS (SELECT FROM pg_temp.anabranch_changes n GROUP BY n.relation, n.key {SEVERAL}) END;\n    \
-         IF several IS NULL THEN {IS_FOREIGN} END IF;\n    \
-         IF several THEN\n        \
+         IF NOT {IS_OWN} THEN {IS_FOREIGN} END IF;\n    \
+         IF NOT EXISTS (SELECT FROM pg_temp.anabranch_changes) THEN RETURN NULL; END IF;\n    \
          {net}\n    \
-         END IF;\n    \
          WITH gone AS (DELETE FROM pg_temp.anabranch_changes RETURNING *) \
          INSERT INTO anabranch.outbox (number, hop, relations, kinds, columns, images) \
          SELECT pg_catalog.nextval('anabranch.number'), hop::bigint, pg_catalog.array_agg(c.relation), pg_catalog.array_agg(c.kind), \

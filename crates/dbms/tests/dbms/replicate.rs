@@ -514,4 +514,22 @@ fn a_table_of_changes_of_another_role_is_refused() {
         let code = error.code().map_or("", |code| code.code());
         assert_eq!(code, "42501", "{statement}: {}", explain(&error));
     }
+    // PostgreSQL computes what a view has of constants while it plans a statement, with the rights of the function.
+    run(
+        client,
+        "DROP TABLE pg_temp.anabranch_changes; \
+         CREATE FUNCTION pg_temp.constant() RETURNS smallint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'run as %', current_user; END $$; \
+         CREATE TEMP VIEW anabranch_changes AS SELECT pg_temp.constant() AS relation, 'U'::\"char\" AS kind, \
+         NULL::varbit AS columns, 'k'::text AS key, NULL::text AS image",
+    );
+    let statements = [
+        "SELECT anabranch.prepare()",
+        "SELECT anabranch.seal()",
+        "INSERT INTO t VALUES (1, 1)",
+    ];
+    for statement in statements {
+        let error = client.batch_execute(statement).expect_err(statement);
+        let code = error.code().map_or("", |code| code.code());
+        assert_eq!(code, "42501", "{statement}: {}", explain(&error));
+    }
 }

@@ -27,6 +27,9 @@ pub use write::{write_pretty, write_string};
 /// The most levels of arrays and objects within each other.
 pub const DEPTH_MAX: usize = 250;
 
+/// The most bytes of a text that is made. A few digits with an exponent are a number of many thousands.
+pub const TEXT_BYTES_MAX: usize = 64 << 20;
+
 /// Why a text is no JSON, in PostgreSQL's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -49,6 +52,11 @@ impl JsonError {
             detail: None,
             hint: None,
         }
+    }
+
+    fn too_deep() -> JsonError {
+        let hint = format!("A JSON value has at most {DEPTH_MAX} levels.");
+        JsonError::new("54001", "stack depth limit exceeded").with_hint(hint)
     }
 
     fn with_detail(mut self, detail: impl Into<String>) -> JsonError {
@@ -160,9 +168,10 @@ impl<'t> Node<'t> {
     /// Appends the normal text.
     ///
     /// # Errors
-    /// `22003` for a number beyond PostgreSQL's `numeric`.
+    /// `22003` for a number beyond PostgreSQL's `numeric`, `54001` for a document that is too deep, `54000` for one that is too
+    /// long.
     pub fn write_normal(&self, out: &mut String) -> Result<(), JsonError> {
-        write::normal(self, out)
+        write::normal(self, 0, out)
     }
 }
 
@@ -186,7 +195,7 @@ impl Jsonb {
     /// The value that a text is.
     ///
     /// # Errors
-    /// As [`Node::parse`], and `22003` for a number beyond PostgreSQL's `numeric`.
+    /// As [`Node::parse`] and [`Jsonb::of`].
     pub fn parse(text: &str) -> Result<Jsonb, JsonError> {
         Jsonb::of(&Node::parse(text)?)
     }
@@ -194,7 +203,8 @@ impl Jsonb {
     /// The value that a node is.
     ///
     /// # Errors
-    /// `22003` for a number beyond PostgreSQL's `numeric`.
+    /// `22003` for a number beyond PostgreSQL's `numeric`, `54001` for a document that is too deep, `54000` for one that is too
+    /// long.
     pub fn of(node: &Node<'_>) -> Result<Jsonb, JsonError> {
         let mut normal = String::with_capacity(node.text.len() + node.text.len() / 8);
         node.write_normal(&mut normal)?;

@@ -121,9 +121,7 @@ impl<'t> Parser<'t> {
         inside: impl FnOnce(&mut Self) -> Result<Kind<'t>, JsonError>,
     ) -> Result<Kind<'t>, JsonError> {
         if self.depth == DEPTH_MAX {
-            let message = "stack depth limit exceeded";
-            let hint = format!("A JSON value has at most {DEPTH_MAX} levels.");
-            return Err(JsonError::new("54001", message).with_hint(hint));
+            return Err(JsonError::too_deep());
         }
         self.depth += 1;
         self.at += 1;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{JsonError, Kind, Node, number};
+use super::{DEPTH_MAX, JsonError, Kind, Node, TEXT_BYTES_MAX, number};
 
 /// Appends a string with its quotes and escapes.
 pub fn write_string(out: &mut String, content: &str) {
@@ -37,7 +37,16 @@ fn by_length(left: &str, right: &str) -> Ordering {
     lengths.then_with(|| left.as_bytes().cmp(right.as_bytes()))
 }
 
-pub(super) fn normal(node: &Node<'_>, out: &mut String) -> Result<(), JsonError> {
+/// Appends a node's normal text. `depth` is the number of levels around it: a node may be made of parsed ones.
+pub(super) fn normal(node: &Node<'_>, depth: usize, out: &mut String) -> Result<(), JsonError> {
+    if depth >= DEPTH_MAX && !node.is_scalar() {
+        return Err(JsonError::too_deep());
+    }
+    if out.len() > TEXT_BYTES_MAX {
+        return Err(JsonError::new("54000", "the JSON value is too long").with_hint(format!(
+            "A value has at most {TEXT_BYTES_MAX} bytes; numbers with large exponents are written out."
+        )));
+    }
     match &node.kind {
         Kind::Null => out.push_str("null"),
         Kind::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
@@ -49,7 +58,7 @@ pub(super) fn normal(node: &Node<'_>, out: &mut String) -> Result<(), JsonError>
                 if place > 0 {
                     out.push_str(", ");
                 }
-                normal(element, out)?;
+                normal(element, depth + 1, out)?;
             }
             out.push(']');
         }
@@ -62,7 +71,7 @@ pub(super) fn normal(node: &Node<'_>, out: &mut String) -> Result<(), JsonError>
             for (place, (name, value)) in sorted.iter().enumerate() {
                 if sorted.get(place + 1).is_some_and(|(next, _)| next == name) {
                     // PostgreSQL checks the values that it drops.
-                    normal(value, &mut String::new())?;
+                    normal(value, depth + 1, &mut String::new())?;
                     continue;
                 }
                 if !is_first {
@@ -71,7 +80,7 @@ pub(super) fn normal(node: &Node<'_>, out: &mut String) -> Result<(), JsonError>
                 is_first = false;
                 write_string(out, name);
                 out.push_str(": ");
-                normal(value, out)?;
+                normal(value, depth + 1, out)?;
             }
             out.push('}');
         }
@@ -79,24 +88,26 @@ pub(super) fn normal(node: &Node<'_>, out: &mut String) -> Result<(), JsonError>
     Ok(())
 }
 
-/// Appends a text that equal values share. The node is of a normal text.
+/// Appends a text that equal values share: the normal text, but for zeros behind the points of numbers. The node is of a normal
+/// text.
 pub(super) fn canonical(node: &Node<'_>, out: &mut String) {
     match &node.kind {
         Kind::Number => out.push_str(number::canonical(&node.text)),
         Kind::Array(elements) => {
             out.push('[');
-            for element in elements {
+            for (place, element) in elements.iter().enumerate() {
+                out.push_str(if place > 0 { ", " } else { "" });
                 canonical(element, out);
-                out.push(',');
             }
             out.push(']');
         }
         Kind::Object(members) => {
             out.push('{');
-            for (name, value) in members {
+            for (place, (name, value)) in members.iter().enumerate() {
+                out.push_str(if place > 0 { ", " } else { "" });
                 write_string(out, name);
+                out.push_str(": ");
                 canonical(value, out);
-                out.push(',');
             }
             out.push('}');
         }
@@ -104,9 +115,13 @@ pub(super) fn canonical(node: &Node<'_>, out: &mut String) {
     }
 }
 
-/// Appends a document over several lines, as `jsonb_pretty` does. The node is of a normal text.
+/// Appends a document over several lines, as `jsonb_pretty` does. The node is of a normal text. It stops where the text has more
+/// than [`TEXT_BYTES_MAX`] bytes.
 pub fn write_pretty(node: &Node<'_>, depth: usize, out: &mut String) {
     const INDENT: &str = "    ";
+    if out.len() > TEXT_BYTES_MAX {
+        return;
+    }
     let line = |out: &mut String, depth: usize| {
         out.push('\n');
         out.extend(std::iter::repeat_n(INDENT, depth));

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use anabranch_types::json::{Node, check, contains, write_string};
+use anabranch_types::json::{Kind, Node, check, contains, write_string};
 use anabranch_types::{DataType, Jsonb, TimeZone, Value, text::parse_value};
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(&normal, &again);
         prop_assert!(contains(&normal.root(), &again.root()));
         // Each part of it is normal as well.
-        if let anabranch_types::json::Kind::Array(parts) = normal.root().kind {
+        if let Kind::Array(parts) = normal.root().kind {
             for part in parts {
                 let of_part = jsonb(&part.text);
                 prop_assert_eq!(of_part.as_str(), &*part.text);
@@ -95,8 +95,36 @@ fn levels_are_limited() {
     assert!(deepest > jsonb("[]"));
     assert_eq!(deepest.canonical(), nested(250));
     assert_eq!(Jsonb::parse(&nested(251)).unwrap_err().code, "54001");
+    let around = Node {
+        text: "".into(),
+        kind: Kind::Array(vec![deepest.root()]),
+    };
+    assert_eq!(Jsonb::of(&around).unwrap_err().code, "54001");
     let open = "{\"a\":".repeat(100_000);
     assert_eq!(Node::parse(&open).unwrap_err().code, "54001");
+}
+
+#[test]
+fn zeros_behind_a_point_make_no_other_value() {
+    for (one, other) in [
+        ("[1]", "[1.0]"),
+        ("[1, \"a.b\", 2]", "[1.00, \"a.b\", 2.0]"),
+        ("{\"a\": 1, \"b\": []}", "{\"a\": 1.0, \"b\": []}"),
+    ] {
+        let (one, other) = (jsonb(one), jsonb(other));
+        assert_eq!(one, other);
+        assert_eq!(one.canonical(), other.canonical());
+    }
+}
+
+/// A few digits with an exponent are a number of many thousands.
+#[test]
+fn a_value_that_would_be_too_long_is_refused() {
+    let numbers = vec!["1e131000"; 1_000].join(",");
+    assert_eq!(
+        Jsonb::parse(&format!("[{numbers}]")).unwrap_err().code,
+        "54000"
+    );
 }
 
 #[test]

@@ -15,7 +15,6 @@ use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome, Work,
 };
-use anabranch_protocol::Topology;
 use anabranch_protocol::certification::{
     Certificate, CertificationSite, Consistency, LoggedOrderer,
 };
@@ -23,6 +22,7 @@ use anabranch_protocol::order::SiteId;
 use anabranch_protocol::order::epaxos::{EpaxosOptions, EpaxosSite};
 use anabranch_protocol::order::multipaxos::{MultiPaxosOptions, MultiPaxosSite};
 use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
+use anabranch_protocol::{Protocol, Topology};
 use anabranch_sim::{CaseError, ConsistencyName, ProtocolName, SiteLoad, rows_of};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks};
@@ -32,6 +32,9 @@ use super::load::{Filled, Point, Spread, System, Task, Traffic, millis, run_all}
 use super::{Context, ReproduceError, published};
 use crate::conditions;
 use crate::figure::{Comparison, Origin, RunLine, Section};
+
+/// What sites send each other.
+type MessageOf<O> = <CertificationSite<O> as Protocol>::Message;
 
 /// Regions of the setting.
 const REGIONS: u16 = 3;
@@ -135,9 +138,9 @@ struct SiteThread<O: LoggedOrderer> {
     id: NodeId,
     node: Node<CertificationSite<O>>,
     delays: Vec<Duration>,
-    peers: Vec<Sender<Packet<O::Message>>>,
-    inbox: Receiver<Packet<O::Message>>,
-    waiting: BinaryHeap<Reverse<Packet<O::Message>>>,
+    peers: Vec<Sender<Packet<MessageOf<O>>>>,
+    inbox: Receiver<Packet<MessageOf<O>>>,
+    waiting: BinaryHeap<Reverse<Packet<MessageOf<O>>>>,
     clients: Vec<Client>,
     procedures: Vec<usize>,
     filled: Arc<Filled>,
@@ -186,7 +189,7 @@ impl<O: LoggedOrderer> SiteThread<O> {
     }
 
     /// Begins the calls of clients that have paused long enough.
-    fn call(&mut self, now: Instant, out: &mut NodeOutbox<O::Message>) {
+    fn call(&mut self, now: Instant, out: &mut NodeOutbox<MessageOf<O>>) {
         if self.shared.phase.load(Ordering::SeqCst) >= Phase::Rest as u8 {
             return;
         }
@@ -205,7 +208,7 @@ impl<O: LoggedOrderer> SiteThread<O> {
         }
     }
 
-    fn flush(&mut self, out: &mut NodeOutbox<O::Message>) {
+    fn flush(&mut self, out: &mut NodeOutbox<MessageOf<O>>) {
         let is_measured = self.shared.is(Phase::Measured);
         let now = Instant::now();
         for (to, message) in out.messages.drain(..) {
@@ -365,6 +368,7 @@ impl Setting {
     where
         O: LoggedOrderer + 'static,
         O::Message: Send + 'static,
+        O::Transfer: Send + 'static,
     {
         let sites = self.load.sites;
         let shared = Arc::new(Shared {

@@ -77,6 +77,21 @@ impl<P: Payload> PobSite<P> {
             PobRecord::Stable {
                 id,
                 decision,
+                batch: _,
+            } if self.queue.is_pruned(id) => {
+                // It came with a state that this site has taken, after a cut that covers it: with the state's `Base` alone
+                // the site had delivered all of the cut, and has pruned here what it pruned last then.
+                if let Decision::Deliver(slot) = &decision {
+                    self.replay_position(id, slot.position);
+                    self.queue.floor = self.queue.floor.max(slot.position);
+                }
+                if id.site == self.site {
+                    self.sequence = self.sequence.max(id.sequence);
+                }
+            }
+            PobRecord::Stable {
+                id,
+                decision,
                 batch,
             } => {
                 self.replay_batch(id, batch.as_ref())?;

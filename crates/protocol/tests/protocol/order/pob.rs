@@ -1,8 +1,9 @@
 //! Partial order broadcast.
 
-use anabranch_protocol::order::pob::entry::{Decision, Position, Status};
+use anabranch_protocol::order::pob::entry::{Decision, Dependencies, Position, Slot, Status};
+use anabranch_protocol::order::pob::record::{Base, PobRecord};
 use anabranch_protocol::order::pob::{FastDecisions, PobOptions, PobSite};
-use anabranch_protocol::order::{BatchId, Orderer, SiteId};
+use anabranch_protocol::order::{BatchId, Orderer, OutboxOf, Prefix, SiteId};
 use anabranch_types::Ticks;
 
 use crate::order::group::{Group, Operation, Packet};
@@ -543,6 +544,58 @@ fn a_cut_that_may_be_chosen_is_chosen_again() {
     assert_eq!([x, y].map(|id| discards(&group, 0, id)), [true, false]);
     settle(&mut group);
     group.check_end("all have heard of both");
+}
+
+/// A site takes a state, and a cut that covers all of it was chosen while the state was sent: replay discards by the cut
+/// before it comes to the state's decisions. Their positions stay the floor of later answers.
+#[test]
+fn a_state_that_a_cut_covers_is_replayed() {
+    let mut group = classic(3);
+    write(&mut group, 0);
+    settle(&mut group);
+    write(&mut group, 0);
+    settle(&mut group);
+    let mut records = Vec::new();
+    group
+        .at(SiteId(2))
+        .checkpoint(&mut |record| records.push(record));
+    let base = records.into_iter().find_map(|record| match record {
+        PobRecord::Base(base) => Some(base),
+        _ => None,
+    });
+    let first = |last| {
+        let mut prefix = Prefix::empty(3);
+        prefix.extend(SiteId(0), last);
+        prefix
+    };
+    let mut base: Base = base.expect("a checkpoint has a base");
+    base.pruned = first(1);
+    base.floor = Position(0);
+    (base.cuts.number, base.cuts.chosen) = (2, first(2));
+    let slot = Slot {
+        position: Position(30),
+        dependencies: Dependencies::default(),
+    };
+    let mut site = Site::new(options(SiteId(2), 3)).expect("a supported size");
+    let mut out = OutboxOf::<Site>::default();
+    for record in [
+        PobRecord::Base(base),
+        PobRecord::Stable {
+            id: id(0, 2),
+            decision: Decision::Deliver(slot),
+            batch: None,
+        },
+    ] {
+        site.replay(record, &mut out).expect("it is replayed");
+    }
+    let mut floor = None;
+    site.checkpoint(&mut |record| {
+        if let PobRecord::Base(base) = record {
+            floor = Some(base.floor);
+        }
+    });
+    assert_eq!(floor, Some(Position(30)));
+    assert!(out.deliveries.is_empty());
 }
 
 /// Lets time pass and lets reports and the choice of cuts arrive, but nothing between s0 and s1. The rest is lost.
