@@ -31,7 +31,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// Options that conflict with `--replay`, since the case file determines them.
-const SET_BY_CASE: [&str; 23] = [
+const SET_BY_CASE: [&str; 24] = [
     "workload",
     "protocol",
     "filter_bits",
