@@ -17,6 +17,9 @@ use crate::{
     plan::TableFunction,
 };
 
+/// A function of FROM, its arguments, and the names and types of its columns.
+type JsonRows = (TableFunction, Vec<Expression>, Vec<(String, DataType)>);
+
 /// The functions that are bound here, for some types of arguments.
 pub(super) const SUPPORTED: &[&str] = &[
     "array_to_json",
@@ -555,7 +558,7 @@ impl Binder<'_> {
         name: &str,
         arguments: &[&Expr],
         syntax: &impl Spanned,
-    ) -> Bind<Option<(TableFunction, Vec<Expression>, Vec<(String, DataType)>)>> {
+    ) -> Bind<Option<JsonRows>> {
         let (true, Some((of, rest)), [document]) = (self.has_json(), kind_of(name), arguments)
         else {
             return Ok(None);
