@@ -453,7 +453,6 @@ fn operators_and_settings_of_the_writer_are_not_the_triggers() {
     let mut ring = Ring::start(
         "CREATE TABLE t (id int PRIMARY KEY, name text, at timestamp, of regclass); CREATE SCHEMA other; \
          CREATE FUNCTION other.always(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true'; \
-         CREATE FUNCTION other.never(record, record) RETURNS bool LANGUAGE sql AS 'SELECT false'; \
          CREATE OPERATOR other.= (LEFTARG = text, RIGHTARG = text, FUNCTION = other.always); \
          CREATE OPERATOR other.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = other.always)",
         &[("t", true)],
