@@ -1,6 +1,8 @@
 //! Figures 2(a) and 2(b): latency and throughput by clients.
 
-use super::load::{Found, Point, Series, Spread, System, Task, Traffic, millis, run_all};
+use super::load::{
+    Found, Point, Series, Spread, System, Task, Traffic, Warehouses, millis, run_all,
+};
 use super::{Context, ReproduceError, published};
 use crate::figure::{self, Axis, Chart, Comparison, Origin, Section};
 
@@ -46,6 +48,7 @@ fn run(
         point: Point {
             traffic: Traffic::Tpcc {
                 reads: published::READS,
+                warehouses: Warehouses::OfNodes,
             },
             system: *system,
             regions,

@@ -97,6 +97,15 @@ impl System {
     }
 }
 
+/// How many warehouses TPC-C has: the paper does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Warehouses {
+    /// As many for each node as the effort has: clients wait for each other at their rows.
+    OfNodes,
+    /// One for each client: they wait for the network alone.
+    OfClients,
+}
+
 /// The calls of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Traffic {
@@ -104,6 +113,8 @@ pub(super) enum Traffic {
     Tpcc {
         /// The percentage of transactions that only read.
         reads: u8,
+        /// How many warehouses there are.
+        warehouses: Warehouses,
     },
     /// Transfers between accounts, so many that 10 to 20% of the attempts abort.
     Bank,
@@ -120,10 +131,18 @@ impl Traffic {
         }
     }
 
+    /// Whether clients share warehouses.
+    fn shares_warehouses(self) -> bool {
+        let Traffic::Tpcc { warehouses, .. } = self else {
+            return true;
+        };
+        warehouses == Warehouses::OfNodes
+    }
+
     /// The name in tables.
     pub(super) fn name(self) -> String {
         match self {
-            Traffic::Tpcc { reads } => format!("TPC-C, {reads}% read-only"),
+            Traffic::Tpcc { reads, .. } => format!("TPC-C, {reads}% read-only"),
             Traffic::Bank => "Bank".to_owned(),
             Traffic::Calm => "Bank without conflicts".to_owned(),
         }
@@ -144,7 +163,7 @@ pub(super) struct Data {
 impl Data {
     fn workload(&self) -> Arc<dyn Workload> {
         match self.traffic {
-            Traffic::Tpcc { reads } => Arc::new(Tpcc {
+            Traffic::Tpcc { reads, .. } => Arc::new(Tpcc {
                 scale: Scale {
                     warehouses: self.size,
                     items: self.items,
@@ -172,6 +191,9 @@ impl Filled {
         Ok(Filled { prepared, store })
     }
 }
+
+/// Items, and customers of a district, where each client has a warehouse: every node has all of them in memory.
+pub(super) const SMALL_WAREHOUSE: (u32, u32) = (200, 30);
 
 /// A line of a chart at one number of sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,15 +228,22 @@ impl Point {
     pub(super) fn data(&self, effort: &Effort, clients: u32) -> Data {
         let replicas = u32::from(self.replicas());
         let size = match self.traffic {
-            Traffic::Tpcc { .. } => replicas * u32::from(effort.warehouses),
+            Traffic::Tpcc { warehouses, .. } => match warehouses {
+                Warehouses::OfNodes => replicas * u32::from(effort.warehouses),
+                Warehouses::OfClients => replicas * clients,
+            },
             Traffic::Bank => replicas * clients * effort.accounts_a_client / 3 * 3,
             Traffic::Calm => 60_000,
+        };
+        let (items, customers) = match self.traffic.shares_warehouses() {
+            true => (effort.items, effort.customers),
+            false => SMALL_WAREHOUSE,
         };
         Data {
             traffic: self.traffic,
             size,
-            items: effort.items,
-            customers: effort.customers,
+            items,
+            customers,
             regions: self.regions,
         }
     }

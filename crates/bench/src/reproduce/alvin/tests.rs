@@ -11,6 +11,7 @@ fn tiny(figures: &[Figure]) -> Settings {
             name: "tiny",
             regions: &[3],
             clients: &[4, 8],
+            clients_of_readers: &[4],
             clients_of_latency: &[3, 6],
             clients_of_bank: &[5],
             warehouses: 1,

@@ -28,7 +28,7 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks};
 use anabranch_workload::{Caller, ClientPlacement, Operation};
 
-use super::load::{Filled, Point, Spread, System, Task, Traffic, millis, run_all};
+use super::load::{Filled, Point, Spread, System, Task, Traffic, Warehouses, millis, run_all};
 use super::{Context, ReproduceError, published};
 use crate::conditions;
 use crate::figure::{Comparison, Origin, RunLine, Section};
@@ -570,6 +570,7 @@ pub(super) fn section(
     let point = |system| Point {
         traffic: Traffic::Tpcc {
             reads: published::READS,
+            warehouses: Warehouses::OfNodes,
         },
         system,
         regions: REGIONS,
@@ -657,7 +658,10 @@ mod tests {
     #[test]
     fn other_rows_and_wrong_answers_are_found() {
         let point = Point {
-            traffic: Traffic::Tpcc { reads: 3 },
+            traffic: Traffic::Tpcc {
+                reads: 3,
+                warehouses: Warehouses::OfNodes,
+            },
             system: System::Epaxos,
             regions: 3,
             nodes: 1,

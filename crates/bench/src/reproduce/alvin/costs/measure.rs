@@ -2,7 +2,7 @@
 
 use anabranch_sim::SiteLoad;
 
-use super::super::load::{Filled, Point, System, Traffic};
+use super::super::load::{Filled, Point, System, Traffic, Warehouses};
 use super::super::{BATCH_WINDOW, Effort};
 use super::*;
 use crate::calibrate::{Calibration, steps_at_sites};
@@ -12,7 +12,16 @@ const CLIENTS: u32 = 20;
 
 /// The workloads whose steps are measured together.
 const TRAFFIC: [&[Traffic]; 2] = [
-    &[Traffic::Tpcc { reads: 3 }, Traffic::Tpcc { reads: 50 }],
+    &[
+        Traffic::Tpcc {
+            reads: 3,
+            warehouses: Warehouses::OfNodes,
+        },
+        Traffic::Tpcc {
+            reads: 50,
+            warehouses: Warehouses::OfNodes,
+        },
+    ],
     &[Traffic::Bank],
 ];
 
