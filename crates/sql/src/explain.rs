@@ -229,7 +229,7 @@ fn sources(list: &[Step], stride: usize) -> Vec<SourceName<'_>> {
             Step::Subquery { source, .. } => {
                 set(*source, SourceName::Other(format!("subquery{source}")));
             }
-            Step::Number(of) => set(of.source, SourceName::Other("row_number".into())),
+            Step::Window(windows) => set(windows.source, SourceName::Other("window".into())),
             Step::Group { source, .. } => set(*source, SourceName::Other("aggregate".into())),
             Step::Filter(_) => {}
         }
@@ -321,18 +321,21 @@ fn steps(out: &mut String, list: &[Step], depth: usize, names: &mut Names<'_>) {
                 );
                 query(out, &subquery.query, depth + 1, names);
             }
-            Step::Number(of) => {
-                let partition: Vec<String> = of.partition.iter().map(|e| text(e, names)).collect();
-                let order: Vec<String> = of.order.iter().map(|(e, ..)| text(e, names)).collect();
-                line(
-                    out,
-                    depth,
-                    &format!(
-                        "Number by ({}) in the order of ({})",
+            Step::Window(windows) => {
+                for of in &windows.windows {
+                    let functions: Vec<&str> = of.calls.iter().map(|c| c.function.name()).collect();
+                    let partition: Vec<String> =
+                        of.partition.iter().map(|e| text(e, names)).collect();
+                    let order: Vec<String> =
+                        of.order.iter().map(|(e, ..)| text(e, names)).collect();
+                    let shown = format!(
+                        "Window {} by ({}) in the order of ({})",
+                        functions.join(", "),
                         partition.join(", "),
                         order.join(", ")
-                    ),
-                );
+                    );
+                    line(out, depth, &shown);
+                }
             }
             Step::Group {
                 keys, aggregates, ..

@@ -117,6 +117,9 @@ impl Binder<'_> {
     ) -> Bind<Bound> {
         let name = function.name();
         let depth_message = match self.scopes.last() {
+            Some(scope) if scope.in_filter => {
+                Some("aggregate functions are not allowed in FILTER".to_string())
+            }
             Some(scope) if scope.in_aggregate => {
                 Some("aggregate function calls cannot be nested".to_string())
             }
@@ -169,7 +172,8 @@ impl Binder<'_> {
         ))
     }
 
-    fn aggregate_arguments(
+    /// An aggregate's arguments, FILTER and ORDER BY, and the type of its result.
+    pub(super) fn aggregate_arguments(
         &mut self,
         function: AggregateFunction,
         call: &ast::Function,
@@ -195,11 +199,10 @@ impl Binder<'_> {
                 order.push((expression, descending, nulls_first));
             }
         }
-        let filter = call
-            .filter
-            .as_ref()
-            .map(|filter| self.condition(filter))
-            .transpose()?;
+        self.scope().in_filter = true;
+        let filter = call.filter.as_ref().map(|filter| self.condition(filter));
+        self.scope().in_filter = false;
+        let filter = filter.transpose()?;
         if function.is_json() {
             let made = self.json_aggregate(function, list, distinct, &mut order, syntax)?;
             let (function, arguments, result) = made;

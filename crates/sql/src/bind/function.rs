@@ -9,7 +9,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{Domain, Expression, Function, datetime::Field, function::Clock},
     parse::{resolve_data_type, resolve_statement_type},
-    plan::{Numbering, SubqueryKind},
+    plan::SubqueryKind,
     session_value::SessionValue,
 };
 
@@ -103,8 +103,10 @@ const SUPPORTED: &[&str] = &[
     "upper",
 ];
 
-/// The keys of a window's partitions and of the order in them: expression, descending, NULLs first.
-type WindowParts = (Vec<Expression>, Vec<(Expression, bool, bool)>);
+/// Whether a function of this name is supported that is neither an aggregate nor a window function.
+fn is_supported(name: &str) -> bool {
+    SUPPORTED.contains(&name) || super::json::SUPPORTED.contains(&name)
+}
 
 impl Binder<'_> {
     /// Functions that SQL calls without parentheses.
@@ -264,69 +266,27 @@ impl Binder<'_> {
         self.named_function(&name, &arguments, syntax)
     }
 
-    /// `row_number() OVER (PARTITION BY … ORDER BY …)`, the one window function that is supported.
-    fn window_function(
-        &mut self,
-        name: &str,
-        function: &ast::Function,
-        window: &ast::WindowType,
-        syntax: &Expr,
-    ) -> Bind<Bound> {
-        let ast::WindowType::WindowSpec(window) = window else {
-            return Err(self.unsupported("a named window", syntax));
+    /// The error for OVER behind another function.
+    pub(super) fn no_window_function(&mut self, name: &str, syntax: &Expr) -> Diagnostic {
+        let is_declared = self.catalog.procedures.iter().any(|of| of.name == name);
+        if is_declared || is_supported(name) {
+            let message = format!(
+                "OVER specified, but {name} is not a window function nor an aggregate function"
+            );
+            return self.error("42809", message, syntax);
+        }
+        if is_builtin(name) {
+            return self.unsupported(&format!("function {name}"), syntax);
+        }
+        let Expr::Function(called) = syntax else {
+            return self.unsupported(&format!("function {name}"), syntax);
         };
-        let plain = window.window_name.is_none() && window.window_frame.is_none();
-        let bare =
-            function.filter.is_none() && self.plain_arguments(&function.args, syntax)?.is_empty();
-        if name != "row_number" || !plain || !bare {
-            return Err(self
-                .unsupported("a window function", syntax)
-                .help("row_number() OVER (PARTITION BY … ORDER BY …) is supported"));
+        let mut without = called.clone();
+        without.over = None;
+        match self.special_function(&Expr::Function(without)) {
+            Err(error) => error,
+            Ok(_) => self.unsupported("OVER", syntax),
         }
-        if !self.scope().aggregates_allowed {
-            let clause = self.scope().clause;
-            let message = format!("window functions are not allowed in {clause}");
-            return Err(self.error("42P20", message, syntax));
-        }
-        // Aggregates are computed later than windows are numbered here.
-        self.scope().aggregates_allowed = false;
-        let clause = std::mem::replace(&mut self.scope().clause, "window definitions");
-        let parts = self.window_parts(window);
-        self.scope().aggregates_allowed = true;
-        self.scope().clause = clause;
-        let (partition, order) = parts?;
-        let scope = self.scope();
-        let source = scope.allocate_source();
-        scope.numberings.push(Numbering {
-            source,
-            partition,
-            order,
-        });
-        let number = Expression::Column {
-            depth: 0,
-            source,
-            column: 0,
-        };
-        Ok(Bound::new(number, DataType::Int8))
-    }
-
-    fn window_parts(&mut self, window: &ast::WindowSpec) -> Bind<WindowParts> {
-        let mut partition = Vec::new();
-        for key in &window.partition_by {
-            let bound = self.expression(key)?;
-            let (expression, data_type) = self.settled(bound, key)?;
-            self.check_equality(&data_type, key)?;
-            partition.push(expression);
-        }
-        let mut order = Vec::new();
-        for key in &window.order_by {
-            let bound = self.expression(&key.expr)?;
-            let (expression, data_type) = self.settled(bound, &key.expr)?;
-            self.check_order(&data_type, &key.expr)?;
-            let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
-            order.push((expression, descending, nulls_first));
-        }
-        Ok((partition, order))
     }
 
     /// Positional arguments without decorations.
@@ -406,8 +366,11 @@ impl Binder<'_> {
                 .unsupported(&format!("{name}() here"), syntax)
                 .help(format!("write it in FROM: SELECT * FROM {name}(…)")));
         }
-        let is_supported = SUPPORTED.contains(&name) || super::json::SUPPORTED.contains(&name);
-        if is_builtin(name) && !is_supported {
+        if super::window::is_window_function(name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(self.error("42809", message, syntax));
+        }
+        if is_builtin(name) && !is_supported(name) {
             return Err(self.unsupported(&format!("function {name}"), syntax));
         }
         let message = format!("function {name}({}) does not exist", types.join(", "));

@@ -22,6 +22,7 @@ mod sequence;
 pub(crate) mod system;
 pub(crate) mod term;
 pub(crate) mod values;
+pub(crate) mod window;
 pub(crate) mod with;
 
 use std::cell::Cell;

@@ -272,7 +272,7 @@ impl Binder<'_> {
         );
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
-            numberings: Vec::new(),
+            windows: None,
             schema: &self.catalog.schema,
             sources: list.sources,
             conjuncts: list.conjuncts,

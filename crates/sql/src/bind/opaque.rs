@@ -320,12 +320,12 @@ fn of_function(function: &ast::Function) -> Option<Vec<Expr>> {
             return Some(counted.collect());
         }
         None => {}
-        Some(ast::WindowType::WindowSpec(window)) => {
+        Some(ast::WindowType::WindowSpec(window)) if window.window_name.is_none() => {
             found.extend(window.partition_by.iter().cloned());
             found.extend(window.order_by.iter().map(|by| by.expr.clone()));
         }
         // Its window is defined elsewhere.
-        Some(ast::WindowType::NamedWindow(_)) => return None,
+        Some(_) => return None,
     }
     Some(found)
 }

@@ -13,6 +13,7 @@ use super::{
     output::output_name,
     scope::Scope,
     term::RawTerm,
+    window::WindowPlace,
 };
 use crate::{
     diagnostic::Diagnostic,
@@ -321,16 +322,21 @@ impl Binder<'_> {
             list.conjuncts.extend(conjuncts);
         }
         self.scope().aggregates_allowed = true;
+        self.named_windows(select)?;
+        self.scope().window_place = WindowPlace::Allowed;
         let mut outputs = self.outputs(&select.projection)?;
+        self.scope().window_place = WindowPlace::Forbidden;
         self.scope().aggregates_allowed = false;
         self.scope().clause = "GROUP BY";
         let keys = self.group_keys(&select.group_by, &outputs, select)?;
         self.scope().aggregates_allowed = true;
+        self.scope().clause = "HAVING";
         let having = select
             .having
             .as_ref()
             .map(|having| self.condition(having))
             .transpose()?;
+        self.scope().window_place = WindowPlace::Allowed;
         let visible = outputs.len();
         let mut finish = Finish {
             visible,
@@ -365,8 +371,10 @@ impl Binder<'_> {
             }
         }
         let grouped = !keys.is_empty() || having.is_some() || !self.scope().aggregates.is_empty();
-        if grouped && !self.scope().numberings.is_empty() {
-            return Err(self.unsupported("a window function over groups", select));
+        if moved.is_some() && self.scope().windows.is_some() {
+            // PostgreSQL computes the window functions first.
+            let construct = "a window function beside a function that returns rows";
+            return Err(self.unsupported(construct, select));
         }
         if grouped {
             self.check_grouping(&keys, &projection, having.as_ref(), select)?;
@@ -403,7 +411,7 @@ impl Binder<'_> {
             sources: list.sources,
             conjuncts: list.conjuncts,
             subqueries: std::mem::take(&mut scope.subqueries),
-            numberings: std::mem::take(&mut scope.numberings),
+            windows: scope.windows.take(),
             grouping,
             aggregates: std::mem::take(&mut scope.aggregates),
             aggregate_source: scope.aggregate_source,
@@ -441,7 +449,6 @@ impl Binder<'_> {
                 "CLUSTER BY",
             ),
             (!select.sort_by.is_empty(), "SORT BY"),
-            (!select.named_window.is_empty(), "WINDOW"),
             (select.qualify.is_some(), "QUALIFY"),
             (select.exclude.is_some(), "EXCLUDE"),
         ];
@@ -601,7 +608,22 @@ impl Binder<'_> {
     fn group_key(&mut self, bound: Bound, syntax: &Expr) -> Bind<Expression> {
         let (expression, data_type) = self.settled(bound, syntax)?;
         self.check_equality(&data_type, syntax)?;
-        Ok(expression)
+        // It may be an output.
+        let scope = self.scope();
+        let windows = scope.windows.as_ref().map(|windows| windows.source);
+        let aggregates = scope.aggregate_source;
+        let mut refused = None;
+        expression.each_column(&mut |source, _| {
+            if Some(source) == windows {
+                refused = Some(("42P20", "window functions are not allowed in GROUP BY"));
+            } else if Some(source) == aggregates {
+                refused = Some(("42803", "aggregate functions are not allowed in GROUP BY"));
+            }
+        });
+        match refused {
+            Some((code, message)) => Err(self.error(code, message, syntax)),
+            None => Ok(expression),
+        }
     }
 
     fn distinct(
@@ -735,6 +757,9 @@ impl Binder<'_> {
         };
         for expression in projection.iter().chain(having) {
             outside_keys(expression, keys, &mut check);
+        }
+        if let Some(windows) = &scope.windows {
+            windows.each_expression(&mut |expression| outside_keys(expression, keys, &mut check));
         }
         for subquery in scope.subqueries.iter().filter(|subquery| subquery.grouped) {
             subquery

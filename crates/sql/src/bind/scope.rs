@@ -2,7 +2,11 @@
 
 use anabranch_types::{DataType, TableId};
 
-use super::{RawAccess, aggregate::Aggregate};
+use super::{
+    RawAccess,
+    aggregate::Aggregate,
+    window::{WindowDefinition, WindowPlace},
+};
 use crate::{expression::Expression, plan};
 
 /// One query's names, while it is bound.
@@ -10,19 +14,25 @@ use crate::{expression::Expression, plan};
 pub(crate) struct Scope {
     /// Its FROM list; source number `i + 1` in plans.
     pub(crate) sources: Vec<ScopeSource>,
-    /// Sources beyond the FROM list: subqueries' values and aggregates.
+    /// Sources beyond the FROM list: subqueries' values, aggregates, window functions.
     pub(crate) extra_sources: usize,
     /// Its aggregates, and the number of the source that will hold them.
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) aggregate_source: Option<usize>,
     /// Its subqueries, each a source of one column.
     pub(crate) subqueries: Vec<plan::Subquery>,
-    /// Its `row_number()` windows.
-    pub(crate) numberings: Vec<plan::Numbering>,
+    /// The windows of its WINDOW clause, by name.
+    pub(crate) named_windows: Vec<(String, WindowDefinition)>,
+    /// Its window functions, if it has some, with the source that will hold their values.
+    pub(crate) windows: Option<plan::window::WindowStep>,
+    /// Whether window functions are allowed at the current place.
+    pub(crate) window_place: WindowPlace,
     /// Whether aggregates are allowed at the current place, and why not.
     pub(crate) aggregates_allowed: bool,
     /// Inside an aggregate's arguments.
     pub(crate) in_aggregate: bool,
+    /// Inside an aggregate's FILTER.
+    pub(crate) in_filter: bool,
     /// In a clause of this name, which allows no aggregates.
     pub(crate) clause: &'static str,
     /// The number of queries outwards that its expressions refer to.

@@ -26,7 +26,7 @@ use crate::{
 
 /// The state of an aggregate for a group.
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// Rows that count: those that pass the filter and are not NULL.
     count: i64,
     total: Total,
@@ -40,7 +40,7 @@ struct State {
 }
 
 /// One value that an aggregate collects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Collected {
     /// The keys of the aggregate's ORDER BY.
     keys: SmallVec<[Value; 1]>,
@@ -49,7 +49,7 @@ struct Collected {
     separator: Value,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Total {
     #[default]
     None,
@@ -61,7 +61,8 @@ enum Total {
 }
 
 impl State {
-    fn add(&mut self, aggregate: &Aggregate, frame: &Frame<'_>) -> Result<(), Failure> {
+    /// Adds a tuple.
+    pub(super) fn add(&mut self, aggregate: &Aggregate, frame: &Frame<'_>) -> Result<(), Failure> {
         if let Some(filter) = &aggregate.filter
             && filter.test(frame)? != Some(true)
         {
@@ -168,6 +169,23 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// The result of an aggregate without DISTINCT and ORDER BY for the tuples so far.
+    pub(super) fn so_far(&self, aggregate: &Aggregate) -> Result<Value, Failure> {
+        let state = State {
+            count: self.count,
+            total: self.total.clone(),
+            value: self.value.clone(),
+            collected: self.collected.clone(),
+            ..State::default()
+        };
+        state.finish(aggregate)
+    }
+
+    /// The number of values that its result is made of.
+    pub(super) fn collected(&self) -> usize {
+        self.collected.len()
     }
 
     /// Its result. What it has collected is sorted.

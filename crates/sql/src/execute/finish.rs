@@ -9,11 +9,11 @@ use super::{PIECE_TUPLES, Rows, Run};
 use crate::{
     TransactionError,
     expression::{
-        Batch, Expression, Failure, Source,
+        Batch, Expression, Failure,
         compare::{Fingerprint, push_fingerprint},
         failure,
     },
-    plan::{Distinct, Finish, Numbering, SetOperator},
+    plan::{Distinct, Finish, SetOperator},
     transaction::Transaction,
 };
 
@@ -77,82 +77,6 @@ impl<T: Transaction> Run<'_, T> {
             });
         }
         self.picked(rows, &order, finish.visible).await
-    }
-
-    /// Numbers the tuples of each window, from 1.
-    pub(super) async fn number(
-        &mut self,
-        of: &Numbering,
-        batch: &mut Batch<'_>,
-    ) -> Result<(), TransactionError> {
-        let count = batch.len();
-        let width = of.partition.len() + of.order.len();
-        self.context
-            .budget
-            .hold(count * (width + 1) * size_of::<Value>() + count * size_of::<usize>())?;
-        let keys: Vec<Expression> = of
-            .partition
-            .iter()
-            .chain(of.order.iter().map(|(key, ..)| key))
-            .cloned()
-            .collect();
-        let mut values = Vec::with_capacity(count * width);
-        let mut tuple = 0;
-        loop {
-            self.evaluate_some(&keys, batch, &mut tuple, &mut values)?;
-            if tuple == count {
-                break;
-            }
-            self.pause_if_due().await?;
-        }
-        let owner = |tuple: usize| match batch.parent {
-            Some(_) => batch.indices[tuple * batch.stride],
-            None => 0,
-        };
-        let key = |tuple: usize| &values[tuple * width..(tuple + 1) * width];
-        let window = |a: usize, b: usize| {
-            let pairs = key(a).iter().zip(key(b)).take(of.partition.len());
-            let unequal = pairs
-                .map(|(a, b)| a.total_cmp(b))
-                .find(|order| order.is_ne());
-            owner(a)
-                .cmp(&owner(b))
-                .then(unequal.unwrap_or(Ordering::Equal))
-        };
-        let within = |a: usize, b: usize| {
-            let pairs = key(a).iter().zip(key(b)).skip(of.partition.len());
-            let mut orders = pairs
-                .zip(&of.order)
-                .map(|((a, b), (_, descending, nulls_first))| {
-                    compare(a, b, *descending, *nulls_first)
-                });
-            orders
-                .find(|order| order.is_ne())
-                .unwrap_or(Ordering::Equal)
-        };
-        let order = self
-            .sorted((0..count).collect(), |a: &usize, b: &usize| {
-                window(*a, *b).then(within(*a, *b))
-            })
-            .await?;
-        let mut numbers = vec![Value::Null; count];
-        let mut last: Option<(usize, i64)> = None;
-        for tuple in order {
-            let number = match last {
-                Some((before, number)) if window(before, tuple).is_eq() => number + 1,
-                _ => 1,
-            };
-            numbers[tuple] = Value::Int(number);
-            last = Some((tuple, number));
-        }
-        for tuple in 0..count {
-            batch.indices[tuple * batch.stride + of.source] = tuple as u32;
-        }
-        batch.sources[of.source] = Source::Values {
-            width: 1,
-            values: numbers,
-        };
-        Ok(())
     }
 
     /// The elements in order; equal ones stay in theirs. Sorts pieces, and merges them, with pauses.

@@ -19,6 +19,7 @@ pub(crate) mod key;
 pub(crate) mod modify;
 pub(crate) mod referential;
 pub(crate) mod subquery;
+pub(crate) mod window;
 
 use self::aggregate::GroupStep;
 use std::{future::Future, ops::Range, pin::Pin, sync::Arc};
@@ -214,7 +215,7 @@ impl<T: Transaction> Run<'_, T> {
                 Step::Subquery { source, subquery } => {
                     self.subquery(*source, subquery, batch).await?;
                 }
-                Step::Number(numbering) => self.number(numbering, batch).await?,
+                Step::Window(windows) => self.windows(windows, batch).await?,
                 Step::Group { .. } => {
                     if let Some(group) = GroupStep::of(step) {
                         self.group(&group, owners.as_deref(), batch).await?;

@@ -9,10 +9,10 @@
 use anabranch_types::{Schema, TableId, TableSchema};
 
 use super::{
-    Finish, FunctionStep, Join, Numbering, Path, QueryStep, RowsOf, Step, Subquery, TableFunction,
-    TableRead,
+    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
     access::{self, Choice},
     integers,
+    window::WindowStep,
 };
 use crate::{
     bind::{
@@ -28,7 +28,7 @@ pub(crate) struct Arrangement<'a> {
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) conjuncts: Vec<Expression>,
     pub(crate) subqueries: Vec<Subquery>,
-    pub(crate) numberings: Vec<Numbering>,
+    pub(crate) windows: Option<WindowStep>,
     /// GROUP BY's keys and HAVING, if the query is grouped.
     pub(crate) grouping: Option<(Vec<Expression>, Option<Expression>)>,
     pub(crate) aggregates: Vec<Aggregate>,
@@ -57,6 +57,7 @@ pub(crate) fn arrange(
     projection: &[Expression],
     finish: &mut Finish,
 ) -> Vec<Step> {
+    let behind = take_behind(arrangement.windows.as_ref(), &mut arrangement.subqueries);
     let (grouped, ungrouped) = match &arrangement.grouping {
         Some(_) => arrangement
             .subqueries
@@ -80,13 +81,9 @@ pub(crate) fn arrange(
         planner.place_next(&mut remaining);
     }
     planner.place_correlated_subqueries();
-    let numberings = arrangement.numberings.into_iter();
-    planner
-        .steps
-        .extend(numberings.map(|of| Step::Number(Box::new(of))));
-    if arrangement.grouping.is_none() {
+    if arrangement.grouping.is_none() && arrangement.windows.is_none() {
         use_index_order(&mut planner.steps, projection, finish, arrangement.single);
-    } else if arrangement.single {
+    } else if arrangement.grouping.is_some() && arrangement.single {
         use_index_end(
             &mut planner.steps,
             &arrangement.aggregates,
@@ -117,8 +114,33 @@ pub(crate) fn arrange(
             steps.push(Step::Filter(having_conjuncts));
         }
     }
+    let windows = arrangement.windows.into_iter();
+    steps.extend(windows.map(|windows| Step::Window(Box::new(windows))));
+    steps.extend(behind.into_iter().map(|subquery| Step::Subquery {
+        source: subquery.source,
+        subquery: Box::new(subquery),
+    }));
     integers::settle(&mut steps);
     steps
+}
+
+/// Takes out the subqueries that need the value of a window function: `rank() OVER (…) IN (SELECT …)`.
+fn take_behind(windows: Option<&WindowStep>, subqueries: &mut Vec<Subquery>) -> Vec<Subquery> {
+    let Some(windows) = windows else {
+        return Vec::new();
+    };
+    let mut late = bit(windows.source);
+    let (behind, before) = std::mem::take(subqueries)
+        .into_iter()
+        .partition(|subquery| {
+            let is_late = Planner::needs(subquery) & late != 0;
+            if is_late {
+                late |= bit(subquery.source);
+            }
+            is_late
+        });
+    *subqueries = before;
+    behind
 }
 
 impl Planner<'_> {

@@ -10,6 +10,7 @@ pub(crate) mod join;
 pub(crate) mod rows;
 pub(crate) mod statement;
 pub(crate) mod walk;
+pub(crate) mod window;
 
 use std::sync::Arc;
 
@@ -127,8 +128,8 @@ pub(crate) enum Step {
         source: usize,
         subquery: Box<Subquery>,
     },
-    /// Numbers the tuples: `row_number()` over a window.
-    Number(Box<Numbering>),
+    /// Adds the values of window functions to each tuple.
+    Window(Box<window::WindowStep>),
     /// Groups the tuples; one of each group goes on, with the aggregates' values as a source.
     Group {
         source: usize,
@@ -136,16 +137,6 @@ pub(crate) enum Step {
         aggregates: Vec<Aggregate>,
         grand: bool,
     },
-}
-
-/// A `row_number() OVER (…)`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Numbering {
-    /// The source that holds the numbers.
-    pub(crate) source: usize,
-    pub(crate) partition: Vec<Expression>,
-    /// Expression, descending, NULLs first.
-    pub(crate) order: Vec<(Expression, bool, bool)>,
 }
 
 /// How a source is joined to the tuples before it.

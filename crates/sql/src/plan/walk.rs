@@ -91,9 +91,9 @@ pub(crate) fn steps<'s>(list: &'s [Step], visit: &mut dyn FnMut(&'s Expression))
                     left.iter().for_each(&mut *visit);
                 }
             }
-            Step::Number(of) => {
-                of.partition.iter().for_each(&mut *visit);
-                of.order.iter().for_each(|(e, ..)| visit(e));
+            Step::Window(windows) => {
+                windows.each_expression(visit);
+                windows.each_offset(visit);
             }
             Step::Group {
                 keys, aggregates, ..

@@ -1,7 +1,7 @@
 //! Queries that find no row in each call that writes: `IF EXISTS (SELECT …) THEN RAISE EXCEPTION …`.
 //!
 //! A deletion by another transaction does not change what such a call does. Only queries are taken of which a deletion
-//! adds no row to the result: of one table, without groups, numbered rows and subqueries.
+//! adds no row to the result: of one table, without groups, window functions and subqueries.
 
 use std::collections::BTreeSet;
 
@@ -124,7 +124,7 @@ fn reads_rows(query: &Query) -> bool {
         Step::Read(read) => !read.join.left,
         Step::Rows { join, .. } => !join.left,
         Step::Query(step) => !step.join.left && matches!(step.rows, RowsOf::Constant { .. }),
-        Step::Function(_) | Step::Subquery { .. } | Step::Number(_) | Step::Group { .. } => false,
+        Step::Function(_) | Step::Subquery { .. } | Step::Window(_) | Step::Group { .. } => false,
     };
     let reads = |step: &&Step| matches!(step, Step::Read(_));
     plain(query).is_some_and(|select| {

@@ -506,7 +506,7 @@ impl DeclaredReads {
                         self.query(id, &subquery.query, knowledge);
                     }
                 }
-                Step::Rows { .. } | Step::Group { .. } | Step::Number(_) => {}
+                Step::Rows { .. } | Step::Group { .. } | Step::Window(_) => {}
             }
         }
     }

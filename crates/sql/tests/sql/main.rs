@@ -29,4 +29,5 @@ mod system;
 mod time_zones;
 mod tpcc;
 mod unique_expressions;
+mod window;
 mod with;

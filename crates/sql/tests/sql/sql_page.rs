@@ -151,13 +151,23 @@ fn listed() -> BTreeSet<&'static str> {
 }
 
 /// The calls of what is syntax of its own.
-const SPECIAL: [(&str, &str); 10] = [
+const SPECIAL: [(&str, &str); 20] = [
     ("row_to_json", "SELECT row_to_json(items) FROM items"),
     ("date_part", "SELECT date_part('year', now())"),
     ("date_trunc", "SELECT date_trunc('year', now())"),
     ("extract", "SELECT extract(year FROM now())"),
     ("position", "SELECT position('a' IN 'b')"),
     ("row_number", "SELECT row_number() OVER (ORDER BY 1)"),
+    ("rank", "SELECT rank() OVER (ORDER BY 1)"),
+    ("dense_rank", "SELECT dense_rank() OVER (ORDER BY 1)"),
+    ("percent_rank", "SELECT percent_rank() OVER (ORDER BY 1)"),
+    ("cume_dist", "SELECT cume_dist() OVER (ORDER BY 1)"),
+    ("ntile", "SELECT ntile(2) OVER (ORDER BY 1)"),
+    ("lag", "SELECT lag(1) OVER (ORDER BY 1)"),
+    ("lead", "SELECT lead(1, 2, 3) OVER (ORDER BY 1)"),
+    ("first_value", "SELECT first_value(1) OVER (ORDER BY 1)"),
+    ("last_value", "SELECT last_value(1) OVER (ORDER BY 1)"),
+    ("nth_value", "SELECT nth_value(1, 2) OVER (ORDER BY 1)"),
     ("currval", "SELECT currval('numbers')"),
     ("nextval", "SELECT nextval('numbers')"),
     ("setval", "SELECT setval('numbers', 1)"),

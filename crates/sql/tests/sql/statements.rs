@@ -201,7 +201,7 @@ fn errors_have_postgresqls_codes() {
         ("SELECT id FROM team WHERE count(*) > 1", "42803"),
         ("SELECT (SELECT id FROM team)", "21000"),
         ("SELECT (SELECT id, name FROM team)", "42601"),
-        ("SELECT rank() OVER () FROM team", "0A000"),
+        ("SELECT rank() FROM team", "42809"),
         ("SELECT nosuch(1)", "42883"),
         ("SELECT * FROM team FULL JOIN player ON true", "0A000"),
         ("SELECT 1 UNION SELECT 'a'", "42804"),

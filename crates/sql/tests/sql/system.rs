@@ -201,8 +201,8 @@ fn what_is_not_there_is_refused_by_name() {
             "22P02 invalid input syntax for type oid: \"x\"",
         ),
         (
-            "SELECT rank() OVER (ORDER BY 1)",
-            "0A000 a window function is not supported",
+            "SELECT rank()",
+            "42809 window function rank requires an OVER clause",
         ),
         (
             "SELECT 1 WHERE row_number() OVER () = 1",
