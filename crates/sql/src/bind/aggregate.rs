@@ -7,6 +7,7 @@ use super::{
     Bind, Binder, Bound, NO_FUNCTION,
     convert::{Context, unbounded},
     json::Item,
+    statistics::{Regression, Statistic},
 };
 use crate::{
     expression::{Expression, Function, JsonFunction, integer::Integer},
@@ -44,6 +45,17 @@ pub(crate) enum AggregateFunction {
     BoolOr,
     ArrayAgg,
     StringAgg,
+    Statistic(Statistic),
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// Of the independent variable, then the dependent one.
+    Regression(Regression),
+    /// `percentile_cont` or `percentile_disc`, of the values and the fraction.
+    Percentile {
+        is_continuous: bool,
+    },
+    Mode,
     /// `json_agg`, or `jsonb_agg` if `binary`; `lines` if each element has a line.
     JsonAgg {
         binary: bool,
@@ -75,7 +87,7 @@ impl AggregateFunction {
             "json_object_agg" | "jsonb_object_agg" => AggregateFunction::JsonObjectAgg {
                 binary: name == "jsonb_object_agg",
             },
-            _ => return None,
+            _ => return AggregateFunction::statistical(name),
         })
     }
 
@@ -95,6 +107,7 @@ impl AggregateFunction {
             AggregateFunction::JsonAgg { binary: true, .. } => "jsonb_agg",
             AggregateFunction::JsonObjectAgg { binary: false } => "json_object_agg",
             AggregateFunction::JsonObjectAgg { binary: true } => "jsonb_object_agg",
+            other => other.statistical_name(),
         }
     }
 
@@ -203,6 +216,20 @@ impl Binder<'_> {
         let filter = call.filter.as_ref().map(|filter| self.condition(filter));
         self.scope().in_filter = false;
         let filter = filter.transpose()?;
+        if function.is_ordered_set() {
+            if distinct || !order.is_empty() {
+                let construct = "DISTINCT or ORDER BY beside WITHIN GROUP";
+                return Err(self.unsupported(construct, syntax));
+            }
+            return self.ordered_set(function, call, &list.args, filter, syntax);
+        }
+        if !call.within_group.is_empty() {
+            let message = format!(
+                "function {} with these arguments does not exist",
+                function.name()
+            );
+            return Err(self.error("42883", message, syntax).help(NO_FUNCTION));
+        }
         if function.is_json() {
             let made = self.json_aggregate(function, list, distinct, &mut order, syntax)?;
             let (function, arguments, result) = made;
@@ -228,6 +255,9 @@ impl Binder<'_> {
                 ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => star = true,
                 _ => return Err(self.unsupported("this argument", syntax)),
             }
+        }
+        if distinct && matches!(function, AggregateFunction::Regression(_)) {
+            return Err(self.unsupported("an aggregate of DISTINCT pairs", syntax));
         }
         let (arguments, result, input) = self.aggregate_types(function, bounds, star, syntax)?;
         if let (true, Some(input)) = (distinct, &input) {
@@ -261,6 +291,9 @@ impl Binder<'_> {
         use AggregateFunction as F;
         if function == F::Count && star && bounds.is_empty() {
             return Ok((Vec::new(), DataType::Int8, None));
+        }
+        if function.is_statistical() && !star {
+            return self.statistical_types(function, bounds, syntax);
         }
         let wanted = if function == F::StringAgg { 2 } else { 1 };
         if star || bounds.len() != wanted {

@@ -1,13 +1,13 @@
 //! Binds functions and operators over arrays.
 
-use anabranch_types::DataType;
+use anabranch_types::{DataType, Value};
 use sqlparser::ast::{BinaryOperator, Expr};
 
 use super::{
     Bind, Binder, Bound,
     convert::{Context, unbounded},
 };
-use crate::expression::{Expression, Function};
+use crate::expression::{Expression, Function, array::ArrayFunction};
 
 impl Binder<'_> {
     /// Functions over arrays.
@@ -113,6 +113,27 @@ impl Binder<'_> {
                 let arguments = vec![array.expression.clone(), element];
                 Self::call(Function::ArrayPosition { lower }, arguments, DataType::Int4)
             }
+            (
+                "array_positions" | "array_replace" | "trim_array" | "array_ndims" | "array_dims",
+                [array, rest @ ..],
+            ) => return self.element_function(name, array, rest, syntax),
+            ("array_fill", [value, lengths @ ..]) if matches!(lengths.len(), 1 | 2) => {
+                let Some(inner) = value.data_type.clone() else {
+                    let message =
+                        "could not determine polymorphic type because input has type unknown";
+                    return Err(self.error("42804", message, syntax));
+                };
+                if is_array(value) {
+                    return Err(self.unsupported("array_fill of arrays", syntax));
+                }
+                let mut arguments = vec![value.expression.clone()];
+                let ints = DataType::Array(Box::new(DataType::Int4));
+                for bound in lengths {
+                    arguments.push(self.coerce(bound.clone(), &ints, Context::Implicit, syntax)?);
+                }
+                let data_type = DataType::Array(Box::new(unbounded(&inner)));
+                Self::call(Function::Array(ArrayFunction::Fill), arguments, data_type)
+            }
             ("array_cat", [left, right]) if is_array(left) || is_array(right) => {
                 let other = |of: &Bound| of.data_type.is_none() || is_array(of);
                 if !other(left) || !other(right) {
@@ -140,6 +161,78 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         Ok(Some(bound))
+    }
+
+    /// Functions over an array and values of its elements' type. Their subscripts begin at 1.
+    fn element_function(
+        &mut self,
+        name: &str,
+        array: &Bound,
+        rest: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        let Some(DataType::Array(inner)) = &array.data_type else {
+            return Ok(None);
+        };
+        let (function, count, to, data_type) = match name {
+            "array_positions" => (
+                ArrayFunction::Positions,
+                1,
+                &**inner,
+                DataType::Array(Box::new(DataType::Int4)),
+            ),
+            "array_replace" => (
+                ArrayFunction::Replace,
+                2,
+                &**inner,
+                DataType::Array(inner.clone()),
+            ),
+            "trim_array" => (
+                ArrayFunction::Trim,
+                1,
+                &DataType::Int4,
+                DataType::Array(inner.clone()),
+            ),
+            "array_ndims" => (ArrayFunction::Dimensions, 0, &**inner, DataType::Int4),
+            _ => (ArrayFunction::Bounds, 0, &**inner, DataType::Text),
+        };
+        if rest.len() != count {
+            return Ok(None);
+        }
+        let mut arguments = vec![array.expression.clone()];
+        for bound in rest {
+            arguments.push(self.coerce(bound.clone(), to, Context::Implicit, syntax)?);
+        }
+        Ok(Some(Self::call(
+            Function::Array(function),
+            arguments,
+            data_type,
+        )))
+    }
+
+    /// `array[from:to]`.
+    pub(super) fn slice(
+        &mut self,
+        array: Bound,
+        from: Option<&Expr>,
+        to: Option<&Expr>,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let Some(data_type @ DataType::Array(_)) = array.data_type else {
+            return Err(self.unsupported("a slice of this type", syntax));
+        };
+        let mut arguments = vec![array.expression];
+        for (bound, default) in [(from, 1), (to, i64::from(i32::MAX))] {
+            arguments.push(match bound {
+                Some(bound) => self.expression_as(bound, &DataType::Int4, Context::Assignment)?,
+                None => Expression::Constant(Value::Int(default)),
+            });
+        }
+        Ok(Self::call(
+            Function::Array(ArrayFunction::Slice),
+            arguments,
+            data_type,
+        ))
     }
 
     /// An array with an element before its own.

@@ -115,6 +115,12 @@ impl Binder<'_> {
                 *negated,
                 syntax,
             ),
+            Expr::SimilarTo {
+                negated,
+                expr,
+                pattern,
+                escape_char,
+            } => self.similar(expr, pattern, escape_char.as_deref(), *negated, syntax),
             Expr::AnyOp {
                 left,
                 compare_op,
@@ -539,18 +545,23 @@ impl Binder<'_> {
         negated: bool,
         syntax: &Expr,
     ) -> Bind<Bound> {
-        let escape = match escape {
-            None => Some('\\'),
-            Some(Expr::Value(value)) => match &value.value {
-                ast::Value::SingleQuotedString(text) if text.chars().count() <= 1 => {
-                    text.chars().next()
-                }
-                _ => return Err(self.error("22025", "invalid escape string", syntax)),
-            },
-            Some(other) => return Err(self.unsupported("a computed ESCAPE", other)),
-        };
+        let escape = self.escape(escape, syntax)?;
         let (operand, pattern) = (self.expression(operand)?, self.expression(pattern)?);
         self.like_bound(operand, pattern, escape, insensitive, negated, syntax)
+    }
+
+    /// The character of an ESCAPE, a backslash without one.
+    pub(super) fn escape(&self, escape: Option<&Expr>, syntax: &Expr) -> Bind<Option<char>> {
+        match escape {
+            None => Ok(Some('\\')),
+            Some(Expr::Value(value)) => match &value.value {
+                ast::Value::SingleQuotedString(text) if text.chars().count() <= 1 => {
+                    Ok(text.chars().next())
+                }
+                _ => Err(self.error("22025", "invalid escape string", syntax)),
+            },
+            Some(other) => Err(self.unsupported("a computed ESCAPE", other)),
+        }
     }
 
     /// `left op ANY (array or subquery)`.
@@ -765,6 +776,18 @@ impl Binder<'_> {
         }
         let mut bound = self.expression(root)?;
         for access in chain {
+            if let ast::AccessExpr::Subscript(ast::Subscript::Slice {
+                lower_bound,
+                upper_bound,
+                stride: None,
+            }) = access
+            {
+                if chain.len() > 1 {
+                    return Err(self.unsupported("a slice beside another subscript", syntax));
+                }
+                bound = self.slice(bound, lower_bound.as_ref(), upper_bound.as_ref(), syntax)?;
+                continue;
+            }
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 return Err(self.unsupported("this field access", syntax));
             };

@@ -642,7 +642,11 @@ impl Binder<'_> {
                     }
                     Ok(())
                 }
-                None => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
+                None => match self.regexp_rows(other, arguments, factor)? {
+                    Some((function, arrays, columns)) => self
+                        .add_function(function, arrays, columns, ordinality, alias, factor, list),
+                    None => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
+                },
             },
         }
     }

@@ -29,11 +29,16 @@ const SUPPORTED: &[&str] = &[
     "abs",
     "array_append",
     "array_cat",
+    "array_dims",
+    "array_fill",
     "array_length",
     "array_lower",
+    "array_ndims",
     "array_position",
+    "array_positions",
     "array_prepend",
     "array_remove",
+    "array_replace",
     "array_to_string",
     "array_upper",
     "ascii",
@@ -99,13 +104,17 @@ const SUPPORTED: &[&str] = &[
     "transaction_timestamp",
     "translate",
     "trim",
+    "trim_array",
     "trunc",
     "upper",
 ];
 
 /// Whether a function of this name is supported that is neither an aggregate nor a window function.
 fn is_supported(name: &str) -> bool {
-    SUPPORTED.contains(&name) || super::json::SUPPORTED.contains(&name)
+    SUPPORTED.contains(&name)
+        || super::json::SUPPORTED.contains(&name)
+        || super::regexp::SUPPORTED.contains(&name)
+        || super::mathematics::SUPPORTED.contains(&name)
 }
 
 impl Binder<'_> {
@@ -179,6 +188,16 @@ impl Binder<'_> {
                     None => self.named_function("substring", &[expr, from], syntax),
                 }
             }
+            Expr::Overlay {
+                expr,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                let parts = [&**expr, &**overlay_what, &**overlay_from];
+                let parts = parts.into_iter().chain(overlay_for.as_deref());
+                self.named_function("overlay", &parts.collect::<Vec<_>>(), syntax)
+            }
             Expr::Trim {
                 expr,
                 trim_where,
@@ -237,13 +256,16 @@ impl Binder<'_> {
         if let Some(window) = &function.over {
             return self.window_function(&name, function, window, syntax);
         }
-        if !function.within_group.is_empty() || function.null_treatment.is_some() {
-            return Err(self.unsupported("WITHIN GROUP", syntax));
+        if function.null_treatment.is_some() {
+            return Err(self.unsupported("IGNORE NULLS", syntax));
         }
         if let Some(kind) = super::aggregate::AggregateFunction::named(&name)
             && (self.has_json() || !kind.is_json())
         {
             return self.aggregate(kind, function, syntax);
+        }
+        if !function.within_group.is_empty() {
+            return Err(self.unsupported("WITHIN GROUP", syntax));
         }
         if let ast::FunctionArguments::Subquery(query) = &function.args
             && name == "array"
@@ -338,6 +360,9 @@ impl Binder<'_> {
         if let Some(bound) = self.array_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
+        if let Some(bound) = self.more_functions(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
         if let Some(bound) = self.time_function(name, &bounds, syntax)? {
             return Ok(bound);
         }
@@ -361,7 +386,13 @@ impl Binder<'_> {
                 .unsupported(&what, syntax)
                 .help(self.variables.call_advice()));
         }
-        if matches!(name, "generate_series" | "unnest") {
+        const ROWS: [&str; 4] = [
+            "generate_series",
+            "regexp_matches",
+            "regexp_split_to_table",
+            "unnest",
+        ];
+        if ROWS.contains(&name) {
             return Err(self
                 .unsupported(&format!("{name}() here"), syntax)
                 .help(format!("write it in FROM: SELECT * FROM {name}(…)")));
@@ -375,6 +406,25 @@ impl Binder<'_> {
         }
         let message = format!("function {name}({}) does not exist", types.join(", "));
         Err(self.error("42883", message, syntax).help(NO_FUNCTION))
+    }
+
+    /// The functions of other modules, apart so that calls within calls take less of the stack.
+    fn more_functions(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
+        if let Some(bound) = self.regexp_function(name, bounds, syntax)? {
+            return Ok(Some(bound));
+        }
+        if let Some(bound) = self.mathematical_function(name, bounds, syntax)? {
+            return Ok(Some(bound));
+        }
+        if let Some(bound) = self.byte_function(name, bounds, syntax)? {
+            return Ok(Some(bound));
+        }
+        self.moment_function(name, bounds, syntax)
     }
 
     /// Functions of a client's connection.
@@ -474,12 +524,19 @@ impl Binder<'_> {
                 )
             }
             ("gen_random_uuid", []) => Bound::new(Expression::Unique, DataType::Uuid),
+            ("num_nulls" | "num_nonnulls", [_, ..]) => {
+                let mut arguments = Vec::new();
+                for bound in bounds {
+                    arguments.push(self.settled(bound.clone(), syntax)?.0);
+                }
+                let nulls = name == "num_nulls";
+                Self::call(Function::CountNulls { nulls }, arguments, DataType::Int4)
+            }
             ("random", []) => {
                 Self::call(Function::Random, vec![Expression::Unique], DataType::Double)
             }
             (
-                "to_date" | "to_timestamp" | "to_number" | "nextval" | "currval" | "setval"
-                | "lastval" | "pg_sleep" | "regexp_replace" | "age",
+                "to_number" | "nextval" | "currval" | "setval" | "lastval" | "pg_sleep" | "age",
                 _,
             ) => {
                 return Err(self.unsupported(&format!("function {name}"), syntax));
@@ -586,7 +643,7 @@ impl Binder<'_> {
     }
 
     /// Functions over numbers.
-    fn number_function(
+    pub(super) fn number_function(
         &mut self,
         name: &str,
         bounds: &[Bound],
@@ -631,10 +688,8 @@ impl Binder<'_> {
             "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" if exact => first.clone(),
             "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" => DataType::Double,
             "sqrt" | "exp" | "ln" | "power" | "pow" => {
-                if bounds
-                    .iter()
-                    .any(|b| matches!(b.data_type, Some(DataType::Numeric(_))))
-                {
+                // The other functions of numeric are bound before.
+                if matches!(name, "exp" | "ln") && exact {
                     let construct = format!("{name} of numeric");
                     return Err(self
                         .unsupported(&construct, syntax)

@@ -410,9 +410,8 @@ impl Binder<'_> {
         let common = unbounded(&common);
         let domain = match (operator, &common) {
             (Operator::Power, DataType::Numeric(_)) => {
-                return Err(self
-                    .unsupported("a power of numeric", syntax)
-                    .help("Cast to double precision."));
+                let power = self.mathematical_function("power", &[left, right], syntax)?;
+                return Ok(power.expect("two numbers have a power"));
             }
             (Operator::Power, _) => Domain::Double,
             (Operator::Modulo, DataType::Real | DataType::Double) => {
@@ -686,6 +685,13 @@ impl Binder<'_> {
                     operand: Box::new(operand.expression),
                 };
                 Ok(Bound::new(negated.folded(), data_type))
+            }
+            UnaryOperator::BitwiseNot
+            | UnaryOperator::PGSquareRoot
+            | UnaryOperator::PGCubeRoot
+            | UnaryOperator::PGAbs => {
+                let operand = self.expression(operand)?;
+                self.prefix_operator(&operator.to_string(), operand, syntax)
             }
             other => Err(self.unsupported(&format!("operator {other}"), syntax)),
         }

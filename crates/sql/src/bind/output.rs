@@ -43,6 +43,7 @@ pub(crate) fn output_name(expression: &Expr) -> String {
         Expr::Ceil { .. } => "ceil".into(),
         Expr::Floor { .. } => "floor".into(),
         Expr::Position { .. } => "position".into(),
+        Expr::Overlay { .. } => "overlay".into(),
         Expr::Substring {
             shorthand: true, ..
         } => "substr".into(),

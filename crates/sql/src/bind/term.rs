@@ -356,6 +356,9 @@ impl Binder<'_> {
     fn column_term(&self, scope: &Scope, source: usize, column: usize) -> RawTerm {
         if Some(source) == scope.aggregate_source {
             let aggregate = &scope.aggregates[column];
+            if aggregate.function.is_statistical() {
+                return RawTerm::Unknown;
+            }
             let argument = aggregate
                 .arguments
                 .first()

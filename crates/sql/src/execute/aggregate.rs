@@ -6,10 +6,16 @@ use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{PIECE_TUPLES, Run};
+use super::{
+    PIECE_TUPLES, Run,
+    statistics::{self, Sums},
+};
 use crate::{
     TransactionError,
-    bind::aggregate::{Aggregate, AggregateFunction},
+    bind::{
+        aggregate::{Aggregate, AggregateFunction},
+        statistics::Regression,
+    },
     expression::{
         Batch, Budget, Expression, Failure, Frame, NONE, Source,
         arithmetic::decimal_failure,
@@ -32,7 +38,9 @@ pub(super) struct State {
     total: Total,
     /// The least or greatest, or the conjunction or disjunction, so far.
     value: Option<Value>,
-    /// The values of `array_agg` and `string_agg`.
+    /// What a variance or regression keeps.
+    sums: Option<Box<Sums>>,
+    /// The values of `array_agg` and `string_agg`, and of a percentile.
     collected: Vec<Collected>,
     seen: FxHashSet<Fingerprint>,
     /// Whether it has seen all tuples of the current piece.
@@ -41,12 +49,12 @@ pub(super) struct State {
 
 /// One value that an aggregate collects.
 #[derive(Clone, Debug)]
-struct Collected {
+pub(super) struct Collected {
     /// The keys of the aggregate's ORDER BY.
     keys: SmallVec<[Value; 1]>,
-    value: Value,
-    /// The separator before it, for `string_agg`.
-    separator: Value,
+    pub(super) value: Value,
+    /// The separator before it, for `string_agg`; the fraction, for a percentile.
+    pub(super) separator: Value,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -97,9 +105,35 @@ impl State {
             }
             budget.hold(size)?;
         }
+        let mut dependent = None;
+        if let (AggregateFunction::Regression(_), [_, other]) =
+            (aggregate.function, &aggregate.arguments[..])
+        {
+            match other.evaluate(frame)? {
+                Value::Float(float) => dependent = Some(float),
+                _ => return Ok(()),
+            }
+        }
         self.count += 1;
         match aggregate.function {
             AggregateFunction::Count => {}
+            AggregateFunction::Statistic(_) | AggregateFunction::Regression(_) => {
+                let begun = || Box::new(Sums::new(aggregate.input.as_ref()));
+                let sums = self.sums.get_or_insert_with(begun);
+                sums.add(value, dependent)?;
+            }
+            AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
+                let ValueRef::Int(new) = value else {
+                    let message = "a value known only at commit cannot be aggregated";
+                    return Err(failure("XX000", message));
+                };
+                self.value = Some(Value::Int(match (&self.value, aggregate.function) {
+                    (Some(Value::Int(old)), AggregateFunction::BitAnd) => old & new,
+                    (Some(Value::Int(old)), AggregateFunction::BitOr) => old | new,
+                    (Some(Value::Int(old)), _) => old ^ new,
+                    _ => new,
+                }));
+            }
             // As in PostgreSQL, a sum of `real` is one, and an average is computed in double precision.
             AggregateFunction::Sum => {
                 let is_single = aggregate.input == Some(DataType::Real);
@@ -129,6 +163,8 @@ impl State {
             }
             AggregateFunction::ArrayAgg
             | AggregateFunction::StringAgg
+            | AggregateFunction::Percentile { .. }
+            | AggregateFunction::Mode
             | AggregateFunction::JsonAgg { .. }
             | AggregateFunction::JsonObjectAgg { .. } => {
                 let mut keys = SmallVec::new();
@@ -177,6 +213,7 @@ impl State {
             count: self.count,
             total: self.total.clone(),
             value: self.value.clone(),
+            sums: self.sums.clone(),
             collected: self.collected.clone(),
             ..State::default()
         };
@@ -191,12 +228,29 @@ impl State {
     /// Its result. What it has collected is sorted.
     fn finish(self, aggregate: &Aggregate) -> Result<Value, Failure> {
         match aggregate.function {
-            AggregateFunction::Count => Ok(Value::Int(self.count)),
+            AggregateFunction::Count | AggregateFunction::Regression(Regression::Count) => {
+                Ok(Value::Int(self.count))
+            }
             _ if self.count == 0 => Ok(Value::Null),
             AggregateFunction::Sum => self.total.sum(aggregate.input.as_ref()),
             AggregateFunction::Average => self.total.average(self.count),
+            AggregateFunction::Statistic(statistic) => match &self.sums {
+                Some(sums) => sums.statistic(statistic, self.count),
+                None => Ok(Value::Null),
+            },
+            AggregateFunction::Regression(regression) => {
+                let sums = self.sums.as_ref();
+                Ok(sums.map_or(Value::Null, |sums| sums.regression(regression)))
+            }
+            AggregateFunction::Percentile { is_continuous } => {
+                statistics::percentile(&self.collected, is_continuous)
+            }
+            AggregateFunction::Mode => Ok(statistics::mode(&self.collected)),
             AggregateFunction::Min
             | AggregateFunction::Max
+            | AggregateFunction::BitAnd
+            | AggregateFunction::BitOr
+            | AggregateFunction::BitXor
             | AggregateFunction::BoolAnd
             | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
             AggregateFunction::ArrayAgg => {

@@ -18,6 +18,7 @@ pub(crate) mod join;
 pub(crate) mod key;
 pub(crate) mod modify;
 pub(crate) mod referential;
+mod statistics;
 pub(crate) mod subquery;
 pub(crate) mod window;
 

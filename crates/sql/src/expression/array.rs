@@ -2,7 +2,7 @@
 
 use anabranch_types::Value;
 
-use super::{Failure, budget::within_value};
+use super::{Failure, budget::within_value, failure};
 
 /// The most comparisons that are made without sorting first.
 const COMPARISONS_MAX: usize = 1_000;
@@ -70,4 +70,107 @@ pub(super) fn of_string(arguments: &[Value]) -> Result<Value, Failure> {
         _ => Value::text(part),
     };
     Ok(Value::Array(parts.into_iter().map(value).collect()))
+}
+
+/// A function over an array whose subscripts begin at 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArrayFunction {
+    /// The places of the elements that are not distinct from a value.
+    Positions,
+    /// With another value in place of the elements that are not distinct from one.
+    Replace,
+    /// A value so many times.
+    Fill,
+    /// Without so many elements at the end.
+    Trim,
+    /// `1`, if there is an element.
+    Dimensions,
+    /// `[1:n]`, if there is an element.
+    Bounds,
+    /// The elements from one place to another.
+    Slice,
+}
+
+/// The value of a function; NULL elements are values to it.
+pub(super) fn call(function: ArrayFunction, arguments: &[Value]) -> Result<Value, Failure> {
+    if let (ArrayFunction::Fill, [value, lengths, lower @ ..]) = (function, arguments) {
+        return filled(value, lengths, lower);
+    }
+    let Some((Value::Array(list), rest)) = arguments.split_first() else {
+        return Ok(Value::Null);
+    };
+    Ok(match (function, rest) {
+        (ArrayFunction::Positions, [element]) => {
+            let places = (1..).zip(list.iter());
+            let found = places.filter(|(_, value)| value.total_cmp(element).is_eq());
+            Value::Array(found.map(|(place, _)| Value::Int(place)).collect())
+        }
+        (ArrayFunction::Replace, [from, to]) => {
+            let replaced = list
+                .iter()
+                .map(|value| match value.total_cmp(from).is_eq() {
+                    true => to.clone(),
+                    false => value.clone(),
+                });
+            Value::Array(replaced.collect())
+        }
+        (ArrayFunction::Trim, [Value::Int(count)]) => {
+            let kept = usize::try_from(*count).ok();
+            let kept = kept.and_then(|count| list.len().checked_sub(count));
+            let Some(kept) = kept else {
+                let most = list.len();
+                let message = format!("number of elements to trim must be between 0 and {most}");
+                return Err(failure("2202E", message));
+            };
+            Value::Array(list[..kept].into())
+        }
+        (ArrayFunction::Dimensions, []) if !list.is_empty() => Value::Int(1),
+        (ArrayFunction::Bounds, []) if !list.is_empty() => {
+            Value::text(format!("[1:{}]", list.len()))
+        }
+        (ArrayFunction::Slice, [Value::Int(from), Value::Int(to)]) => {
+            let first = usize::try_from(*from - 1).unwrap_or(0);
+            let last = usize::try_from(*to).unwrap_or(0).min(list.len());
+            Value::Array(list.get(first..last).unwrap_or_default().into())
+        }
+        _ => Value::Null,
+    })
+}
+
+fn filled(value: &Value, lengths: &Value, lower: &[Value]) -> Result<Value, Failure> {
+    let is_null = |of: &Value| matches!(of, Value::Null);
+    if is_null(lengths) || lower.iter().any(is_null) {
+        let message = "dimension array or low bound array cannot be null";
+        return Err(failure("22004", message));
+    }
+    let Value::Array(lengths) = lengths else {
+        return Ok(Value::Null);
+    };
+    if lengths.iter().any(is_null) {
+        return Err(failure("22004", "dimension values cannot be null"));
+    }
+    if let [Value::Array(bounds)] = lower {
+        if bounds.len() != lengths.len() {
+            return Err(failure("2202E", "wrong number of array subscripts"));
+        }
+        if bounds.iter().any(|bound| *bound != Value::Int(1)) {
+            let message = "an array whose subscripts do not begin at 1 is not supported";
+            return Err(failure("0A000", message));
+        }
+    }
+    match &lengths[..] {
+        [] => Ok(Value::Array(Vec::new().into())),
+        [Value::Int(length)] => {
+            let Ok(length) = usize::try_from(*length) else {
+                let message = format!("invalid array length: {length}");
+                return Err(failure("22023", message));
+            };
+            within_value(super::budget::bytes(value).saturating_mul(length))?;
+            Ok(Value::Array(vec![value.clone(); length].into()))
+        }
+        _ => {
+            let message = "an array of more than one dimension is not supported";
+            Err(failure("0A000", message))
+        }
+    }
 }

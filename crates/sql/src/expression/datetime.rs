@@ -254,6 +254,60 @@ pub(crate) fn parse_interval(text: &str) -> Option<Interval> {
     Some(interval)
 }
 
+/// The moment so many seconds after 1970 began.
+pub(crate) fn of_epoch(seconds: f64) -> Result<i64, Failure> {
+    if seconds.is_nan() {
+        return Err(failure("22008", "timestamp cannot be NaN"));
+    }
+    if seconds.is_infinite() {
+        return Err(failure("0A000", "an infinite timestamp is not supported"));
+    }
+    let micros = (seconds - (EPOCH_DAYS * 86_400) as f64) * SECOND as f64;
+    let micros = micros.round_ties_even();
+    let is_in_range = micros.abs() < i64::MAX as f64 && is_timestamp(micros as i64);
+    match is_in_range {
+        true => Ok(micros as i64),
+        false => {
+            let message = format!("timestamp out of range: \"{seconds}\"");
+            Err(failure("22008", message))
+        }
+    }
+}
+
+/// A local moment of a year, month and day, an hour and minute, and seconds.
+pub(crate) fn made(
+    [year, month, day]: [i64; 3],
+    [hour, minute]: [i64; 2],
+    second: f64,
+) -> Result<i64, Failure> {
+    // A negative year is one before Christ.
+    let astronomical = if year < 0 { year + 1 } else { year };
+    let part = |part: i64| u32::try_from(part).ok();
+    let days = match (part(month), part(day)) {
+        (Some(month), Some(day)) if year != 0 => days_from_civil(astronomical, month, day),
+        _ => None,
+    };
+    let Some(days) = days else {
+        let text = format!("{year}-{month:02}-{day:02}");
+        let message = format!("date field value out of range: {text}");
+        return Err(failure("22008", message));
+    };
+    let micros = (second * SECOND as f64).round_ties_even();
+    let is_time = (0..60).contains(&minute)
+        && (0.0..=60.0 * SECOND as f64).contains(&micros)
+        && ((0..24).contains(&hour) || (hour == 24 && minute == 0 && micros == 0.0));
+    if !is_time {
+        let message = format!("time field value out of range: {hour}:{minute:02}:{second:02}");
+        return Err(failure("22008", message));
+    }
+    let time = hour * HOUR + minute * MINUTE + micros as i64;
+    i64::from(days)
+        .checked_mul(DAY)
+        .and_then(|micros| micros.checked_add(time))
+        .filter(|micros| is_timestamp(*micros))
+        .ok_or_else(out_of_range)
+}
+
 #[cfg(test)]
 mod tests {
     use anabranch_types::text::moment::parse_timestamp;

@@ -2,7 +2,7 @@
 
 use anabranch_types::{
     DataType, Decimal, TimeZone, Value,
-    calendar::{MICROS_PER_DAY, days_from_civil},
+    calendar::{MICROS_PER_DAY, days_from_civil, is_timestamp},
     text::write_value,
 };
 use compact_str::CompactString;
@@ -12,14 +12,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Failure, arithmetic,
     arithmetic::decimal_failure,
-    array,
+    array::{self, ArrayFunction},
     budget::within_value,
     cast::is_zoned,
     datetime::{self, Field, Interval},
+    encoding::{self, Encoding},
     failure, json,
     json::JsonFunction,
+    mathematics::{self, Mathematics},
     md5, quote,
     regex::Pattern,
+    regexp::{self, Regexp},
     to_char::{self, Digits, Moment},
 };
 use crate::system::{System, lookup::SystemFunction, names::quoted};
@@ -130,6 +133,26 @@ pub(crate) enum Function {
     Format(Vec<DataType>),
     /// A function over JSON.
     Json(JsonFunction),
+    /// A function over a regular expression.
+    Regexp(Regexp),
+    /// The regular expression of a pattern of SIMILAR TO, with its escape.
+    OfSimilar(Option<char>),
+    Mathematics(Mathematics),
+    Encoding(Encoding),
+    /// A text with a part replaced by another, from a place and over so many characters.
+    Overlay,
+    /// NULL elements and arguments count.
+    Array(ArrayFunction),
+    /// How many arguments are NULL, or are not.
+    CountNulls {
+        nulls: bool,
+    },
+    /// A number of seconds since 1970.
+    OfEpoch,
+    /// A moment from a text by a template.
+    ByTemplate(Clock),
+    /// Year, month, day, hour, minute and seconds.
+    MakeTimestamp(Clock),
     /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
 }
@@ -161,7 +184,9 @@ impl Function {
             | Function::DateTrunc(_, clock)
             | Function::DateTruncBy(clock)
             | Function::AddInterval(_, _, clock)
-            | Function::ToCharMoment(clock) => *clock == Clock::Zoned,
+            | Function::ToCharMoment(clock)
+            | Function::ByTemplate(clock)
+            | Function::MakeTimestamp(clock) => *clock == Clock::Zoned,
             Function::Concat(types) | Function::ConcatWith(types) | Function::Format(types) => {
                 types.iter().any(is_zoned)
             }
@@ -241,6 +266,11 @@ pub(crate) fn call(
             return Ok(Value::Array(kept.cloned().collect()));
         }
         Function::StringToArray => return array::of_string(arguments),
+        Function::Array(function) => return array::call(*function, arguments),
+        Function::CountNulls { nulls } => {
+            let count = arguments.iter().filter(|value| value.is_null() == *nulls);
+            return Ok(Value::Int(count.count() as i64));
+        }
         Function::ArrayToString(element) => {
             return array_to_string(arguments, element, zone);
         }
@@ -255,6 +285,33 @@ pub(crate) fn call(
     }
     if arguments.iter().any(Value::is_null) {
         return Ok(Value::Null);
+    }
+    match (function, arguments) {
+        (Function::Regexp(function), _) => return regexp::call(function, arguments),
+        (Function::Mathematics(function), _) => return mathematics::call(*function, arguments),
+        (Function::Encoding(function), _) => return encoding::call(*function, arguments),
+        (Function::ByTemplate(clock), [Value::Text(text), Value::Text(template)]) => {
+            return in_clock(to_char::moment_of(text, template)?, *clock, zone);
+        }
+        (
+            Function::MakeTimestamp(clock),
+            [
+                Value::Int(year),
+                Value::Int(month),
+                Value::Int(day),
+                Value::Int(hour),
+                Value::Int(minute),
+                Value::Float(second),
+            ],
+        ) => {
+            let date = [*year, *month, *day];
+            return in_clock(
+                datetime::made(date, [*hour, *minute], *second)?,
+                *clock,
+                zone,
+            );
+        }
+        _ => {}
     }
     match arguments {
         [value, Value::Text(template)]
@@ -320,6 +377,18 @@ fn in_zone(function: &Function, micros: i64, name: &str) -> Result<Value, Failur
         _ => return Err(undefined(function, &[])),
     };
     found
+        .map(Value::Timestamp)
+        .ok_or_else(datetime::out_of_range)
+}
+
+/// The moment at which a clock shows this.
+fn in_clock(local: i64, clock: Clock, zone: &TimeZone) -> Result<Value, Failure> {
+    let micros = match clock {
+        Clock::AsGiven => Some(local),
+        Clock::Zoned => zone.to_utc(local),
+    };
+    let micros = micros.filter(|micros| is_timestamp(*micros));
+    micros
         .map(Value::Timestamp)
         .ok_or_else(datetime::out_of_range)
 }
@@ -496,6 +565,7 @@ fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failur
             ));
         }
         (Function::Ln, []) => f.ln(),
+        (Function::OfEpoch, []) => return datetime::of_epoch(f).map(Value::Timestamp),
         (Function::Power, [Value::Float(exponent)]) => arithmetic::power(f, *exponent)?,
         _ => return Err(undefined(function, rest)),
     };
@@ -582,6 +652,14 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         (Function::Substring, [Value::Int(from), Value::Int(count)]) => {
             plain(substring(text, *from, Some(*count))?)
         }
+        (Function::OfSimilar(escape), []) => plain(&regexp::of_similar(text, *escape)?),
+        (Function::Overlay, [Value::Text(with), Value::Int(from), rest @ ..]) => {
+            let count = match rest {
+                [Value::Int(count)] => *count,
+                _ => with.chars().count() as i64,
+            };
+            overlay(text, with, *from, count)
+        }
         (Function::Left, [Value::Int(count)]) => plain(&text[..edge(text, *count)]),
         (Function::Right, [Value::Int(count)]) => {
             plain(&text[edge(text, count.checked_neg().unwrap_or(i64::MAX)).min(text.len())..])
@@ -665,6 +743,19 @@ fn substring(text: &str, from: i64, count: Option<i64>) -> Result<&str, Failure>
     }
     let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
     Ok(&text[at(first)..at(last)])
+}
+
+fn overlay(text: &str, with: &str, from: i64, count: i64) -> Result<Value, Failure> {
+    if from <= 0 {
+        return Err(failure("22011", "negative substring length not allowed"));
+    }
+    let end = i32::try_from(from + count).map_err(|_| failure("22003", "integer out of range"))?;
+    let (before, behind) = (
+        substring(text, 1, Some(from - 1))?,
+        substring(text, end.into(), None)?,
+    );
+    within_value(before.len() + with.len() + behind.len())?;
+    Ok(Value::text([before, with, behind].concat()))
 }
 
 fn characters(rest: &[Value]) -> Vec<char> {

@@ -5,25 +5,29 @@
 //! subquery first, as a column like any other (see `execute`), so evaluation is an ordinary function of a `Frame`.
 
 pub(crate) mod arithmetic;
-mod array;
+pub(crate) mod array;
 pub(crate) mod bounds;
 pub(crate) mod budget;
 pub(crate) mod cast;
 pub(crate) mod compare;
 pub(crate) mod datetime;
+pub(crate) mod encoding;
 pub(crate) mod evaluate;
 pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod integer;
 pub(crate) mod json;
+pub(crate) mod mathematics;
 mod md5;
 pub(crate) mod pattern;
 mod quote;
 pub(crate) mod regex;
+pub(crate) mod regexp;
 pub(crate) mod registers;
 pub(crate) mod sequence;
 pub mod text;
 mod to_char;
+pub(crate) mod wide;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 

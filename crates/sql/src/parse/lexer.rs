@@ -489,6 +489,8 @@ fn operator_kind(operator: &str) -> Kind {
         "<>" | "!=" => Kind::Neq,
         "=>" => Kind::RArrow,
         "||" => Kind::StringConcat,
+        "|/" => Kind::PGSquareRoot,
+        "||/" => Kind::PGCubeRoot,
         "|" => Kind::Pipe,
         "&" => Kind::Ampersand,
         "&&" => Kind::Overlap,

@@ -1,7 +1,8 @@
 //! Refuses what PostgreSQL and `sqlparser` group differently:
 //!
 //! * `- a ^ b`: PostgreSQL takes it for `(- a) ^ b`, `sqlparser` for `- (a ^ b)`;
-//! * `a ~ b || c`: PostgreSQL takes it for `(a ~ b) || c`, `sqlparser` for `a ~ (b || c)`.
+//! * `a ~ b || c`: PostgreSQL takes it for `(a ~ b) || c`, `sqlparser` for `a ~ (b || c)`;
+//! * `~ a + b`: PostgreSQL takes it for `~ (a + b)`, `sqlparser` for `(~ a) + b`; so for `@`, `|/` and `||/`.
 //!
 //! They are the only differences between the two that tests with random expressions found. The expression gets a
 //! diagnostic instead of one of the two meanings.
@@ -14,6 +15,23 @@ use crate::diagnostic::Diagnostic;
 /// Refuses a sign before the left operand of `^`, and an operator of patterns before the left operand of `||`.
 pub(super) fn check(tokens: &[Token]) -> Result<(), Diagnostic> {
     for (position, token) in tokens.iter().enumerate() {
+        let is_prefix = match token.kind {
+            // `OPERATOR(pg_catalog.~)` names one.
+            Kind::Tilde | Kind::AtSign => {
+                let before = &tokens[..position];
+                let is_name = before
+                    .last()
+                    .is_some_and(|token| token.kind == Kind::Period);
+                !is_name && is_unary(before)
+            }
+            Kind::PGSquareRoot | Kind::PGCubeRoot => true,
+            _ => false,
+        };
+        if is_prefix && !stands_alone(&tokens[position + 1..]) {
+            let construct = format!("{} before several operands", token.kind);
+            return Err(Diagnostic::unsupported(construct, token.span)
+                .help("put the operator and what it belongs to in parentheses"));
+        }
         if !matches!(token.kind, Kind::Caret | Kind::StringConcat) {
             continue;
         }
@@ -37,6 +55,36 @@ pub(super) fn check(tokens: &[Token]) -> Result<(), Diagnostic> {
         }
     }
     Ok(())
+}
+
+/// Whether these tokens begin with an operand, and no operator of arithmetic stands behind it.
+fn stands_alone(tokens: &[Token]) -> bool {
+    let mut rest = tokens.iter().map(|token| &token.kind).peekable();
+    if rest.peek() == Some(&&Kind::Minus) {
+        rest.next();
+    }
+    let mut depth = 0_usize;
+    let mut is_begun = false;
+    for kind in rest {
+        match kind {
+            Kind::LParen | Kind::LBracket => depth += 1,
+            Kind::RParen | Kind::RBracket if depth == 0 => return is_begun,
+            Kind::RParen | Kind::RBracket => depth -= 1,
+            _ if depth > 0 => {}
+            Kind::Number(..)
+            | Kind::SingleQuotedString(_)
+            | Kind::Placeholder(_)
+            | Kind::Period
+            | Kind::DoubleColon => {}
+            Kind::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value) => {}
+            Kind::Plus | Kind::Minus | Kind::Mul | Kind::Div | Kind::Mod | Kind::Caret => {
+                return false;
+            }
+            _ => return is_begun,
+        }
+        is_begun = true;
+    }
+    is_begun
 }
 
 /// Whether this is an operator of regular expressions, or of LIKE.
@@ -119,6 +167,14 @@ mod tests {
             ("x.a !~* f(b)::text || c || d", true),
             ("a ~~ (b) || c", true),
             ("a ~ ('b' || c)", false),
+            ("SELECT ~ a + 1", true),
+            ("SELECT ~ f(a) * 2", true),
+            ("SELECT |/ a::numeric - 1", true),
+            ("SELECT ~ CASE WHEN a THEN 1 END", true),
+            ("SELECT ~ - a, @ (b + 1) AS c", false),
+            ("SELECT ~ a[1] & b FROM t", false),
+            ("a ~ b + c", false),
+            ("a OPERATOR(pg_catalog.~) b + c", false),
             ("a || b ~ c AND d || e LIKE f || g", false),
         ] {
             let (tokens, _) = lex(Text {

@@ -7,6 +7,7 @@ mod client;
 mod columns;
 mod diagnostics;
 mod explain;
+mod functions;
 mod incremental;
 mod json;
 mod load;

@@ -151,7 +151,7 @@ fn listed() -> BTreeSet<&'static str> {
 }
 
 /// The calls of what is syntax of its own.
-const SPECIAL: [(&str, &str); 20] = [
+const SPECIAL: [(&str, &str); 26] = [
     ("row_to_json", "SELECT row_to_json(items) FROM items"),
     ("date_part", "SELECT date_part('year', now())"),
     ("date_trunc", "SELECT date_trunc('year', now())"),
@@ -172,6 +172,24 @@ const SPECIAL: [(&str, &str); 20] = [
     ("nextval", "SELECT nextval('numbers')"),
     ("setval", "SELECT setval('numbers', 1)"),
     ("timezone", "SELECT timezone('UTC', now())"),
+    ("make_timestamp", "SELECT make_timestamp(1, 1, 1, 1, 1, 1)"),
+    (
+        "make_timestamptz",
+        "SELECT make_timestamptz(1, 1, 1, 1, 1, 1)",
+    ),
+    (
+        "mode",
+        "SELECT mode() WITHIN GROUP (ORDER BY id) FROM items",
+    ),
+    (
+        "percentile_cont",
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) FROM items",
+    ),
+    (
+        "percentile_disc",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY id) FROM items",
+    ),
+    ("width_bucket", "SELECT width_bucket(1, 1, 2, 3)"),
 ];
 
 /// Words before a bracket that call no function: `SELECT NOT (true)`.

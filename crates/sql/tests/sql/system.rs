@@ -192,7 +192,7 @@ fn what_is_not_there_is_refused_by_name() {
         ("SELECT 'a b'::regclass", "42602 invalid name syntax"),
         (
             "SELECT 'a' ~ '('",
-            "2201B invalid regular expression: it cannot be read",
+            "2201B invalid regular expression: parentheses () not balanced",
         ),
         ("SELECT -1::oid", "42883 operator does not exist: - oid"),
         ("SELECT (-1)::oid", "22003 OID out of range"),

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use crate::bind::fold;
 
 /// The functions that return rows.
-const SERIES: [&str; 11] = [
+const SERIES: [&str; 13] = [
     "unnest",
     "generate_series",
     "generate_subscripts",
@@ -23,6 +23,8 @@ const SERIES: [&str; 11] = [
     "jsonb_array_elements",
     "jsonb_array_elements_text",
     "jsonb_object_keys",
+    "regexp_matches",
+    "regexp_split_to_table",
 ];
 
 /// The columns of [`EXPANDED`].

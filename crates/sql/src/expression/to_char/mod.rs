@@ -1,21 +1,25 @@
-//! `to_char()`: numbers and moments by a template (PostgreSQL's manual, 9.8).
+//! `to_char()`, `to_date()` and `to_timestamp()`: numbers and moments by a template (PostgreSQL's manual, 9.8).
 //!
 //! Follows `formatting.c` in the order of its steps, because the details of its output follow from them. The locale is
 //! "C": English names, `.` and `,`, no currency symbol.
 
+mod input;
 mod moment;
 mod number;
 
+pub(crate) use input::moment_of;
 pub(crate) use moment::{Moment, of_moment};
 pub(crate) use number::{Digits, of_number};
 
 use super::{Failure, failure};
 
-/// A part of a template: a keyword of the list, or a character that is copied.
+/// A part of a template: a keyword of the list, or a character that is copied. Input tells those between double quotes
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part<K> {
     Keyword(K),
     Copied(char),
+    Quoted(char),
 }
 
 /// Cuts a template into parts. `keyword` takes a keyword from the beginning of a text, and gives what is left.
@@ -37,8 +41,8 @@ fn parts<K>(
                 match c {
                     '"' => break,
                     // A backslash quotes the next character, if there is one.
-                    '\\' => parts.push(Part::Copied(characters.next().unwrap_or('\\'))),
-                    c => parts.push(Part::Copied(c)),
+                    '\\' => parts.push(Part::Quoted(characters.next().unwrap_or('\\'))),
+                    c => parts.push(Part::Quoted(c)),
                 }
             }
             rest = characters.as_str();

@@ -31,7 +31,7 @@ impl Moment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+pub(super) enum Field {
     /// AM or PM, with points.
     Meridiem {
         points: bool,
@@ -80,20 +80,22 @@ enum Field {
 
 /// How letters are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Case {
+pub(super) enum Case {
     Upper,
     Capital,
     Lower,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Keyword {
-    field: Field,
-    case: Case,
+pub(super) struct Keyword {
+    pub(super) field: Field,
+    /// As the lists have it.
+    pub(super) name: &'static str,
+    pub(super) case: Case,
     /// FM: without blanks and zeros in front.
-    fills: bool,
+    pub(super) fills: bool,
     /// TH: with the ending of an ordinal number.
-    ordinal: Option<Case>,
+    pub(super) ordinal: Option<Case>,
 }
 
 /// Upper case, where it is not said otherwise; lower case is known for each. Longer names come first.
@@ -209,7 +211,7 @@ const CAPITALS: &[(&str, Field)] = &[
     ("Mon", Field::MonthName { short: true }),
 ];
 
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -223,7 +225,7 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = [
+pub(super) const DAYS: [&str; 7] = [
     "Sunday",
     "Monday",
     "Tuesday",
@@ -237,7 +239,7 @@ const ROMAN: [&str; 12] = [
 ];
 
 /// A keyword at the beginning of a template, with what stands before and behind it, and the rest.
-fn keyword(template: &str) -> Result<Option<(Keyword, &str)>, Failure> {
+pub(super) fn keyword(template: &str) -> Result<Option<(Keyword, &str)>, Failure> {
     let mut rest = template;
     let mut fills = false;
     if let Some(left) = rest.strip_prefix("FM").or_else(|| rest.strip_prefix("fm")) {
@@ -245,20 +247,25 @@ fn keyword(template: &str) -> Result<Option<(Keyword, &str)>, Failure> {
     } else if rest.starts_with("TM") || rest.starts_with("tm") {
         return Err(unsupported("TM"));
     }
-    let of = |field, case, left| Some((field, case, left));
+    let of = |name: &'static str, field, case, left| Some((name, field, case, left));
     let capital = CAPITALS
         .iter()
-        .find_map(|(name, field)| of(*field, Case::Capital, rest.strip_prefix(name)?));
+        .find_map(|(name, field)| of(name, *field, Case::Capital, rest.strip_prefix(name)?));
     let found = capital.or_else(|| {
         FIELDS.iter().find_map(|(name, field)| {
             if let Some(left) = rest.strip_prefix(name) {
-                return of(*field, Case::Upper, left);
+                return of(name, *field, Case::Upper, left);
             }
             let lower = name.to_ascii_lowercase();
-            of(*field, Case::Lower, rest.strip_prefix(lower.as_str())?)
+            of(
+                name,
+                *field,
+                Case::Lower,
+                rest.strip_prefix(lower.as_str())?,
+            )
         })
     });
-    let Some((field, case, left)) = found else {
+    let Some((name, field, case, left)) = found else {
         if rest.starts_with("TZ") || rest.starts_with("tz") {
             return Err(unsupported("TZ"));
         }
@@ -275,6 +282,7 @@ fn keyword(template: &str) -> Result<Option<(Keyword, &str)>, Failure> {
     };
     let keyword = Keyword {
         field,
+        name,
         case,
         fills,
         ordinal,
@@ -292,7 +300,7 @@ pub(crate) fn of_moment(moment: Moment, template: &str) -> Result<String, Failur
     let mut out = String::new();
     for part in parts {
         match part {
-            Part::Copied(c) => out.push(c),
+            Part::Copied(c) | Part::Quoted(c) => out.push(c),
             Part::Keyword(keyword) => broken.write(keyword, &mut out),
         }
     }
@@ -346,6 +354,7 @@ impl Broken {
             case,
             fills,
             ordinal: ending,
+            ..
         } = keyword;
         let number = |number: i64, width: usize| match fills {
             true => number.to_string(),
@@ -462,7 +471,7 @@ impl Broken {
 }
 
 /// The Julian day of 2000-01-01.
-const JULIAN_OF_EPOCH: i64 = 2_451_545;
+pub(super) const JULIAN_OF_EPOCH: i64 = 2_451_545;
 
 fn name(name: &str, short: bool, keyword: Keyword, out: &mut String) {
     let text = cased(if short { &name[..3] } else { name }, keyword.case);

@@ -339,7 +339,7 @@ impl<'d> Writer<'d> {
 
     fn write(&mut self, part: Part<Keyword>) {
         let keyword = match part {
-            Part::Copied(c) => return self.out.push(c),
+            Part::Copied(c) | Part::Quoted(c) => return self.out.push(c),
             Part::Keyword(keyword) => keyword,
         };
         match keyword {

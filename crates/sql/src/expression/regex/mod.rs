@@ -5,12 +5,16 @@
 //! inside brackets. Refused are back references and lookaround, which no search in linear time has, and the directors
 //! `***` and `(?xyz)` of PostgreSQL.
 
+mod tree;
+
 use std::sync::Arc;
 
 use anabranch_types::{EffectError, Value};
 use regex::{Regex, RegexBuilder};
 
 use super::{Expression, Failure, failure};
+
+pub(crate) use tree::{Match, Searcher};
 
 /// The bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -56,6 +60,7 @@ impl Pattern {
 
 fn compile(pattern: &str, insensitive: bool) -> Result<Regex, Failure> {
     let translated = translate(pattern)?;
+    tree::check(pattern)?;
     RegexBuilder::new(&translated)
         .case_insensitive(insensitive)
         .dot_matches_new_line(true)
@@ -119,6 +124,7 @@ fn translate(pattern: &str) -> Result<String, Failure> {
     Ok(out)
 }
 
+/// What is left of a pattern.
 type Rest<'p> = std::iter::Peekable<std::str::Chars<'p>>;
 
 /// What follows a backslash outside brackets.
