@@ -171,6 +171,12 @@ fn query(out: &mut String, of: &Query, depth: usize, names: &mut Names<'_>) {
             query(out, &operation.right, depth + 1, names);
             finish(out, &operation.finish, depth, names);
         }
+        Body::Recursive(recursive) => {
+            let all = if recursive.all { " All" } else { "" };
+            line(out, depth, &format!("Recursive Union{all}"));
+            query(out, &recursive.base, depth + 1, names);
+            query(out, &recursive.step, depth + 1, names);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, DataType, ObjectKind, TableId, Value};
 use sqlparser::ast::{self, Expr, JoinConstraint, JoinOperator, TableFactor};
 
 use super::{
-    Bind, Binder, RawAccess,
+    Bind, Binder, CteReference, RawAccess,
     convert::Context,
     fold,
     scope::{ScopeColumn, ScopeSource},
@@ -329,8 +329,14 @@ impl Binder<'_> {
         }
         let text = self.simple_name(name)?;
         let shown = alias.map_or(text.clone(), |alias| fold(&alias.name));
-        if let Some((_, number, columns)) = self.ctes.iter().rev().find(|cte| cte.0 == text) {
-            let (number, columns) = (*number, columns.clone());
+        if let Some(cte) = self.ctes.iter().rev().find(|cte| cte.name == text) {
+            let columns = cte.columns.clone();
+            let number = match &cte.rows {
+                CteReference::Number(number) => *number,
+                CteReference::Refused(code, message) => {
+                    return Err(self.error(code, message.clone(), name));
+                }
+            };
             let kind = SourceKind::Cte {
                 number,
                 width: columns.len(),

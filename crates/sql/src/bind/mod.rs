@@ -18,6 +18,7 @@ pub(crate) mod opaque;
 pub(crate) mod operator;
 pub(crate) mod output;
 pub(crate) mod query;
+mod recursive;
 mod regexp;
 pub(crate) mod scope;
 mod sequence;
@@ -187,6 +188,23 @@ pub(crate) enum RawWrite {
     FromData,
 }
 
+/// A common table expression in sight.
+#[derive(Clone, Debug)]
+pub(crate) struct VisibleCte {
+    pub(crate) name: String,
+    pub(crate) rows: CteReference,
+    pub(crate) columns: Vec<OutputColumn>,
+}
+
+/// What a mention of a common table expression means.
+#[derive(Clone, Debug)]
+pub(crate) enum CteReference {
+    /// The rows of the one with this number.
+    Number(usize),
+    /// It must not be mentioned here: SQLSTATE and message.
+    Refused(&'static str, String),
+}
+
 /// Binds one statement.
 pub(crate) struct Binder<'b> {
     pub(crate) catalog: &'b Catalog,
@@ -197,8 +215,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) scopes: Vec<Scope>,
     /// Tables mentioned so far.
     pub(crate) accesses: Vec<RawAccess>,
-    /// Common table expressions in sight: name, number, columns.
-    pub(crate) ctes: Vec<(String, usize, Vec<OutputColumn>)>,
+    /// Common table expressions in sight.
+    pub(crate) ctes: Vec<VisibleCte>,
     /// The number of common table expressions in the statement.
     pub(crate) cte_count: usize,
     /// The statement's place, for syntax without one.

@@ -34,6 +34,15 @@ pub(super) struct Tail<'q> {
     offset: Option<&'q Expr>,
 }
 
+impl Tail<'_> {
+    /// None of them.
+    pub(super) const NONE: Tail<'static> = Tail {
+        order: &[],
+        limit: None,
+        offset: None,
+    };
+}
+
 /// An output column while it is bound.
 struct Output {
     name: String,
@@ -96,7 +105,8 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn body(&mut self, body: &SetExpr, tail: Tail<'_>) -> Bind<Query> {
+    /// The body of a query, with what follows it.
+    pub(super) fn body(&mut self, body: &SetExpr, tail: Tail<'_>) -> Bind<Query> {
         match body {
             SetExpr::Select(select) => self.select(select, tail),
             SetExpr::Values(values) => self.values(values, tail),
@@ -178,12 +188,7 @@ impl Binder<'_> {
             ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
             _ => return Err(self.unsupported("BY NAME", syntax)),
         };
-        let none = Tail {
-            order: &[],
-            limit: None,
-            offset: None,
-        };
-        let (mut left, mut right) = (self.body(left, none)?, self.body(right, none)?);
+        let (mut left, mut right) = (self.body(left, Tail::NONE)?, self.body(right, Tail::NONE)?);
         if left.columns.len() != right.columns.len() {
             let message = "each set operation query must have the same number of columns";
             return Err(self.error("42601", message, syntax));
@@ -804,7 +809,7 @@ fn outside_keys(
 }
 
 /// A stand-in for a query's output column; a literal of unknown type keeps its value.
-fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
+pub(super) fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
     if let Body::Select(select) = &query.body
         && let constant @ Expression::Constant(anabranch_types::Value::Null) =
             &select.projection[place]
@@ -840,6 +845,7 @@ pub(crate) fn cast_column(
             cast_column(&mut operation.left, place, from, to, explicit);
             cast_column(&mut operation.right, place, from, to, explicit);
         }
+        Body::Recursive(_) => unreachable!("the rows of a WITH are cast where they are read"),
     }
     query.columns[place].1 = to.clone();
 }
@@ -872,8 +878,7 @@ fn tail<'q>(query: &'q ast::Query, binder: &Binder<'_>) -> Bind<Tail<'q>> {
     };
     let mut tail = Tail {
         order,
-        limit: None,
-        offset: None,
+        ..Tail::NONE
     };
     match &query.limit_clause {
         None => {}

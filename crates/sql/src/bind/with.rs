@@ -6,7 +6,10 @@
 
 use sqlparser::ast::{self, SetExpr};
 
-use super::{Bind, Binder, RawAccess, RawWrite, fold, modify::Shared, term::RawTerm};
+use super::{
+    Bind, Binder, CteReference, RawAccess, RawWrite, VisibleCte, fold, modify::Shared,
+    term::RawTerm,
+};
 use crate::{
     plan::{
         Query,
@@ -35,7 +38,9 @@ fn changing(body: &SetExpr) -> Option<&ast::Statement> {
 impl Binder<'_> {
     /// The common table expressions of a query.
     pub(super) fn with(&mut self, with: &ast::With) -> Bind<Vec<(usize, Query)>> {
-        self.not_recursive(with)?;
+        if with.recursive {
+            return self.with_recursive(with);
+        }
         let mut ctes = Vec::new();
         for cte in &with.cte_tables {
             ctes.push(self.reading(with, cte)?);
@@ -43,15 +48,8 @@ impl Binder<'_> {
         Ok(ctes)
     }
 
-    fn not_recursive(&self, with: &ast::With) -> Bind<()> {
-        match with.recursive {
-            true => Err(self.unsupported("WITH RECURSIVE", with)),
-            false => Ok(()),
-        }
-    }
-
     /// A common table expression that is a query.
-    fn reading(&mut self, with: &ast::With, cte: &ast::Cte) -> Bind<(usize, Query)> {
+    pub(super) fn reading(&mut self, with: &ast::With, cte: &ast::Cte) -> Bind<(usize, Query)> {
         let query = self.query(&cte.query)?;
         if query.correlated {
             return Err(self.unsupported(
@@ -64,21 +62,31 @@ impl Binder<'_> {
     }
 
     /// Names a common table expression, and returns its number.
-    fn visible(
+    pub(super) fn visible(
         &mut self,
         with: &ast::With,
         cte: &ast::Cte,
         mut columns: Vec<super::OutputColumn>,
     ) -> Bind<usize> {
         if cte.alias.columns.len() > columns.len() {
-            return Err(self.error("42P10", "WITH query has fewer columns than specified", with));
+            let message = format!(
+                "WITH query \"{}\" has {} columns available but {} columns specified",
+                fold(&cte.alias.name),
+                columns.len(),
+                cte.alias.columns.len()
+            );
+            return Err(self.error("42P10", message, with));
         }
         for (column, alias) in columns.iter_mut().zip(&cte.alias.columns) {
             column.0 = fold(&alias.name);
         }
         let number = self.cte_count;
         self.cte_count += 1;
-        self.ctes.push((fold(&cte.alias.name), number, columns));
+        self.ctes.push(VisibleCte {
+            name: fold(&cte.alias.name),
+            rows: CteReference::Number(number),
+            columns,
+        });
         Ok(number)
     }
 
@@ -87,9 +95,17 @@ impl Binder<'_> {
         let mut ctes = Vec::new();
         let mut parts = Vec::new();
         if let Some(with) = &query.with {
-            self.not_recursive(with)?;
             let into_types = std::mem::take(&mut self.into_types);
-            for cte in &with.cte_tables {
+            let is_reading = |cte: &ast::Cte| changing(&cte.query.body).is_none();
+            if with.recursive {
+                if !with.cte_tables.iter().all(is_reading) {
+                    let construct = "WITH RECURSIVE with a statement that changes data";
+                    return Err(self.unsupported(construct, with));
+                }
+                ctes = self.with_recursive(with)?;
+            }
+            let tables = with.cte_tables.iter().filter(|_| !with.recursive);
+            for cte in tables {
                 let Some(statement) = changing(&cte.query.body) else {
                     ctes.push(self.reading(with, cte)?);
                     continue;

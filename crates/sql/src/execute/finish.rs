@@ -171,7 +171,7 @@ impl<T: Transaction> Run<'_, T> {
     }
 
     /// These rows in this order, cut to the visible columns.
-    async fn picked(
+    pub(super) async fn picked(
         &mut self,
         mut rows: Rows,
         order: &[usize],
@@ -297,7 +297,7 @@ fn sorted(finish: &Finish, rows: &Rows, a: usize, b: usize) -> Ordering {
 }
 
 /// The fingerprint of some columns of a row, and of its owner.
-fn print_of(rows: &Rows, row: usize, columns: &[usize]) -> Fingerprint {
+pub(super) fn print_of(rows: &Rows, row: usize, columns: &[usize]) -> Fingerprint {
     let mut print = Fingerprint::new();
     if let Some(owner) = rows.owners.get(row) {
         print.extend_from_slice(&owner.to_le_bytes());

@@ -17,6 +17,7 @@ pub(crate) mod insert;
 pub(crate) mod join;
 pub(crate) mod key;
 pub(crate) mod modify;
+pub(crate) mod recursive;
 pub(crate) mod referential;
 mod statistics;
 pub(crate) mod subquery;
@@ -77,9 +78,14 @@ impl Rows {
     /// # Errors
     /// As [`Budget::hold`].
     fn hold(&self, budget: &Budget) -> Result<(), Failure> {
+        budget.hold(self.bytes())
+    }
+
+    /// The bytes of the rows.
+    fn bytes(&self) -> usize {
         let inside = self.values.len() * size_of::<Value>() + self.owners.len() * size_of::<u32>();
         let outside: usize = self.values.iter().map(outside).sum();
-        budget.hold(inside + outside)
+        inside + outside
     }
 
     /// One row.
@@ -158,6 +164,7 @@ impl<T: Transaction> Run<'_, T> {
                     .await?;
                 self.finish(&operation.finish, rows).await
             }
+            Body::Recursive(recursive) => self.recursive(recursive).await,
         }
     }
 

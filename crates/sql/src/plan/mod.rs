@@ -12,7 +12,7 @@ pub(crate) mod statement;
 pub(crate) mod walk;
 pub(crate) mod window;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema, Value};
 
@@ -42,6 +42,20 @@ pub(crate) struct Query {
 pub(crate) enum Body {
     Select(Box<Select>),
     SetOperation(Box<SetOperation>),
+    Recursive(Box<Recursive>),
+}
+
+/// A query of WITH RECURSIVE that reads its own rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Recursive {
+    /// Its number among the common table expressions: what the step reads under it are the rows added last.
+    pub(crate) number: usize,
+    /// UNION ALL: whether equal rows stay.
+    pub(crate) all: bool,
+    pub(crate) base: Query,
+    pub(crate) step: Query,
+    /// The common table expressions within the step, which are computed anew each time.
+    pub(crate) nested: Range<usize>,
 }
 
 /// UNION, INTERSECT, EXCEPT.

@@ -92,7 +92,9 @@ impl RowPlan {
     pub(crate) fn select(query: &Query) -> &Select {
         match &query.body {
             Body::Select(select) => select,
-            Body::SetOperation(_) => unreachable!("rows are planned for a SELECT alone"),
+            Body::SetOperation(_) | Body::Recursive(_) => {
+                unreachable!("rows are planned for a SELECT alone")
+            }
         }
     }
 }

@@ -49,6 +49,10 @@ pub(crate) fn query<'s>(of: &'s Query, visit: &mut dyn FnMut(&'s Expression)) {
             operation.finish.limit.iter().for_each(&mut *visit);
             operation.finish.offset.iter().for_each(visit);
         }
+        Body::Recursive(recursive) => {
+            query(&recursive.base, visit);
+            query(&recursive.step, visit);
+        }
     }
 }
 

@@ -406,6 +406,8 @@ impl DeclaredReads {
                 self.query(id, &operation.left, knowledge);
                 self.query(id, &operation.right, knowledge);
             }
+            // What the step reads depends on rows.
+            Body::Recursive(recursive) => self.query(id, &recursive.base, knowledge),
         }
     }
 

@@ -25,25 +25,7 @@ const ROWS: &str = "INSERT INTO doc VALUES \
 #[test]
 fn statements_answer_as_in_postgresql() {
     let mut database = Database::with(SCHEMA, &[ROWS]);
-    let mut wrong = Vec::new();
-    let mut asked = 0;
-    let mut lines = include_str!("json.txt").lines();
-    while let Some(line) = lines.next() {
-        let statement = line.strip_prefix("> ").expect("a statement");
-        let expected = lines.next().expect("an answer");
-        let answer = match database.run(statement) {
-            Ok(answer) => answer.replace('\n', "\\n"),
-            Err(error) => format!("error {}", &error[..5]),
-        };
-        if answer != expected {
-            wrong.push(format!(
-                "{statement}\n  PostgreSQL: {expected}\n  here:       {answer}"
-            ));
-        }
-        asked += 1;
-    }
-    assert!(asked > 200, "only {asked} statements");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    database.check_all(include_str!("json.txt"), 200);
 }
 
 /// A parameter takes its type from its use: a document where a document stands, a text where a key does.

@@ -19,6 +19,7 @@ mod null_dependence;
 mod opaque;
 mod postgres;
 mod procedures;
+mod recursive;
 mod relations;
 mod renaming;
 mod schema;

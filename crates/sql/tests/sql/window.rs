@@ -17,29 +17,7 @@ const ROWS: &str = "INSERT INTO sale VALUES \
 #[test]
 fn statements_answer_as_in_postgresql() {
     let mut database = Database::with(SCHEMA, &[ROWS]);
-    let mut wrong = Vec::new();
-    let mut asked = 0;
-    let mut lines = include_str!("window.txt").lines();
-    while let Some(line) = lines.next() {
-        let statement = line.strip_prefix("> ").expect("a statement");
-        let expected = lines.next().expect("an answer");
-        let answer = match database.run(statement) {
-            Ok(answer) => answer.replace('\n', "\\n"),
-            Err(error) => format!("error {error}"),
-        };
-        let is_same = match expected.starts_with("error ") {
-            true => answer.starts_with(expected),
-            false => answer == expected,
-        };
-        if !is_same {
-            wrong.push(format!(
-                "{statement}\n  PostgreSQL: {expected}\n  here:       {answer}"
-            ));
-        }
-        asked += 1;
-    }
-    assert!(asked > 100, "only {asked} statements");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    database.check_all(include_str!("window.txt"), 100);
 }
 
 /// Windows of one partition and order are one step of work, behind the groups that they are over.

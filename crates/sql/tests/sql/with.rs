@@ -148,12 +148,12 @@ fn terms_name_the_table_that_they_come_from() {
 fn unsupported_forms_are_refused() {
     for (body, expected) in [
         (
-            "WITH RECURSIVE r AS (SELECT 1 AS n) UPDATE team SET n = r.n FROM r",
+            "WITH RECURSIVE r AS (DELETE FROM past RETURNING id AS n) UPDATE team SET n = r.n FROM r",
             "RECURSIVE",
         ),
         (
             "WITH a (x, y) AS (DELETE FROM past RETURNING id) SELECT x INTO p_id FROM a",
-            "fewer columns",
+            "has 1 columns available but 2",
         ),
         (
             "WITH a AS (WITH b AS (SELECT 1 AS n) DELETE FROM past USING b RETURNING b.n) SELECT n INTO p_n FROM a",

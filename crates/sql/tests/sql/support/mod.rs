@@ -82,6 +82,35 @@ impl Database {
         assert_eq!(self.run(text).as_deref(), Ok(expected), "{text}");
     }
 
+    /// Statements have these answers: each statement behind `> ` and the answer in the next line, with line ends as
+    /// `\n`, or `error` and the code.
+    #[track_caller]
+    pub(crate) fn check_all(&mut self, answers: &str, least: usize) {
+        let mut wrong = Vec::new();
+        let mut asked = 0;
+        let mut lines = answers.lines();
+        while let Some(line) = lines.next() {
+            let statement = line.strip_prefix("> ").expect("a statement");
+            let expected = lines.next().expect("an answer");
+            let answer = match self.run(statement) {
+                Ok(answer) => answer.replace('\n', "\\n"),
+                Err(error) => format!("error {error}"),
+            };
+            let is_same = match expected.starts_with("error ") {
+                true => answer.starts_with(expected),
+                false => answer == expected,
+            };
+            if !is_same {
+                wrong.push(format!(
+                    "{statement}\n  PostgreSQL: {expected}\n  here:       {answer}"
+                ));
+            }
+            asked += 1;
+        }
+        assert!(asked >= least, "only {asked} statements");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
     /// A statement is refused with this code.
     #[track_caller]
     pub(crate) fn refuse(&mut self, text: &str, code: &str) {
