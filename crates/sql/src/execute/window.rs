@@ -640,6 +640,9 @@ fn is_commutative(aggregate: &Aggregate) -> bool {
         AggregateFunction::Count
         | AggregateFunction::Min
         | AggregateFunction::Max
+        | AggregateFunction::BitAnd
+        | AggregateFunction::BitOr
+        | AggregateFunction::BitXor
         | AggregateFunction::BoolAnd
         | AggregateFunction::BoolOr => true,
         AggregateFunction::Sum | AggregateFunction::Average => {
