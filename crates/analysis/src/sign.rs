@@ -4,7 +4,7 @@
 //! it at or above zero has one in every committed state. A parameter has one if the procedure refuses other values:
 //! `IF p_amount <= 0 THEN RAISE EXCEPTION …` before anything can return. Otherwise both signs are possible.
 
-use anabranch_sql::catalog::{Catalog, Procedure, Statement};
+use anabranch_sql::catalog::{Catalog, Procedure, RaiseLevel, Statement};
 use anabranch_sql::summary::{Term, TransactionSummary};
 use anabranch_types::{TableSchema, Value};
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
@@ -242,7 +242,7 @@ pub(crate) fn refusals<'c>(catalog: &'c Catalog, summary: &TransactionSummary) -
                     body.first(),
                     Some((
                         Statement::Raise {
-                            exception: true,
+                            level: RaiseLevel::Exception,
                             ..
                         },
                         _
@@ -260,10 +260,8 @@ pub(crate) fn refusals<'c>(catalog: &'c Catalog, summary: &TransactionSummary) -
             | Statement::Perform(_)
             | Statement::Assign { .. }
             | Statement::RowCount(_)
-            | Statement::Raise {
-                exception: false, ..
-            }
             | Statement::Null => {}
+            Statement::Raise { level, .. } if *level != RaiseLevel::Exception => {}
             _ => break,
         }
     }

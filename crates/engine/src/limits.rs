@@ -137,7 +137,8 @@ impl TransactionSize {
 
 /// Whether a result has more bytes than a limit. Stops counting there.
 pub(crate) fn is_larger(result: &ResultSet, bytes_max: u64) -> bool {
-    let mut size = 0;
+    let messages = result.messages.iter();
+    let mut size: u64 = messages.map(|it| it.content.message.len() as u64).sum();
     result.rows.iter().any(|row| {
         size += row.iter().map(result_bytes).sum::<u64>();
         size > bytes_max

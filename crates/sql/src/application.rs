@@ -473,6 +473,7 @@ impl CompiledStatement {
             columns: self.columns.clone(),
             rows,
             count,
+            messages: Vec::new(),
         })
     }
 }

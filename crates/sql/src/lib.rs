@@ -51,6 +51,6 @@ pub use catalog::{Catalog, load};
 pub use diagnostic::{Diagnostic, render};
 pub use procedure::CompiledProcedure;
 pub use program::merging;
-pub use result::StatementResult;
+pub use result::{Message, StatementResult};
 pub use source::{SourceFile, Span};
 pub use transaction::{Transaction, TransactionError};

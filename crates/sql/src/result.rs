@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{DataType, Value};
+use anabranch_types::{DataType, EffectError, Value};
 
+use crate::catalog::RaiseLevel;
 use crate::summary::StatementId;
 
 /// The result of a call or a statement.
@@ -15,6 +16,24 @@ pub struct ResultSet {
     pub rows: Vec<Vec<Value>>,
     /// The number of returned, inserted, updated or deleted rows.
     pub count: u64,
+    /// What procedures have said by `RAISE`, in order.
+    pub messages: Vec<Message>,
+}
+
+/// What a procedure says by `RAISE`, other than that it fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its level: never [`RaiseLevel::Exception`].
+    pub level: RaiseLevel,
+    /// SQLSTATE, text and the other fields.
+    pub content: EffectError,
+}
+
+impl Message {
+    /// Its approximate size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Message>() + self.content.message.len()
+    }
 }
 
 /// The result of one statement that a procedure has run.

@@ -17,6 +17,10 @@ pub enum Severity {
     Notice,
     /// A notice that a client did not ask for by a setting.
     Info,
+    /// A message that is meant for the server's log.
+    Log,
+    /// A message for those who look for an error.
+    Debug,
 }
 
 impl Severity {
@@ -28,6 +32,8 @@ impl Severity {
             Severity::Warning => "WARNING",
             Severity::Notice => "NOTICE",
             Severity::Info => "INFO",
+            Severity::Log => "LOG",
+            Severity::Debug => "DEBUG",
         }
     }
 }

@@ -327,3 +327,43 @@ fn read_to_ready(socket: &mut TcpStream) -> String {
         bytes.extend(&more[..count]);
     }
 }
+
+/// What is said by RAISE arrives once, before the result, as far as the client wants to know.
+#[test]
+fn messages_of_procedures_are_sent() {
+    let service = open();
+    let (mut ann, messages) = told(&service);
+    ann.batch_execute(
+        "CREATE FUNCTION say(n integer) RETURNS integer LANGUAGE plpgsql AS $$
+         BEGIN
+           RAISE DEBUG 'debug';
+           RAISE LOG 'log';
+           RAISE INFO 'info';
+           RAISE NOTICE 'n is %, 100%%', n USING DETAIL = 'a detail', HINT = 'a hint';
+           RAISE WARNING 'careful' USING ERRCODE = '01P01';
+           IF n < 0 THEN RAISE EXCEPTION 'negative'; END IF;
+           RETURN n;
+         END $$",
+    )
+    .expect("it is created");
+    take(&messages);
+    let all = ["info: ", "n is 1, 100%: a detail", "careful: "];
+    ann.query("SELECT say(1)", &[]).expect("it runs");
+    assert_eq!(take(&messages), all);
+    ann.batch_execute("BEGIN; SELECT say(1); COMMIT")
+        .expect("it runs");
+    assert_eq!(take(&messages), all);
+    ann.batch_execute("SET client_min_messages = error; SELECT say(1)")
+        .expect("it runs");
+    assert_eq!(take(&messages), ["info: "]);
+    ann.batch_execute("SET client_min_messages = debug; SELECT say(1)")
+        .expect("it runs");
+    assert_eq!(take(&messages).len(), 5);
+    let failed = ann.query("SELECT say(-1)", &[]);
+    assert!(failed.is_err());
+    assert_eq!(
+        take(&messages),
+        [""; 0],
+        "a function that fails has said nothing"
+    );
+}

@@ -300,6 +300,34 @@ pub enum VariableType {
     Record,
 }
 
+/// The level of a `RAISE`, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RaiseLevel {
+    /// `DEBUG`
+    Debug,
+    /// `LOG`
+    Log,
+    /// `INFO`
+    Info,
+    /// `NOTICE`
+    Notice,
+    /// `WARNING`
+    Warning,
+    /// `EXCEPTION`
+    Exception,
+}
+
+impl RaiseLevel {
+    /// The SQLSTATE of a message whose statement names none.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            RaiseLevel::Exception => "P0001",
+            RaiseLevel::Warning => "01000",
+            _ => "00000",
+        }
+    }
+}
+
 /// A field of the error that `RAISE … USING` sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaiseField {
@@ -397,15 +425,15 @@ pub enum Statement {
     Continue(Option<ast::Expr>),
     /// `RAISE level 'format', arguments USING ERRCODE = …`.
     Raise {
-        /// EXCEPTION ends the transaction; NOTICE, WARNING, … are messages.
-        exception: bool,
+        /// EXCEPTION ends the transaction; the others are messages.
+        level: RaiseLevel,
         /// The format, with % for each argument.
         format: String,
         /// The arguments.
         arguments: Vec<ast::Expr>,
-        /// The SQLSTATE; `P0001` if none.
+        /// The SQLSTATE; that of the level if none.
         code: Option<String>,
-        /// The other fields of the error.
+        /// The other fields of the error or message.
         fields: Vec<(RaiseField, ast::Expr)>,
     },
     /// `RETURN [expression]`.

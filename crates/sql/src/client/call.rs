@@ -59,6 +59,7 @@ impl CallShape {
             columns,
             count: rows.len() as u64,
             rows,
+            messages: result.messages,
         }
     }
 }

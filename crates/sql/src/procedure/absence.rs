@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{Code, CompiledProcedure, Computed};
 use crate::{
+    catalog::RaiseLevel,
     expression::Expression,
     plan::{
         Body, Query, RowsOf, Select, Step, SubqueryKind,
@@ -63,7 +64,7 @@ pub(super) fn leaves(body: &[Code]) -> bool {
     matches!(
         body,
         [Code::Raise {
-            exception: true,
+            level: RaiseLevel::Exception,
             ..
         } | Code::Return(None)]
     )

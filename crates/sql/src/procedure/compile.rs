@@ -18,7 +18,7 @@ use crate::{
         scope::Scope,
         with::changes_data,
     },
-    catalog::{self, Block, Catalog, ParameterMode, Returns, VariableType},
+    catalog::{self, Block, Catalog, ParameterMode, RaiseLevel, Returns, VariableType},
     constraint::Constraints,
     diagnostic::Diagnostic,
     expression::Expression,
@@ -352,7 +352,7 @@ impl Unit<'_> {
                 Code::Continue(self.optional_condition(condition.as_ref(), span)?)
             }
             S::Raise {
-                exception,
+                level,
                 format,
                 arguments,
                 code,
@@ -363,7 +363,7 @@ impl Unit<'_> {
                     Ok((*field, value, data_type))
                 });
                 let fields: Vec<_> = fields.collect::<Bind<_>>()?;
-                let mut raise = self.raise(*exception, format, arguments, code.as_deref(), span)?;
+                let mut raise = self.raise(*level, format, arguments, code.as_deref(), span)?;
                 if let Code::Raise { fields: of, .. } = &mut raise {
                     *of = fields;
                 }
@@ -667,7 +667,7 @@ impl Unit<'_> {
 
     fn raise(
         &mut self,
-        exception: bool,
+        level: RaiseLevel,
         format: &str,
         arguments: &[Expr],
         code: Option<&str>,
@@ -688,11 +688,11 @@ impl Unit<'_> {
             compiled.push(self.computed(argument, None, span)?);
         }
         // Leaked: there are only as many as RAISE statements.
-        let code = code.map_or("P0001", |code| {
+        let code = code.map_or(level.code(), |code| {
             &*Box::leak(code.to_string().into_boxed_str())
         });
         Ok(Code::Raise {
-            exception,
+            level,
             format: format.to_string(),
             arguments: compiled,
             code,

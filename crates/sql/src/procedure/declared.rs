@@ -9,6 +9,7 @@ use anabranch_types::{Key, Read, Value, access::whole_table};
 
 use super::{Code, CompiledProcedure, Computed, Outcome};
 use crate::{
+    catalog::RaiseLevel,
     execute::{join::pure_rows, key},
     expression::{
         Batch, EvaluationContext, Expression, Frame, evaluate::evaluate_over, frame::Indices,
@@ -234,8 +235,8 @@ impl DryRun<'_> {
                     return Flow::Stop;
                 }
             }
-            Code::Raise { exception, .. } => {
-                if *exception {
+            Code::Raise { level, .. } => {
+                if *level == RaiseLevel::Exception {
                     return Flow::Stop;
                 }
             }

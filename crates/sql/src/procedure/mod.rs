@@ -21,7 +21,7 @@ use std::sync::Arc;
 use anabranch_types::{DataType, TimeZone, Value};
 
 use crate::{
-    catalog::RaiseField,
+    catalog::{RaiseField, RaiseLevel},
     constraint::Constraints,
     expression::{Expression, Failure, cast::cast},
     plan::statement::Statement,
@@ -126,7 +126,7 @@ pub(crate) enum Code {
     Exit(Option<Computed>),
     Continue(Option<Computed>),
     Raise {
-        exception: bool,
+        level: RaiseLevel,
         format: String,
         arguments: Vec<(Computed, DataType)>,
         code: &'static str,

@@ -10,7 +10,7 @@ use anabranch_types::{
 use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
-    catalog::RaiseField,
+    catalog::{RaiseField, RaiseLevel},
     execute::Run,
     expression::{
         Budget, EvaluationContext, Failure,
@@ -20,7 +20,7 @@ use crate::{
         failure,
     },
     plan::statement::{Statement, StatementKind},
-    result::ResultSet,
+    result::{Message, ResultSet},
     summary::{Deferral, StatementId},
     transaction::Transaction,
 };
@@ -47,6 +47,15 @@ struct Machine<'m, T> {
     rows: Vec<Vec<Value>>,
     returned: Option<Value>,
     row_count: u64,
+    messages: Vec<Message>,
+}
+
+/// What a procedure has returned.
+struct Ran {
+    rows: Vec<Vec<Value>>,
+    count: u64,
+    messages: Vec<Message>,
+    budget: Budget,
 }
 
 type Step<'s> = Pin<Box<dyn Future<Output = Result<Flow, TransactionError>> + 's>>;
@@ -107,13 +116,14 @@ impl CompiledProcedure {
             .check_arguments(arguments)
             .map_err(TransactionError::Failed)?;
         let budget = Budget::new(transaction.statement_bytes_max());
-        let (rows, count, _) = self
+        let ran = self
             .run(self.first_statement, false, transaction, values, budget)
             .await?;
         Ok(ResultSet {
             columns: self.columns.clone(),
-            rows,
-            count,
+            rows: ran.rows,
+            count: ran.count,
+            messages: ran.messages,
         })
     }
 
@@ -124,7 +134,7 @@ impl CompiledProcedure {
         transaction: &mut T,
         mut variables: Vec<Value>,
         budget: Budget,
-    ) -> Result<(Vec<Vec<Value>>, u64, Budget), TransactionError> {
+    ) -> Result<Ran, TransactionError> {
         variables.resize(self.variables.len(), Value::Null);
         let context = EvaluationContext {
             timestamp: transaction.timestamp(),
@@ -143,6 +153,7 @@ impl CompiledProcedure {
             rows: Vec::new(),
             returned: None,
             row_count: 0,
+            messages: Vec::new(),
         };
         machine.variables[self.found] = Value::Bool(false);
         let flow = machine.block(&self.body).await?;
@@ -177,7 +188,12 @@ impl CompiledProcedure {
         } else {
             rows.len() as u64
         };
-        Ok((rows, count, machine.context.budget))
+        Ok(Ran {
+            rows,
+            count,
+            messages: machine.messages,
+            budget: machine.context.budget,
+        })
     }
 }
 
@@ -332,26 +348,32 @@ impl<T: Transaction> Machine<'_, T> {
                 return self.leave(condition.as_ref(), Flow::Continue).await;
             }
             Code::Raise {
-                exception,
+                level,
                 format,
                 arguments,
                 code,
                 fields,
             } => {
-                if *exception {
-                    let message = self.message(format, arguments).await?;
-                    let mut raised = failure(code, message);
-                    for (field, value, data_type) in fields {
-                        let value = self.value(value).await?;
-                        if value.is_null() {
-                            let message = "RAISE statement option cannot be null";
-                            return Err(failure("22004", message).into());
-                        }
-                        let text = format_value(&value, data_type, &self.context.zone);
-                        set_field(&mut raised, *field, text);
+                let message = self.message(format, arguments).await?;
+                let mut raised = failure(code, message);
+                for (field, value, data_type) in fields {
+                    let value = self.value(value).await?;
+                    if value.is_null() {
+                        let message = "RAISE statement option cannot be null";
+                        return Err(failure("22004", message).into());
                     }
+                    let text = format_value(&value, data_type, &self.context.zone);
+                    set_field(&mut raised, *field, text);
+                }
+                if *level == RaiseLevel::Exception {
                     return Err(raised.into());
                 }
+                let message = Message {
+                    level: *level,
+                    content: *raised,
+                };
+                self.context.budget.hold(message.bytes())?;
+                self.messages.push(message);
             }
             Code::Return(value) => {
                 if let Some(value) = value {
@@ -409,8 +431,12 @@ impl<T: Transaction> Machine<'_, T> {
                 values,
                 self.context.budget.nested(),
             ));
-        let (rows, _, budget) = run.await?;
-        self.context.budget.resume(&budget);
+        let ran = run.await?;
+        self.context.budget.resume(&ran.budget);
+        let told = ran.messages.iter().map(Message::bytes).sum();
+        self.context.budget.hold(told)?;
+        self.messages.extend(ran.messages);
+        let rows = ran.rows;
         if performed {
             // A function that returns void gives one empty row.
             let count = match procedure.result {

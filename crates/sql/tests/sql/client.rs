@@ -341,6 +341,7 @@ fn a_row_is_one_value_in_a_select_of_a_function() {
             columns: columns.clone(),
             rows,
             count: 1,
+            messages: Vec::new(),
         };
         let shaped = shape.of(result, plan.columns.as_ref());
         let (name, data_type) = &shaped.columns[0];

@@ -183,15 +183,14 @@ impl Outline<'_> {
                 self.line(depth, span, &format!("continue {when:?}"));
             }
             Statement::Raise {
-                exception,
+                level,
                 format,
                 arguments,
                 code,
                 fields,
             } => {
                 let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-                let mut line =
-                    format!("raise exception {exception} {code:?} {format:?} {arguments:?}");
+                let mut line = format!("raise {level:?} {code:?} {format:?} {arguments:?}");
                 for (field, value) in fields {
                     line += &format!(" {field:?}={value}");
                 }

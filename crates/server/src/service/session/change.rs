@@ -135,7 +135,7 @@ impl Session {
     /// Tells the client that there is no plan, where its statement is about one.
     pub(super) fn note_without_plan(&mut self, detail: &str) {
         if self.environment.undeclared.is_none() {
-            self.tell(&Notice {
+            self.notify(&Notice {
                 code: "00000",
                 message: "this server has no plan: it runs every transaction as serializable"
                     .to_owned(),
@@ -211,7 +211,7 @@ impl Session {
     ) -> Result<(), Box<ErrorFields>> {
         self.change = None;
         for notice in &changed.notices {
-            self.tell(notice);
+            self.notify(notice);
         }
         self.note_change(&changed, scope);
         match changed.refused {
@@ -252,7 +252,7 @@ impl Session {
     ) -> Result<(), Box<ErrorFields>> {
         self.change = None;
         for notice in &changed.notices {
-            self.tell(notice);
+            self.notify(notice);
         }
         if changed.is_exclusive && !self.is_exclusive() {
             self.note_change(&changed, scope);
@@ -419,14 +419,10 @@ impl Session {
         self.environment = Arc::clone(environment);
     }
 
-    fn tell(&mut self, notice: &Notice) {
+    fn notify(&mut self, notice: &Notice) {
         let mut fields = error(notice.code, notice.message.clone());
-        fields.severity = Severity::Notice;
         fields.detail.clone_from(&notice.detail);
-        let least = self.settings.get("client_min_messages");
-        if !least.is_ok_and(|least| least == "error" || least == "warning") {
-            self.wire.notice(&fields);
-        }
+        self.tell(Severity::Notice, fields);
     }
 }
 

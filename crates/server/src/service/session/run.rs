@@ -468,6 +468,7 @@ impl Session {
         planned: &RunPlan,
         result: ResultSet,
     ) -> Result<(), Box<ErrorFields>> {
+        self.tell_messages(&result.messages);
         let plan = &planned.plan;
         if let Destination::CopyPart = run.destination {
             self.part_copied(result.count);

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anabranch_sql::Message;
+use anabranch_sql::catalog::RaiseLevel;
 use anabranch_sql::client::{ClientStatementKind, DiscardKind, SetValue, TransactionModes};
 use anabranch_types::Value;
 use anabranch_wire::{ErrorFields, Severity};
@@ -12,7 +14,7 @@ use super::{Scope, Session, State};
 use crate::backup::BackupError;
 use crate::frontend::{JobDone, Note};
 use crate::service::environment::now_micros;
-use crate::service::errors::{error, error_with_hint, of_diagnostic, of_diagnostics};
+use crate::service::errors::{error, error_with_hint, of_diagnostic, of_diagnostics, of_effect};
 use crate::service::prepared::{Columns, Prepared, PreparedKind, Tag, utility_columns};
 use crate::service::settings::Reported;
 
@@ -333,15 +335,56 @@ impl Session {
 
     /// Warns the client, unless it does not want to know.
     pub(super) fn warn(&mut self, code: &'static str, message: &str) {
-        if self
-            .settings
-            .get("client_min_messages")
-            .is_ok_and(|least| least == "error")
-        {
-            return;
+        self.tell(Severity::Warning, error(code, message));
+    }
+
+    /// Sends a notice of this severity, unless the client does not want to know.
+    pub(super) fn tell(&mut self, severity: Severity, mut fields: Box<ErrorFields>) {
+        let least = self.settings.get("client_min_messages");
+        let least = least.map_or(RANK_OF_NOTICE, |least| rank(&least));
+        let is_wanted = match severity {
+            Severity::Error | Severity::Fatal | Severity::Info => true,
+            Severity::Debug => least <= rank("debug1"),
+            Severity::Log => least <= rank("log"),
+            Severity::Notice => least <= RANK_OF_NOTICE,
+            Severity::Warning => least <= rank("warning"),
+        };
+        if is_wanted {
+            fields.severity = severity;
+            self.wire.notice(&fields);
         }
-        let mut fields = error(code, message);
-        fields.severity = Severity::Warning;
-        self.wire.notice(&fields);
+    }
+
+    /// Sends what procedures have said by RAISE.
+    pub(super) fn tell_messages(&mut self, messages: &[Message]) {
+        for message in messages {
+            let severity = match message.level {
+                RaiseLevel::Debug => Severity::Debug,
+                RaiseLevel::Log => Severity::Log,
+                RaiseLevel::Info => Severity::Info,
+                RaiseLevel::Notice => Severity::Notice,
+                RaiseLevel::Warning | RaiseLevel::Exception => Severity::Warning,
+            };
+            self.tell(severity, of_effect(&message.content));
+        }
+    }
+}
+
+/// The rank of notices among the values of `client_min_messages`.
+const RANK_OF_NOTICE: u8 = 7;
+
+/// The rank of a value of `client_min_messages`: what ranks below it is not sent.
+fn rank(level: &str) -> u8 {
+    match level {
+        "debug5" => 0,
+        "debug4" => 1,
+        "debug3" => 2,
+        "debug2" | "debug" => 3,
+        "debug1" => 4,
+        "log" => 5,
+        "info" => 6,
+        "notice" => RANK_OF_NOTICE,
+        "warning" => 8,
+        _ => 9,
     }
 }

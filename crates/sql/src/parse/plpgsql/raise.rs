@@ -4,7 +4,7 @@ use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::Body;
 use crate::{
-    catalog::{RaiseField, Statement},
+    catalog::{RaiseField, RaiseLevel, Statement},
     diagnostic::Diagnostic,
     parse::cursor::{Name, Parsed},
     source::Span,
@@ -48,8 +48,18 @@ const CONDITIONS: [(&str, &str); 34] = [
     ("with_check_option_violation", "44000"),
 ];
 
+/// The levels.
+const LEVELS: [(&str, RaiseLevel); 6] = [
+    ("debug", RaiseLevel::Debug),
+    ("log", RaiseLevel::Log),
+    ("info", RaiseLevel::Info),
+    ("notice", RaiseLevel::Notice),
+    ("warning", RaiseLevel::Warning),
+    ("exception", RaiseLevel::Exception),
+];
+
 struct Raise {
-    exception: bool,
+    level: RaiseLevel,
     format: Option<String>,
     arguments: Vec<ast::Expr>,
     code: Option<String>,
@@ -71,15 +81,15 @@ impl Body<'_, '_> {
     pub(super) fn raise(&mut self) -> Parsed<Statement> {
         let start = self.cursor.expect_words(&["raise"])?;
         let mut raise = Raise {
-            exception: true,
+            level: RaiseLevel::Exception,
             format: None,
             arguments: Vec::new(),
             code: None,
             fields: Vec::new(),
         };
-        for level in ["debug", "log", "info", "notice", "warning", "exception"] {
-            if self.cursor.eat_word(level) {
-                raise.exception = level == "exception";
+        for (word, level) in LEVELS {
+            if self.cursor.eat_word(word) {
+                raise.level = level;
                 break;
             }
         }
@@ -111,7 +121,7 @@ impl Body<'_, '_> {
             (None, None) => return Err(self.cursor.expected("USING MESSAGE = '…'")),
         };
         Ok(Statement::Raise {
-            exception: raise.exception,
+            level: raise.level,
             format,
             arguments: raise.arguments,
             code: raise.code,
