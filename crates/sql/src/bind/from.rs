@@ -10,6 +10,7 @@ use super::{
     convert::Context,
     fold,
     scope::{ScopeColumn, ScopeSource},
+    using::Sides,
 };
 use crate::{
     diagnostic::Diagnostic,
@@ -143,7 +144,12 @@ impl Binder<'_> {
                 }
                 _ => return Err(self.unsupported("this kind of join", &join.relation)),
             };
-            let on = self.join_condition(constraint, first, left_end, right, join)?;
+            let sides = Sides {
+                left: first..=left_end,
+                right: left_end + 1..=right,
+                is_right,
+            };
+            let on = self.join_condition(constraint, sides, join)?;
             if !left {
                 self.note_conditions(&on, None);
                 list.conjuncts.extend(on);
@@ -173,9 +179,7 @@ impl Binder<'_> {
     fn join_condition(
         &mut self,
         constraint: &JoinConstraint,
-        first: usize,
-        left_end: usize,
-        right: usize,
+        sides: Sides,
         join: &ast::Join,
     ) -> Bind<Vec<Expression>> {
         let mut conjuncts = Vec::new();
@@ -185,42 +189,19 @@ impl Binder<'_> {
                 self.scope().clause = "JOIN conditions";
                 split(self.condition(condition)?, &mut conjuncts);
             }
-            JoinConstraint::Natural => return Err(self.unsupported("NATURAL JOIN", &join.relation)),
+            JoinConstraint::Natural => {
+                let names = self.common_columns(&sides);
+                conjuncts = self.join_using(&names, &sides, &join.relation)?;
+            }
             JoinConstraint::Using(columns) => {
-                for name in columns {
-                    let column = self.simple_name(name)?;
-                    let side = |binder: &mut Self, from: usize, to: usize| {
-                        (from..=to).find_map(|source| {
-                            let found = &binder.scope().sources[source - 1];
-                            let place = found
-                                .columns
-                                .iter()
-                                .position(|c| c.name == column && !c.merged)?;
-                            Some((source, place, found.columns[place].data_type.clone()))
-                        })
-                    };
-                    let (l, r) = (side(self, first, left_end), side(self, right, right));
-                    let (Some(l), Some(r)) = (l, r) else {
-                        let message = format!(
-                            "column \"{column}\" specified in USING clause does not exist on both sides"
-                        );
-                        return Err(self.error("42703", message, name));
-                    };
-                    let bound = |(source, column, data_type): (usize, usize, DataType)| {
-                        super::Bound::new(
-                            Expression::Column {
-                                depth: 0,
-                                source,
-                                column,
-                            },
-                            data_type,
-                        )
-                    };
-                    self.note_reference(0, l.0, l.1);
-                    self.note_reference(0, r.0, r.1);
-                    self.scope().sources[r.0 - 1].columns[r.1].merged = true;
-                    conjuncts.push(self.compare(bound(l), Relation::Equal, bound(r), name)?);
-                }
+                let names: Vec<String> = columns
+                    .iter()
+                    .map(|name| self.simple_name(name))
+                    .collect::<Bind<_>>()?;
+                conjuncts = match columns.first() {
+                    Some(place) => self.join_using(&names, &sides, place)?,
+                    None => Vec::new(),
+                };
             }
         }
         Ok(conjuncts)

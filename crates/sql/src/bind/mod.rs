@@ -25,6 +25,7 @@ mod sequence;
 pub(crate) mod statistics;
 pub(crate) mod system;
 pub(crate) mod term;
+mod using;
 pub(crate) mod values;
 pub(crate) mod window;
 pub(crate) mod with;

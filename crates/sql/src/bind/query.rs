@@ -11,7 +11,7 @@ use super::{
     fold,
     from::{FromList, split},
     output::output_name,
-    scope::Scope,
+    scope::{Scope, ScopeSource},
     term::RawTerm,
     window::WindowPlace,
 };
@@ -534,23 +534,26 @@ impl Binder<'_> {
     }
 
     fn star(&mut self, only: Option<&str>, outputs: &mut Vec<Output>) {
-        let mut found = Vec::new();
-        for (place, source) in self.scope().sources.iter().enumerate() {
-            if source.hidden || only.is_some_and(|only| only != source.name) {
-                continue;
+        let scope = self.scope();
+        let places = match only {
+            None => scope.shown(1..=scope.sources.len()),
+            Some(only) => {
+                let mut sources = scope.sources.iter().enumerate();
+                let named = sources.find(|(_, of)| !of.hidden && of.name == only);
+                let columns = |(at, of): (usize, &ScopeSource)| {
+                    let places = (0..of.columns.len()).map(move |column| (at + 1, column));
+                    places.collect()
+                };
+                named.map_or(Vec::new(), columns)
             }
-            for (column, described) in source.columns.iter().enumerate() {
-                if described.merged && only.is_none() {
-                    continue;
-                }
-                found.push((
-                    place + 1,
-                    column,
-                    described.name.clone(),
-                    described.data_type.clone(),
-                ));
-            }
-        }
+        };
+        let found: Vec<_> = places
+            .into_iter()
+            .map(|(source, column)| {
+                let of = &scope.sources[source - 1].columns[column];
+                (source, column, of.name.clone(), of.data_type.clone())
+            })
+            .collect();
         for (source, column, name, data_type) in found {
             self.note_reference(0, source, column);
             let bound = Bound::new(

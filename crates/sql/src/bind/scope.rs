@@ -1,5 +1,7 @@
 //! Scopes: the sources of each query around a place, in which names are looked up.
 
+use std::ops::RangeInclusive;
+
 use anabranch_types::{DataType, TableId};
 
 use super::{
@@ -14,6 +16,8 @@ use crate::{expression::Expression, plan};
 pub(crate) struct Scope {
     /// Its FROM list; source number `i + 1` in plans.
     pub(crate) sources: Vec<ScopeSource>,
+    /// Its joins by columns of one name, inner ones first.
+    pub(crate) usings: Vec<Using>,
     /// Sources beyond the FROM list: subqueries' values, aggregates, window functions.
     pub(crate) extra_sources: usize,
     /// Its aggregates, and the number of the source that will hold them.
@@ -65,9 +69,17 @@ pub(crate) struct ScopeSource {
 pub(crate) struct ScopeColumn {
     pub(crate) name: String,
     pub(crate) data_type: DataType,
-    /// Merged into the column of the same name of an earlier source by USING: not found by its
-    /// bare name.
+    /// Merged into the column of the same name of another source by USING: not found by its bare name.
     pub(crate) merged: bool,
+}
+
+/// A join by USING or NATURAL.
+#[derive(Clone, Debug)]
+pub(crate) struct Using {
+    /// The sources that it joins.
+    pub(crate) sources: RangeInclusive<usize>,
+    /// Source and column of each column that stands for both sides.
+    pub(crate) columns: Vec<(usize, usize)>,
 }
 
 /// The result of a lookup.
@@ -111,6 +123,33 @@ impl Scope {
             }
         }
         found
+    }
+
+    /// The columns of some sources in the order of `*`: those of a join by USING come before the others of its sources.
+    pub(crate) fn shown(&self, sources: RangeInclusive<usize>) -> Vec<(usize, usize)> {
+        let is_shown = |(source, column): &(usize, usize)| {
+            let source = &self.sources[*source - 1];
+            !source.hidden && !source.columns[*column].merged
+        };
+        let mut list: Vec<(usize, usize)> = sources
+            .clone()
+            .flat_map(|source| {
+                let columns = 0..self.sources[source - 1].columns.len();
+                columns.map(move |column| (source, column))
+            })
+            .filter(is_shown)
+            .collect();
+        for using in &self.usings {
+            let place = list.iter().position(|(of, _)| using.sources.contains(of));
+            let (Some(place), true) = (place, sources.contains(using.sources.end())) else {
+                continue;
+            };
+            let first = using.columns.iter().copied().filter(is_shown);
+            let first: Vec<(usize, usize)> = first.collect();
+            list.retain(|column| !first.contains(column));
+            list.splice(place..place, first);
+        }
+        list
     }
 
     /// Notes a column as read in the statement's summary.

@@ -31,5 +31,6 @@ mod system;
 mod time_zones;
 mod tpcc;
 mod unique_expressions;
+mod using;
 mod window;
 mod with;
