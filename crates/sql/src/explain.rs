@@ -365,7 +365,11 @@ fn steps(out: &mut String, list: &[Step], depth: usize, names: &mut Names<'_>) {
 
 fn table(out: &mut String, read: &TableRead, depth: usize, names: &Names<'_>) {
     let name = &read.schema.name;
-    let left = if read.join.left { "Left Join " } else { "" };
+    let left = match (read.join.left, read.join.full) {
+        (_, true) => "Full Join ",
+        (true, false) => "Left Join ",
+        (false, false) => "",
+    };
     let write = if read.for_write { " for update" } else { "" };
     let part = |part: &KeyPart| {
         let column = &read.schema.columns[part.column.index()].name;

@@ -28,6 +28,21 @@ pub(crate) struct FromList {
     pub(crate) sources: Vec<PlanSource>,
     /// The conditions on joined tuples: the ON clauses of inner joins.
     pub(crate) conjuncts: Vec<Expression>,
+    /// Its FULL JOINs, with what is before each.
+    pub(crate) full_joins: Vec<FullJoin>,
+}
+
+/// What FROM has up to a FULL JOIN.
+#[derive(Debug)]
+pub(crate) struct FullJoin {
+    /// The sources of its left side, behind those of the FULL JOIN before.
+    pub(crate) sources: Vec<PlanSource>,
+    /// The conditions of inner joins between them.
+    pub(crate) conjuncts: Vec<Expression>,
+    /// Its right side.
+    pub(crate) right: PlanSource,
+    /// Its condition.
+    pub(crate) on: Vec<Expression>,
 }
 
 /// One source, before the planner orders them.
@@ -139,8 +154,14 @@ impl Binder<'_> {
                 }
                 JoinOperator::Left(c) | JoinOperator::LeftOuter(c) => (c, true, false),
                 JoinOperator::Right(c) | JoinOperator::RightOuter(c) => (c, true, true),
-                JoinOperator::FullOuter(_) => {
-                    return Err(self.unsupported("FULL JOIN", &join.relation));
+                JoinOperator::FullOuter(constraint) => {
+                    let sides = Sides {
+                        left: first..=left_end,
+                        right: left_end + 1..=right,
+                        is_right: false,
+                    };
+                    self.full_join(constraint, sides, join, list)?;
+                    continue;
                 }
                 _ => return Err(self.unsupported("this kind of join", &join.relation)),
             };
@@ -176,7 +197,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn join_condition(
+    /// The condition of a join, in its parts.
+    pub(super) fn join_condition(
         &mut self,
         constraint: &JoinConstraint,
         sides: Sides,

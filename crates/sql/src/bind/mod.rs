@@ -8,6 +8,7 @@ mod array;
 pub(crate) mod convert;
 pub(crate) mod expression;
 pub(crate) mod from;
+pub(crate) mod full_join;
 pub(crate) mod function;
 pub(crate) mod insert;
 pub(crate) mod json;

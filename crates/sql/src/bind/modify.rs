@@ -273,6 +273,7 @@ impl Binder<'_> {
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
             windows: None,
+            full_joins: list.full_joins,
             schema: &self.catalog.schema,
             sources: list.sources,
             conjuncts: list.conjuncts,

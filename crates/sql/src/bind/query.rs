@@ -401,6 +401,10 @@ impl Binder<'_> {
     ) -> Bind<Query> {
         let mut scope = self.scopes.pop().expect("it was pushed");
         let correlated = scope.escapes > 0;
+        if correlated && !list.full_joins.is_empty() {
+            let construct = "a FULL JOIN in a query that refers to an outer one";
+            return Err(Diagnostic::unsupported(construct, self.place));
+        }
         if grouping.is_some() && scope.aggregate_source.is_none() {
             scope.aggregate_source = Some(scope.allocate_source());
         }
@@ -413,6 +417,7 @@ impl Binder<'_> {
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
             schema: &self.catalog.schema,
+            full_joins: list.full_joins,
             sources: list.sources,
             conjuncts: list.conjuncts,
             subqueries: std::mem::take(&mut scope.subqueries),

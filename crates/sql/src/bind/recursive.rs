@@ -271,6 +271,12 @@ impl Mentions {
                 self.in_outer_join |= is_outer;
             }
         }
+        let is_full = |step: &Step| match step {
+            Step::Read(read) => read.join.full,
+            Step::Query(of) => of.join.full,
+            _ => false,
+        };
+        self.in_outer_join |= self.count > before && select.steps.iter().any(is_full);
         let aggregates =
             |step: &Step| matches!(step, Step::Group { aggregates, .. } if !aggregates.is_empty());
         self.in_aggregation |= self.count > before && select.steps.iter().any(aggregates);

@@ -75,6 +75,10 @@ struct Progress {
     place: usize,
     /// Whether the tuple has had a match.
     matched: bool,
+    /// Whether each row of the source has had a match, for a FULL JOIN.
+    rows_matched: Vec<bool>,
+    /// The next of these rows, once all tuples are done.
+    row: usize,
 }
 
 impl<T: Transaction> Run<'_, T> {
@@ -97,11 +101,18 @@ impl<T: Transaction> Run<'_, T> {
             hold_change(before, batch, self)?;
             return Ok(0);
         }
+        let rows = match expansion.join.full {
+            true => batch.sources[expansion.source].count(),
+            false => 0,
+        };
+        self.context.budget.hold(rows)?;
         let mut progress = Progress {
             old: std::mem::take(&mut batch.indices),
             tuple: 0,
             place: 0,
             matched: false,
+            rows_matched: vec![false; rows],
+            row: 0,
         };
         batch.indices.reserve(progress.old.len());
         self.pause_if_due().await?;
@@ -176,6 +187,8 @@ impl<T: Transaction> Run<'_, T> {
             tuple,
             place,
             matched,
+            rows_matched,
+            row: unmatched,
         } = progress;
         while let Some(indices) = old.get(*tuple * stride..(*tuple + 1) * stride) {
             if budget.is_due() {
@@ -207,6 +220,9 @@ impl<T: Transaction> Run<'_, T> {
                     continue;
                 }
                 *matched = true;
+                if let Some(matched) = rows_matched.get_mut(row as usize) {
+                    *matched = true;
+                }
                 if !join.filters.is_empty() && !self.passes(&join.filters, batch, made)? {
                     batch.indices.truncate(end);
                 }
@@ -221,6 +237,18 @@ impl<T: Transaction> Run<'_, T> {
             }
             (*tuple, *place, *matched) = (*tuple + 1, 0, false);
             budget.spend(1);
+        }
+        while let Some(is_matched) = rows_matched.get(*unmatched) {
+            if budget.is_due() || batch.indices.len() >= full {
+                return Ok(false);
+            }
+            budget.spend(1);
+            if !is_matched {
+                let end = batch.indices.len();
+                batch.indices.extend(std::iter::repeat_n(NONE, stride));
+                batch.indices[end + source] = *unmatched as u32;
+            }
+            *unmatched += 1;
         }
         Ok(true)
     }

@@ -31,7 +31,7 @@ impl<T: Transaction> Run<'_, T> {
         read: &'p TableRead,
         batch: &mut Batch<'p>,
     ) -> Result<Option<Expansion<'p>>, TransactionError> {
-        if batch.indices.is_empty() {
+        if batch.indices.is_empty() && !read.join.full {
             batch.sources[read.source] = table_source(read, Vec::new(), Vec::new());
             return Ok(None);
         }

@@ -46,6 +46,16 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
+    /// The number of its rows, if it is one of rows or values.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Source::Rows { rows, .. } => rows.len(),
+            Source::Values { width, values } => values.len() / width,
+            Source::Shared { width, values } => values.len() / width,
+            Source::Row { .. } | Source::Arrays { .. } | Source::Empty => 0,
+        }
+    }
+
     /// One column of one row.
     #[inline]
     pub(crate) fn value(&self, row: u32, column: usize) -> Value {

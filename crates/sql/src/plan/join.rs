@@ -17,7 +17,7 @@ use super::{
 use crate::{
     bind::{
         aggregate::{Aggregate, AggregateFunction},
-        from::{PlanSource, SourceKind, bit, mask, split},
+        from::{FullJoin, PlanSource, SourceKind, bit, mask, split},
     },
     expression::{Expression, Relation},
 };
@@ -25,6 +25,8 @@ use crate::{
 /// The parts of a SELECT before they are ordered.
 pub(crate) struct Arrangement<'a> {
     pub(crate) schema: &'a Schema,
+    /// The FULL JOINs, which come before the sources.
+    pub(crate) full_joins: Vec<FullJoin>,
     pub(crate) sources: Vec<PlanSource>,
     pub(crate) conjuncts: Vec<Expression>,
     pub(crate) subqueries: Vec<Subquery>,
@@ -74,6 +76,9 @@ pub(crate) fn arrange(
         single: arrangement.single,
         for_write: arrangement.for_write,
     };
+    for full_join in std::mem::take(&mut arrangement.full_joins) {
+        planner.place_full_join(full_join);
+    }
     planner.place_independent_subqueries();
     planner.apply_constant_filters();
     let mut remaining = std::mem::take(&mut arrangement.sources);
@@ -185,6 +190,58 @@ impl Planner<'_> {
             .partition(|c| mask(c) & !available == 0);
         self.conjuncts = later;
         now
+    }
+
+    /// Joins the sources up to a FULL JOIN, and its right side. All rows of both are read: conditions behind the join
+    /// would leave others without a match.
+    fn place_full_join(&mut self, of: FullJoin) {
+        let later = std::mem::replace(&mut self.conjuncts, of.conjuncts);
+        self.apply_constant_filters();
+        let mut remaining = of.sources;
+        while !remaining.is_empty() {
+            self.place_next(&mut remaining);
+        }
+        debug_assert!(self.conjuncts.is_empty(), "conditions are over sources");
+        self.conjuncts = later;
+        let number = of.right.number;
+        let mut matches = of.on;
+        let hash = self.hash_keys(number, true, &mut matches);
+        let join = Join {
+            left: true,
+            full: true,
+            matches,
+            filters: Vec::new(),
+        };
+        let rows = match of.right.kind {
+            SourceKind::Table(table) => {
+                self.steps.push(Step::Read(Box::new(TableRead {
+                    source: number,
+                    schema: self.schema.tables[table.index()].clone(),
+                    path: Path::Scan { hash },
+                    fixed: Vec::new(),
+                    join,
+                    for_write: self.for_write,
+                    wants_keys: false,
+                })));
+                self.placed |= bit(number);
+                self.single = false;
+                return;
+            }
+            SourceKind::Query(query) => RowsOf::Query(query),
+            SourceKind::Constant { values, width } => RowsOf::Constant { values, width },
+            SourceKind::Cte { number, width } => RowsOf::Cte { number, width },
+            SourceKind::Function { .. } | SourceKind::Rows(_) => {
+                unreachable!("these are no right side of a FULL JOIN")
+            }
+        };
+        self.steps.push(Step::Query(Box::new(QueryStep {
+            source: number,
+            rows,
+            hash,
+            join,
+        })));
+        self.placed |= bit(number);
+        self.single = false;
     }
 
     /// Joins the source that is cheapest to read.
@@ -307,6 +364,7 @@ impl Planner<'_> {
         let filters = self.take_applicable(self.placed | bit(number));
         Join {
             left,
+            full: false,
             matches,
             filters,
         }

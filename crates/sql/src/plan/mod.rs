@@ -158,6 +158,8 @@ pub(crate) enum Step {
 pub(crate) struct Join {
     /// A LEFT JOIN: a tuple without a match goes on, once, with NULLs.
     pub(crate) left: bool,
+    /// A FULL JOIN, which is a LEFT JOIN, too: a row of the source without a match goes on, once, with NULLs.
+    pub(crate) full: bool,
     /// The conditions of a match (the ON clause of a LEFT JOIN).
     pub(crate) matches: Vec<Expression>,
     /// The conditions on the joined tuple.

@@ -203,7 +203,7 @@ fn errors_have_postgresqls_codes() {
         ("SELECT (SELECT id, name FROM team)", "42601"),
         ("SELECT rank() FROM team", "42809"),
         ("SELECT nosuch(1)", "42883"),
-        ("SELECT * FROM team FULL JOIN player ON true", "0A000"),
+        ("SELECT * FROM team FULL JOIN player USING (id)", "0A000"),
         ("SELECT 1 UNION SELECT 'a'", "42804"),
         ("SELECT id FROM team UNION SELECT name FROM team", "42804"),
         ("SELECT id FROM team ORDER BY 2", "42P10"),
