@@ -7,7 +7,6 @@ use super::{
     Bind, Binder, Bound, NO_FUNCTION,
     convert::{Context, unbounded},
     json::Item,
-    statistics::{Regression, Statistic},
 };
 use crate::{
     expression::{Expression, Function, JsonFunction, integer::Integer},
@@ -31,6 +30,30 @@ pub(crate) struct Aggregate {
     /// The one key of an ascending ORDER BY once more, where it is an integer; settled when the
     /// plan is.
     pub(crate) ascending: Option<Integer>,
+}
+
+/// A variance, or its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statistic {
+    pub(crate) is_sample: bool,
+    pub(crate) is_root: bool,
+}
+
+/// An aggregate of pairs: the dependent variable and the independent one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Regression {
+    Corr,
+    CovarPop,
+    CovarSamp,
+    Slope,
+    Intercept,
+    R2,
+    AverageX,
+    AverageY,
+    SumXx,
+    SumYy,
+    SumXy,
+    Count,
 }
 
 /// The aggregate functions.

@@ -5,34 +5,10 @@ use sqlparser::ast::{self, Expr};
 
 use super::{
     Bind, Binder, Bound, NO_FUNCTION,
-    aggregate::{Aggregate, AggregateFunction},
+    aggregate::{Aggregate, AggregateFunction, Regression, Statistic},
     convert::{Context, unbounded},
 };
 use crate::expression::Expression;
-
-/// A variance, or its root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Statistic {
-    pub(crate) is_sample: bool,
-    pub(crate) is_root: bool,
-}
-
-/// An aggregate of pairs: the dependent variable and the independent one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Regression {
-    Corr,
-    CovarPop,
-    CovarSamp,
-    Slope,
-    Intercept,
-    R2,
-    AverageX,
-    AverageY,
-    SumXx,
-    SumYy,
-    SumXy,
-    Count,
-}
 
 /// The names of the aggregates here.
 const NAMES: [(&str, AggregateFunction); 24] = {

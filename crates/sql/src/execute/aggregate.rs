@@ -8,14 +8,12 @@ use smallvec::SmallVec;
 
 use super::{
     PIECE_TUPLES, Run,
+    collected::Collected,
     statistics::{self, Sums},
 };
 use crate::{
     TransactionError,
-    bind::{
-        aggregate::{Aggregate, AggregateFunction},
-        statistics::Regression,
-    },
+    bind::aggregate::{Aggregate, AggregateFunction, Regression},
     expression::{
         Batch, Budget, Expression, Failure, Frame, NONE, Source,
         arithmetic::decimal_failure,
@@ -45,16 +43,6 @@ pub(super) struct State {
     seen: FxHashSet<Fingerprint>,
     /// Whether it has seen all tuples of the current piece.
     together: bool,
-}
-
-/// One value that an aggregate collects.
-#[derive(Clone, Debug)]
-pub(super) struct Collected {
-    /// The keys of the aggregate's ORDER BY.
-    keys: SmallVec<[Value; 1]>,
-    pub(super) value: Value,
-    /// The separator before it, for `string_agg`; the fraction, for a percentile.
-    pub(super) separator: Value,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -273,15 +261,6 @@ impl State {
                 json::aggregated(json_object(&self.collected)?, binary)
             }
         }
-    }
-}
-
-impl Collected {
-    fn bytes(&self) -> usize {
-        size_of::<Collected>()
-            + outside(&self.value)
-            + outside(&self.separator)
-            + self.keys.iter().map(outside).sum::<usize>()
     }
 }
 

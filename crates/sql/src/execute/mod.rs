@@ -10,6 +10,7 @@
 //! [`Budget`]).
 
 pub(crate) mod aggregate;
+mod collected;
 pub(crate) mod encode;
 pub(crate) mod expand;
 pub(crate) mod finish;

@@ -2,9 +2,9 @@
 
 use anabranch_types::{DataType, Value, ValueRef};
 
-use super::aggregate::Collected;
+use super::collected::Collected;
 use crate::{
-    bind::statistics::{Regression, Statistic},
+    bind::aggregate::{Regression, Statistic},
     expression::{
         Failure,
         arithmetic::decimal_failure,
