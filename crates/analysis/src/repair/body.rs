@@ -229,6 +229,11 @@ impl<'a> Gathered<'a> {
         });
         match statement {
             Statement::Sql { into, .. } => into.iter().for_each(|name| sets(self, name)),
+            // A field of a record.
+            Statement::Assign { target, .. } if target.contains('.') => {
+                let record = target.split('.').next().unwrap_or_default();
+                self.mark_unclear(record);
+            }
             Statement::Assign {
                 target,
                 index: None,
@@ -240,6 +245,16 @@ impl<'a> Gathered<'a> {
             Statement::If {
                 branches,
                 otherwise,
+            } => {
+                for (_, branch) in branches {
+                    self.within(branch, path, false);
+                }
+                self.within(otherwise, path, false);
+            }
+            Statement::Case {
+                branches,
+                otherwise,
+                ..
             } => {
                 for (_, branch) in branches {
                     self.within(branch, path, false);
@@ -338,7 +353,7 @@ impl<'a> Body<'a> {
     /// Whether a variable holds a row.
     pub(super) fn is_record(&self, name: &str) -> bool {
         let of = self.variables.get(name).and_then(|v| v.data_type);
-        matches!(of, Some(VariableType::Record))
+        matches!(of, Some(VariableType::Record | VariableType::Row(_)))
     }
 
     /// Whether callers see a variable.

@@ -121,6 +121,20 @@ impl Binder<'_> {
                 pattern,
                 escape_char,
             } => self.similar(expr, pattern, escape_char.as_deref(), *negated, syntax),
+            Expr::Like {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.like_any(expr, pattern, (false, *negated), syntax),
+            Expr::ILike {
+                negated,
+                any: true,
+                expr,
+                pattern,
+                escape_char: None,
+            } => self.like_any(expr, pattern, (true, *negated), syntax),
             Expr::AnyOp {
                 left,
                 compare_op,
@@ -444,126 +458,6 @@ impl Binder<'_> {
         ))
     }
 
-    fn in_list(
-        &mut self,
-        operand: &Expr,
-        list: &[Expr],
-        negated: bool,
-        syntax: &Expr,
-    ) -> Bind<Bound> {
-        if let Expr::Tuple(_) = peeled(operand) {
-            let mut equal = Vec::new();
-            for element in list {
-                equal.push(
-                    self.binary(operand, &ast::BinaryOperator::Eq, element, syntax)?
-                        .expression,
-                );
-            }
-            // A single row compares like a key that is written out.
-            let any = match equal.len() {
-                1 => equal.remove(0),
-                _ => Expression::Or(equal),
-            };
-            let test = if negated {
-                Expression::Not(Box::new(any))
-            } else {
-                any
-            };
-            return Ok(Bound::boolean(test));
-        }
-        let operand_bound = self.expression(operand)?;
-        let mut bounds = vec![operand_bound];
-        for element in list {
-            bounds.push(self.expression(element)?);
-        }
-        let exact = |t: &DataType| t.is_integer() || matches!(t, DataType::Numeric(_));
-        let all_numbers = bounds
-            .iter()
-            .all(|b| b.data_type.as_ref().is_some_and(exact));
-        let mut expressions = if all_numbers {
-            bounds.into_iter().map(|bound| bound.expression).collect()
-        } else {
-            let common = self.common_for_comparison(&bounds, syntax)?;
-            let mut expressions = Vec::new();
-            for bound in bounds {
-                expressions.push(self.coerce(bound, &common, Context::Implicit, syntax)?);
-            }
-            expressions
-        };
-        let operand = Box::new(expressions.remove(0));
-        let test = Expression::InList {
-            operand,
-            list: expressions,
-            negated,
-        };
-        Ok(Bound::boolean(test.folded()))
-    }
-
-    /// The type in which all of these can be compared.
-    fn common_for_comparison(&self, bounds: &[Bound], syntax: &Expr) -> Bind<DataType> {
-        let known: Vec<&DataType> = bounds.iter().filter_map(|b| b.data_type.as_ref()).collect();
-        if let Some(first @ DataType::Char(_)) = known.first()
-            && known.iter().all(|t| t == first)
-        {
-            return Ok((*first).clone());
-        }
-        if !known.is_empty() && known.iter().all(|t| t.is_text()) {
-            return Ok(DataType::Text);
-        }
-        let common = self.common_type(&bounds.iter().collect::<Vec<_>>(), "IN", syntax)?;
-        self.check_equality(&common, syntax)?;
-        Ok(common)
-    }
-
-    fn between(
-        &mut self,
-        operand: &Expr,
-        negated: bool,
-        low: &Expr,
-        high: &Expr,
-        syntax: &Expr,
-    ) -> Bind<Bound> {
-        let operand = self.expression(operand)?;
-        let (low, high) = (self.expression(low)?, self.expression(high)?);
-        let above = self.compare(operand.clone(), Relation::GreaterOrEqual, low, syntax)?;
-        let below = self.compare(operand, Relation::LessOrEqual, high, syntax)?;
-        let within = Expression::And(vec![above, below]);
-        let test = if negated {
-            Expression::Not(Box::new(within))
-        } else {
-            within
-        };
-        Ok(Bound::boolean(test.folded()))
-    }
-
-    fn like(
-        &mut self,
-        operand: &Expr,
-        pattern: &Expr,
-        escape: Option<&Expr>,
-        insensitive: bool,
-        negated: bool,
-        syntax: &Expr,
-    ) -> Bind<Bound> {
-        let escape = self.escape(escape, syntax)?;
-        let (operand, pattern) = (self.expression(operand)?, self.expression(pattern)?);
-        self.like_bound(operand, pattern, escape, insensitive, negated, syntax)
-    }
-
-    /// The character of an ESCAPE, a backslash without one.
-    pub(super) fn escape(&self, escape: Option<&Expr>, syntax: &Expr) -> Bind<Option<char>> {
-        match escape {
-            None => Ok(Some('\\')),
-            Some(Expr::Value(value)) => match &value.value {
-                ast::Value::SingleQuotedString(text) if text.chars().count() <= 1 => {
-                    Ok(text.chars().next())
-                }
-                _ => Err(self.error("22025", "invalid escape string", syntax)),
-            },
-            Some(other) => Err(self.unsupported("a computed ESCAPE", other)),
-        }
-    }
-
     /// `left op ANY (array or subquery)`.
     fn quantified(
         &mut self,
@@ -573,6 +467,9 @@ impl Binder<'_> {
         all: bool,
         syntax: &Expr,
     ) -> Bind<Bound> {
+        if let Some((of, negated)) = super::condition::matching(operator) {
+            return self.matches_any(left, right, of, negated, all, syntax);
+        }
         let Some(relation) = relation(operator) else {
             return Err(self.unsupported(&format!("{operator} ANY or ALL"), syntax));
         };

@@ -11,6 +11,7 @@ use crate::{
     catalog::ColumnDefault,
     constraint::{default_of, schema_of},
     expression::Expression,
+    parse::OVERRIDES,
     plan::{
         Body, Distinct, Finish, Join, Query, Select, Step,
         rows::RowPlan,
@@ -67,7 +68,11 @@ impl Binder<'_> {
             }
             columns.push(column_index);
         }
-        let query = self.insert_source(insert, table, &mut columns)?;
+        let overrides = self.overrides_identity;
+        self.overrides_identity |= insert.priority == Some(OVERRIDES);
+        let query = self.insert_source(insert, table, &mut columns);
+        self.overrides_identity = overrides;
+        let query = query?;
         let (query, terms) = self.whole_rows(query, table, &columns)?;
         self.accesses[0].draws_key = draws_key(&schema, &query);
         self.accesses[0].writes = terms

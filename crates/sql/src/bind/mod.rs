@@ -5,11 +5,13 @@
 
 pub(crate) mod aggregate;
 mod array;
+mod condition;
 pub(crate) mod convert;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod full_join;
 pub(crate) mod function;
+mod grouping_sets;
 pub(crate) mod insert;
 pub(crate) mod json;
 mod mathematics;

@@ -298,6 +298,8 @@ impl Binder<'_> {
     ) -> Bind<Vec<(ColumnIndex, Expression)>> {
         let mut assignments: Vec<(ColumnIndex, Expression)> = Vec::new();
         for assignment in list {
+            // As many subqueries as columns.
+            let parted: Vec<Expr>;
             let pairs: Vec<(&ast::ObjectName, &Expr)> =
                 match (&assignment.target, peeled(&assignment.value)) {
                     (AssignmentTarget::ColumnName(name), _) => vec![(name, &assignment.value)],
@@ -308,6 +310,10 @@ impl Binder<'_> {
                     }
                     (AssignmentTarget::Tuple(names), value) if names.len() == 1 => {
                         vec![(&names[0], value)]
+                    }
+                    (AssignmentTarget::Tuple(names), Expr::Subquery(query)) => {
+                        parted = self.parted(query, names.len())?;
+                        names.iter().zip(&parted).collect()
                     }
                     (AssignmentTarget::Tuple(_), value) => {
                         return Err(self.unsupported("this assignment of several columns", value));
@@ -324,6 +330,76 @@ impl Binder<'_> {
             }
         }
         Ok(assignments)
+    }
+
+    /// A subquery of several columns as one for each of them, which takes its column of the whole. Each finds the same
+    /// row, as a statement sees the rows as they were when it began; what is drawn anew each time is refused.
+    fn parted(&self, query: &ast::Query, columns: usize) -> Bind<Vec<Expr>> {
+        let refuse = || {
+            self.unsupported("such a subquery for several columns", query)
+                .help("write a subquery for each column")
+        };
+        let ast::SetExpr::Select(select) = &*query.body else {
+            return Err(refuse());
+        };
+        let is_value = |item: &ast::SelectItem| {
+            matches!(
+                item,
+                ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. }
+            )
+        };
+        let text = query.to_string().to_lowercase();
+        let is_drawn = ["nextval", "random", "uuid", "setval"];
+        let is_plain = query.locks.is_empty()
+            && query.limit_clause.is_none()
+            && query.fetch.is_none()
+            && select.projection.iter().all(is_value)
+            && !is_drawn.iter().any(|name| text.contains(name));
+        if !is_plain {
+            return Err(refuse());
+        }
+        if select.projection.len() != columns {
+            let message = "number of columns does not match number of values";
+            return Err(self.error("42601", message, query));
+        }
+        // No statement can write these names without quotes.
+        let named = |place: usize| ast::Ident::with_quote('"', format!("Column{place}"));
+        let whole = ast::TableWithJoins {
+            relation: TableFactor::Derived {
+                lateral: false,
+                subquery: Box::new(query.clone()),
+                alias: Some(ast::TableAlias {
+                    explicit: true,
+                    name: ast::Ident::with_quote('"', "Row"),
+                    columns: (0..columns)
+                        .map(|place| ast::TableAliasColumnDef {
+                            name: named(place),
+                            data_type: None,
+                        })
+                        .collect(),
+                    at: None,
+                }),
+                sample: None,
+            },
+            joins: Vec::new(),
+        };
+        let part = |place: usize| {
+            let mut part = select.clone();
+            part.distinct = None;
+            part.projection = vec![ast::SelectItem::UnnamedExpr(Expr::Identifier(named(place)))];
+            part.from = vec![whole.clone()];
+            part.selection = None;
+            part.group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
+            part.having = None;
+            part.named_window = Vec::new();
+            Expr::Subquery(Box::new(ast::Query {
+                with: None,
+                body: Box::new(ast::SetExpr::Select(part)),
+                order_by: None,
+                ..query.clone()
+            }))
+        };
+        Ok((0..columns).map(part).collect())
     }
 
     /// A column of the changed table by its name.

@@ -64,7 +64,7 @@ fn qualified(operator: &BinaryOperator) -> Option<BinaryOperator> {
 }
 
 /// Whether an operator matches a regular expression: whether case does not matter, and whether it is negated.
-fn regular_expression(operator: &BinaryOperator) -> Option<(bool, bool)> {
+pub(super) fn regular_expression(operator: &BinaryOperator) -> Option<(bool, bool)> {
     Some(match operator {
         BinaryOperator::PGRegexMatch => (false, false),
         BinaryOperator::PGRegexIMatch => (true, false),
@@ -75,7 +75,7 @@ fn regular_expression(operator: &BinaryOperator) -> Option<(bool, bool)> {
 }
 
 /// The same for the operators of LIKE and ILIKE.
-fn like_operator(operator: &BinaryOperator) -> Option<(bool, bool)> {
+pub(super) fn like_operator(operator: &BinaryOperator) -> Option<(bool, bool)> {
     Some(match operator {
         BinaryOperator::PGLikeMatch => (false, false),
         BinaryOperator::PGILikeMatch => (true, false),

@@ -108,7 +108,10 @@ impl Binder<'_> {
     /// The body of a query, with what follows it.
     pub(super) fn body(&mut self, body: &SetExpr, tail: Tail<'_>) -> Bind<Query> {
         match body {
-            SetExpr::Select(select) => self.select(select, tail),
+            SetExpr::Select(select) => match self.grouping_sets(select)? {
+                Some(sets) => self.body(&sets, tail),
+                None => self.select(select, tail),
+            },
             SetExpr::Values(values) => self.values(values, tail),
             SetExpr::Query(inner) => {
                 let query = self.query(inner)?;

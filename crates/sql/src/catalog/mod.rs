@@ -206,6 +206,8 @@ pub struct Procedure {
     pub parameters: Vec<Parameter>,
     /// Its result, beside its OUT parameters.
     pub returns: Returns,
+    /// STRICT: a call with an argument that is NULL gives NULL, or no rows, and does not run it.
+    pub is_strict: bool,
     /// Its body.
     pub body: Block,
     /// Assertions that a comment above it declares as kept when it runs alone.
@@ -296,8 +298,10 @@ pub struct Variable {
 pub enum VariableType {
     /// A type, or a column's type by `%TYPE`, already resolved.
     Data(DataType),
-    /// `record`, or `table%ROWTYPE`: takes the columns of what is selected into it.
+    /// `record`: takes the columns of what is selected into it.
     Record,
+    /// `table%ROWTYPE`: as `record`, and these columns, all of them NULL, before.
+    Row(Vec<(String, DataType)>),
 }
 
 /// The level of a `RAISE`, the least first.
@@ -346,6 +350,9 @@ pub enum RaiseField {
     /// `CONSTRAINT`
     Constraint,
 }
+
+/// The values of a branch of CASE, and its statements.
+pub type CaseBranch = (Vec<ast::Expr>, Vec<(Statement, Span)>);
 
 /// A statement of a procedure's body.
 #[expect(clippy::large_enum_variant, reason = "an application has few of them")]
@@ -419,10 +426,29 @@ pub enum Statement {
         /// The body.
         body: Vec<(Statement, Span)>,
     },
-    /// `EXIT [WHEN condition]`.
-    Exit(Option<ast::Expr>),
-    /// `CONTINUE [WHEN condition]`.
-    Continue(Option<ast::Expr>),
+    /// `EXIT [label] [WHEN condition]`.
+    Exit {
+        /// The number of loops around the innermost one that it leaves, too. A block with a label is a loop.
+        levels: usize,
+        /// The condition.
+        condition: Option<ast::Expr>,
+    },
+    /// `CONTINUE [label] [WHEN condition]`.
+    Continue {
+        /// As that of `Exit`.
+        levels: usize,
+        /// The condition.
+        condition: Option<ast::Expr>,
+    },
+    /// `CASE operand WHEN values THEN … ELSE … END CASE`.
+    Case {
+        /// The operand, which is evaluated once.
+        operand: ast::Expr,
+        /// The values and statements of each branch.
+        branches: Vec<CaseBranch>,
+        /// The statements of ELSE.
+        otherwise: Vec<(Statement, Span)>,
+    },
     /// `RAISE level 'format', arguments USING ERRCODE = …`.
     Raise {
         /// EXCEPTION ends the transaction; the others are messages.

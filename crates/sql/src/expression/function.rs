@@ -20,8 +20,8 @@ use super::{
     failure, json,
     json::JsonFunction,
     mathematics::{self, Mathematics},
-    md5, quote,
-    regex::Pattern,
+    md5, pattern, quote,
+    regex::{Pattern, Searcher},
     regexp::{self, Regexp},
     to_char::{self, Digits, Moment},
 };
@@ -133,6 +133,12 @@ pub(crate) enum Function {
     Format(Vec<DataType>),
     /// A function over JSON.
     Json(JsonFunction),
+    /// Whether a text matches one of the patterns in an array, or all of them.
+    MatchesAny {
+        of: Matching,
+        negated: bool,
+        all: bool,
+    },
     /// A function over a regular expression.
     Regexp(Regexp),
     /// The regular expression of a pattern of SIMILAR TO, with its escape.
@@ -155,6 +161,18 @@ pub(crate) enum Function {
     MakeTimestamp(Clock),
     /// An opaque expression, by its text: any value, which depends on the arguments. It is never evaluated.
     Unknown(Box<str>),
+}
+
+/// How a text is matched with a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Matching {
+    Like {
+        escape: Option<char>,
+        insensitive: bool,
+    },
+    Regexp {
+        insensitive: bool,
+    },
 }
 
 /// The calendar that a function over a moment counts in.
@@ -267,6 +285,9 @@ pub(crate) fn call(
         }
         Function::StringToArray => return array::of_string(arguments),
         Function::Array(function) => return array::call(*function, arguments),
+        Function::MatchesAny { of, negated, all } => {
+            return matches_any(*of, *negated, *all, arguments);
+        }
         Function::CountNulls { nulls } => {
             let count = arguments.iter().filter(|value| value.is_null() == *nulls);
             return Ok(Value::Int(count.count() as i64));
@@ -429,6 +450,40 @@ fn concat(
         first = false;
     }
     Ok(Value::Text(out.into()))
+}
+
+/// Three-valued, as the disjunction or conjunction of the single matches is.
+fn matches_any(
+    of: Matching,
+    negated: bool,
+    all: bool,
+    arguments: &[Value],
+) -> Result<Value, Failure> {
+    let [text, Value::Array(patterns)] = arguments else {
+        return Ok(Value::Null);
+    };
+    let mut is_unknown = false;
+    for pattern in patterns.iter() {
+        let (Value::Text(text), Value::Text(pattern)) = (text, pattern) else {
+            is_unknown = true;
+            continue;
+        };
+        let is_match = match of {
+            Matching::Like {
+                escape,
+                insensitive,
+            } => pattern::like(text, pattern, escape, insensitive)?,
+            Matching::Regexp { insensitive } => Searcher::new(pattern, insensitive)?.is_match(text),
+        };
+        if (is_match != negated) != all {
+            return Ok(Value::Bool(!all));
+        }
+    }
+    Ok(if is_unknown {
+        Value::Null
+    } else {
+        Value::Bool(all)
+    })
 }
 
 fn array_to_string(

@@ -33,6 +33,7 @@ mod type_name;
 pub use data_type::resolve_data_type;
 pub(crate) use data_type::{resolve_statement_type, resolve_written_type};
 pub use lexeme::{Lexeme, LexemeKind, lexemes};
+pub(crate) use tree::OVERRIDES;
 
 use sqlparser::ast;
 

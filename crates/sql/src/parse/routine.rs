@@ -61,6 +61,7 @@ pub(crate) fn routine(
             .map(|(parameter, _)| parameter)
             .collect(),
         returns: header.returns.unwrap_or(Returns::Parameters),
+        is_strict: header.is_strict,
         body,
         keeps: Vec::new(),
         span,
@@ -91,6 +92,7 @@ struct Header<'a> {
     record: Option<bool>,
     kind: ResultKind,
     language: Option<Name>,
+    is_strict: bool,
     body: Option<Body<'a>>,
 }
 
@@ -104,6 +106,7 @@ impl<'a> Header<'a> {
             record: None,
             kind: ResultKind::Parameters,
             language: None,
+            is_strict: false,
             body: None,
         }
     }
@@ -305,10 +308,15 @@ fn clauses<'a>(
 ) -> Parsed<()> {
     while !cursor.is_done() {
         let start = cursor.span();
-        if !header.is_procedure && cursor.eat_word("returns") {
-            if cursor.at_words(&["null", "on"]) {
-                return Err(strict(start));
+        if cursor.eat_words(&["returns", "null", "on", "null", "input"])
+            || cursor.eat_word("strict")
+        {
+            if header.is_procedure {
+                let message = "invalid attribute in procedure definition";
+                return Err(Diagnostic::new("42P13", message, cursor.since(start)));
             }
+            header.is_strict = true;
+        } else if !header.is_procedure && cursor.eat_word("returns") {
             returns(cursor, catalog, name, header)?;
             header.returns_span = Some(cursor.since(start));
         } else if cursor.eat_word("language") {
@@ -395,11 +403,6 @@ fn atomic<'a>(cursor: &mut Cursor<'a>) -> Parsed<Cursor<'a>> {
     Ok(inside)
 }
 
-fn strict(span: Span) -> Diagnostic {
-    Diagnostic::unsupported("STRICT", span)
-        .help("leave it out and begin the body with IF parameter IS NULL THEN RETURN NULL; END IF")
-}
-
 /// Options of a routine: those that only inform PostgreSQL's planner, and those that concern
 /// privileges, change nothing here.
 fn option(cursor: &mut Cursor<'_>) -> Parsed<()> {
@@ -423,9 +426,6 @@ fn option(cursor: &mut Cursor<'_>) -> Parsed<()> {
     if cursor.eat_word("cost") || cursor.eat_word("rows") {
         cursor.integer()?;
         return Ok(());
-    }
-    if cursor.at_word("strict") {
-        return Err(strict(start));
     }
     if cursor.eat_words(&["set", "search_path"]) {
         if !cursor.eat(&Kind::Eq) {

@@ -9,7 +9,9 @@ use sqlparser::{
 
 use super::{
     cursor::{Cursor, Parsed},
-    error_location, precedence,
+    error_location,
+    lexer::Token,
+    precedence,
 };
 use crate::{diagnostic::Diagnostic, source::Span};
 
@@ -20,6 +22,39 @@ const OPERATORS_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 60;
 
 static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+const OVERRIDING: [&str; 3] = ["overriding", "system", "value"];
+
+/// The mark of an INSERT with OVERRIDING SYSTEM VALUE.
+pub(crate) const OVERRIDES: ast::MysqlInsertPriority = ast::MysqlInsertPriority::HighPriority;
+
+/// Where OVERRIDING SYSTEM VALUE stands in an INSERT, outside of brackets.
+fn overriding(tokens: &[Token]) -> Parsed<Option<usize>> {
+    let begins = tokens.first();
+    if !begins.is_some_and(|token| token.is_word("insert") || token.is_word("with")) {
+        return Ok(None);
+    }
+    let mut depth = 0_usize;
+    for (at, window) in tokens.windows(OVERRIDING.len()).enumerate() {
+        match window[0].kind {
+            Kind::LParen => depth += 1,
+            Kind::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > 0 || !window[0].is_word("overriding") || !window[2].is_word("value") {
+            continue;
+        }
+        if window[1].is_word("system") {
+            return Ok(Some(at));
+        }
+        if window[1].is_word("user") {
+            let span = window[0].span.to(window[2].span);
+            return Err(Diagnostic::unsupported("OVERRIDING USER VALUE", span)
+                .help("leave the identity column out"));
+        }
+    }
+    Ok(None)
+}
 
 /// What is between two brackets, or outside of all, so far: a list with commas, whose elements are trees.
 #[derive(Default)]
@@ -58,7 +93,29 @@ impl Cursor<'_> {
 
     /// Parses the rest as one statement.
     pub(crate) fn statement(&self) -> Parsed<ast::Statement> {
-        self.parse_all(|parser| parser.parse_statement())
+        let tokens = self.tokens_left();
+        let Some(at) = overriding(tokens)? else {
+            return self.parse_all(|parser| parser.parse_statement());
+        };
+        // `sqlparser` does not know these words. Its trees have a place for those of another dialect.
+        let mut others = tokens.to_vec();
+        others.drain(at..at + OVERRIDING.len());
+        let mut statement = self
+            .over(&others)
+            .parse_all(|parser| parser.parse_statement())?;
+        let insert = match &mut statement {
+            ast::Statement::Insert(insert) => Some(insert),
+            ast::Statement::Query(query) => match &mut *query.body {
+                ast::SetExpr::Insert(ast::Statement::Insert(insert)) => Some(insert),
+                _ => None,
+            },
+            _ => None,
+        };
+        match insert {
+            Some(insert) => insert.priority = Some(OVERRIDES),
+            None => return Err(self.over(&tokens[at..]).syntax_error()),
+        }
+        Ok(statement)
     }
 
     fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {

@@ -91,7 +91,7 @@ fn reference(
     let found = match (attribute, names.as_slice()) {
         (Some("type"), [variable]) => match scope.and_then(|scope| scope.get(variable)) {
             Some(VariableType::Data(data_type)) => TypeName::Data(data_type.clone()),
-            Some(VariableType::Record) => TypeName::Record,
+            Some(VariableType::Record | VariableType::Row(_)) => TypeName::Record,
             None => return missing("variable", "42704", variable),
         },
         (Some("type"), [table, column]) => {

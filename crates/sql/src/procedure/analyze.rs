@@ -446,7 +446,7 @@ impl Walk<'_> {
                     walk.computed(condition, state);
                 });
             }
-            Code::Exit(condition) | Code::Continue(condition) => {
+            Code::Exit(_, condition) | Code::Continue(_, condition) => {
                 if let Some(condition) = condition {
                     self.computed(condition, state);
                 }
@@ -746,8 +746,8 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
                 slots.extend(outputs);
             }
         }
-        Code::Exit(_)
-        | Code::Continue(_)
+        Code::Exit(..)
+        | Code::Continue(..)
         | Code::Raise { .. }
         | Code::Return(_)
         | Code::ReturnNext(_) => {}

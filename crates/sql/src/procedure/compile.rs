@@ -121,7 +121,13 @@ impl Compiler<'_> {
             }
         };
         unit.found = unit.names.declare(FOUND, DataType::Bool, false);
-        let body = unit.block(&procedure.body)?;
+        let mut body = unit.block(&procedure.body)?;
+        if procedure.is_strict {
+            let inputs: Vec<usize> = slots.iter().map(|(_, slot)| *slot).collect();
+            if let Some(code) = unit.null_for_null(&inputs, &result, procedure.span)? {
+                body.insert(0, code);
+            }
+        }
         let mut compiled = CompiledProcedure {
             name: procedure.name.clone(),
             span: procedure.span,
@@ -158,6 +164,44 @@ fn is_sql_body(body: &Block) -> bool {
 }
 
 impl Unit<'_> {
+    /// The beginning of a STRICT function: it returns NULL, or no rows, if an argument is NULL.
+    fn null_for_null(&self, inputs: &[usize], result: &Outcome, span: Span) -> Bind<Option<Code>> {
+        let test = |slot: &usize| Expression::IsNull {
+            operand: Box::new(Expression::Variable(*slot)),
+            negated: false,
+        };
+        let null = || Computed::Pure(Expression::NULL);
+        let mut codes = Vec::new();
+        match result {
+            // PostgreSQL gives NULL, which is not what such a function gives otherwise.
+            Outcome::Variables(outputs) if outputs.is_empty() => {
+                return Err(Diagnostic::unsupported(
+                    "STRICT of a function that returns void",
+                    span,
+                )
+                .help("test for NULL in its body"));
+            }
+            Outcome::Variables(outputs) => {
+                let cleared = outputs.iter().map(|slot| Code::Assign {
+                    slot: *slot,
+                    value: null(),
+                });
+                codes.extend(cleared);
+                codes.push(Code::Return(None));
+            }
+            Outcome::Scalar => codes.push(Code::Return(Some(null()))),
+            Outcome::Rows(_) => codes.push(Code::Return(None)),
+        }
+        if inputs.is_empty() {
+            return Ok(None);
+        }
+        let condition = Expression::Or(inputs.iter().map(test).collect());
+        Ok(Some(Code::If {
+            branches: vec![(Computed::Pure(condition), codes)],
+            otherwise: Vec::new(),
+        }))
+    }
+
     pub(super) fn binder(&self, place: Span) -> Binder<'_> {
         let mut binder = Binder::new(self.compiler.catalog, &self.names, place);
         binder.scopes.clear();
@@ -258,7 +302,13 @@ impl Unit<'_> {
             let data_type = match &variable.data_type {
                 VariableType::Data(data_type) => data_type.clone(),
                 VariableType::Record => {
-                    self.names.declare_record(&variable.name);
+                    self.names.declare_record(&variable.name, None);
+                    continue;
+                }
+                VariableType::Row(columns) => {
+                    // In a loop it would have to be NULL again in each round.
+                    let columns = (self.loops == 0).then(|| columns.clone());
+                    self.names.declare_record(&variable.name, columns);
                     continue;
                 }
             };
@@ -347,10 +397,17 @@ impl Unit<'_> {
                     body: self.looped(body)?,
                 }
             }
-            S::Exit(condition) => Code::Exit(self.optional_condition(condition.as_ref(), span)?),
-            S::Continue(condition) => {
-                Code::Continue(self.optional_condition(condition.as_ref(), span)?)
+            S::Exit { levels, condition } => {
+                Code::Exit(*levels, self.optional_condition(condition.as_ref(), span)?)
             }
+            S::Continue { levels, condition } => {
+                Code::Continue(*levels, self.optional_condition(condition.as_ref(), span)?)
+            }
+            S::Case {
+                operand,
+                branches,
+                otherwise,
+            } => return self.case(operand, branches, otherwise, span, codes),
             S::Raise {
                 level,
                 format,
@@ -424,6 +481,40 @@ impl Unit<'_> {
             branches: compiled,
             otherwise: self.statements(otherwise)?,
         })
+    }
+
+    /// CASE with an operand: a variable has its value, as in PostgreSQL, and each branch compares it.
+    fn case(
+        &mut self,
+        operand: &ast::Expr,
+        branches: &[catalog::CaseBranch],
+        otherwise: &[(catalog::Statement, Span)],
+        span: Span,
+        codes: &mut Vec<Code>,
+    ) -> Bind<()> {
+        let hoisted = self.hoisted(operand, span, codes)?;
+        let (value, data_type) = self.computed(hoisted.as_ref().unwrap_or(operand), None, span)?;
+        let mark = self.names.enter();
+        let name = format!("__Case__Variable_{}__", self.names.types.len());
+        let slot = self.names.declare(&name, data_type, false);
+        codes.push(Code::Assign { slot, value });
+        let variable = Expr::Identifier(ast::Ident::with_quote('"', name));
+        let mut compiled = Vec::new();
+        for (values, body) in branches {
+            let condition = Expr::InList {
+                expr: Box::new(variable.clone()),
+                list: values.clone(),
+                negated: false,
+            };
+            compiled.push((self.condition(&condition, span)?, self.statements(body)?));
+        }
+        let otherwise = self.statements(otherwise)?;
+        self.names.leave(mark);
+        codes.push(Code::If {
+            branches: compiled,
+            otherwise,
+        });
+        Ok(())
     }
 
     fn for_range(
@@ -536,6 +627,15 @@ impl Unit<'_> {
                 Err(Diagnostic::new("22005", message, span))
             }
             Target::Record => Err(Diagnostic::unsupported("a record as a scalar target", span)),
+            Target::NoField => {
+                let (record, field) = name.split_once('.').unwrap_or((name, ""));
+                let message = format!("record \"{record}\" has no field \"{field}\"");
+                Err(Diagnostic::new("42703", message, span))
+            }
+            Target::Unassigned => {
+                let construct = "assignment to a field of a record before it has a row";
+                Err(Diagnostic::unsupported(construct, span))
+            }
             Target::Unknown => Err(Diagnostic::new(
                 "42601",
                 format!("\"{name}\" is not a known variable"),
@@ -552,6 +652,7 @@ impl Unit<'_> {
         span: Span,
         codes: &mut Vec<Code>,
     ) -> Bind<()> {
+        self.names.shape_row(target);
         let slot = self.scalar(target, span)?;
         let data_type = self.names.types[slot].clone();
         if let (None, Expr::Function(function)) = (index, peeled(value))

@@ -229,8 +229,15 @@ impl DryRun<'_> {
                     }
                 }
             },
-            Code::Exit(None) | Code::Continue(None) | Code::Return(_) => return Flow::Stop,
-            Code::Exit(Some(condition)) | Code::Continue(Some(condition)) => {
+            // What is between the loops that it leaves is followed here, and not in a run.
+            Code::Exit(levels, condition) | Code::Continue(levels, condition) if *levels > 0 => {
+                knowledge.known.fill(false);
+                if condition.is_none() {
+                    return Flow::Stop;
+                }
+            }
+            Code::Exit(_, None) | Code::Continue(_, None) | Code::Return(_) => return Flow::Stop,
+            Code::Exit(_, Some(condition)) | Code::Continue(_, Some(condition)) => {
                 if self.value(condition, knowledge) == Some(Value::Bool(true)) {
                     return Flow::Stop;
                 }

@@ -123,8 +123,10 @@ pub(crate) enum Code {
         condition: Computed,
         body: Vec<Code>,
     },
-    Exit(Option<Computed>),
-    Continue(Option<Computed>),
+    /// Leaves the innermost loop, and so many around it.
+    Exit(usize, Option<Computed>),
+    /// Goes on with the next round of the innermost loop, or leaves so many and goes on with that around them.
+    Continue(usize, Option<Computed>),
     Raise {
         level: RaiseLevel,
         format: String,

@@ -8,12 +8,16 @@ use crate::bind::Variables;
 /// A name and its meaning.
 #[derive(Clone, Debug)]
 enum Meaning {
-    Scalar {
-        slot: usize,
-        constant: bool,
-    },
-    /// A record: its fields, once something has been selected into it.
-    Record(Option<Vec<(String, usize)>>),
+    Scalar { slot: usize, constant: bool },
+    Record(Record),
+}
+
+#[derive(Clone, Debug)]
+struct Record {
+    /// Its fields, once something has been selected into it or assigned to one of them.
+    fields: Option<Vec<(String, usize)>>,
+    /// The columns of the row that it is declared to be.
+    row: Option<Vec<(String, DataType)>>,
 }
 
 /// The names in scope at a place of a body.
@@ -37,6 +41,10 @@ pub(super) enum Target {
     Scalar(usize),
     Constant,
     Record,
+    /// A field that a record does not have.
+    NoField,
+    /// A field of a record without fields.
+    Unassigned,
     Unknown,
 }
 
@@ -71,9 +79,24 @@ impl Names {
         slot
     }
 
-    /// Declares a record.
-    pub(super) fn declare_record(&mut self, name: &str) {
-        self.names.push((name.to_string(), Meaning::Record(None)));
+    /// Declares a record; with the columns of the row that it is.
+    pub(super) fn declare_record(&mut self, name: &str, row: Option<Vec<(String, DataType)>>) {
+        let record = Record { fields: None, row };
+        self.names.push((name.to_string(), Meaning::Record(record)));
+    }
+
+    /// Gives the record of this field the columns that it is declared to have, if it has none yet.
+    pub(super) fn shape_row(&mut self, field: &str) {
+        let Some((name, _)) = field.split_once('.') else {
+            return;
+        };
+        let found = self.names.iter().rev().find(|(known, _)| known == name);
+        if let Some((_, Meaning::Record(record))) = found
+            && record.fields.is_none()
+            && let Some(row) = record.row.clone()
+        {
+            self.shape(name, &row);
+        }
     }
 
     /// Opens a scope, to be closed with [`Names::leave`].
@@ -95,7 +118,16 @@ impl Names {
         if qualifier.is_some() {
             return match self.find(qualifier, name) {
                 Some(slot) => Target::Scalar(slot),
-                None => Target::Unknown,
+                None => {
+                    let mut names = self.names.iter().rev();
+                    match names.find(|(known, _)| Some(known.as_str()) == qualifier) {
+                        Some((_, Meaning::Record(record))) if record.fields.is_some() => {
+                            Target::NoField
+                        }
+                        Some((_, Meaning::Record(_))) => Target::Unassigned,
+                        _ => Target::Unknown,
+                    }
+                }
             };
         }
         match self.names.iter().rev().find(|(known, _)| known == name) {
@@ -113,7 +145,11 @@ impl Names {
         columns: &[(String, DataType)],
     ) -> Option<Vec<usize>> {
         let place = self.names.iter().rposition(|(known, _)| known == name)?;
-        if let Meaning::Record(Some(fields)) = &self.names[place].1 {
+        if let Meaning::Record(Record {
+            fields: Some(fields),
+            ..
+        }) = &self.names[place].1
+        {
             let same = fields.len() == columns.len()
                 && fields
                     .iter()
@@ -128,7 +164,9 @@ impl Names {
             .map(|(column, data_type)| (column.clone(), self.slot(column, data_type.clone())))
             .collect();
         let slots = fields.iter().map(|(_, slot)| *slot).collect();
-        self.names[place].1 = Meaning::Record(Some(fields));
+        if let Meaning::Record(record) = &mut self.names[place].1 {
+            record.fields = Some(fields);
+        }
         Some(slots)
     }
 
@@ -141,7 +179,13 @@ impl Names {
                 {
                     return Some(*slot);
                 }
-                (Meaning::Record(Some(fields)), Some(qualifier)) if known == qualifier => {
+                (
+                    Meaning::Record(Record {
+                        fields: Some(fields),
+                        ..
+                    }),
+                    Some(qualifier),
+                ) if known == qualifier => {
                     return fields
                         .iter()
                         .find(|(field, _)| field == name)

@@ -29,9 +29,23 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Normal,
-    Exit,
-    Continue,
+    /// Leaves the loop around it, and so many around that.
+    Exit(usize),
+    Continue(usize),
     Return,
+}
+
+impl Flow {
+    /// How a loop ends whose round ended so; `None` if it goes on.
+    fn of_loop(self) -> Option<Flow> {
+        match self {
+            Flow::Normal | Flow::Continue(0) => None,
+            Flow::Continue(levels) => Some(Flow::Continue(levels - 1)),
+            Flow::Exit(0) => Some(Flow::Normal),
+            Flow::Exit(levels) => Some(Flow::Exit(levels - 1)),
+            Flow::Return => Some(Flow::Return),
+        }
+    }
 }
 
 /// A procedure in execution.
@@ -336,16 +350,20 @@ impl<T: Transaction> Machine<'_, T> {
             Code::While { condition, body } => {
                 while self.test(condition).await? {
                     self.pause_if_due().await?;
-                    match self.block(body).await? {
-                        Flow::Exit => break,
-                        Flow::Return => return Ok(Flow::Return),
-                        Flow::Normal | Flow::Continue => {}
+                    match self.block(body).await?.of_loop() {
+                        None => {}
+                        Some(Flow::Normal) => break,
+                        Some(flow) => return Ok(flow),
                     }
                 }
             }
-            Code::Exit(condition) => return self.leave(condition.as_ref(), Flow::Exit).await,
-            Code::Continue(condition) => {
-                return self.leave(condition.as_ref(), Flow::Continue).await;
+            Code::Exit(levels, condition) => {
+                return self.leave(condition.as_ref(), Flow::Exit(*levels)).await;
+            }
+            Code::Continue(levels, condition) => {
+                return self
+                    .leave(condition.as_ref(), Flow::Continue(*levels))
+                    .await;
             }
             Code::Raise {
                 level,
@@ -606,10 +624,8 @@ impl<T: Transaction> Machine<'_, T> {
         for row in rows {
             self.receive(targets, row)?;
             self.pause_if_due().await?;
-            match self.block(body).await? {
-                Flow::Exit => break,
-                Flow::Return => return Ok(Flow::Return),
-                Flow::Normal | Flow::Continue => {}
+            if let Some(flow) = self.block(body).await?.of_loop() {
+                return Ok(flow);
             }
         }
         Ok(Flow::Normal)
@@ -642,14 +658,14 @@ impl<T: Transaction> Machine<'_, T> {
         }
         let mut next = from;
         let mut any = false;
+        let mut end = Flow::Normal;
         while if reverse { next >= to } else { next <= to } {
             any = true;
             self.variables[slot] = Value::Int(next);
             self.pause_if_due().await?;
-            match self.block(body).await? {
-                Flow::Exit => break,
-                Flow::Return => return Ok(Flow::Return),
-                Flow::Normal | Flow::Continue => {}
+            if let Some(flow) = self.block(body).await?.of_loop() {
+                end = flow;
+                break;
             }
             let following = match reverse {
                 true => next.checked_sub(by),
@@ -661,7 +677,7 @@ impl<T: Transaction> Machine<'_, T> {
             next = following;
         }
         self.note_found(any);
-        Ok(Flow::Normal)
+        Ok(end)
     }
 
     async fn leave(

@@ -242,7 +242,7 @@ fn leaves(codes: &[Code], to_the_end: bool) -> bool {
     let last = codes.len().saturating_sub(1);
     codes.iter().enumerate().any(|(at, code)| match code {
         Code::Return(_) => !to_the_end || at < last,
-        Code::Exit(_) | Code::Continue(_) | Code::Call { .. } => true,
+        Code::Exit(..) | Code::Continue(..) | Code::Call { .. } => true,
         Code::If {
             branches,
             otherwise,

@@ -311,6 +311,7 @@ impl Reader {
                 })
                 .collect(),
             returns: Returns::Parameters,
+            is_strict: false,
             body: Block {
                 variables: Vec::new(),
                 statements,

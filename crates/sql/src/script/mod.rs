@@ -571,6 +571,7 @@ impl Reader {
                 })
                 .collect(),
             returns: Returns::Parameters,
+            is_strict: false,
             body: block,
             keeps: Vec::new(),
             span: whole.span(),

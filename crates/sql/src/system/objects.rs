@@ -283,6 +283,7 @@ pub(crate) struct Procedure {
     pub(crate) oid: u32,
     pub(crate) name: String,
     pub(crate) is_function: bool,
+    pub(crate) is_strict: bool,
     pub(crate) returns_set: bool,
     /// The type that it returns, as an OID.
     pub(crate) result: u32,

@@ -708,6 +708,7 @@ fn procedure(of: &Definition, procedure: &Procedure) -> Vec<Cell> {
             "prokind",
             if procedure.is_function { "f" } else { "p" }.into(),
         ),
+        ("proisstrict", procedure.is_strict.into()),
         ("proretset", procedure.returns_set.into()),
         ("provolatile", "v".into()),
         ("proparallel", "u".into()),

@@ -1,4 +1,4 @@
-//! Functions, operators and aggregates answer what PostgreSQL 15 answers.
+//! Functions, operators, aggregates and grouping sets answer what PostgreSQL 15 answers.
 //!
 //! `functions.txt` has its answers: each statement behind `> ` and the answer in the next line: columns joined by `|`,
 //! rows by `;`, NULL as `-`, line ends as `\n`, and the code of an error.
@@ -63,6 +63,8 @@ fn what_is_not_computed_exactly_is_refused() {
         "SELECT array_fill(1, ARRAY[2], ARRAY[3])",
         "SELECT ~ i + 1 FROM n",
         "SELECT percentile_cont(f) WITHIN GROUP (ORDER BY f) FROM n GROUP BY f",
+        "SELECT count(*) OVER (), g FROM n GROUP BY ROLLUP (g)",
+        "SELECT g, (SELECT 1) FROM n GROUP BY ROLLUP (g)",
         "SELECT rank(1) WITHIN GROUP (ORDER BY f) FROM n",
     ] {
         database.refuse(statement, "0A000");
@@ -89,4 +91,25 @@ fn a_regular_expression_ends() {
         "SELECT regexp_match(repeat('a', 80000) || 'b', '(a*?)(a{250})(a{250})b')",
         "0A000",
     );
+}
+
+/// A value that is given for a column GENERATED ALWAYS has to say that it overrides.
+#[test]
+fn an_identity_is_overridden() {
+    let schema = "CREATE TABLE a (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, t text);";
+    let mut database = Database::with(schema, &[]);
+    database.check(
+        "INSERT INTO a (id, t) OVERRIDING SYSTEM VALUE VALUES (100, 'x') RETURNING id, t",
+        "100|x",
+    );
+    database.check(
+        "WITH x AS (SELECT 7 AS i) INSERT INTO a (id) OVERRIDING SYSTEM VALUE SELECT i FROM x RETURNING id",
+        "7",
+    );
+    database.refuse("INSERT INTO a (id) VALUES (102)", "428C9");
+    database.refuse(
+        "INSERT INTO a (id) OVERRIDING USER VALUE VALUES (1)",
+        "0A000",
+    );
+    database.refuse("INSERT INTO a (t) OVERRIDING VALUE VALUES ('x')", "42601");
 }

@@ -5,6 +5,7 @@ mod calls;
 mod changes;
 mod client;
 mod columns;
+mod control_flow;
 mod diagnostics;
 mod explain;
 mod functions;

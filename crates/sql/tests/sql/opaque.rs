@@ -372,7 +372,7 @@ fn a_query_that_is_not_analysed_writes_nothing() {
             "WITH RECURSIVE r (id) AS (SELECT id FROM u UNION ALL (SELECT t.id FROM t JOIN r ON r.id = t.n EXCEPT SELECT 1)) SELECT * FROM r",
             &[0, 1],
         ),
-        ("SELECT n, count(*) FROM t GROUP BY CUBE (n)", &[0]),
+        ("SELECT DISTINCT n FROM t GROUP BY CUBE (n)", &[0]),
         ("SELECT * FROM nosuch", &[]),
         ("SELECT * FROM \"Odd\" JOIN t USING (id)", &[0, 1]),
         ("SELECT * FROM plain NATURAL JOIN odder", &[0, 1]),

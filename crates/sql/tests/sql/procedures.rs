@@ -66,6 +66,7 @@ impl Outline<'_> {
             kind: _,
             parameters,
             returns,
+            is_strict: _,
             body,
             keeps,
             span,
@@ -174,13 +175,27 @@ impl Outline<'_> {
                 let index = index.as_ref().map(ToString::to_string);
                 self.line(depth, span, &format!("{target} {index:?} := {value}"));
             }
-            Statement::Exit(when) => {
-                let when = when.as_ref().map(ToString::to_string);
-                self.line(depth, span, &format!("exit {when:?}"));
+            Statement::Exit { levels, condition } => {
+                let when = condition.as_ref().map(ToString::to_string);
+                self.line(depth, span, &format!("exit {levels} {when:?}"));
             }
-            Statement::Continue(when) => {
-                let when = when.as_ref().map(ToString::to_string);
-                self.line(depth, span, &format!("continue {when:?}"));
+            Statement::Continue { levels, condition } => {
+                let when = condition.as_ref().map(ToString::to_string);
+                self.line(depth, span, &format!("continue {levels} {when:?}"));
+            }
+            Statement::Case {
+                operand,
+                branches,
+                otherwise,
+            } => {
+                self.line(depth, span, &format!("case {operand}"));
+                for (values, body) in branches {
+                    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                    self.line(depth, span, &format!("when {values:?}"));
+                    self.statements(depth + 1, body);
+                }
+                self.line(depth, span, "else");
+                self.statements(depth + 1, otherwise);
             }
             Statement::Raise {
                 level,

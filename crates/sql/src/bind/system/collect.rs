@@ -455,6 +455,7 @@ fn procedure(catalog: &Catalog, declared: &catalog::Procedure, oid: u32) -> Proc
         oid,
         name: declared.name.clone(),
         is_function,
+        is_strict: declared.is_strict,
         returns_set: matches!(declared.returns, Returns::Table(_)),
         result,
         parameters,

@@ -4,9 +4,9 @@ use sqlparser::{ast, tokenizer::Token as Kind};
 
 use anabranch_types::DataType;
 
-use super::{Body, Statements, cursors};
+use super::{Body, Level, Statements, cursors};
 use crate::{
-    catalog::{Statement, VariableType},
+    catalog::{RaiseField, RaiseLevel, Statement, VariableType},
     diagnostic::Diagnostic,
     parse::{
         cursor::{Cursor, Name, Parsed},
@@ -19,11 +19,18 @@ use crate::{
 impl Body<'_, '_> {
     /// One statement without its semicolon.
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
-        self.refuse_label()?;
         let start = self.cursor.span();
+        let label = self.label()?;
         if self.cursor.at_any(&["declare", "begin"]) {
-            return self.block().map(Statement::Block);
+            return self.labelled_block(label);
         }
+        if let Some(label) = &label
+            && !self.cursor.at_any(&["loop", "while", "for", "foreach"])
+        {
+            let wanted = format!("a block or loop behind <<{}>>", label.text);
+            return Err(self.cursor.expected(&wanted));
+        }
+        let label = label.map(|label| label.text);
         if self.is_assignment() {
             return self.assign();
         }
@@ -37,12 +44,18 @@ impl Body<'_, '_> {
         };
         match word {
             "if" => self.if_statement(),
-            "loop" => self.plain_loop(),
-            "while" => self.while_loop(),
-            "for" => self.for_loop(),
-            "foreach" => self.for_each(),
-            "exit" => Ok(Statement::Exit(self.leave_loop("EXIT")?)),
-            "continue" => Ok(Statement::Continue(self.leave_loop("CONTINUE")?)),
+            "loop" => self.plain_loop(label),
+            "while" => self.while_loop(label),
+            "for" => self.for_loop(label),
+            "foreach" => self.for_each(label),
+            "exit" => {
+                let (levels, condition) = self.leave_loop("EXIT")?;
+                Ok(Statement::Exit { levels, condition })
+            }
+            "continue" => {
+                let (levels, condition) = self.leave_loop("CONTINUE")?;
+                Ok(Statement::Continue { levels, condition })
+            }
             "return" => self.return_statement(),
             "raise" => self.raise(),
             "perform" => self.perform(),
@@ -59,10 +72,8 @@ impl Body<'_, '_> {
                  beforehand",
             )),
             "open" | "fetch" | "move" | "close" => Err(cursors(start)),
-            "case" => Err(Diagnostic::unsupported("a CASE statement", start)
-                .help("write IF … ELSIF …; a CASE expression is supported")),
-            "assert" => Err(Diagnostic::unsupported("ASSERT", start)
-                .help("write IF NOT … THEN RAISE EXCEPTION …; END IF")),
+            "case" => self.case_statement(),
+            "assert" => self.assert(),
             _ => {
                 sql_body::refuse(&self.cursor)?;
                 Err(self.cursor.expected("a statement"))
@@ -128,34 +139,145 @@ impl Body<'_, '_> {
         })
     }
 
-    fn loop_body(&mut self) -> Parsed<Statements> {
-        let opening = self.cursor.expect_words(&["loop"])?;
-        self.loops += 1;
-        let body = self.statements(opening, &["end"])?;
-        self.loops -= 1;
-        self.expect_end("loop", opening)?;
-        self.refuse_end_label()?;
-        Ok(body)
-    }
-
-    fn plain_loop(&mut self) -> Parsed<Statement> {
-        let condition = ast::Expr::value(ast::Value::Boolean(true));
-        Ok(Statement::While {
-            condition,
-            body: self.loop_body()?,
+    fn case_statement(&mut self) -> Parsed<Statement> {
+        let opening = self.cursor.expect_words(&["case"])?;
+        let operand = match self.cursor.at_word("when") {
+            true => None,
+            false => Some(self.expression(&["when"])?),
+        };
+        let mut values = Vec::new();
+        let mut conditions = Vec::new();
+        const ENDS: [&str; 3] = ["when", "else", "end"];
+        while self.cursor.eat_word("when") {
+            if operand.is_some() {
+                let inside = self.until(&["then"]);
+                let list = self.expressions(inside)?;
+                self.cursor.expect_words(&["then"])?;
+                values.push((list, self.statements(opening, &ENDS)?));
+            } else {
+                let condition = self.expression(&["then"])?;
+                self.cursor.expect_words(&["then"])?;
+                conditions.push((condition, self.statements(opening, &ENDS)?));
+            }
+        }
+        if values.is_empty() && conditions.is_empty() {
+            return Err(self.cursor.expected("WHEN"));
+        }
+        let otherwise = match self.cursor.eat_word("else") {
+            true => self.statements(opening, &["end"])?,
+            // None of the branches is an error then.
+            false => {
+                let hint =
+                    ast::Value::SingleQuotedString("CASE statement is missing ELSE part.".into());
+                let raise = Statement::Raise {
+                    level: RaiseLevel::Exception,
+                    format: "case not found".to_owned(),
+                    arguments: Vec::new(),
+                    code: Some("20000".to_owned()),
+                    fields: vec![(RaiseField::Hint, ast::Expr::value(hint))],
+                };
+                vec![(raise, opening)]
+            }
+        };
+        self.expect_end("case", opening)?;
+        Ok(match operand {
+            Some(operand) => Statement::Case {
+                operand,
+                branches: values,
+                otherwise,
+            },
+            None => Statement::If {
+                branches: conditions,
+                otherwise,
+            },
         })
     }
 
-    fn while_loop(&mut self) -> Parsed<Statement> {
+    /// Expressions with commas between them.
+    fn expressions(&mut self, mut inside: Cursor<'_>) -> Parsed<Vec<ast::Expr>> {
+        let mut list = Vec::new();
+        loop {
+            let one = inside.take_until(|cursor| cursor.at(&Kind::Comma));
+            list.push(self.noted_expression(one)?);
+            if !inside.eat(&Kind::Comma) {
+                return Ok(list);
+            }
+        }
+    }
+
+    /// `ASSERT condition [, message]`: an exception unless the condition is true.
+    fn assert(&mut self) -> Parsed<Statement> {
+        let opening = self.cursor.expect_words(&["assert"])?;
+        let inside = self.until(&[]);
+        let mut list = self.expressions(inside)?.into_iter();
+        let (Some(condition), message, None) = (list.next(), list.next(), list.next()) else {
+            return Err(self.cursor.expected("\";\" after ASSERT"));
+        };
+        let plain = |text: &str| ast::Expr::value(ast::Value::SingleQuotedString(text.to_owned()));
+        let message = match message {
+            // A message that is NULL is none.
+            Some(message) => ast::Expr::Case {
+                case_token: ast::helpers::attached_token::AttachedToken::empty(),
+                end_token: ast::helpers::attached_token::AttachedToken::empty(),
+                operand: None,
+                conditions: vec![ast::CaseWhen {
+                    condition: ast::Expr::IsNotNull(Box::new(message.clone())),
+                    result: ast::Expr::Cast {
+                        kind: ast::CastKind::DoubleColon,
+                        expr: Box::new(ast::Expr::Nested(Box::new(message))),
+                        data_type: ast::DataType::Text,
+                        format: None,
+                    },
+                }],
+                else_result: Some(Box::new(plain("assertion failed"))),
+            },
+            None => plain("assertion failed"),
+        };
+        let raise = Statement::Raise {
+            level: RaiseLevel::Exception,
+            format: "%".to_owned(),
+            arguments: vec![message],
+            code: Some("P0004".to_owned()),
+            fields: Vec::new(),
+        };
+        let fails = ast::Expr::IsNotTrue(Box::new(ast::Expr::Nested(Box::new(condition))));
+        Ok(Statement::If {
+            branches: vec![(fails, vec![(raise, opening)])],
+            otherwise: Vec::new(),
+        })
+    }
+
+    fn loop_body(&mut self, label: Option<String>) -> Parsed<Statements> {
+        let opening = self.cursor.expect_words(&["loop"])?;
+        self.levels.push(Level {
+            label: label.clone(),
+            is_loop: true,
+        });
+        let body = self.statements(opening, &["end"])?;
+        self.levels.pop();
+        self.expect_end("loop", opening)?;
+        self.end_label(label.as_deref())?;
+        Ok(body)
+    }
+
+    fn plain_loop(&mut self, label: Option<String>) -> Parsed<Statement> {
+        let condition = ast::Expr::value(ast::Value::Boolean(true));
+        Ok(Statement::While {
+            condition,
+            body: self.loop_body(label)?,
+        })
+    }
+
+    fn while_loop(&mut self, label: Option<String>) -> Parsed<Statement> {
         self.cursor.expect_words(&["while"])?;
         let condition = self.expression(&["loop"])?;
         Ok(Statement::While {
             condition,
-            body: self.loop_body()?,
+            body: self.loop_body(label)?,
         })
     }
 
-    fn for_loop(&mut self) -> Parsed<Statement> {
+    fn for_loop(&mut self, label: Option<String>) -> Parsed<Statement> {
         self.cursor.expect_words(&["for"])?;
         let mut targets = vec![self.cursor.name("a loop variable")?];
         while self.cursor.eat(&Kind::Comma) {
@@ -169,7 +291,7 @@ impl Body<'_, '_> {
         let reverse = self.cursor.eat_word("reverse");
         let inside = self.until(&["loop"]);
         match (find_range(&inside), targets.as_slice()) {
-            (Some(at), [variable]) => self.range_loop(variable, reverse, inside, at),
+            (Some(at), [variable]) => self.range_loop(variable, reverse, inside, (at, label)),
             (Some(_), _) => Err(Diagnostic::new(
                 "42601",
                 "integer FOR loop must have only one target variable",
@@ -179,7 +301,7 @@ impl Body<'_, '_> {
                 let message = "cannot specify REVERSE in query FOR loop";
                 Err(Diagnostic::new("42601", message, inside.whole_span()))
             }
-            (None, _) => self.query_loop(&targets, inside),
+            (None, _) => self.query_loop(&targets, inside, label),
         }
     }
 
@@ -188,7 +310,7 @@ impl Body<'_, '_> {
         variable: &Name,
         reverse: bool,
         mut inside: Cursor<'_>,
-        at: usize,
+        (at, label): (usize, Option<String>),
     ) -> Parsed<Statement> {
         let from = self.noted_expression(inside.take(at))?;
         inside.take(2);
@@ -201,7 +323,7 @@ impl Body<'_, '_> {
         self.scope.open();
         self.scope
             .declare(&variable.text, VariableType::Data(DataType::Int4), false);
-        let body = self.loop_body()?;
+        let body = self.loop_body(label)?;
         self.scope.close();
         Ok(Statement::ForRange {
             variable: variable.text.clone(),
@@ -223,7 +345,12 @@ impl Body<'_, '_> {
             .unwrap_or(ast::Expr::value(ast::Value::Null)))
     }
 
-    fn query_loop(&mut self, targets: &[Name], inside: Cursor<'_>) -> Parsed<Statement> {
+    fn query_loop(
+        &mut self,
+        targets: &[Name],
+        inside: Cursor<'_>,
+        label: Option<String>,
+    ) -> Parsed<Statement> {
         let is_query = inside.at_any(&[
             "select", "with", "values", "table", "insert", "update", "delete",
         ]) || inside.at(&Kind::LParen);
@@ -250,7 +377,7 @@ impl Body<'_, '_> {
             Ok(statement)
         });
         let query = self.or_noted(parsed)?;
-        let body = self.loop_body()?;
+        let body = self.loop_body(label)?;
         let targets = targets.iter().map(|target| target.text.clone()).collect();
         Ok(match query {
             Some(query) => Statement::ForQuery {
@@ -262,7 +389,7 @@ impl Body<'_, '_> {
         })
     }
 
-    fn for_each(&mut self) -> Parsed<Statement> {
+    fn for_each(&mut self, label: Option<String>) -> Parsed<Statement> {
         self.cursor.expect_words(&["foreach"])?;
         let target = self.target()?;
         if self.cursor.at_word("slice") {
@@ -275,24 +402,58 @@ impl Body<'_, '_> {
         Ok(Statement::ForEach {
             target,
             array,
-            body: self.loop_body()?,
+            body: self.loop_body(label)?,
         })
     }
 
-    fn leave_loop(&mut self, word: &str) -> Parsed<Option<ast::Expr>> {
+    /// The loops around the innermost one that EXIT or CONTINUE leaves, and its condition.
+    fn leave_loop(&mut self, word: &str) -> Parsed<(usize, Option<ast::Expr>)> {
         let start = self.cursor.span();
         self.cursor.next();
-        if self.loops == 0 {
-            let message = format!("{word} cannot be used outside a loop");
-            self.note(Diagnostic::new("42601", message, start));
+        let has_label = !self.cursor.at_word("when") && !self.cursor.at(&Kind::SemiColon);
+        let label = match has_label {
+            true => Some(self.cursor.name("\";\" or WHEN")?),
+            false => None,
+        };
+        let is_meant = |level: &Level| match &label {
+            Some(label) => level.label.as_ref() == Some(&label.text),
+            None => level.is_loop,
+        };
+        let levels = self.levels.iter().rev().position(is_meant);
+        let error = match (levels, &label) {
+            (None, None) => {
+                let message = format!("{word} cannot be used outside a loop");
+                Some((message, start))
+            }
+            (None, Some(label)) => {
+                let name = &label.text;
+                let message = format!(
+                    "there is no label \"{name}\" attached to any block or loop enclosing this statement"
+                );
+                Some((message, label.span))
+            }
+            (Some(levels), Some(label)) => {
+                let level = &self.levels[self.levels.len() - 1 - levels];
+                let name = &label.text;
+                (word == "CONTINUE" && !level.is_loop).then(|| {
+                    let message = format!("block label \"{name}\" cannot be used in CONTINUE");
+                    (message, label.span)
+                })
+            }
+            (Some(_), None) => None,
+        };
+        if let Some((message, span)) = error {
+            self.note(Diagnostic::new("42601", message, span));
         }
+        let levels = levels.unwrap_or(0);
         if self.cursor.eat_word("when") {
-            return self.expression(&[]).map(Some);
+            let condition = self.expression(&[])?;
+            return Ok((levels, Some(condition)));
         }
         if !self.cursor.at(&Kind::SemiColon) {
             return Err(self.cursor.expected("\";\" or WHEN"));
         }
-        Ok(None)
+        Ok((levels, None))
     }
 
     fn return_statement(&mut self) -> Parsed<Statement> {

@@ -4,8 +4,8 @@
 //! given to `sqlparser`. The variables that a statement assigns are checked here, since the catalog keeps their names
 //! without places; all other names are left to the binder.
 //!
-//! Not supported, each with a diagnostic: EXECUTE, cursors, EXCEPTION handlers, labels, CASE statements, ASSERT,
-//! transaction control, CALL, and assignment to fields of records.
+//! Not supported, each with a diagnostic: EXECUTE, cursors, EXCEPTION handlers, transaction control, CALL, and names that
+//! a label qualifies.
 
 mod control;
 mod raise;
@@ -48,10 +48,10 @@ pub(super) fn body(
         catalog,
         errors,
         depth: 0,
-        loops: 0,
+        levels: Vec::new(),
     };
-    body.refuse_label()?;
-    let block = body.block()?;
+    let label = body.label()?;
+    let block = body.whole_block(label)?;
     body.cursor.eat(&Kind::SemiColon);
     body.cursor.finish("the end of the body")?;
     Ok(block)
@@ -64,14 +64,56 @@ struct Body<'a, 'b> {
     catalog: &'b Catalog,
     errors: &'b mut Vec<Diagnostic>,
     depth: usize,
-    loops: usize,
+    /// What EXIT and CONTINUE may name or leave here, the innermost last.
+    levels: Vec<Level>,
+}
+
+/// A loop, or a block with a label.
+struct Level {
+    label: Option<String>,
+    is_loop: bool,
 }
 
 type Statements = Vec<(Statement, Span)>;
 
 impl<'a> Body<'a, '_> {
-    /// `[DECLARE …] BEGIN … END`.
-    fn block(&mut self) -> Parsed<Block> {
+    /// A block with its label, if it has one.
+    fn whole_block(&mut self, label: Option<Name>) -> Parsed<Block> {
+        let start = self.cursor.span();
+        match self.labelled_block(label)? {
+            Statement::Block(block) => Ok(block),
+            statement => Ok(Block {
+                statements: vec![(statement, self.cursor.since(start))],
+                ..Block::default()
+            }),
+        }
+    }
+
+    /// A block; one with a label is a loop of one round, which EXIT can leave.
+    fn labelled_block(&mut self, label: Option<Name>) -> Parsed<Statement> {
+        let Some(label) = label else {
+            return self.block(None).map(Statement::Block);
+        };
+        let start = self.cursor.span();
+        self.levels.push(Level {
+            label: Some(label.text.clone()),
+            is_loop: false,
+        });
+        let block = self.block(Some(&label.text))?;
+        self.levels.pop();
+        let span = self.cursor.since(start);
+        let leave = Statement::Exit {
+            levels: 0,
+            condition: None,
+        };
+        Ok(Statement::While {
+            condition: ast::Expr::value(ast::Value::Boolean(true)),
+            body: vec![(Statement::Block(block), span), (leave, span)],
+        })
+    }
+
+    /// `[DECLARE …] BEGIN … END [label]`.
+    fn block(&mut self, label: Option<&str>) -> Parsed<Block> {
         let mut block = Block::default();
         self.scope.open();
         if self.cursor.eat_word("declare") {
@@ -97,7 +139,7 @@ impl<'a> Body<'a, '_> {
             );
         }
         self.cursor.expect_words(&["end"])?;
-        self.refuse_end_label()?;
+        self.end_label(label)?;
         self.scope.close();
         Ok(block)
     }
@@ -119,7 +161,8 @@ impl<'a> Body<'a, '_> {
         let type_start = self.cursor.span();
         let data_type = match type_name(&mut self.cursor, self.catalog, Some(self.scope))? {
             TypeName::Data(data_type) => VariableType::Data(data_type),
-            TypeName::Row(_) | TypeName::Record => VariableType::Record,
+            TypeName::Record => VariableType::Record,
+            TypeName::Row(columns) => VariableType::Row(columns),
             TypeName::Void | TypeName::Trigger => {
                 let message = "variable has a pseudo-type";
                 let span = self.cursor.since(type_start);
@@ -274,12 +317,9 @@ impl<'a> Body<'a, '_> {
     fn target(&mut self) -> Parsed<String> {
         let name = self.cursor.name("a variable")?;
         self.check_target(&name);
-        if self.cursor.at(&Kind::Period) {
-            return Err(Diagnostic::unsupported(
-                "assignment to a field of a record",
-                name.span.to(self.cursor.span()),
-            )
-            .help("declare a variable for each field"));
+        if self.cursor.eat(&Kind::Period) {
+            let field = self.cursor.name("a field")?;
+            return Ok(format!("{}.{}", name.text, field.text));
         }
         Ok(name.text)
     }
@@ -298,21 +338,36 @@ impl<'a> Body<'a, '_> {
         self.note(error);
     }
 
-    fn refuse_label(&self) -> Parsed<()> {
-        if self.cursor.at(&Kind::ShiftLeft) {
-            return Err(Diagnostic::unsupported("a label", self.cursor.span())
-                .help("leave it out; EXIT and CONTINUE mean the innermost loop"));
+    /// `<<label>>`, if there is one.
+    fn label(&mut self) -> Parsed<Option<Name>> {
+        if !self.cursor.eat(&Kind::ShiftLeft) {
+            return Ok(None);
         }
-        Ok(())
+        let name = self.cursor.name("a label")?;
+        self.cursor.expect(&Kind::ShiftRight)?;
+        Ok(Some(name))
     }
 
-    fn refuse_end_label(&self) -> Parsed<()> {
-        if matches!(
+    /// The label behind END, which has to be that of the block or loop.
+    fn end_label(&mut self, label: Option<&str>) -> Parsed<()> {
+        if !matches!(
             self.cursor.peek().map(|token| &token.kind),
             Some(Kind::Word(_))
         ) {
-            return Err(self.cursor.expected("\";\" after END"));
+            return Ok(());
         }
+        let end = self.cursor.name("a label")?;
+        let message = match label {
+            Some(label) if label == end.text => return Ok(()),
+            Some(label) => {
+                format!(
+                    "end label \"{}\" differs from block's label \"{label}\"",
+                    end.text
+                )
+            }
+            None => format!("end label \"{}\" specified for unlabeled block", end.text),
+        };
+        self.note(Diagnostic::new("42601", message, end.span));
         Ok(())
     }
 }
