@@ -46,6 +46,23 @@ impl TimeZone {
     /// UTC.
     pub const UTC: TimeZone = TimeZone(None);
 
+    /// The time zone that PostgreSQL's `AT TIME ZONE` makes of a text: as [`TimeZone::named`], but a number of hours without
+    /// minutes counts west, as in POSIX.
+    ///
+    /// # Errors
+    /// As [`TimeZone::named`].
+    pub fn of_conversion(text: &str) -> Result<TimeZone, EffectError> {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_whole {
+            return TimeZone::named(text);
+        }
+        match text.strip_prefix('-') {
+            Some(east) => TimeZone::named(east),
+            None => TimeZone::named(&format!("-{digits}")),
+        }
+    }
+
     /// The time zone that PostgreSQL's `SET TIME ZONE` makes of a text.
     ///
     /// # Errors

@@ -10,6 +10,25 @@ use super::{
 use crate::expression::{Expression, Function, array::ArrayFunction};
 
 impl Binder<'_> {
+    /// `ARRAY[…]::element[]`: the cast is that of each element, so that parameters among them have its type.
+    pub(super) fn array_as(
+        &mut self,
+        elements: &[Expr],
+        element: &DataType,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let mut cast = Vec::new();
+        for value in elements {
+            let bound = self.expression(value)?;
+            if let Some(DataType::Array(_)) = bound.data_type {
+                return Err(self.unsupported("an array of more than one dimension", syntax));
+            }
+            cast.push(self.coerce(bound, element, Context::Explicit, value)?);
+        }
+        let data_type = DataType::Array(Box::new(element.clone()));
+        Ok(Bound::new(Expression::Array(cast).folded(), data_type))
+    }
+
     /// Functions over arrays.
     pub(super) fn array_function(
         &mut self,

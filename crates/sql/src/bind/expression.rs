@@ -156,6 +156,9 @@ impl Binder<'_> {
                 if let Some(constant) = large_float(expr, &to) {
                     return Ok(constant);
                 }
+                if let (Expr::Array(array), DataType::Array(element)) = (&**expr, &to) {
+                    return self.array_as(&array.elem, element, syntax);
+                }
                 let bound = self.expression(expr)?;
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
                 Ok(Bound::new(expression, to))

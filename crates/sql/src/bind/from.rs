@@ -130,9 +130,11 @@ impl Binder<'_> {
         items: &[ast::TableWithJoins],
         list: &mut FromList,
     ) -> Bind<()> {
+        self.scope().is_listing = true;
         for item in items {
             self.join_tree(item, list)?;
         }
+        self.scope().is_listing = false;
         if self.scope().sources.len() > 40 {
             let place = self.place;
             let construct = "a query of more than 40 sources";

@@ -274,6 +274,9 @@ impl Binder<'_> {
             let [(_, data_type)] = query.columns.as_slice() else {
                 return Err(self.error("42601", "subquery must return only one column", syntax));
             };
+            if let DataType::Array(_) = data_type {
+                return Err(self.unsupported("an array of more than one dimension", syntax));
+            }
             let data_type = DataType::Array(Box::new(data_type.clone()));
             return Ok(self.add_subquery(SubqueryKind::Array, query, Vec::new(), data_type));
         }

@@ -246,7 +246,14 @@ impl Binder<'_> {
             return Err(self.error("42804", message, syntax));
         };
         let step = self.coerce(bound, &to, Context::Implicit, syntax)?;
-        let function = JsonFunction::Get { text: false };
+        // A text is the number of an element, too, as in a path.
+        let (function, step) = match to {
+            DataType::Text => {
+                let path = Expression::Array(vec![step]).folded();
+                (JsonFunction::GetPath { text: false }, path)
+            }
+            _ => (JsonFunction::Get { text: false }, step),
+        };
         let arguments = vec![document.expression, step];
         Ok(call(function, arguments, DataType::Jsonb))
     }

@@ -11,11 +11,17 @@ use super::{
 };
 use crate::{expression::Expression, plan};
 
+/// The name of the item of FROM that a function in the list of a SELECT becomes. Its columns are found by it alone, so that
+/// statements do not see them.
+pub(crate) const LIST_FUNCTION: &str = "a function of the list";
+
 /// One query's names, while it is bound.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     /// Its FROM list; source number `i + 1` in plans.
     pub(crate) sources: Vec<ScopeSource>,
+    /// Whether the FROM list is being bound.
+    pub(crate) is_listing: bool,
     /// Its joins by columns of one name, inner ones first.
     pub(crate) usings: Vec<Using>,
     /// Sources beyond the FROM list: subqueries' values, aggregates, window functions.
@@ -94,8 +100,21 @@ pub(crate) enum Found {
 }
 
 impl Scope {
-    /// A number for a source beyond the FROM list.
+    /// A number for a source beyond the FROM list. While that list is bound, it takes a place in it: the numbers of the
+    /// items that follow are theirs.
     pub(crate) fn allocate_source(&mut self) -> usize {
+        if self.is_listing {
+            self.sources.push(ScopeSource {
+                name: String::new(),
+                columns: Vec::new(),
+                access: None,
+                table: None,
+                elements: None,
+                hidden: true,
+                nullable: false,
+            });
+            return self.sources.len();
+        }
         self.extra_sources += 1;
         self.sources.len() + self.extra_sources
     }
@@ -104,7 +123,11 @@ impl Scope {
     pub(crate) fn find(&self, qualifier: Option<&str>, name: &str) -> Found {
         let mut found = Found::None;
         for (place, source) in self.sources.iter().enumerate() {
-            if source.hidden || qualifier.is_some_and(|qualifier| qualifier != source.name) {
+            let is_named = match qualifier {
+                Some(qualifier) => qualifier == source.name,
+                None => source.name != LIST_FUNCTION,
+            };
+            if source.hidden || !is_named {
                 continue;
             }
             for (column, candidate) in source.columns.iter().enumerate() {
@@ -129,7 +152,7 @@ impl Scope {
     pub(crate) fn shown(&self, sources: RangeInclusive<usize>) -> Vec<(usize, usize)> {
         let is_shown = |(source, column): &(usize, usize)| {
             let source = &self.sources[*source - 1];
-            !source.hidden && !source.columns[*column].merged
+            !source.hidden && source.name != LIST_FUNCTION && !source.columns[*column].merged
         };
         let mut list: Vec<(usize, usize)> = sources
             .clone()

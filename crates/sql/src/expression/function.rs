@@ -390,7 +390,7 @@ fn by_template(
 
 /// A moment at a time zone's wall clock, or the other way round.
 fn in_zone(function: &Function, micros: i64, name: &str) -> Result<Value, Failure> {
-    let zone = TimeZone::named(name.trim())
+    let zone = TimeZone::of_conversion(name.trim())
         .map_err(|_| failure("22023", format!("time zone \"{name}\" not recognized")))?;
     let found = match function {
         Function::LocalTime => zone.to_local(micros),

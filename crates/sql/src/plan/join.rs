@@ -264,7 +264,16 @@ impl Planner<'_> {
                 best = Some((cost, place));
             }
         }
-        let (_, place) = best.expect("sources depend on earlier ones alone");
+        let Some((_, place)) = best else {
+            // What is next needs the value of a subquery that needed what is placed now.
+            let subqueries = self.subqueries.len();
+            self.place_independent_subqueries();
+            assert!(
+                self.subqueries.len() < subqueries,
+                "sources depend on earlier ones alone"
+            );
+            return;
+        };
         let source = remaining.remove(place);
         self.place(source);
     }

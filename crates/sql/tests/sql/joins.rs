@@ -57,3 +57,22 @@ fn a_full_join_of_many_rows_pauses() {
         "80000|40000|41001|2439559500",
     );
 }
+
+/// A subquery in an item of FROM is computed before the item, and a function in the list of a SELECT adds no name.
+#[test]
+fn functions_of_subqueries_answer_as_in_postgresql() {
+    let mut database = Database::with("", &[]);
+    database.check_all(include_str!("list_functions.txt"), 16);
+    database.check(
+        "SELECT ('[1, 2]'::jsonb)['1'], ('{\"1\": 7}'::jsonb)['1']",
+        "2|7",
+    );
+    database.check(
+        "SELECT ARRAY['1', '2']::int[], ARRAY[1.5, 2]::int[]",
+        "{1,2}|{2,2}",
+    );
+    database.check(
+        "SELECT (timestamp '2024-01-01' AT TIME ZONE '+02')::text, (timestamp '2024-01-01' AT TIME ZONE '+02:30')::text",
+        "2024-01-01 02:00:00+00|2024-01-01 02:30:00+00",
+    );
+}

@@ -8,7 +8,7 @@ use sqlparser::ast::{
     TableFactor, TableWithJoins,
 };
 
-use crate::bind::fold;
+use crate::bind::{fold, scope::LIST_FUNCTION};
 
 /// The functions that return rows.
 const SERIES: [&str; 13] = [
@@ -30,9 +30,6 @@ const SERIES: [&str; 13] = [
 /// The columns of [`EXPANDED`].
 const FIELDS: [&str; 2] = ["x", "n"];
 const EXPANDED: &str = "_pg_expandarray";
-
-/// The alias of the item of FROM. It is no name that a statement can write without quotes.
-const ALIAS: &str = "Series";
 
 /// The SELECT with its function that returns rows in FROM; `None` if it has none, or if it cannot be moved.
 pub(crate) fn moved(select: &ast::Select, is_nested: bool) -> Option<ast::Select> {
@@ -94,7 +91,7 @@ pub(crate) fn moved(select: &ast::Select, is_nested: bool) -> Option<ast::Select
             with_ordinality: false,
             alias: Some(TableAlias {
                 explicit: true,
-                name: Ident::with_quote('"', ALIAS),
+                name: Ident::with_quote('"', LIST_FUNCTION),
                 columns,
                 at: None,
             }),
@@ -115,7 +112,10 @@ enum Moved {
 }
 
 fn column(name: &str) -> Expr {
-    Expr::CompoundIdentifier(vec![Ident::with_quote('"', ALIAS), Ident::new(name)])
+    Expr::CompoundIdentifier(vec![
+        Ident::with_quote('"', LIST_FUNCTION),
+        Ident::new(name),
+    ])
 }
 
 fn called(function: &ast::Function) -> Option<String> {
