@@ -643,6 +643,13 @@ impl Binder<'_> {
             other => match self.json_rows(other, arguments, factor)? {
                 Some((function, arrays, columns)) => {
                     let named = columns[0].0.clone();
+                    let own = ast::TableAlias {
+                        explicit: false,
+                        name: ast::Ident::with_quote('"', other),
+                        columns: Vec::new(),
+                        at: None,
+                    };
+                    let alias = Some(alias.unwrap_or(&own));
                     self.add_function(function, arrays, columns, ordinality, alias, factor, list)?;
                     // The alias names the row, and the column keeps its name.
                     if named == "value"

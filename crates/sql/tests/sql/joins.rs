@@ -64,6 +64,10 @@ fn functions_of_subqueries_answer_as_in_postgresql() {
     let mut database = Database::with("", &[]);
     database.check_all(include_str!("list_functions.txt"), 16);
     database.check(
+        "SELECT json_each.key, json_array_elements.value FROM json_each('{\"a\": 1}'), json_array_elements('[5]')",
+        "a|5",
+    );
+    database.check(
         "SELECT ('[1, 2]'::jsonb)['1'], ('{\"1\": 7}'::jsonb)['1']",
         "2|7",
     );
