@@ -5,70 +5,87 @@ use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 
 use super::fold;
 
+/// A name that an expression has, or takes from a part of it.
+struct Named {
+    text: String,
+    /// Whether a cast around the expression gives it another one: it is that of a cast, or `case`.
+    is_weak: bool,
+}
+
 /// The name that PostgreSQL gives an output without an alias.
 pub(crate) fn output_name(expression: &Expr) -> String {
+    named(expression).map_or("?column?".into(), |name| name.text)
+}
+
+fn named(expression: &Expr) -> Option<Named> {
+    let strong = |text: String| {
+        Some(Named {
+            text,
+            is_weak: false,
+        })
+    };
+    let weak = |text: String| {
+        Some(Named {
+            text,
+            is_weak: true,
+        })
+    };
+    let of_type = |data_type: &ast::DataType| {
+        let resolved = crate::parse::resolve_statement_type(data_type).ok()?;
+        weak(cast_name(&resolved))
+    };
     match expression {
-        Expr::Identifier(name) => fold(name),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or(String::new(), fold),
-        Expr::Nested(inner) => output_name(inner),
+        Expr::Identifier(name) => strong(fold(name)),
+        Expr::CompoundIdentifier(parts) => strong(parts.last().map_or(String::new(), fold)),
+        Expr::Nested(inner) => named(inner),
         Expr::Function(function) => {
             let last = function.name.0.last().and_then(|part| part.as_ident());
-            last.map_or("?column?".into(), fold)
+            strong(fold(last?))
         }
         Expr::Cast {
             expr, data_type, ..
-        } => match output_name(uncast(expr)).as_str() {
-            "?column?" => crate::parse::resolve_statement_type(data_type)
-                .map_or("?column?".into(), |t| cast_name(&t)),
-            name => name.to_string(),
-        },
-        Expr::TypedString(typed) => crate::parse::resolve_statement_type(&typed.data_type)
-            .map_or("?column?".into(), |t| cast_name(&t)),
-        Expr::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
-            Some(name) if name != "?column?" => name,
-            _ => "case".into(),
-        },
-        Expr::Exists { .. } => "exists".into(),
+        } => named(expr)
+            .filter(|name| !name.is_weak)
+            .or_else(|| of_type(data_type)),
+        Expr::TypedString(typed) => of_type(&typed.data_type),
+        Expr::Case { else_result, .. } => {
+            let other = else_result.as_deref().and_then(named);
+            other
+                .filter(|name| !name.is_weak)
+                .or_else(|| weak("case".into()))
+        }
+        Expr::Exists { .. } => strong("exists".into()),
         Expr::Subquery(query) => match &*query.body {
             SetExpr::Select(select) => match select.projection.first() {
-                Some(SelectItem::UnnamedExpr(expression)) => output_name(expression),
-                Some(SelectItem::ExprWithAlias { alias, .. }) => fold(alias),
-                _ => "?column?".into(),
+                // The name of its column, whatever that comes from.
+                Some(SelectItem::UnnamedExpr(expression)) => strong(output_name(expression)),
+                Some(SelectItem::ExprWithAlias { alias, .. }) => strong(fold(alias)),
+                _ => None,
             },
-            _ => "?column?".into(),
+            _ => None,
         },
-        Expr::Array(_) => "array".into(),
-        Expr::AtTimeZone { .. } => "timezone".into(),
-        Expr::Extract { .. } => "extract".into(),
-        Expr::Ceil { .. } => "ceil".into(),
-        Expr::Floor { .. } => "floor".into(),
-        Expr::Position { .. } => "position".into(),
-        Expr::Overlay { .. } => "overlay".into(),
+        Expr::Array(_) => strong("array".into()),
+        Expr::AtTimeZone { .. } => strong("timezone".into()),
+        Expr::Extract { .. } => strong("extract".into()),
+        Expr::Ceil { .. } => strong("ceil".into()),
+        Expr::Floor { .. } => strong("floor".into()),
+        Expr::Position { .. } => strong("position".into()),
+        Expr::Overlay { .. } => strong("overlay".into()),
         Expr::Substring {
             shorthand: true, ..
-        } => "substr".into(),
-        Expr::Substring { .. } => "substring".into(),
-        Expr::Trim {
-            trim_where: Some(ast::TrimWhereField::Leading),
-            ..
-        } => "ltrim".into(),
-        Expr::Trim {
-            trim_where: Some(ast::TrimWhereField::Trailing),
-            ..
-        } => "rtrim".into(),
-        Expr::Trim { .. } => "btrim".into(),
-        Expr::CompoundFieldAccess { root, .. } => output_name(root),
-        Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
-        _ => "?column?".into(),
-    }
-}
-
-/// The expression inside casts: a cast gives way to one around it.
-fn uncast(expression: &Expr) -> &Expr {
-    match expression {
-        Expr::Cast { expr, .. } => uncast(expr),
-        Expr::Nested(inner) => uncast(inner),
-        other => other,
+        } => strong("substr".into()),
+        Expr::Substring { .. } => strong("substring".into()),
+        Expr::Trim { trim_where, .. } => strong(
+            match trim_where {
+                Some(ast::TrimWhereField::Leading) => "ltrim",
+                Some(ast::TrimWhereField::Trailing) => "rtrim",
+                _ => "btrim",
+            }
+            .into(),
+        ),
+        Expr::CompoundFieldAccess { root, .. } => named(root),
+        Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => weak("bool".into()),
+        _ => None,
     }
 }
 
