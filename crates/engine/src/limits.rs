@@ -138,7 +138,10 @@ impl TransactionSize {
 /// Whether a result has more bytes than a limit. Stops counting there.
 pub(crate) fn is_larger(result: &ResultSet, bytes_max: u64) -> bool {
     let messages = result.messages.iter();
-    let mut size: u64 = messages.map(|it| it.content.message.len() as u64).sum();
+    let mut size: u64 = messages.map(|it| it.bytes() as u64).sum();
+    if size > bytes_max {
+        return true;
+    }
     result.rows.iter().any(|row| {
         size += row.iter().map(result_bytes).sum::<u64>();
         size > bytes_max

@@ -31,8 +31,11 @@ pub struct Message {
 
 impl Message {
     /// Its approximate size in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of::<Message>() + self.content.message.len()
+    pub fn bytes(&self) -> usize {
+        let fields = self.content.fields.as_deref();
+        let texts = fields.into_iter().flat_map(|it| [&it.detail, &it.hint]);
+        let more: usize = texts.flatten().map(String::len).sum();
+        size_of::<Message>() + self.content.message.len() + more
     }
 }
 

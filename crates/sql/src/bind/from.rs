@@ -178,7 +178,9 @@ impl Binder<'_> {
                 list.conjuncts.extend(on);
                 continue;
             }
-            if right != left_end + 1 || (is_right && left_end != first) {
+            // A subquery in a function's arguments has a number, too, and is no source of the join.
+            let joined = list.sources.iter().filter(|it| it.number > left_end);
+            if joined.count() != 1 || (is_right && left_end != first) {
                 return Err(
                     self.unsupported("an outer join of a join in parentheses", &join.relation)
                 );

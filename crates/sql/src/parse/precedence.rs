@@ -71,12 +71,7 @@ fn stands_alone(tokens: &[Token]) -> bool {
             Kind::RParen | Kind::RBracket if depth == 0 => return is_begun,
             Kind::RParen | Kind::RBracket => depth -= 1,
             _ if depth > 0 => {}
-            Kind::Number(..)
-            | Kind::SingleQuotedString(_)
-            | Kind::Placeholder(_)
-            | Kind::Period
-            | Kind::DoubleColon => {}
-            Kind::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value) => {}
+            kind if is_of_operand(kind) => {}
             Kind::Plus | Kind::Minus | Kind::Mul | Kind::Div | Kind::Mod | Kind::Caret => {
                 return false;
             }
@@ -85,6 +80,19 @@ fn stands_alone(tokens: &[Token]) -> bool {
         is_begun = true;
     }
     is_begun
+}
+
+/// Whether an operand has such tokens outside its brackets.
+fn is_of_operand(kind: &Kind) -> bool {
+    match kind {
+        Kind::Number(..)
+        | Kind::SingleQuotedString(_)
+        | Kind::Placeholder(_)
+        | Kind::Period
+        | Kind::DoubleColon => true,
+        Kind::Word(word) => word.quote_style.is_some() || !is_reserved(&word.value),
+        _ => false,
+    }
 }
 
 /// Whether this is an operator of regular expressions, or of LIKE.
@@ -111,12 +119,7 @@ fn before_operand(tokens: &[Token]) -> Option<usize> {
             Kind::LParen | Kind::LBracket if depth == 0 => return Some(position),
             Kind::LParen | Kind::LBracket => depth -= 1,
             _ if depth > 0 => {}
-            Kind::Number(..)
-            | Kind::SingleQuotedString(_)
-            | Kind::Placeholder(_)
-            | Kind::Period
-            | Kind::DoubleColon => {}
-            Kind::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value) => {}
+            kind if is_of_operand(kind) => {}
             _ => return Some(position),
         }
     }
