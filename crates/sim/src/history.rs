@@ -211,6 +211,10 @@ impl Recording {
             .collect();
         let mut violations = Vec::new();
         let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
+        let begun = match self.has_lost {
+            true => self.begun(&indexes),
+            false => FxHashMap::default(),
+        };
         for attempt in &self.attempts {
             if let AttemptOutcome::Committed(timestamp) = attempt.record.outcome {
                 committed.insert(timestamp);
@@ -224,7 +228,11 @@ impl Recording {
             let is_committed = matches!(attempt.record.outcome, AttemptOutcome::Committed(_));
             // An answer before COMMIT's may rest on what a crash takes (docs/protocols/durability.md, *What does not
             // wait*). Then the attempt does not commit, and the state that it has read is not one of the history.
-            if self.has_lost && !is_committed && indexes[cluster].has_read_lost(&transaction) {
+            let is_later = |version: &str| begun.get(version).is_some_and(|at| *at >= attempt.ended);
+            if self.has_lost
+                && !is_committed
+                && indexes[cluster].has_read_lost(&transaction, is_later)
+            {
                 transaction.operations.clear();
             }
             take(transaction);
@@ -246,6 +254,20 @@ impl Recording {
             }
         }
         violations
+    }
+
+    /// When the attempts began that committed versions with these names.
+    fn begun(&self, indexes: &[InstalledIndex<'_>]) -> FxHashMap<String, Ticks> {
+        let mut begun = FxHashMap::default();
+        for attempt in &self.attempts {
+            if let (AttemptOutcome::Committed(timestamp), Some(call)) =
+                (&attempt.record.outcome, attempt.call)
+            {
+                let cluster = usize::from(attempt.record.transaction.node.0) % indexes.len();
+                begun.insert(indexes[cluster].version_name(*timestamp), call.at);
+            }
+        }
+        begun
     }
 }
 
@@ -718,11 +740,15 @@ impl<'r> InstalledIndex<'r> {
         }
     }
 
-    /// Whether a transaction has read a version that no store has installed for good.
-    fn has_read_lost(&self, transaction: &Transaction) -> bool {
+    /// Whether a transaction has read a version that no store has installed for good. In a ring the name of such a
+    /// version may come again: a server draws numbers from those that are durable. So one is lost, too, of which the
+    /// transaction that has the name now is later than the reader.
+    fn has_read_lost(&self, transaction: &Transaction, is_later: impl Fn(&str) -> bool) -> bool {
         let is_lost = |read: &record::Read| {
             let version = read.version.as_ref();
-            version.is_some_and(|version| !self.names.contains(&version.writer))
+            version.is_some_and(|version| {
+                !self.names.contains(&version.writer) || is_later(&version.writer)
+            })
         };
         transaction
             .operations

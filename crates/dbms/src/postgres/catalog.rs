@@ -39,6 +39,8 @@ pub struct Column {
     pub is_generated: bool,
     /// Whether two values that `=` takes for equal can differ (`1.0` and `1.00`), or the type has no `=`.
     pub equal_may_differ: bool,
+    /// Whether equal values have the same text, whatever the settings of the connection that writes them.
+    pub has_one_text: bool,
     /// The settings that its text form depends on.
     pub text_depends_on: &'static [TextSetting],
 }
@@ -134,12 +136,14 @@ pub fn tables(client: &mut impl GenericClient) -> Result<Vec<Table>, postgres::E
             let number: i16 = row.get(0);
             let (type_oid, modifier, is_loose): (u32, i32, bool) =
                 (row.get(4), row.get(5), row.get(6));
+            let equal_may_differ = is_loose || equal_may_differ(type_oid, modifier);
             numbers.push(number);
             columns.push(Column {
                 name: row.get(1),
                 type_name: row.get(2),
                 is_generated: row.get(3),
-                equal_may_differ: is_loose || equal_may_differ(type_oid, modifier),
+                equal_may_differ,
+                has_one_text: !equal_may_differ && type_oid != TIMESTAMPTZ,
                 text_depends_on: text_depends_on(type_oid),
             });
         }
@@ -278,6 +282,9 @@ pub fn shape(client: &mut impl GenericClient) -> Result<Vec<(String, String)>, p
     shape.sort();
     Ok(shape)
 }
+
+/// The type whose text has the time zone of the connection in it.
+const TIMESTAMPTZ: u32 = 1184;
 
 /// Types whose `=` is equality of the stored bytes.
 fn equal_may_differ(type_oid: u32, modifier: i32) -> bool {

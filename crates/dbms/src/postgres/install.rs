@@ -15,7 +15,7 @@
 
 use super::capture::{self, ReplicatedTable};
 use super::catalog::{self, Sequence};
-use super::{apply, literal, numbers, quoted};
+use super::{apply, batch, literal, numbers, quoted};
 use crate::slots::{self, Owners};
 
 /// What is installed on one server of a ring.
@@ -224,6 +224,7 @@ impl Part {
         }
         script.push_str(&capture::seal(&self.tables));
         script.push_str(&apply::apply(&self.tables));
+        script.push_str(&batch::keys(&self.tables));
         script.push_str(&numbers::triggers(&self.sequences));
         // Functions are open to every role unless that is taken back.
         script.push_str("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA anabranch FROM PUBLIC;\n");

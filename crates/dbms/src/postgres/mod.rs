@@ -4,13 +4,14 @@
 //! * [`programs`], [`server`]: finds PostgreSQL's programs, and starts a server in a folder of its own.
 //! * [`catalog`]: tables, sequences and the shape of a schema.
 //! * [`capture`], [`apply`], [`numbers`], [`install`]: what the belt installs, as SQL; [`inspect`]: what does not fit;
-//!   [`ring`]: its transactions.
+//!   [`ring`]: its transactions, [`batch`]: what they apply together.
 //! * [`install_all`]: installs it on all servers, or on none; [`gather`]: takes it away, with all rows on one server;
 //!   [`share`]: a server joins a ring, or leaves it. Both move rows by [`relocate`], while the ring is [`closed`].
 //!   [`mod@copy`]: rows between databases; [`dump`]: a schema between databases.
 
 pub mod address;
 pub mod apply;
+mod batch;
 pub mod capture;
 pub mod catalog;
 pub mod closed;

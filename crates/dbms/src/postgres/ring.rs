@@ -12,6 +12,7 @@ use anabranch_protocol::belt::{
 };
 use postgres::{Client, IsolationLevel, Transaction};
 
+use super::batch::Keys;
 use super::{explain, literal};
 use crate::belt::{Change, Changes, Database, Statements, Trouble};
 
@@ -97,6 +98,8 @@ type Probe = Box<dyn FnMut(&str) + Send>;
 pub struct PostgresDatabase {
     client: Client,
     probe: Option<Probe>,
+    /// Once a token has been received.
+    keys: Option<Keys>,
 }
 
 impl PostgresDatabase {
@@ -118,6 +121,7 @@ impl PostgresDatabase {
         Ok(PostgresDatabase {
             client,
             probe: None,
+            keys: None,
         })
     }
 
@@ -389,10 +393,38 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
+    /// The keys of the tables whose changes can be applied together: none if an earlier version has installed the belt.
+    fn keys(&mut self) -> Result<Keys, Trouble> {
+        self.before("keys");
+        let is_there = self
+            .transaction
+            .query_one("SELECT to_regclass('anabranch.keys') IS NOT NULL", &[])
+            .map_err(trouble)?;
+        let mut keys = Keys::default();
+        if is_there.get(0) {
+            let found = self
+                .transaction
+                .query("SELECT relation, places FROM anabranch.keys", &[])
+                .map_err(trouble)?;
+            for row in found {
+                let places: Vec<i16> = row.get(1);
+                let places = places.into_iter().map(usize::try_from);
+                let places: Result<Vec<usize>, _> = places.collect();
+                let places = places.map_err(|_| damaged("a negative place of a column"))?;
+                keys.0.insert(row.get(0), places);
+            }
+        }
+        Ok(keys)
+    }
+
     /// Changes the application's rows as an operation of another server did.
     pub(super) fn apply(&mut self, update: &Update<Changes>) -> Result<(), Trouble> {
+        self.apply_changes(&update.payload.0.iter().collect::<Vec<_>>())
+    }
+
+    /// Changes the application's rows, each once.
+    fn apply_changes(&mut self, changes: &[&Change]) -> Result<(), Trouble> {
         self.before("apply");
-        let changes = &update.payload.0;
         let relations: Vec<i16> = changes.iter().map(|c| c.relation).collect();
         let kinds: Vec<i8> = changes.iter().map(|c| c.kind.cast_signed()).collect();
         let columns: Vec<&Option<String>> = changes.iter().map(|c| &c.columns).collect();
@@ -425,18 +457,24 @@ impl Database for PostgresDatabase {
     }
 
     fn receive(&mut self, token: &Token<Changes>) -> Result<Result<(), Refused>, Trouble> {
+        let known = self.keys.take();
         let mut work = self.begin(IsolationLevel::Serializable)?;
+        let keys = match known {
+            Some(keys) => keys,
+            None => work.keys()?,
+        };
         let before = work.rows(Payloads::None)?;
         let mut after = before.clone();
         let new = match after.receive(token.clone()) {
             Ok(new) => new,
             Err(refused) => return Ok(Err(refused)),
         };
-        for update in &new {
-            work.apply(update)?;
+        for changes in keys.batches(&new) {
+            work.apply_changes(&changes)?;
         }
         work.write(&before, &after)?;
         work.commit()?;
+        self.keys = Some(keys);
         Ok(Ok(()))
     }
 

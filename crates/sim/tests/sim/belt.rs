@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_sim::{Case, CaseError, FaultProfile, Network, Prepared, ProtocolName, Verdict};
+use anabranch_sim::{
+    Case, CaseError, CaseFile, FaultProfile, Network, Prepared, ProtocolName, Verdict,
+};
 
 const CLIENTS: u32 = 6;
 const TRANSACTIONS: u64 = 60;
@@ -102,4 +104,20 @@ fn what_servers_of_a_ring_cannot_run_is_refused() {
         let error = refused.run(&prepared).unwrap_err();
         assert!(matches!(error, CaseError::Sites { .. }), "{error}");
     }
+}
+
+/// A server's disk fails, with a commit that is not durable and was read by an attempt that aborted. After the restart another
+/// operation draws the number of that commit.
+#[test]
+fn an_attempt_that_read_a_lost_commit_is_not_of_the_history() {
+    let text = r#"{"anabranch_case":3,"workload":"bank","protocol":"belt","termination":{"after_us":400,"lost_commits":0},"nodes":1,"seed":1022467,"clients":5,"clusters":3,"transactions":22}
+{"at_us":318,"for_us":749,"kind":"pause","node":0}
+{"at_us":525,"for_us":504,"kind":"slow_disk","node":2,"percent":6879}
+{"at_us":6557,"for_us":168,"kind":"disk","node":2,"failure":"syncs_fail"}
+{"end":{"faults":3}}
+"#;
+    let file = CaseFile::from_text(text).unwrap();
+    let prepared = Prepared::for_ring(&file.workload, file.case.clusters).unwrap();
+    let verdict = file.case.run(&prepared).unwrap().verdict;
+    assert_eq!(verdict, Verdict::Fine);
 }
