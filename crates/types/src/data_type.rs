@@ -1,6 +1,7 @@
 //! PostgreSQL's data types, as far as the dialect has them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The declared type of a column, a parameter or an expression.
@@ -41,6 +42,9 @@ pub enum DataType {
     Json,
     /// `jsonb`: JSON in normal form
     Jsonb,
+    /// A type of `CREATE TYPE … AS ENUM`. Its values are the labels, as [`Value::Text`](crate::Value::Text). Their order
+    /// is that of the labels, not of the text: see [`EnumType`]
+    Enum(Arc<EnumType>),
     /// A one-dimensional array, as parameters have it
     Array(Box<DataType>),
     /// `oid`, 32 bits without a sign: the number of an object of the system catalogs. This type and those below are
@@ -61,6 +65,56 @@ pub enum DataType {
     Record(Arc<[DataType]>),
     /// `void`: what a function without a result returns, an empty text. Only results have it
     Void,
+}
+
+/// A type of `CREATE TYPE … AS ENUM`.
+///
+/// Values are stored and compared for equality as texts. Text has another order than the labels, so whatever depends on
+/// the order of values goes by [`EnumType::place`].
+///
+/// Two of them are equal if they have one name: a schema has one type of a name, and a label that is added later leaves
+/// the values as they are.
+#[derive(Clone, Debug)]
+pub struct EnumType {
+    /// Its number in `pg_type`; 0 while the name is not yet looked up.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its name as SQL writes it, in quotes if need be.
+    pub written: String,
+    /// Its labels, in the order of the values.
+    pub labels: Vec<String>,
+}
+
+impl EnumType {
+    /// The number of the type of its arrays in `pg_type`.
+    pub fn array_oid(&self) -> u32 {
+        self.oid + 1
+    }
+
+    /// The number of a label in `pg_enum`, by its place.
+    pub fn label_oid(&self, place: usize) -> u32 {
+        self.oid + 2 + place as u32
+    }
+
+    /// The place of a label among the labels, from 0.
+    pub fn place(&self, label: &str) -> Option<usize> {
+        self.labels.iter().position(|of| of == label)
+    }
+}
+
+impl PartialEq for EnumType {
+    fn eq(&self, other: &EnumType) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for EnumType {}
+
+impl Hash for EnumType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 /// The kind of object that an [`DataType::OidAlias`] names.
@@ -144,6 +198,14 @@ impl DataType {
         )
     }
 
+    /// The enumeration, if it is one. No function of text takes its values without a cast.
+    pub fn as_enum(&self) -> Option<&Arc<EnumType>> {
+        match self {
+            DataType::Enum(of) => Some(of),
+            _ => None,
+        }
+    }
+
     /// True for `json` and `jsonb`.
     pub fn is_json(&self) -> bool {
         matches!(self, DataType::Json | DataType::Jsonb)
@@ -189,6 +251,7 @@ impl fmt::Display for DataType {
             DataType::Date => f.write_str("date"),
             DataType::Json => f.write_str("json"),
             DataType::Jsonb => f.write_str("jsonb"),
+            DataType::Enum(of) => f.write_str(&of.written),
             DataType::Array(element) => write!(f, "{element}[]"),
             DataType::Oid => f.write_str("oid"),
             DataType::Name => f.write_str("name"),

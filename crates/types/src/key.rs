@@ -191,9 +191,10 @@ impl Key {
             (DataType::Int2 | DataType::Int4 | DataType::Int8, Value::Pending(_)) => {
                 self.push_int(int_width(data_type), 0)?;
             }
-            (DataType::Text | DataType::Varchar(_) | DataType::Char(_), Value::Text(text)) => {
-                self.push_escaped(text.as_bytes());
-            }
+            (
+                DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Enum(_),
+                Value::Text(text),
+            ) => self.push_escaped(text.as_bytes()),
             (DataType::Bool, Value::Bool(bool)) => self.0.push_array([u8::from(*bool)]),
             (DataType::Date, Value::Date(days)) => self.push_int(4, i64::from(*days))?,
             (DataType::Timestamp | DataType::TimestampTz, Value::Timestamp(micros)) => {
@@ -456,7 +457,7 @@ impl<'k> KeyReader<'k> {
                 let mask = if bits >> 63 == 0 { u64::MAX } else { 1 << 63 };
                 Value::Float(f64::from_bits(bits ^ mask))
             }
-            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Enum(_) => {
                 let bytes = self.take_escaped()?;
                 Value::text(std::str::from_utf8(&bytes).expect("text in a key is UTF-8"))
             }

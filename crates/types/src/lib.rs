@@ -45,7 +45,7 @@ pub mod zone;
 
 pub use access::{Access, Fetched, Read, Recorded, RecordedState};
 pub use activity::{Activity, ActivityProbe};
-pub use data_type::{DataType, NumericBounds, ObjectKind};
+pub use data_type::{DataType, EnumType, NumericBounds, ObjectKind};
 pub use decimal::{Decimal, DecimalError};
 pub use effect::{
     Applied, ColumnSet, Effect, EffectError, EffectErrorFields, Merging, Patch, RowPrograms,

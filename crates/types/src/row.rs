@@ -94,6 +94,7 @@ impl Kind {
             DataType::Text
             | DataType::Varchar(_)
             | DataType::Char(_)
+            | DataType::Enum(_)
             | DataType::Json
             | DataType::Name
             | DataType::SingleByte => (Kind::Text, None),

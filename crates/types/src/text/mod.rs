@@ -122,6 +122,13 @@ pub fn parse_value(
             Ok(Value::text(text))
         }
         DataType::Jsonb => Ok(Value::Jsonb(Jsonb::parse(text)?)),
+        DataType::Enum(of) => match of.place(text) {
+            Some(_) => Ok(Value::text(text)),
+            None => {
+                let message = format!("invalid input value for enum {data_type}: \"{text}\"");
+                Err(EffectError::new("22P02", message))
+            }
+        },
         DataType::Array(element) => array::parse(text, element, zone),
         DataType::Record(_) | DataType::Void => {
             let message = format!("input of type {data_type} is not implemented");

@@ -41,6 +41,7 @@ pub fn oid_of(data_type: &DataType) -> u32 {
         },
         DataType::Record(_) => 2249,
         DataType::Void => 2278,
+        DataType::Enum(of) => of.oid,
         // A type that has no number yet is sent as text by `encode_text`.
         _ => 25,
     }
@@ -67,6 +68,7 @@ pub fn array_oid_of(element: &DataType) -> u32 {
         DataType::Uuid => 2951,
         DataType::Jsonb => 3807,
         DataType::Array(inner) => array_oid_of(inner),
+        DataType::Enum(of) => of.array_oid(),
         DataType::SingleByte => 1002,
         DataType::Name => 1003,
         DataType::Oid => 1028,
@@ -96,6 +98,8 @@ pub fn type_length_of(data_type: &DataType) -> i16 {
         DataType::Name => 64,
         DataType::Int8 | DataType::Double | DataType::Timestamp | DataType::TimestampTz => 8,
         DataType::Uuid => 16,
+        // PostgreSQL stores the number of the label.
+        DataType::Enum(_) => 4,
         _ => -1,
     }
 }

@@ -43,7 +43,9 @@ pub fn encode_binary(
         (Value::Text(_), data_type) if data_type.is_text() => {
             encode_text(value, data_type, &TimeZone::UTC, out);
         }
-        (Value::Text(_), DataType::Json) => encode_text(value, data_type, &TimeZone::UTC, out),
+        (Value::Text(_), DataType::Json | DataType::Enum(_)) => {
+            encode_text(value, data_type, &TimeZone::UTC, out)
+        }
         (Value::Jsonb(json), DataType::Jsonb) => {
             out.put_u8(JSONB_VERSION);
             out.extend_from_slice(json.as_str().as_bytes());
@@ -121,7 +123,7 @@ pub fn decode_binary(bytes: &[u8], data_type: &DataType) -> Result<Value, Effect
             let text = text_of(input.rest())?;
             Value::Text(bound_text(text.into(), data_type, false)?)
         }
-        DataType::Json | DataType::Jsonb => {
+        DataType::Json | DataType::Jsonb | DataType::Enum(_) => {
             if *data_type == DataType::Jsonb {
                 let [version] = input.take()?;
                 if version != JSONB_VERSION {
