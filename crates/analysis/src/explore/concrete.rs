@@ -160,6 +160,7 @@ pub(super) fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
         | (Value::Float(_), DataType::Real | DataType::Double)
         | (Value::Timestamp(_), DataType::Timestamp | DataType::TimestampTz)
         | (Value::Date(_), DataType::Date) => Some(value.clone()),
+        (Value::Text(label), DataType::Enum(of)) => of.place(label).map(|_| value.clone()),
         (Value::Null, _) => Some(Value::Null),
         _ => None,
     }

@@ -431,6 +431,10 @@ impl<'s> Generator<'s> {
                 Value::Timestamp(self.random.below(3) as i64 * 1_000_000)
             }
             DataType::Date => Value::Date(self.random.below(3) as i32),
+            DataType::Enum(of) => match self.random.pick(&of.labels) {
+                Some(label) => Value::text(label),
+                None => Value::Null,
+            },
             _ => Value::Null,
         }
     }

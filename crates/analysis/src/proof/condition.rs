@@ -61,7 +61,7 @@ pub(super) fn kind(data_type: &DataType) -> Kind {
     match data_type {
         DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Number { whole: true },
         DataType::Numeric(_) => Kind::Number { whole: false },
-        DataType::Text | DataType::Varchar(_) => Kind::Text,
+        DataType::Text | DataType::Varchar(_) | DataType::Enum(_) => Kind::Text,
         DataType::Bool => Kind::Flag,
         DataType::Timestamp | DataType::TimestampTz | DataType::Date => {
             Kind::Time(data_type.clone())

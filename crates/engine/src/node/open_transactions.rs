@@ -125,7 +125,7 @@ fn value(
     data_type: &DataType,
     nullable: bool,
 ) -> Option<String> {
-    if data_type.is_text() {
+    if data_type.is_text() || data_type.as_enum().is_some() {
         let start = reader.position() + usize::from(nullable);
         reader.skip(data_type, nullable)?;
         let bytes = key.as_bytes().get(start..reader.position())?;

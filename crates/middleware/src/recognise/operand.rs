@@ -207,7 +207,7 @@ fn number(text: &str, wanted: &DataType) -> Option<Value> {
 /// The type that a cast names, if values can be cast to it here. A bound (`numeric(5, 2)`, `varchar(3)`) changes values,
 /// and is not followed.
 fn cast_type(data_type: &ast::DataType) -> Option<DataType> {
-    match resolve_data_type(data_type).ok()? {
+    match resolve_data_type(data_type, &[]).ok()? {
         DataType::Numeric(Some(_)) | DataType::Varchar(Some(_)) | DataType::Char(_) => None,
         other => Some(other),
     }

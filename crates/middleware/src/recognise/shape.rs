@@ -397,7 +397,7 @@ impl Written {
     pub(super) fn operand(&self, wanted: &DataType) -> Operand {
         let cast = match &self.cast {
             None => None,
-            Some(cast) => match resolve_data_type(cast) {
+            Some(cast) => match resolve_data_type(cast, &[]) {
                 Ok(cast) => Some(cast),
                 Err(_) => return Operand::Expression,
             },

@@ -224,7 +224,7 @@ impl Prepared {
                 text: whole.into(),
                 kind: PreparedKind::Empty,
                 parameter_oids: types.to_vec(),
-                parameter_types: known_types(types)?
+                parameter_types: known_types(types, application)?
                     .into_iter()
                     .map(|of| of.unwrap_or(DataType::Text))
                     .collect(),
@@ -232,7 +232,7 @@ impl Prepared {
             });
         };
         let compile = |runnable: &Runnable| -> Result<RunPlan, Box<ErrorFields>> {
-            let named = known_types(types)?;
+            let named = known_types(types, application)?;
             let plan = application
                 .client_statement(runnable, &named)
                 .map_err(|problems| of_diagnostics(&problems, runnable.start(), whole))?;
@@ -329,8 +329,14 @@ impl RunPlan {
 }
 
 /// The data types with these OIDs; `None` for one that is to be inferred.
-fn known_types(oids: &[u32]) -> Result<Vec<Option<DataType>>, Box<ErrorFields>> {
-    let of = |oid: &u32| format::data_type_of(*oid).map_err(|failure| of_effect(&failure));
+fn known_types(
+    oids: &[u32],
+    application: &Application,
+) -> Result<Vec<Option<DataType>>, Box<ErrorFields>> {
+    let of = |oid: &u32| match application.catalog().type_with_oid(*oid) {
+        Some(own) => Ok(Some(own)),
+        None => format::data_type_of(*oid).map_err(|failure| of_effect(&failure)),
+    };
     oids.iter().map(of).collect()
 }
 

@@ -6,12 +6,22 @@ use sqlparser::ast::{self, Expr};
 use super::{
     Bind, Binder, Bound, NO_FUNCTION,
     convert::{Context, unbounded},
+    enumeration,
     json::Item,
 };
 use crate::{
     expression::{Expression, Function, JsonFunction, integer::Integer},
     plan::integers::Summand,
 };
+
+/// An aggregate's result. One of an enumeration is computed over the places of labels.
+pub(super) fn result(value: Expression, data_type: DataType) -> Bound {
+    let value = match data_type.as_enum() {
+        Some(of) => enumeration::label(value, of),
+        None => value,
+    };
+    Bound::new(value, data_type)
+}
 
 /// An aggregate in a query.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,14 +208,12 @@ impl Binder<'_> {
             scope.aggregates.push(aggregate);
             scope.aggregates.len() - 1
         });
-        Ok(Bound::new(
-            Expression::Column {
-                depth: 0,
-                source,
-                column,
-            },
-            data_type,
-        ))
+        let value = Expression::Column {
+            depth: 0,
+            source,
+            column,
+        };
+        Ok(result(value, data_type))
     }
 
     /// An aggregate's arguments, FILTER and ORDER BY, and the type of its result.
@@ -230,7 +238,7 @@ impl Binder<'_> {
             for key in keys {
                 let bound = self.expression(&key.expr)?;
                 let (expression, data_type) = self.settled(bound, &key.expr)?;
-                self.check_order(&data_type, &key.expr)?;
+                let expression = self.order_key(expression, &data_type, &key.expr)?;
                 let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
                 order.push((expression, descending, nulls_first));
             }
@@ -282,11 +290,26 @@ impl Binder<'_> {
         if distinct && matches!(function, AggregateFunction::Regression(_)) {
             return Err(self.unsupported("an aggregate of DISTINCT pairs", syntax));
         }
+        let types = bounds.iter().map(|bound| bound.data_type.clone());
+        let types: Vec<Option<DataType>> = types.collect();
         let (arguments, result, input) = self.aggregate_types(function, bounds, star, syntax)?;
         if let (true, Some(input)) = (distinct, &input) {
             self.check_equality(input, syntax)?;
         }
-        if distinct && !order.is_empty() && order.iter().any(|(e, ..)| !arguments.contains(e)) {
+        let keys = arguments.iter().zip(&types);
+        let keys = keys.map(|(argument, of)| match enumeration::of(of.as_ref()) {
+            // `min` and `max` have the place already.
+            Some(of) if function == AggregateFunction::ArrayAgg => {
+                enumeration::place(argument.clone(), &of)
+            }
+            _ => argument.clone(),
+        });
+        let keys: Vec<Expression> = keys.collect();
+        // The elements are in their order, which is not that of their texts.
+        if distinct && order.is_empty() && keys != arguments {
+            order.push((keys[0].clone(), false, false));
+        }
+        if distinct && !order.is_empty() && order.iter().any(|(e, ..)| !keys.contains(e)) {
             let message =
                 "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
             return Err(self.error("42P10", message, syntax));
@@ -328,6 +351,14 @@ impl Binder<'_> {
         }
         let separator = (wanted == 2).then(|| bounds.remove(1));
         let (argument, input) = self.settled(bounds.remove(0), syntax)?;
+        if let (F::Min | F::Max, Some(of)) = (function, input.as_enum()) {
+            let place = enumeration::place(argument, of);
+            return Ok((vec![place], input, Some(DataType::Int4)));
+        }
+        let element = input.element().and_then(DataType::as_enum);
+        if matches!(function, F::Min | F::Max) && element.is_some() {
+            self.check_order(&input, syntax)?;
+        }
         let result = match (function, &input) {
             (F::Count, _) => DataType::Int8,
             (F::Sum, DataType::Int2 | DataType::Int4) => DataType::Int8,

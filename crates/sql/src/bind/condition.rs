@@ -5,7 +5,7 @@ use sqlparser::ast::{self, BinaryOperator, Expr};
 
 use super::{
     Bind, Binder, Bound,
-    convert::Context,
+    convert::{Context, wider},
     operator::{like_operator, peeled, regular_expression},
 };
 use crate::expression::{Expression, Function, Relation, function::Matching};
@@ -26,6 +26,12 @@ pub(super) fn matching(operator: &BinaryOperator) -> Option<(Matching, bool)> {
         let (insensitive, negated) = regular_expression(operator)?;
         Some((Matching::Regexp { insensitive }, negated))
     })
+}
+
+/// Whether one of these is of an enumeration.
+fn types_have_enum(bounds: &[&Bound]) -> bool {
+    let mut types = bounds.iter().filter_map(|bound| bound.data_type.as_ref());
+    types.any(|of| of.as_enum().is_some())
 }
 
 impl Binder<'_> {
@@ -94,6 +100,16 @@ impl Binder<'_> {
         }
         if !known.is_empty() && known.iter().all(|t| t.is_text()) {
             return Ok(DataType::Text);
+        }
+        let mut types = bounds.iter().filter(|bound| bound.data_type.is_some());
+        if let Some(first) = types.next()
+            && let Some(other) = types.find(|other| {
+                let pair = (&first.data_type, &other.data_type);
+                matches!(pair, (Some(a), Some(b)) if wider(a, b).is_none())
+            })
+            && types_have_enum(&[first, other])
+        {
+            return Err(self.no_operator(first, "=", other, syntax));
         }
         let common = self.common_type(&bounds.iter().collect::<Vec<_>>(), "IN", syntax)?;
         self.check_equality(&common, syntax)?;

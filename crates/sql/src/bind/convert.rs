@@ -100,7 +100,7 @@ pub(crate) fn exists(from: &DataType, to: &DataType, context: Context) -> bool {
     }
 }
 
-/// Whether the cast leaves every value as it is.
+/// Whether the cast leaves every value as it is, and its order. A label has another order as text.
 pub(crate) fn is_nothing(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (from, to) if from == to => true,

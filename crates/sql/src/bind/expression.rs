@@ -491,6 +491,7 @@ impl Binder<'_> {
             let message = "op ANY/ALL (array) requires array on right side";
             return Err(self.error("42809", message, right));
         };
+        self.check_label_order(relation, element, syntax)?;
         let probe = Bound::new(Expression::NULL, element.clone());
         let (left, cast) = self.comparable(left, relation.symbol(), probe, syntax)?;
         let array = match cast {
@@ -507,6 +508,23 @@ impl Binder<'_> {
             }
             .folded(),
         ))
+    }
+
+    /// Refuses an order of enumerations with ANY or ALL, where values are compared as they are.
+    fn check_label_order(
+        &self,
+        relation: Relation,
+        data_type: &DataType,
+        syntax: &Expr,
+    ) -> Bind<()> {
+        let scalar = data_type.element().unwrap_or(data_type);
+        if !relation.is_order() || scalar.as_enum().is_none() {
+            return Ok(());
+        }
+        let construct = format!("the order of {scalar} with ANY or ALL");
+        Err(self
+            .unsupported(&construct, syntax)
+            .help("compare with min or max of the values"))
     }
 
     fn quantified_subquery(
@@ -548,6 +566,7 @@ impl Binder<'_> {
         let mut sides = Vec::new();
         for (place, bound) in bounds.into_iter().enumerate() {
             let data_type = query.columns[place].1.clone();
+            self.check_label_order(relation, &data_type, syntax)?;
             let probe = Bound::new(Expression::Variable(usize::MAX), data_type.clone());
             let (side, probe) = self.comparable(bound, relation.symbol(), probe, syntax)?;
             if !matches!(probe, Expression::Variable(_)) {

@@ -3,7 +3,7 @@
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr, Spanned};
 
-use super::{Bind, Binder, Bound, NO_FUNCTION, convert::Context, convert::unbounded};
+use super::{Bind, Binder, Bound, NO_FUNCTION, convert::Context, convert::unbounded, enumeration};
 use crate::{
     catalog::builtin::is_builtin,
     diagnostic::Diagnostic,
@@ -148,7 +148,7 @@ impl Binder<'_> {
             None => resolve_statement_type,
             Some(_) => resolve_data_type,
         };
-        resolve(named).map_err(|error| Diagnostic {
+        resolve(named, &self.catalog.types).map_err(|error| Diagnostic {
             span: Some(match named {
                 ast::DataType::Custom(name, _) => self.place_of(name),
                 _ => self.place_of(syntax),
@@ -507,12 +507,28 @@ impl Binder<'_> {
                 let upper = name.to_uppercase();
                 let (list, data_type) = self.unify(bounds.to_vec(), &upper, syntax)?;
                 self.check_order(&data_type, syntax)?;
+                let of = enumeration::of(Some(&data_type));
+                let place = |value| match &of {
+                    Some(of) => enumeration::place(value, of),
+                    None => value,
+                };
+                let list = list.into_iter().map(place).collect();
                 let function = if name == "greatest" {
                     Function::Greatest
                 } else {
                     Function::Least
                 };
-                Self::call(function, list, data_type)
+                let chosen = Self::call(function, list, data_type.clone());
+                match &of {
+                    Some(of) => {
+                        let label = enumeration::label(chosen.expression, of);
+                        Bound::new(label, data_type)
+                    }
+                    None => chosen,
+                }
+            }
+            ("enum_first" | "enum_last" | "enum_range", _) => {
+                return self.enum_function(name, bounds, syntax);
             }
             ("nullif", [left, right]) => {
                 // The left operand in the type in which `=` compares it.

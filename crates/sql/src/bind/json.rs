@@ -627,8 +627,14 @@ impl Binder<'_> {
         self.check_operator(data_type, "equality", syntax)
     }
 
-    /// Checks that values of a type have an order.
+    /// Checks that values of a type have an order; that of enumerations differs from that of their texts.
     pub(super) fn check_order(&self, data_type: &DataType, syntax: &impl Spanned) -> Bind<()> {
+        if let Some(element @ DataType::Enum(_)) = data_type.element() {
+            let construct = format!("the order of arrays of {element}");
+            return Err(self
+                .unsupported(&construct, syntax)
+                .help("compare the elements, or cast to text[]"));
+        }
         self.check_operator(data_type, "ordering", syntax)
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod aggregate;
 mod array;
 mod condition;
 pub(crate) mod convert;
+mod enumeration;
 pub(crate) mod expression;
 pub(crate) mod from;
 pub(crate) mod full_join;

@@ -124,7 +124,8 @@ impl Binder<'_> {
         }
         for (alias, data_type) in columns.into_iter().zip(types) {
             let call = Expr::Function(call.clone());
-            let known = data_type.filter(|of| crate::parse::resolve_data_type(of).is_ok());
+            let known = data_type
+                .filter(|of| crate::parse::resolve_data_type(of, &self.catalog.types).is_ok());
             let expr = match known {
                 None => call,
                 Some(data_type) => Expr::Cast {

@@ -325,7 +325,18 @@ impl Binder<'_> {
         right: Bound,
         syntax: &impl Spanned,
     ) -> Bind<Expression> {
-        let (left, right) = self.comparable(left, relation.symbol(), right, syntax)?;
+        let types = [&left.data_type, &right.data_type];
+        let known = types.into_iter().flatten().next().cloned();
+        let (mut left, mut right) = self.comparable(left, relation.symbol(), right, syntax)?;
+        if let (true, Some(known)) = (relation.is_order(), known) {
+            if known.element().and_then(DataType::as_enum).is_some() {
+                self.check_order(&known, syntax)?;
+            }
+            if let Some(of) = known.as_enum() {
+                left = super::enumeration::place(left, of);
+                right = super::enumeration::place(right, of);
+            }
+        }
         Ok(Expression::Compare {
             relation,
             left: Box::new(left),

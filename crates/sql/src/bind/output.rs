@@ -31,7 +31,7 @@ fn named(expression: &Expr) -> Option<Named> {
         })
     };
     let of_type = |data_type: &ast::DataType| {
-        let resolved = crate::parse::resolve_statement_type(data_type).ok()?;
+        let resolved = crate::parse::cast_type(data_type)?;
         weak(cast_name(&resolved))
     };
     match expression {
@@ -109,6 +109,7 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::Date => "date",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
+        DataType::Enum(of) => return of.name.clone(),
         DataType::Array(element) => return cast_name(element),
         DataType::Name => "name",
         DataType::SingleByte => "char",

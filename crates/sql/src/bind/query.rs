@@ -256,6 +256,7 @@ impl Binder<'_> {
             self.check_order(&columns[column].1, &key.expr)?;
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             order.push(Order {
+                labels: super::enumeration::of(Some(&columns[column].1)),
                 column,
                 descending,
                 nulls_first,
@@ -686,6 +687,7 @@ impl Binder<'_> {
             }
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             finish.order.push(Order {
+                labels: super::enumeration::of(outputs[column].bound.data_type.as_ref()),
                 column,
                 descending,
                 nulls_first,

@@ -190,7 +190,7 @@ impl Binder<'_> {
             }
             _ => self.settled(value, &key.expr)?,
         };
-        self.check_order(&data_type, &key.expr)?;
+        let value = self.order_key(value, &data_type, &key.expr)?;
         let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
         let mut arguments = vec![value.clone()];
         let mut result = match &data_type {
@@ -205,6 +205,10 @@ impl Binder<'_> {
                     true => DataType::Array(Box::new(DataType::Double)),
                     false => DataType::Double,
                 };
+                if is_list && data_type.as_enum().is_some() {
+                    let construct = format!("several fractions of {data_type}");
+                    return Err(self.unsupported(&construct, syntax));
+                }
                 if is_list {
                     result = DataType::Array(Box::new(result));
                 }
@@ -225,7 +229,10 @@ impl Binder<'_> {
             distinct: false,
             filter,
             order: vec![(value, descending, nulls_first)],
-            input: Some(data_type),
+            input: Some(match data_type {
+                DataType::Enum(_) => DataType::Int4,
+                other => other,
+            }),
             summand: None,
             ascending: None,
         };

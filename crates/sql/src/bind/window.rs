@@ -140,7 +140,10 @@ impl Binder<'_> {
             source,
             column,
         };
-        Ok(Bound::new(value, data_type))
+        Ok(match aggregate {
+            Some(_) => super::aggregate::result(value, data_type),
+            None => Bound::new(value, data_type),
+        })
     }
 
     /// The WINDOW clause.
@@ -394,7 +397,7 @@ impl Binder<'_> {
         for key in &window.order_by {
             let bound = self.expression(&key.expr)?;
             let (expression, data_type) = self.settled(bound, &key.expr)?;
-            self.check_order(&data_type, &key.expr)?;
+            let expression = self.order_key(expression, &data_type, &key.expr)?;
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
             definition.order.push((expression, descending, nulls_first));
             definition.types.push(data_type);
@@ -497,8 +500,9 @@ impl Binder<'_> {
             }
             Some(key) => {
                 let key = match key {
-                    DataType::Varchar(_) => &DataType::Text,
-                    other => other,
+                    DataType::Varchar(_) => "text".to_owned(),
+                    DataType::Enum(_) => "anyenum".to_owned(),
+                    other => other.to_string(),
                 };
                 let message = format!(
                     "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {key}"

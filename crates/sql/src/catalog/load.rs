@@ -1,11 +1,13 @@
 //! Loads files into a [`Catalog`].
 //!
 //! 1. Every file is cut into statements, and each is parsed; an error in one does not keep the others from being read.
-//! 2. Tables are declared, then their keys, other constraints, indexes and foreign keys (see [`super::tables`]), so
+//! 2. Types are declared, so that columns may name one that is declared later. Tables are declared, then their keys, other constraints, indexes and foreign keys (see [`super::tables`]), so
 //!    that a foreign key may refer to a table that is declared later, or in another file.
 //! 3. Views, assertions and procedures follow; procedures may name the types of any table's columns.
 
 use std::{collections::BTreeSet, sync::Arc};
+
+use anabranch_types::EnumType;
 
 use super::{
     Assertion, Catalog, ColumnDefault, Sequence, View, directive,
@@ -16,12 +18,17 @@ use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
-        declaration::{Declaration, SequenceDeclaration, ViewDeclaration},
+        declaration::{
+            AlterAction, AlterDeclaration, ColumnDeclaration, Declaration, SequenceDeclaration,
+            ViewDeclaration,
+        },
+        enumeration::{EnumDeclaration, LabelAddition, enum_types},
         lexer::{Places, Text, Token, lex},
         routine::routine,
         sequence::{is_nextval, nextval_of},
         split::{StatementTokens, statements},
         statement::{cursor_of, declaration},
+        type_lookup::looked_up,
     },
     sequence::SequenceOptions,
     source::{SourceFile, Span, Translated},
@@ -214,6 +221,7 @@ impl Loader {
     }
 
     fn build(&mut self, declared: Vec<Declared<'_>>) -> Catalog {
+        let (declared, named_types, types) = self.types(declared);
         let mut tables = Tables::default();
         let mut views = Vec::new();
         let mut assertions = Vec::new();
@@ -224,8 +232,21 @@ impl Loader {
         let mut owners = Vec::new();
         for (file, statement, declaration) in declared {
             match declaration {
-                Declaration::Table(table) => tables.declare(table, &mut self.errors),
-                Declaration::Alter(alter) => alterations.push(alter),
+                Declaration::Table(mut table) => {
+                    let columns = table.columns.iter_mut();
+                    if self.looked_up(columns.collect(), &types) {
+                        tables.declare(table, &mut self.errors);
+                    } else {
+                        self.broken.insert(table.name.text);
+                    }
+                }
+                Declaration::Alter(mut alter) => {
+                    if self.look_up_altered(&mut alter, &types) {
+                        alterations.push(alter);
+                    }
+                }
+                Declaration::Type(_) | Declaration::AddLabel(_) | Declaration::DropTypes { .. } => {
+                }
                 Declaration::DropTables { names, if_exists } => {
                     for name in names {
                         if tables.drop(&name) {
@@ -288,8 +309,23 @@ impl Loader {
             tables.alter(alter, &self.broken, &mut self.errors);
         }
         tables.resolve(indexes, &self.broken, &mut self.errors);
-        let mut catalog = Catalog::default();
+        let mut catalog = Catalog {
+            types,
+            ..Catalog::default()
+        };
         let mut relations = tables.finish(&mut catalog);
+        for name in named_types {
+            let is_relation = catalog.tables.iter().any(|of| of.name == name.text)
+                || sequences.iter().any(|of| of.name == name.text)
+                || views
+                    .iter()
+                    .any(|of: &ViewDeclaration| of.name.text == name.text);
+            if is_relation {
+                let message = format!("type \"{}\" already exists", name.text);
+                self.errors
+                    .push(Diagnostic::new("42710", message, name.span));
+            }
+        }
         for [name, table, column] in owners {
             if let Some(sequence) = sequences.iter_mut().find(|of| of.name == name) {
                 sequence.owner = Some((table, column));
@@ -302,6 +338,105 @@ impl Loader {
         self.assertions(assertions, &mut catalog);
         self.routines(routines, &mut catalog);
         catalog
+    }
+
+    /// Takes the statements about types out: the rest, the names of the types, and the types.
+    fn types<'a>(
+        &mut self,
+        declared: Vec<Declared<'a>>,
+    ) -> (Vec<Declared<'a>>, Vec<Name>, Vec<Arc<EnumType>>) {
+        let mut types: Vec<(Name, Vec<String>)> = Vec::new();
+        let mut rest = Vec::new();
+        for (file, statement, declaration) in declared {
+            match declaration {
+                Declaration::Type(declared) => self.declare_type(&declared, &mut types),
+                Declaration::AddLabel(added) => self.add_label(&added, &mut types),
+                Declaration::DropTypes { names, if_exists } => {
+                    for name in names {
+                        let before = types.len();
+                        types.retain(|(of, _)| of.text != name.text);
+                        if types.len() == before && !if_exists {
+                            let message = format!("type \"{}\" does not exist", name.text);
+                            self.errors
+                                .push(Diagnostic::new("42704", message, name.span));
+                        }
+                    }
+                }
+                other => rest.push((file, statement, other)),
+            }
+        }
+        let names = types.iter().map(|(name, _)| name.clone()).collect();
+        let labels = types.into_iter().map(|(name, labels)| (name.text, labels));
+        (rest, names, enum_types(labels.collect()))
+    }
+
+    fn declare_type(&mut self, declared: &EnumDeclaration, types: &mut Vec<(Name, Vec<String>)>) {
+        let name = &declared.name;
+        if types.iter().any(|(of, _)| of.text == name.text) {
+            let message = format!("type \"{}\" already exists", name.text);
+            self.errors
+                .push(Diagnostic::new("42710", message, name.span));
+            return;
+        }
+        if let Err(problem) = declared.check() {
+            self.errors.push(problem.diagnostic());
+        }
+        types.push((name.clone(), declared.texts()));
+    }
+
+    fn add_label(&mut self, added: &LabelAddition, types: &mut [(Name, Vec<String>)]) {
+        let name = &added.name;
+        let Some((_, labels)) = types.iter_mut().find(|(of, _)| of.text == name.text) else {
+            let message = format!("type \"{}\" does not exist", name.text);
+            self.errors
+                .push(Diagnostic::new("42704", message, name.span));
+            return;
+        };
+        if let Err(problem) = added.apply(labels) {
+            self.errors.push(problem.diagnostic());
+        }
+    }
+
+    /// Looks the types of columns up; returns whether all of them are there.
+    fn looked_up(&mut self, columns: Vec<&mut ColumnDeclaration>, types: &[Arc<EnumType>]) -> bool {
+        let mut all = true;
+        for column in columns {
+            let declared = &mut column.declared;
+            match looked_up(declared.data_type.clone(), types, declared.span) {
+                Ok(found) => declared.data_type = found,
+                Err(error) => {
+                    self.errors.push(error);
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
+    /// The same for the columns of an ALTER TABLE.
+    fn look_up_altered(&mut self, alter: &mut AlterDeclaration, types: &[Arc<EnumType>]) -> bool {
+        let mut all = true;
+        for action in &mut alter.actions {
+            match action {
+                AlterAction::AddColumn { column, .. } => {
+                    all &= self.looked_up(vec![column], types);
+                }
+                AlterAction::AlterColumn(alteration) => {
+                    let Some(declared) = &mut alteration.data_type else {
+                        continue;
+                    };
+                    match looked_up(declared.data_type.clone(), types, declared.span) {
+                        Ok(found) => declared.data_type = found,
+                        Err(error) => {
+                            self.errors.push(error);
+                            all = false;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        all
     }
 
     /// Makes columns serial whose DEFAULT takes the next number of the sequence that a serial column would imply. Of a

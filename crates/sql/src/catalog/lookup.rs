@@ -9,8 +9,10 @@ use super::{
     names::{implied_sequence, implied_sequences},
 };
 use crate::{
-    parse::sequence::is_nextval,
+    diagnostic::Diagnostic,
+    parse::{sequence::is_nextval, type_lookup::looked_up},
     sequence::{ResolvedSequence, SequenceOptions},
+    source::Span,
 };
 
 impl Catalog {
@@ -171,6 +173,36 @@ impl ColumnDefault {
 /// A type in PostgreSQL's words, for messages to people: `character varying(16)`.
 pub fn describe(data_type: &DataType) -> String {
     data_type.to_string()
+}
+
+impl Catalog {
+    /// The enumeration with this number in `pg_type`, or the type of its arrays.
+    pub fn type_with_oid(&self, oid: u32) -> Option<DataType> {
+        self.types.iter().find_map(|of| {
+            let scalar = DataType::Enum(Arc::clone(of));
+            match oid {
+                oid if oid == of.oid => Some(scalar),
+                oid if oid == of.array_oid() => Some(DataType::Array(Box::new(scalar))),
+                _ => None,
+            }
+        })
+    }
+
+    /// A type that a client's statement names, with its enumeration looked up.
+    ///
+    /// # Errors
+    /// `42704` if there is none with its name.
+    pub fn looked_up_type(&self, data_type: &DataType) -> Result<DataType, Diagnostic> {
+        let place = Span {
+            file: 0,
+            start: 0,
+            end: 0,
+        };
+        looked_up(data_type.clone(), &self.types, place).map_err(|error| Diagnostic {
+            span: None,
+            ..error
+        })
+    }
 }
 
 /// A type without its bounds, which PostgreSQL forgets of parameters and leaves out of messages.

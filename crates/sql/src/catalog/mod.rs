@@ -14,7 +14,7 @@ pub(crate) mod tables;
 
 use std::sync::{Arc, OnceLock};
 
-use anabranch_types::{ColumnIndex, DataType, IndexId, Schema, TableId};
+use anabranch_types::{ColumnIndex, DataType, EnumType, IndexId, Schema, TableId};
 use sqlparser::ast;
 
 use crate::{
@@ -40,6 +40,8 @@ pub struct Catalog {
     pub schema: Schema,
     /// The properties of each table that only SQL has.
     pub tables: Vec<Table>,
+    /// Enumerations, in the order of their declarations.
+    pub types: Vec<Arc<EnumType>>,
     /// Sequences that no serial or identity column implies.
     pub sequences: Vec<Sequence>,
     /// Views.

@@ -10,7 +10,7 @@ use super::{
     declared::{Declared, DeclaredText, Relation},
     dependents::Drops,
     error::{Change, ChangeError, Notice},
-    statement::{ChangeKind, ChangeStatement},
+    statement::{ChangeKind, ChangeStatement, ObjectKind},
 };
 use crate::{catalog::Catalog, parse::cursor::Name, source::SourceFile};
 
@@ -46,6 +46,7 @@ pub(super) struct Changer<'c> {
 /// An object that a statement creates or alters, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ObjectName {
+    Type(String),
     Table(String),
     Sequence(String),
     View(String),
@@ -90,6 +91,15 @@ impl<'c> Changer<'c> {
             ChangeKind::CreateTable(table) => self.create_table(table),
             ChangeKind::CreateIndex(index) => self.create_index(index),
             ChangeKind::CreateSequence(declaration) => self.create_sequence(declaration),
+            ChangeKind::CreateType(declaration) => self.create_type(declaration),
+            ChangeKind::AddLabel(added) => self.add_label(added),
+            ChangeKind::AcceptedOfType(name) => self.check_type_exists(name),
+            ChangeKind::Drop {
+                object: ObjectKind::Type,
+                names,
+                if_exists,
+                cascade,
+            } => self.drop_types(names, *if_exists, *cascade),
             ChangeKind::AlterSequence {
                 name,
                 if_exists,
@@ -157,6 +167,7 @@ impl<'c> Changer<'c> {
     /// Whether a name is free for a new relation; a notice says so if it is not and the statement permits that.
     pub(super) fn is_free(&mut self, name: &Name, if_not_exists: bool) -> Change<bool> {
         if self.declared.relation(&name.text).is_none() {
+            self.check_no_type(name)?;
             return Ok(true);
         }
         let message = format!("relation \"{}\" already exists", name.text);
@@ -173,6 +184,7 @@ impl<'c> Changer<'c> {
             text: self.file.text.to_string(),
         };
         self.concerned.insert(ObjectName::View(name.text.clone()));
+        self.check_no_type(name)?;
         match self.declared.relation(&name.text) {
             None => self.declared.views.push(view),
             Some(Relation::View(number)) if or_replace => self.declared.views[number] = view,

@@ -20,6 +20,8 @@ use crate::{
 /// Everything that an application declares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Declared {
+    /// Enumerations, with their labels.
+    pub(super) types: Vec<DeclaredType>,
     pub(super) tables: Vec<DeclaredTable>,
     pub(super) sequences: Vec<DeclaredSequence>,
     pub(super) views: Vec<DeclaredText>,
@@ -27,6 +29,13 @@ pub(super) struct Declared {
     pub(super) routines: Vec<DeclaredRoutine>,
     /// Routines whose bodies name what does not exist: they cannot be called until it does.
     pub(super) unresolved: Vec<DeclaredRoutine>,
+}
+
+/// An enumeration.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DeclaredType {
+    pub(super) name: String,
+    pub(super) labels: Vec<String>,
 }
 
 /// A sequence of CREATE SEQUENCE.
@@ -185,7 +194,12 @@ impl Declared {
             owner: declared.owner.clone(),
             options: resolved.options,
         });
+        let types = catalog.types.iter().map(|of| DeclaredType {
+            name: of.name.clone(),
+            labels: of.labels.clone(),
+        });
         Declared {
+            types: types.collect(),
             tables: (0..catalog.tables.len())
                 .map(|number| DeclaredTable::of(catalog, number))
                 .collect(),

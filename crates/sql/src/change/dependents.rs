@@ -9,6 +9,8 @@ pub(super) struct Drops {
     pub(super) targets: Vec<Dropped>,
     /// Whether it has CASCADE.
     pub(super) cascade: bool,
+    /// Whether it is a DROP TYPE with CASCADE, which drops no dependent objects.
+    pub(super) cascades_from_type: bool,
     /// What depends on it: the dependent object, and what it depends on.
     pub(super) dependents: Vec<(Dropped, String)>,
 }
@@ -47,10 +49,21 @@ impl Drops {
                 ),
                 _ => "cannot drop desired object(s) because other objects depend on them".into(),
             };
+            let (code, message, hint) = match self.cascades_from_type {
+                false => (
+                    "2BP01",
+                    message,
+                    "Use DROP ... CASCADE to drop the dependent objects too.",
+                ),
+                true => (
+                    "0A000",
+                    "DROP TYPE … CASCADE is not supported where other objects depend on the type"
+                        .into(),
+                    "Drop these objects first.",
+                ),
+            };
             let detail = lines(&|(of, on)| format!("{} depends on {on}", of.described));
-            return Err(ChangeError::new("2BP01", message)
-                .detail(detail)
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            return Err(ChangeError::new(code, message).detail(detail).hint(hint));
         }
         let notice = match &self.dependents[..] {
             [(of, _)] => Notice::new("00000", format!("drop cascades to {}", of.described)),

@@ -344,5 +344,6 @@ pub(super) fn object_words(object: ObjectKind) -> (&'static str, &'static str) {
         ObjectKind::Index => ("index", "an index"),
         ObjectKind::Sequence => ("sequence", "a sequence"),
         ObjectKind::Assertion => ("assertion", "an assertion"),
+        ObjectKind::Type => ("type", "a type"),
     }
 }

@@ -16,6 +16,7 @@ mod apply;
 mod declared;
 mod dependents;
 mod dropping;
+mod enumeration;
 mod error;
 mod mapping;
 pub(crate) mod parse;
@@ -170,7 +171,7 @@ impl Application {
                 Some((view.name.clone(), names))
             })
             .collect();
-        changer.apply(&statement.kind)?;
+        changer.apply(&statement.kind.looked_up(&self.catalog().types)?)?;
         changer.drop_defaults();
         if changer.declared == before {
             return Ok(self.unchanged(changer, statement.tag));
@@ -445,6 +446,7 @@ impl Changer<'_> {
     fn concerns(&self, object: PrintedObject) -> bool {
         let declared = &self.declared;
         self.concerned.contains(&match object {
+            PrintedObject::Type(at) => ObjectName::Type(declared.types[at].name.clone()),
             PrintedObject::Table(at) => ObjectName::Table(declared.tables[at].name.clone()),
             PrintedObject::Sequence(at) => {
                 ObjectName::Sequence(declared.sequences[at].name.clone())
@@ -461,6 +463,7 @@ impl Changer<'_> {
     fn describe(&self, object: PrintedObject) -> String {
         let declared = &self.declared;
         match object {
+            PrintedObject::Type(at) => format!("type {}", declared.types[at].name),
             PrintedObject::Table(at) => format!("table {}", declared.tables[at].name),
             PrintedObject::Sequence(at) => format!("sequence {}", declared.sequences[at].name),
             PrintedObject::View(at) => format!("view {}", declared.views[at].name),
@@ -474,6 +477,7 @@ impl Changer<'_> {
         let described = self.describe(object);
         let declared = &self.declared;
         let (name, text) = match object {
+            PrintedObject::Type(at) => (&declared.types[at].name, ""),
             // A table depends on another by its foreign keys alone, and those are dropped before.
             PrintedObject::Table(at) => (&declared.tables[at].name, ""),
             PrintedObject::Sequence(at) => (&declared.sequences[at].name, ""),
@@ -500,6 +504,7 @@ impl Changer<'_> {
     fn remove(&mut self, object: PrintedObject, waiting: bool) {
         let declared = &mut self.declared;
         match object {
+            PrintedObject::Type(at) => drop(declared.types.remove(at)),
             PrintedObject::Table(at) => drop(declared.tables.remove(at)),
             PrintedObject::Sequence(at) => drop(declared.sequences.remove(at)),
             PrintedObject::View(at) => drop(declared.views.remove(at)),

@@ -14,7 +14,7 @@ use crate::{
         cursor::{Cursor, Name, Parsed},
         data_type,
         declaration::Declaration,
-        sequence,
+        enumeration, sequence,
         statement::declaration_at,
         table,
     },
@@ -138,6 +138,7 @@ fn create(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>>
 fn declared(found: Declaration) -> Parsed<Option<(ChangeKind, &'static str)>> {
     Ok(Some(match found {
         Declaration::Table(table) => (ChangeKind::CreateTable(table), "CREATE TABLE"),
+        Declaration::Type(declared) => (ChangeKind::CreateType(declared), "CREATE TYPE"),
         Declaration::Index(index) => (ChangeKind::CreateIndex(index), "CREATE INDEX"),
         Declaration::View(view) => {
             let kind = ChangeKind::CreateView {
@@ -155,12 +156,13 @@ fn declared(found: Declaration) -> Parsed<Option<(ChangeKind, &'static str)>> {
 
 /// `DROP …`, from after this word.
 fn drop(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> {
-    const RELATIONS: [(&str, ObjectKind, &str); 5] = [
+    const RELATIONS: [(&str, ObjectKind, &str); 6] = [
         ("table", ObjectKind::Table, "DROP TABLE"),
         ("view", ObjectKind::View, "DROP VIEW"),
         ("index", ObjectKind::Index, "DROP INDEX"),
         ("sequence", ObjectKind::Sequence, "DROP SEQUENCE"),
         ("assertion", ObjectKind::Assertion, "DROP ASSERTION"),
+        ("type", ObjectKind::Type, "DROP TYPE"),
     ];
     const ROUTINES: [(&str, RoutineObject, &str); 3] = [
         ("function", RoutineObject::Function, "DROP FUNCTION"),
@@ -283,7 +285,10 @@ fn truncate(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
 /// `COMMENT ON`, from after these words: comments are not kept.
 fn comment(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
     let mut relations = Vec::new();
-    if cursor.at_any(&["table", "view", "index", "sequence"]) {
+    let mut of_type = None;
+    if cursor.eat_word("type") {
+        of_type = Some(cursor.schema_name("a name")?);
+    } else if cursor.at_any(&["table", "view", "index", "sequence"]) {
         cursor.next();
         relations.push(cursor.schema_name("a name")?);
     }
@@ -294,7 +299,10 @@ fn comment(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
         cursor.string()?;
     }
     cursor.finish(END)?;
-    Ok(ChangeKind::Accepted { relations })
+    Ok(match of_type {
+        Some(name) => ChangeKind::AcceptedOfType(name),
+        None => ChangeKind::Accepted { relations },
+    })
 }
 
 /// GRANT and REVOKE, from after this word: there are no privileges.
@@ -355,6 +363,9 @@ fn alter(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> 
             }
         }
     }
+    if cursor.eat_word("type") {
+        return alter_type(cursor).map(|kind| Some((kind, "ALTER TYPE")));
+    }
     if cursor.eat_word("sequence") {
         return alter_sequence(cursor).map(|kind| Some((kind, "ALTER SEQUENCE")));
     }
@@ -387,6 +398,17 @@ fn alter(cursor: &mut Cursor<'_>) -> Parsed<Option<(ChangeKind, &'static str)>> 
         }
     }
     Ok(None)
+}
+
+fn alter_type(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {
+    let mut at = *cursor;
+    let name = at.schema_name("a type name")?;
+    if at.eat_words(&["owner", "to"]) {
+        at.next();
+        at.finish(END)?;
+        return Ok(ChangeKind::AcceptedOfType(name));
+    }
+    enumeration::alter_type(cursor).map(ChangeKind::AddLabel)
 }
 
 fn alter_sequence(cursor: &mut Cursor<'_>) -> Parsed<ChangeKind> {

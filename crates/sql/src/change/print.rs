@@ -26,6 +26,7 @@ pub(super) struct Printed {
 /// An object of a printed text, by its place in the declarations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PrintedObject {
+    Type(usize),
     Table(usize),
     Sequence(usize),
     View(usize),
@@ -52,7 +53,7 @@ impl Printed {
     }
 }
 
-/// Prints declarations in an order in which PostgreSQL loads them: sequences, tables, their indexes, foreign keys,
+/// Prints declarations in an order in which PostgreSQL loads them: types, sequences, tables, their indexes, foreign keys,
 /// views, assertions, routines.
 pub(super) fn print(declared: &Declared) -> Printed {
     let mut printed = Printed::default();
@@ -123,8 +124,15 @@ fn by_use(views: &[DeclaredText]) -> Vec<DeclaredText> {
     sorted
 }
 
-/// Sequences, and tables with their keys and checks.
+/// Types, sequences, and tables with their keys and checks.
 fn tables(declared: &Declared, printed: &mut Printed) {
+    for (number, declared) in declared.types.iter().enumerate() {
+        let labels: Vec<String> = declared.labels.iter().map(|label| literal(label)).collect();
+        let (name, labels) = (quoted(&declared.name), labels.join(", "));
+        printed.object(PrintedObject::Type(number), |text| {
+            text.push_str(&format!("CREATE TYPE {name} AS ENUM ({labels})"));
+        });
+    }
     for (number, sequence) in declared.sequences.iter().enumerate() {
         printed.object(PrintedObject::Sequence(number), |text| {
             text.push_str("CREATE SEQUENCE ");
@@ -206,6 +214,11 @@ fn routines(declared: &Declared, printed: &mut Printed) {
             text.push_str(&routine.text);
         });
     }
+}
+
+/// A text as a constant of SQL, whose backslashes stand for themselves.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// The options of a sequence that are not the defaults.

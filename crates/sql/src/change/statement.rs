@@ -13,6 +13,7 @@ use crate::{
             ColumnDeclaration, ConstraintDeclaration, IndexDeclaration, SequenceDeclaration,
             SequenceSettings, TableDeclaration,
         },
+        enumeration::{EnumDeclaration, LabelAddition},
     },
     source::Span,
 };
@@ -43,6 +44,11 @@ pub(crate) enum ChangeKind {
     CreateTable(TableDeclaration),
     CreateIndex(IndexDeclaration),
     CreateSequence(SequenceDeclaration),
+    CreateType(EnumDeclaration),
+    /// ALTER TYPE … ADD VALUE.
+    AddLabel(LabelAddition),
+    /// A statement without an effect here, of a type that must exist.
+    AcceptedOfType(Name),
     /// ALTER SEQUENCE, RENAME apart.
     AlterSequence {
         name: Name,
@@ -105,6 +111,7 @@ pub(crate) enum ObjectKind {
     Index,
     Sequence,
     Assertion,
+    Type,
 }
 
 /// The word after DROP, for routines.

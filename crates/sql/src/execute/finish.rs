@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use anabranch_types::Value;
+use anabranch_types::{EnumType, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{PIECE_TUPLES, Rows, Run};
@@ -286,14 +286,28 @@ fn sorted(finish: &Finish, rows: &Rows, a: usize, b: usize) -> Ordering {
     let by_owner = owners.0.cmp(&owners.1);
     let (a, b) = (rows.row(a), rows.row(b));
     let mut keys = finish.order.iter().map(|key| {
-        compare(
-            &a[key.column],
-            &b[key.column],
-            key.descending,
-            key.nulls_first,
-        )
+        let (a, b) = (&a[key.column], &b[key.column]);
+        match &key.labels {
+            None => compare(a, b, key.descending, key.nulls_first),
+            Some(of) => compare(
+                &place(a, of),
+                &place(b, of),
+                key.descending,
+                key.nulls_first,
+            ),
+        }
     });
     by_owner.then_with(|| keys.find(|order| order.is_ne()).unwrap_or(Ordering::Equal))
+}
+
+/// The place of a label, which the order of an enumeration's values follows.
+fn place(label: &Value, of: &EnumType) -> Value {
+    match label {
+        Value::Text(label) => of
+            .place(label)
+            .map_or(Value::Null, |place| Value::Int(place as i64)),
+        _ => Value::Null,
+    }
 }
 
 /// The fingerprint of some columns of a row, and of its owner.

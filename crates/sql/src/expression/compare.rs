@@ -17,6 +17,11 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
+    /// Whether it compares by the order of values, rather than for equality.
+    pub(crate) fn is_order(self) -> bool {
+        !matches!(self, Relation::Equal | Relation::NotEqual)
+    }
+
     /// Whether an ordering satisfies it.
     #[inline]
     pub(crate) fn holds(self, ordering: Ordering) -> bool {

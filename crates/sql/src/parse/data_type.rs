@@ -1,18 +1,23 @@
 //! Parses the names of types.
 
-use anabranch_types::{DataType, NumericBounds, ObjectKind, decimal::DIGITS_MAX};
+use std::sync::Arc;
+
+use anabranch_types::{DataType, EnumType, NumericBounds, ObjectKind, decimal::DIGITS_MAX};
 use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
     cursor::{Cursor, Parsed},
+    keyword::is_reserved,
     lexer::{Places, Text, lex},
+    type_lookup::{OTHERS, looked_up, named, unknown},
 };
 use crate::{
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
 };
 
-/// A declared type; `serial` and its kin are a type and a default.
+/// A declared type; `serial` and its kin are a type and a default. A name of none of PostgreSQL's own types stands for an
+/// enumeration, which is still to be looked up: see [`looked_up`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Declared {
     pub(crate) data_type: DataType,
@@ -20,12 +25,16 @@ pub(crate) struct Declared {
     pub(crate) span: Span,
 }
 
-/// The type that a cast names, for the analyser: it has no `json` and `jsonb`, whose values it does not know.
+/// The type that a cast names, for the analyser: it has no `json` and `jsonb`, whose values it does not know. `types` are
+/// the enumerations that there are.
 ///
 /// # Errors
 /// With PostgreSQL's words for a type that does not exist or that is not supported.
-pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
-    resolved(data_type, |cursor| {
+pub fn resolve_data_type(
+    data_type: &ast::DataType,
+    types: &[Arc<EnumType>],
+) -> Result<DataType, Diagnostic> {
+    resolved(data_type, types, |cursor| {
         let found = declared_without_serial(cursor)?;
         let element = found.data_type.element().unwrap_or(&found.data_type);
         match element.is_json() {
@@ -42,19 +51,33 @@ pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnost
 ///
 /// # Errors
 /// As [`resolve_data_type`].
-pub(crate) fn resolve_statement_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
-    resolved(data_type, of_statement)
+pub(crate) fn resolve_statement_type(
+    data_type: &ast::DataType,
+    types: &[Arc<EnumType>],
+) -> Result<DataType, Diagnostic> {
+    resolved(data_type, types, of_statement)
 }
 
 fn resolved(
     data_type: &ast::DataType,
+    types: &[Arc<EnumType>],
     parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<DataType>,
 ) -> Result<DataType, Diagnostic> {
     // The places are those of the type's text alone: the caller knows the right ones.
+    let parse = |cursor: &mut Cursor<'_>| {
+        let start = cursor.span();
+        let found = parse(cursor)?;
+        looked_up(found, types, cursor.since(start))
+    };
     of_text(&data_type.to_string(), parse).map_err(|error| Diagnostic {
         span: None,
         ..error
     })
+}
+
+/// The type that a cast in a statement names, for its name alone: an enumeration is not looked up.
+pub(crate) fn cast_type(data_type: &ast::DataType) -> Option<DataType> {
+    of_text(&data_type.to_string(), of_statement).ok()
 }
 
 /// A type that a statement may name: also one of the system catalogs, which no table has a column of.
@@ -95,10 +118,16 @@ fn catalog_type(name: &str, quoted: bool) -> Option<DataType> {
     })
 }
 
-/// The type in a text, if it is supported.
+/// The type in a text, if it is supported; enumerations are not.
 pub(crate) fn resolve_written_type(text: &str) -> Option<DataType> {
     let found = of_text(text, declared).ok()?;
-    Some(found.data_type)
+    looked_up(found.data_type, &[], found.span).ok()
+}
+
+/// Whether a name is that of one of PostgreSQL's own types.
+pub(crate) fn is_builtin(name: &str) -> bool {
+    let is_type = |name: &str| resolve_written_type(name).is_some();
+    OTHERS.contains(&name) || catalog_type(name, true).is_some() || is_type(name)
 }
 
 /// Parses a text that consists of a type.
@@ -185,6 +214,8 @@ fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
     if cursor.at_words(&["pg_catalog"]) && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Period)
     {
         cursor.take(2);
+    } else if let Some(found) = qualified(cursor)? {
+        return Ok((found, false));
     }
     let Some(token) = cursor.peek() else {
         return Err(cursor.expected("a type"));
@@ -231,48 +262,25 @@ fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
         "jsonb" => plain(DataType::Jsonb),
         "date" => plain(DataType::Date),
         "timestamp" | "timestamptz" => plain(timestamp(cursor, &name, start)?),
-        _ => Err(unknown(&name, start)),
+        // No type of ours has a bound in parentheses.
+        _ if OTHERS.contains(&name.as_str())
+            || cursor.at(&Kind::LParen)
+            || (word.quote_style.is_none() && is_reserved(&name)) =>
+        {
+            Err(unknown(&name, start))
+        }
+        _ => plain(named(&name)),
     }
 }
 
-fn unknown(name: &str, span: Span) -> Diagnostic {
-    const OTHERS: [&str; 27] = [
-        "bit",
-        "box",
-        "cidr",
-        "circle",
-        "inet",
-        "int4range",
-        "int8range",
-        "interval",
-        "line",
-        "lseg",
-        "macaddr",
-        "money",
-        "name",
-        "numrange",
-        "oid",
-        "path",
-        "point",
-        "polygon",
-        "regclass",
-        "time",
-        "timetz",
-        "tsquery",
-        "tsrange",
-        "tsvector",
-        "varbit",
-        "xml",
-        "char",
-    ];
-    let supported = "use one of boolean, smallint, integer, bigint, numeric, real, double \
-                     precision, text, varchar, char, bytea, uuid, json, jsonb, date, timestamp, timestamptz";
-    if OTHERS.contains(&name) {
-        Diagnostic::unsupported(format!("type \"{name}\""), span).help(supported)
-    } else {
-        let message = format!("type \"{name}\" does not exist");
-        Diagnostic::new("42704", message, span).help(supported)
+/// A name that a schema qualifies, which is an enumeration's.
+fn qualified(cursor: &mut Cursor<'_>) -> Parsed<Option<DataType>> {
+    let is_qualified = cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Period);
+    if !is_qualified || !matches!(cursor.peek().map(|t| &t.kind), Some(Kind::Word(_))) {
+        return Ok(None);
     }
+    let name = cursor.schema_name("a type")?;
+    Ok(Some(named(&name.text)))
 }
 
 /// The digits that PostgreSQL allows a declared `numeric`.
@@ -393,6 +401,7 @@ mod tests {
         );
         let declared = declared(&mut cursor)?;
         cursor.finish("the end")?;
+        looked_up(declared.data_type.clone(), &[], declared.span)?;
         Ok(declared)
     }
 
@@ -465,7 +474,7 @@ mod tests {
             .iter()
             .map(|item| match item {
                 ast::SelectItem::UnnamedExpr(ast::Expr::Cast { data_type, .. }) => {
-                    resolve_data_type(data_type).unwrap().to_string()
+                    resolve_data_type(data_type, &[]).unwrap().to_string()
                 }
                 other => panic!("{other}"),
             })

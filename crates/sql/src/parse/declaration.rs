@@ -3,7 +3,11 @@
 use anabranch_types::DataType;
 use sqlparser::ast;
 
-use super::{cursor::Name, data_type::Declared};
+use super::{
+    cursor::Name,
+    data_type::Declared,
+    enumeration::{EnumDeclaration, LabelAddition},
+};
 use crate::{
     catalog::{ColumnDefault, Deferrability, ReferentialAction},
     source::Span,
@@ -17,6 +21,15 @@ pub(crate) enum Declaration {
     Alter(AlterDeclaration),
     /// `DROP TABLE`.
     DropTables {
+        names: Vec<Name>,
+        if_exists: bool,
+    },
+    /// `CREATE TYPE … AS ENUM`.
+    Type(EnumDeclaration),
+    /// `ALTER TYPE … ADD VALUE`.
+    AddLabel(LabelAddition),
+    /// `DROP TYPE`.
+    DropTypes {
         names: Vec<Name>,
         if_exists: bool,
     },

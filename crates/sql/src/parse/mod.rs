@@ -14,6 +14,7 @@ mod alter;
 pub(crate) mod cursor;
 pub(crate) mod data_type;
 pub(crate) mod declaration;
+pub(crate) mod enumeration;
 mod error_location;
 pub(crate) mod keyword;
 mod lexeme;
@@ -28,10 +29,11 @@ pub(crate) mod sql_body;
 pub(crate) mod statement;
 pub(crate) mod table;
 mod tree;
+pub(crate) mod type_lookup;
 mod type_name;
 
 pub use data_type::resolve_data_type;
-pub(crate) use data_type::{resolve_statement_type, resolve_written_type};
+pub(crate) use data_type::{cast_type, resolve_statement_type, resolve_written_type};
 pub use lexeme::{Lexeme, LexemeKind, lexemes};
 pub(crate) use tree::OVERRIDES;
 

@@ -7,6 +7,7 @@ use super::{
     cursor::{Cursor, Name, Parsed},
     declaration::{Declaration, SequenceDeclaration, SequenceSettings},
     lexer::Token,
+    type_lookup::looked_up,
 };
 use crate::{
     diagnostic::Diagnostic,
@@ -183,7 +184,9 @@ pub(crate) fn settings(cursor: &mut Cursor<'_>, alters: bool) -> Parsed<Sequence
             settings.cycles = Some(true);
         } else if cursor.eat_word("as") {
             once(settings.data_type.is_none())?;
-            settings.data_type = Some(super::data_type::serialless(cursor)?);
+            let start = cursor.span();
+            let named = super::data_type::serialless(cursor)?;
+            settings.data_type = Some(looked_up(named, &[], cursor.since(start))?);
         } else if cursor.eat_words(&["owned", "by"]) {
             once(settings.owner.is_none())?;
             settings.owner = Some(owning_column(cursor)?);

@@ -11,7 +11,7 @@ use super::{
     alter,
     cursor::{Cursor, Parsed},
     declaration::{Declaration, ViewDeclaration},
-    sequence,
+    enumeration, sequence,
     split::{StatementTokens, is_routine},
     table,
 };
@@ -47,6 +47,11 @@ pub(crate) fn declaration_at(mut cursor: Cursor<'_>) -> Parsed<Declaration> {
     } else if cursor.eat_words(&["drop", "table"]) {
         let (names, if_exists) = alter::drop_tables(&mut cursor)?;
         Ok(Declaration::DropTables { names, if_exists })
+    } else if cursor.eat_words(&["alter", "type"]) {
+        enumeration::alter_type(&mut cursor).map(Declaration::AddLabel)
+    } else if cursor.eat_words(&["drop", "type"]) {
+        let (names, if_exists) = alter::drop_tables(&mut cursor)?;
+        Ok(Declaration::DropTypes { names, if_exists })
     } else {
         Err(refuse(&cursor))
     }
@@ -113,6 +118,9 @@ fn create(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
     if cursor.eat_word("sequence") {
         return sequence::create_sequence(cursor).map(Declaration::Sequence);
     }
+    if cursor.eat_word("type") {
+        return enumeration::create_type(cursor, start).map(Declaration::Type);
+    }
     if cursor.eat_word("assertion") {
         return assertion(cursor, start);
     }
@@ -171,13 +179,12 @@ fn assertion(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
 }
 
 fn refuse_create(cursor: &Cursor<'_>, start: Span) -> Diagnostic {
-    const KNOWN: [(&str, &str); 18] = [
+    const KNOWN: [(&str, &str); 17] = [
         (
             "trigger",
             "do its work in the procedures that write the table",
         ),
         ("constraint", "state the rule with CREATE ASSERTION"),
-        ("type", "use text with a CHECK (column IN (…))"),
         ("domain", "repeat its type and CHECK at each column"),
         ("schema", "there is one schema, \"public\""),
         ("rule", "use a view"),

@@ -7,6 +7,7 @@ use super::{
     cursor::{Cursor, Parsed},
     data_type,
     scope::Scope,
+    type_lookup::looked_up,
 };
 use crate::{
     catalog::{Catalog, VariableType},
@@ -45,7 +46,12 @@ pub(crate) fn type_name(
     }
     match reference(cursor, catalog, scope)? {
         Some(found) => Ok(found),
-        None => data_type::serialless(cursor).map(TypeName::Data),
+        None => {
+            let start = cursor.span();
+            let named = data_type::serialless(cursor)?;
+            let span = cursor.since(start);
+            looked_up(named, &catalog.types, span).map(TypeName::Data)
+        }
     }
 }
 

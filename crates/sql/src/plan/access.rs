@@ -207,6 +207,10 @@ pub(crate) fn in_order(
 ) -> Option<(Path, bool)> {
     let mut wanted = Vec::new();
     for key in order {
+        // An index has the order of the text.
+        if key.labels.is_some() {
+            return None;
+        }
         let Expression::Column {
             depth: 0,
             source,

@@ -14,7 +14,7 @@ pub(crate) mod window;
 
 use std::{ops::Range, sync::Arc};
 
-use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema, Value};
+use anabranch_types::{ColumnIndex, DataType, EnumType, IndexId, ProgramId, TableSchema, Value};
 
 use crate::{
     bind::{aggregate::Aggregate, term::RawTerm},
@@ -118,6 +118,8 @@ pub(crate) struct Order {
     pub(crate) column: usize,
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
+    /// The enumeration whose labels are in the column: its values have their order.
+    pub(crate) labels: Option<Arc<EnumType>>,
 }
 
 /// One step of a pipeline.

@@ -247,6 +247,9 @@ fn fitted(value: &Value, to: &DataType) -> Option<Result<Value, EffectError>> {
             }
             return Some(Ok(Value::Array(values.into())));
         }
+        (Value::Text(text), DataType::Enum(_)) => {
+            return Some(anabranch_types::text::parse_value(text, to, &TimeZone::UTC));
+        }
         (Value::Bool(_), DataType::Bool)
         | (Value::Bytes(_), DataType::Bytea)
         | (Value::Uuid(_), DataType::Uuid)

@@ -149,6 +149,7 @@ fn is_told_apart(data_type: &DataType) -> bool {
                 | DataType::Varchar(None)
                 | DataType::Bytea
                 | DataType::Uuid
+                | DataType::Enum(_)
                 | DataType::Timestamp
                 | DataType::TimestampTz
                 | DataType::Date

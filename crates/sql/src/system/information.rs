@@ -2,7 +2,7 @@
 //!
 //! As in PostgreSQL, it describes what the application has declared, and the system catalogs themselves.
 
-use anabranch_types::DataType;
+use anabranch_types::{DataType, EnumType};
 
 use super::{
     Cell, SessionCell, System,
@@ -125,7 +125,7 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
         "routines" => objects
             .procedures
             .iter()
-            .map(|procedure| routine(of, procedure))
+            .map(|procedure| routine(of, procedure, system))
             .collect(),
         "parameters" => objects
             .procedures
@@ -286,6 +286,11 @@ fn column(
 
 /// The columns that describe a type.
 fn described(data_type: &DataType) -> Vec<(&'static str, Cell)> {
+    let is_array = matches!(data_type, DataType::Array(_));
+    let scalar = data_type.element().unwrap_or(data_type);
+    if let Some(of) = scalar.as_enum() {
+        return own_type(of, is_array, "").into();
+    }
     let oid = type_oid(data_type);
     let shown = match data_type {
         DataType::Array(_) => "ARRAY".to_owned(),
@@ -330,6 +335,24 @@ fn described(data_type: &DataType) -> Vec<(&'static str, Cell)> {
         }
     }
     given
+}
+
+/// The columns that name an enumeration or its arrays, with `prefix` before their names.
+fn own_type(of: &EnumType, is_array: bool, prefix: &str) -> [(&'static str, Cell); 4] {
+    let (shown, name) = match is_array {
+        true => ("ARRAY", format!("_{}", of.name)),
+        false => ("USER-DEFINED", of.name.clone()),
+    };
+    let [catalog, schema, udt] = match prefix {
+        "" => ["udt_catalog", "udt_schema", "udt_name"],
+        _ => ["type_udt_catalog", "type_udt_schema", "type_udt_name"],
+    };
+    [
+        ("data_type", shown.into()),
+        (catalog, DATABASE),
+        (schema, "public".into()),
+        (udt, name.into()),
+    ]
 }
 
 /// The bits of a number.
@@ -517,7 +540,7 @@ fn specific(procedure: &Procedure) -> String {
     format!("{}_{}", procedure.name, procedure.oid)
 }
 
-fn routine(of: &Definition, procedure: &Procedure) -> Vec<Cell> {
+fn routine(of: &Definition, procedure: &Procedure, system: &System) -> Vec<Cell> {
     let mut given = named("specific", &specific(procedure)).to_vec();
     given.extend(named("routine", &procedure.name));
     let kind = if procedure.is_function {
@@ -547,6 +570,12 @@ fn routine(of: &Definition, procedure: &Procedure) -> Vec<Cell> {
         ("schema_level_routine", yes(true)),
         ("security_type", "INVOKER".into()),
     ]);
+    if procedure.is_function
+        && let Some((own, is_array)) = system.own_type(procedure.result)
+    {
+        given.extend(own_type(own, is_array, "type_"));
+        given.extend([("dtd_identifier", "0".into()), ("is_null_call", yes(false))]);
+    }
     if procedure.is_function
         && let Some(base) = base_type_of(procedure.result)
     {

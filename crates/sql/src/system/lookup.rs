@@ -1,6 +1,6 @@
 //! Functions over the system catalogs, and the names behind OIDs.
 
-use anabranch_types::{EffectError, ObjectKind, Value};
+use anabranch_types::{EffectError, EnumType, ObjectKind, Value};
 
 use super::{
     System,
@@ -92,7 +92,7 @@ impl System {
                     Value::Int(modifier) => i32::try_from(*modifier).ok(),
                     _ => None,
                 };
-                Some(type_text(oid, modifier))
+                Some(self.type_text(oid, modifier))
             }
             (SystemFunction::Name(kind), _) => Some(self.name(kind, oid)),
             (SystemFunction::IndexDefinition, rest) => {
@@ -114,7 +114,8 @@ impl System {
             (SystemFunction::FunctionArguments, _) => procedure().map(|of| arguments(of, true)),
             (SystemFunction::IdentityArguments, _) => procedure().map(|of| arguments(of, false)),
             (SystemFunction::FunctionResult, _) => {
-                procedure().filter(|of| of.is_function).map(result)
+                let functions = procedure().filter(|of| of.is_function);
+                functions.map(|of| self.result(of))
             }
             _ => None,
         };
@@ -142,6 +143,7 @@ impl System {
                 let others = || definitions().iter().find(|of| of.oid == oid).map(schema_of);
                 own.map(|of| of.schema).or_else(others)
             }
+            ObjectKind::Type if self.own_type(oid).is_some() => Some(PUBLIC),
             ObjectKind::Type => base_types()
                 .iter()
                 .any(|of| of.oid == oid)
@@ -176,6 +178,7 @@ impl System {
                     })
                 })
             }
+            ObjectKind::Type if self.own_type(oid).is_some() => Some(self.type_text(oid, None)),
             ObjectKind::Type => base_types()
                 .iter()
                 .any(|of| of.oid == oid)
@@ -254,7 +257,32 @@ impl System {
         })
     }
 
+    /// The OID of an enumeration, or of its arrays, with this name.
+    fn resolve_own_type(&self, text: &str) -> Option<u32> {
+        let text = text.trim();
+        let (name, is_array) = match text.strip_suffix("[]") {
+            Some(element) => (element, true),
+            None => (text, false),
+        };
+        let names = parts(name).ok()?;
+        let name = match names.as_slice() {
+            [name] => name,
+            [schema, name] if schema == "public" => name,
+            _ => return None,
+        };
+        let named = |of: &&std::sync::Arc<EnumType>| of.name == *name;
+        if let Some(of) = self.objects.types.iter().find(named) {
+            return Some(if is_array { of.array_oid() } else { of.oid });
+        }
+        let element = name.strip_prefix('_').filter(|_| !is_array)?;
+        let of = self.objects.types.iter().find(|of| of.name == element)?;
+        Some(of.array_oid())
+    }
+
     fn resolve_type(&self, text: &str) -> Option<u32> {
+        if let Some(own) = self.resolve_own_type(text) {
+            return Some(own);
+        }
         let written = text.trim().to_lowercase();
         let written = written.strip_prefix("pg_catalog.").unwrap_or(&written);
         let plain = match written.split_once('(') {
@@ -284,6 +312,20 @@ impl System {
             .iter()
             .find(|of| (of.name == alias && of.oid != 18) || type_text(of.oid, None) == alias);
         found.map(|of| of.oid)
+    }
+
+    /// The result of a function as its declaration writes it.
+    fn result(&self, of: &Procedure) -> String {
+        let columns: Vec<&Parameter> = of.parameters.iter().filter(|of| of.mode == "t").collect();
+        if !columns.is_empty() {
+            let columns: Vec<String> = columns
+                .iter()
+                .map(|of| format!("{} {}", quoted(&of.name), of.data_type))
+                .collect();
+            return format!("TABLE({})", columns.join(", "));
+        }
+        let set = if of.returns_set { "SETOF " } else { "" };
+        format!("{set}{}", self.type_text(of.result, None))
     }
 
     fn serial_sequence(&self, table: &str, column: &str) -> Result<Value, EffectError> {
@@ -407,20 +449,6 @@ fn parameter(of: &Parameter, input: &str, with_default: bool) -> String {
         text.push_str(default);
     }
     text
-}
-
-/// The result of a function as its declaration writes it.
-fn result(of: &Procedure) -> String {
-    let columns: Vec<&Parameter> = of.parameters.iter().filter(|of| of.mode == "t").collect();
-    if !columns.is_empty() {
-        let columns: Vec<String> = columns
-            .iter()
-            .map(|of| format!("{} {}", quoted(&of.name), of.data_type))
-            .collect();
-        return format!("TABLE({})", columns.join(", "));
-    }
-    let set = if of.returns_set { "SETOF " } else { "" };
-    format!("{set}{}", type_text(of.result, None))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anabranch_types::Value;
+use anabranch_types::{EnumType, Value};
 
 use crate::sequence::ResolvedSequence;
 use objects::Objects;
@@ -86,6 +86,24 @@ impl System {
             objects,
             contents: Mutex::default(),
         }
+    }
+
+    /// A type with its bounds, as `format_type` writes it.
+    pub(crate) fn type_text(&self, oid: u32, modifier: Option<i32>) -> String {
+        match self.own_type(oid) {
+            Some((of, false)) => of.written.clone(),
+            Some((of, true)) => format!("{}[]", of.written),
+            None => types::type_text(oid, modifier),
+        }
+    }
+
+    /// The enumeration with this OID, or whose arrays have it; whether it is the arrays'.
+    pub(crate) fn own_type(&self, oid: u32) -> Option<(&EnumType, bool)> {
+        self.objects.types.iter().find_map(|of| match oid {
+            oid if oid == of.oid => Some((&**of, false)),
+            oid if oid == of.array_oid() => Some((&**of, true)),
+            _ => None,
+        })
     }
 
     /// The rows of a relation.

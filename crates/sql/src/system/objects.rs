@@ -2,11 +2,11 @@
 //!
 //! An OID follows from the object's place among its kind, so it is stable: a table has a block of OIDs of its own, for
 //! itself, its indexes, constraints, sequences and defaults. What another table declares moves none of them. The first
-//! table has 16384, as in PostgreSQL.
+//! table has 16384, as in PostgreSQL. That of a type follows from its name.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use anabranch_types::{ColumnIndex, DataType, IndexId, SequenceId, TableId};
+use anabranch_types::{ColumnIndex, DataType, EnumType, IndexId, SequenceId, TableId};
 
 use crate::{deferred::Deferrability, sequence::ResolvedSequence};
 
@@ -23,6 +23,11 @@ const DEFAULTS: u32 = 12_288;
 const VIEWS: u32 = FIRST + (1 << 16) * BLOCK;
 const NAMED_SEQUENCES: u32 = VIEWS + (1 << 27);
 const PROCEDURES: u32 = VIEWS + (1 << 28);
+/// The OIDs of enumerations, each with a block for itself, its arrays and its labels. Clients that take an OID for a signed
+/// number of 32 bits find it positive.
+const TYPES: u32 = VIEWS + (1 << 29);
+const TYPE_BLOCK: u32 = 4_096;
+const TYPE_BLOCKS: u32 = 131_000;
 
 /// The OIDs of schemas.
 pub(crate) const PG_CATALOG: u32 = 11;
@@ -75,9 +80,28 @@ pub(crate) fn procedure_oid(place: u32) -> u32 {
     PROCEDURES + place
 }
 
+/// The OIDs of enumerations with these names. They follow from the names, since clients remember the numbers of types:
+/// dropping a type does not move the others, two apart whose names have one hash.
+pub(crate) fn enum_oids<'n>(names: impl Iterator<Item = &'n str>) -> Vec<u32> {
+    let mut taken = BTreeSet::new();
+    let oids = names.map(|name| {
+        // FNV-1a
+        let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+        });
+        let mut block = hash % TYPE_BLOCKS;
+        while !taken.insert(block) {
+            block = (block + 1) % TYPE_BLOCKS;
+        }
+        TYPES + block * TYPE_BLOCK
+    });
+    oids.collect()
+}
+
 /// The objects of an application.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
+    pub(crate) types: Vec<Arc<EnumType>>,
     pub(crate) relations: Vec<Relation>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) constraints: Vec<Constraint>,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{DataType, Value};
+use anabranch_types::{DataType, EnumType, Value};
 
 use super::{
     Cell, SessionCell, System,
@@ -16,7 +16,10 @@ use super::{
         Procedure, Relation, RelationKind, Sequence,
     },
     relations::{Definition, definitions, schema_of},
-    types::{base_type_of, base_types, type_functions, type_modifier, type_oid},
+    types::{
+        ENUM_FUNCTIONS, ENUM_STORAGE, base_type_of, base_types, storage_of, type_functions,
+        type_modifier, type_oid,
+    },
 };
 
 /// The OIDs of catalogs that `pg_depend` refers to.
@@ -168,7 +171,8 @@ pub(super) fn rows(of: &'static Definition, system: &System) -> Vec<Vec<Cell>> {
                 ("spcowner", OWNER.into()),
             ],
         )],
-        "pg_type" => types(of),
+        "pg_enum" => labels(of, system),
+        "pg_type" => types(of, system),
         "pg_views" => {
             let views = objects
                 .relations
@@ -374,8 +378,7 @@ fn attribute(
     is_local: bool,
 ) -> Vec<Cell> {
     let oid = type_oid(&column.data_type);
-    let base = base_type_of(oid);
-    let storage = base.map_or("p", |base| base.storage);
+    let (length, by_value, alignment, storage, collation) = storage_of(&column.data_type);
     row(
         of,
         vec![
@@ -383,10 +386,7 @@ fn attribute(
             ("attname", column.name.as_str().into()),
             ("atttypid", oid.into()),
             ("attstattarget", (-1).into()),
-            (
-                "attlen",
-                base.map_or(-1, |base| i64::from(base.length)).into(),
-            ),
+            ("attlen", i64::from(length).into()),
             ("attnum", place.into()),
             (
                 "attndims",
@@ -397,14 +397,14 @@ fn attribute(
                 "atttypmod",
                 i64::from(type_modifier(&column.data_type)).into(),
             ),
-            ("attbyval", base.is_some_and(|base| base.by_value).into()),
-            ("attalign", base.map_or("i", |base| base.alignment).into()),
+            ("attbyval", by_value.into()),
+            ("attalign", alignment.into()),
             ("attstorage", storage.into()),
             ("attnotnull", column.not_null.into()),
             ("atthasdef", column.default.is_some().into()),
             ("attidentity", column.identity.into()),
             ("attislocal", (is_local || relation != 0).into()),
-            ("attcollation", base.map_or(0, |base| base.collation).into()),
+            ("attcollation", collation.into()),
         ],
     )
 }
@@ -804,7 +804,73 @@ fn tables(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
         .collect()
 }
 
-fn types(of: &Definition) -> Vec<Vec<Cell>> {
+/// The labels of enumerations.
+fn labels(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for declared in &system.objects.types {
+        for (place, label) in declared.labels.iter().enumerate() {
+            rows.push(row(
+                of,
+                vec![
+                    ("oid", declared.label_oid(place).into()),
+                    ("enumtypid", declared.oid.into()),
+                    (
+                        "enumsortorder",
+                        Cell::Value(Value::Float(place as f64 + 1.0)),
+                    ),
+                    ("enumlabel", label.as_str().into()),
+                ],
+            ));
+        }
+    }
+    rows
+}
+
+/// The rows of an enumeration and of its arrays.
+fn own_types(of: &Definition, declared: &EnumType) -> [Vec<Cell>; 2] {
+    let (length, by_value, alignment, storage, _) = ENUM_STORAGE;
+    let common = |functions: [u32; 5]| {
+        let [input, output, receive, send, subscript] = functions;
+        vec![
+            ("typnamespace", PUBLIC.into()),
+            ("typowner", OWNER.into()),
+            ("typisdefined", true.into()),
+            ("typdelim", ",".into()),
+            ("typsubscript", subscript.into()),
+            ("typinput", input.into()),
+            ("typoutput", output.into()),
+            ("typreceive", receive.into()),
+            ("typsend", send.into()),
+            ("typtypmod", (-1).into()),
+        ]
+    };
+    let mut own = common(ENUM_FUNCTIONS);
+    own.extend([
+        ("oid", declared.oid.into()),
+        ("typname", declared.name.as_str().into()),
+        ("typlen", i64::from(length).into()),
+        ("typbyval", by_value.into()),
+        ("typtype", "e".into()),
+        ("typcategory", "E".into()),
+        ("typarray", declared.array_oid().into()),
+        ("typalign", alignment.into()),
+        ("typstorage", storage.into()),
+    ]);
+    let mut arrays = common([750, 751, 2400, 2401, 6179]);
+    arrays.extend([
+        ("oid", declared.array_oid().into()),
+        ("typname", format!("_{}", declared.name).into()),
+        ("typlen", (-1).into()),
+        ("typtype", "b".into()),
+        ("typcategory", "A".into()),
+        ("typelem", declared.oid.into()),
+        ("typalign", "i".into()),
+        ("typstorage", "x".into()),
+    ]);
+    [row(of, own), row(of, arrays)]
+}
+
+fn types(of: &Definition, system: &System) -> Vec<Vec<Cell>> {
     let rows = base_types().iter().map(|base| {
         let [input, output, receive, send, subscript] = base.functions;
         row(
@@ -835,5 +901,7 @@ fn types(of: &Definition) -> Vec<Vec<Cell>> {
             ],
         )
     });
-    rows.collect()
+    let own = system.objects.types.iter();
+    rows.chain(own.flat_map(|declared| own_types(of, declared)))
+        .collect()
 }

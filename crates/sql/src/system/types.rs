@@ -32,6 +32,29 @@ pub(crate) fn base_types() -> &'static [BaseType] {
     &ALL
 }
 
+/// The length of a type's values, whether they are passed by value, their alignment, storage and collation.
+pub(crate) fn storage_of(data_type: &DataType) -> (i16, bool, &'static str, &'static str, u32) {
+    if let DataType::Enum(_) = data_type {
+        return ENUM_STORAGE;
+    }
+    match base_type_of(type_oid(data_type)) {
+        Some(of) => (
+            of.length,
+            of.by_value,
+            of.alignment,
+            of.storage,
+            of.collation,
+        ),
+        None if data_type.element().is_some() => (-1, false, "i", "x", 0),
+        None => (-1, false, "i", "p", 0),
+    }
+}
+
+/// As [`storage_of`], of enumerations: PostgreSQL stores the number of a label.
+pub(crate) const ENUM_STORAGE: (i16, bool, &str, &str, u32) = (4, true, "i", "p", 0);
+/// The functions of enumerations, as [`BaseType::functions`].
+pub(crate) const ENUM_FUNCTIONS: [u32; 5] = [3504, 3505, 3532, 3533, 0];
+
 /// The type with this OID.
 pub(crate) fn base_type_of(oid: u32) -> Option<&'static BaseType> {
     let all = base_types();
@@ -105,7 +128,11 @@ pub(crate) fn type_oid(data_type: &DataType) -> u32 {
         DataType::Jsonb => 3802,
         DataType::OidAlias(ObjectKind::Schema) => 4089,
         DataType::OidAlias(ObjectKind::Role) => 4096,
-        DataType::Array(element) => base_type_of(type_oid(element)).map_or(0, |of| of.array),
+        DataType::Enum(of) => of.oid,
+        DataType::Array(element) => match &**element {
+            DataType::Enum(of) => of.array_oid(),
+            element => base_type_of(type_oid(element)).map_or(0, |of| of.array),
+        },
         _ => 0,
     }
 }
@@ -240,7 +267,7 @@ const FUNCTIONS: &str = "
     2453 regclasssend, 2454 regtyperecv, 2455 regtypesend, 2460 numeric_recv, 2461 numeric_send, 2468 date_recv,
     2469 date_send, 2474 timestamp_recv, 2475 timestamp_send, 2476 timestamptz_recv, 2477 timestamptz_send,
     2952 uuid_in, 2953 uuid_out, 2961 uuid_recv, 2962 uuid_send, 3120 void_recv, 3121 void_send,
-    3803 jsonb_send, 3804 jsonb_out, 3805 jsonb_recv, 3806 jsonb_in,
+    3504 enum_in, 3505 enum_out, 3532 enum_recv, 3533 enum_send, 3803 jsonb_send, 3804 jsonb_out, 3805 jsonb_recv, 3806 jsonb_in,
     4084 regnamespacein, 4085 regnamespaceout, 4087 regnamespacerecv, 4088 regnamespacesend, 4092 regroleout,
     4094 regrolerecv, 4095 regrolesend, 4098 regrolein,
     6098 jsonb_subscript_handler, 6179 array_subscript_handler,

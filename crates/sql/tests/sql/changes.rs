@@ -71,6 +71,11 @@ fn columns_and_constraints_change() {
 }
 
 #[test]
+fn types_are_created_and_dropped() {
+    check_script("enums.sql");
+}
+
+#[test]
 fn what_depends_on_something_goes_with_it() {
     check_script("dependents.sql");
 }

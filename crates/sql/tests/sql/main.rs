@@ -7,6 +7,7 @@ mod client;
 mod columns;
 mod control_flow;
 mod diagnostics;
+mod enums;
 mod explain;
 mod functions;
 mod incremental;

@@ -151,7 +151,10 @@ fn listed() -> BTreeSet<&'static str> {
 }
 
 /// The calls of what is syntax of its own.
-const SPECIAL: [(&str, &str); 26] = [
+const SPECIAL: [(&str, &str); 29] = [
+    ("enum_first", "SELECT enum_first(NULL::mood)"),
+    ("enum_last", "SELECT enum_last(NULL::mood)"),
+    ("enum_range", "SELECT enum_range(NULL::mood)"),
     ("row_to_json", "SELECT row_to_json(items) FROM items"),
     ("date_part", "SELECT date_part('year', now())"),
     ("date_trunc", "SELECT date_trunc('year', now())"),
@@ -198,7 +201,7 @@ const SYNTAX: [&str; 6] = ["not", "distinct", "all", "exists", "array", "row"];
 #[test]
 fn the_page_lists_the_functions_that_there_are() {
     let application = application(
-        "CREATE TABLE items (id integer PRIMARY KEY, name text); CREATE SEQUENCE numbers;",
+        "CREATE TABLE items (id integer PRIMARY KEY, name text); CREATE SEQUENCE numbers; CREATE TYPE mood AS ENUM ();",
     );
     let listed = listed();
     assert!(listed.len() > 150, "{} functions", listed.len());

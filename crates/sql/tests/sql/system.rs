@@ -237,3 +237,79 @@ fn the_catalogs_come_before_the_application() {
     let columns = own.columns.unwrap();
     assert_eq!(columns[..], [("id".to_owned(), DataType::Int4)]);
 }
+
+/// What psql's `\dT+` and drivers ask of types.
+#[test]
+fn enumerations_are_types() {
+    let application = application(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+         CREATE TABLE t (id integer PRIMARY KEY, m mood NOT NULL DEFAULT 'ok', ms mood[]);
+         CREATE FUNCTION f(a mood) RETURNS mood LANGUAGE sql AS 'SELECT a';
+         CREATE FUNCTION g() RETURNS TABLE (a mood) LANGUAGE sql AS 'SELECT m FROM t';",
+    );
+    for (query, expected) in [
+        (
+            "SELECT n.nspname AS \"Schema\", pg_catalog.format_type(t.oid, NULL) AS \"Name\", t.typname,
+                 CASE WHEN t.typrelid != 0 THEN CAST('tuple' AS pg_catalog.text)
+                      WHEN t.typlen < 0 THEN CAST('var' AS pg_catalog.text)
+                      ELSE CAST(t.typlen AS pg_catalog.text) END AS \"Size\",
+                 pg_catalog.array_to_string(ARRAY(
+                     SELECT e.enumlabel FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder
+                 ), '+') AS \"Elements\",
+                 pg_catalog.pg_get_userbyid(t.typowner) AS \"Owner\",
+                 pg_catalog.obj_description(t.oid, 'pg_type') AS \"Description\"
+             FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+             WHERE (t.typrelid = 0 OR (SELECT c.relkind = 'c' FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid))
+                 AND NOT EXISTS (
+                     SELECT 1 FROM pg_catalog.pg_type el WHERE el.oid = t.typelem AND el.typarray = t.oid
+                 )
+                 AND n.nspname <> 'pg_catalog' AND n.nspname <> 'information_schema'
+                 AND pg_catalog.pg_type_is_visible(t.oid)
+             ORDER BY 1, 2",
+            "public|mood|mood|4|sad+ok+happy|postgres|\n",
+        ),
+        (
+            "SELECT column_name, data_type, udt_schema, udt_name, column_default FROM information_schema.columns
+             WHERE table_name = 't' ORDER BY ordinal_position",
+            "id|integer|pg_catalog|int4|\nm|USER-DEFINED|public|mood|'ok'::mood\nms|ARRAY|public|_mood|\n",
+        ),
+        (
+            "SELECT routine_name, data_type, type_udt_schema, type_udt_name FROM information_schema.routines
+             ORDER BY routine_name",
+            "f|USER-DEFINED|public|mood\ng|USER-DEFINED|public|mood\n",
+        ),
+        (
+            "SELECT pg_get_function_result(oid), pg_get_function_arguments(oid) FROM pg_proc
+             WHERE proname IN ('f', 'g') ORDER BY proname",
+            "mood|a mood\nTABLE(a mood)|\n",
+        ),
+        // psycopg's TypeInfo, and its EnumInfo.
+        (
+            "SELECT t.typname AS name, t.oid > 16384 AS own, t.typarray::bigint - t.oid::bigint AS array,
+                 t.oid::regtype::text AS regtype, t.typdelim AS delimiter
+             FROM pg_type t WHERE t.oid = to_regtype('mood') ORDER BY t.oid",
+            "mood|t|1|mood|,\n",
+        ),
+        (
+            "SELECT name, array_agg(label) AS labels FROM (
+                 SELECT t.typname AS name, e.enumlabel AS label FROM pg_type t
+                 LEFT JOIN pg_enum e ON e.enumtypid = t.oid
+                 WHERE t.oid = to_regtype('mood') ORDER BY e.enumsortorder
+             ) x GROUP BY name",
+            "mood|{sad,ok,happy}\n",
+        ),
+        // pgjdbc, of a type that it does not know.
+        (
+            "SELECT n.nspname = ANY (current_schemas(true)), n.nspname, t.typname FROM pg_catalog.pg_type t
+             JOIN pg_catalog.pg_namespace n ON t.typnamespace = n.oid WHERE t.oid = 'mood'::regtype",
+            "t|public|mood\n",
+        ),
+        (
+            "SELECT typinput = 'pg_catalog.array_in'::regproc AS is_array, typtype, typname, pg_type.oid > 0
+             FROM pg_catalog.pg_type WHERE typname = 'mood'",
+            "f|e|mood|t\n",
+        ),
+    ] {
+        assert_eq!(answer(&application, query).as_deref(), Ok(expected), "{query}");
+    }
+}

@@ -70,8 +70,16 @@ impl Session {
         types: &[Option<DataType>],
         whole: &str,
     ) -> Result<Arc<Prepared>, Box<ErrorFields>> {
-        let oid = |data_type: &Option<DataType>| data_type.as_ref().map_or(0, format::oid_of);
-        let types: Vec<u32> = types.iter().map(oid).collect();
+        let (_, application) = self.versioned();
+        let oid = |data_type: &Option<DataType>| match data_type {
+            None => Ok(0),
+            Some(named) => application
+                .catalog()
+                .looked_up_type(named)
+                .map(|found| format::oid_of(&found))
+                .map_err(|problem| of_diagnostic(&problem, 0, whole)),
+        };
+        let types: Vec<u32> = types.iter().map(oid).collect::<Result<_, _>>()?;
         if let Some(found) = self.environment.statements.get(statement.text(), &types) {
             return Ok(found);
         }

@@ -26,7 +26,10 @@ use crate::{
 
 /// The objects of a catalog.
 pub(super) fn objects(catalog: &Catalog) -> Objects {
-    let mut objects = Objects::default();
+    let mut objects = Objects {
+        types: catalog.types.clone(),
+        ..Objects::default()
+    };
     for (table, schema) in catalog.tables.iter().zip(&catalog.schema.tables) {
         let mut of = Collector {
             catalog,

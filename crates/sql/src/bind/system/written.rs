@@ -192,7 +192,7 @@ impl<'w, 'b> Writer<'w, 'b> {
                 data_type,
                 kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
                 ..
-            } => match resolve_statement_type(data_type) {
+            } => match resolve_statement_type(data_type, &self.binder.catalog.types) {
                 Ok(to) if self.type_of(expr).is_none() => {
                     let literal = self.part(expr, Some(&unbounded(&to)));
                     match matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_)) {

@@ -1,5 +1,7 @@
 CREATE TABLE account (
     id      integr PRIMARY KEY,
-    details jsonb,
+    details jsonb
+);
+CREATE TABLE balance (
     balance money NOT NULL
 );
