@@ -186,7 +186,11 @@ impl Binder<'_> {
                 Ok(self.add_subquery(kind, query, Vec::new(), DataType::Bool))
             }
             Expr::Subquery(query) => {
-                let query = self.subquery(query)?;
+                let references = self.scope().inner_references.len();
+                let around = self.refused_later.replace(false);
+                let query = self.subquery(query);
+                let refused = std::mem::replace(&mut self.refused_later, around);
+                let query = query?;
                 let [(_, data_type)] = query.columns.as_slice() else {
                     return Err(self.error(
                         "42601",
@@ -195,6 +199,14 @@ impl Binder<'_> {
                     ));
                 };
                 let data_type = data_type.clone();
+                if refused == Some(true) {
+                    self.scope().inner_references.truncate(references);
+                    let refusal = Expression::Call {
+                        function: Function::Unknown(super::with::OUTER_REFERENCE.into()),
+                        arguments: Vec::new(),
+                    };
+                    return Ok(Bound::new(refusal, data_type));
+                }
                 Ok(self.add_subquery(SubqueryKind::Scalar, query, Vec::new(), data_type))
             }
             Expr::Array(array) => self.array(&array.elem, syntax),

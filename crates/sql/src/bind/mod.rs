@@ -240,6 +240,9 @@ pub(crate) struct Binder<'b> {
     pub(crate) opaque_count: u32,
     /// Whether a value may be given for a column that is GENERATED ALWAYS.
     pub(crate) overrides_identity: bool,
+    /// Within a scalar subquery: whether a part of it is refused only when it is evaluated. See
+    /// [`Binder::refuse_outer_reference`].
+    pub(crate) refused_later: Option<bool>,
     /// Whether it binds for the system catalogs, which are not there yet: the types count, and no value.
     pub(crate) describes: bool,
     /// Whether what it binds is part of the schema: a CHECK, a DEFAULT, an assertion. See [`Binder::is_stored`].
@@ -269,6 +272,7 @@ impl<'b> Binder<'b> {
             for_write: Cell::new(false),
             opaque_count: 0,
             overrides_identity: false,
+            refused_later: None,
             describes: false,
             stored: false,
         }

@@ -101,8 +101,7 @@ impl Binder<'_> {
         }
         self.check_recursion(&name, &mentions, &cte.query)?;
         if base.correlated || step.correlated {
-            let construct = "a common table expression that refers to an outer query";
-            return Err(self.unsupported(construct, with));
+            self.refuse_outer_reference(with)?;
         }
         let step = self.as_base(&name, &base, step, all, with)?;
         self.ctes.extend(own);

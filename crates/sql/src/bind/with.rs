@@ -18,6 +18,9 @@ use crate::{
     source::Span,
 };
 
+/// What [`Binder::refuse_outer_reference`] refuses.
+pub(super) const OUTER_REFERENCE: &str = "a common table expression that refers to an outer query";
+
 /// Whether a query changes data: after its WITH, or in one.
 pub(crate) fn changes_data(query: &ast::Query) -> bool {
     let in_with = query.with.iter().flat_map(|with| &with.cte_tables);
@@ -52,13 +55,21 @@ impl Binder<'_> {
     pub(super) fn reading(&mut self, with: &ast::With, cte: &ast::Cte) -> Bind<(usize, Query)> {
         let query = self.query(&cte.query)?;
         if query.correlated {
-            return Err(self.unsupported(
-                "a common table expression that refers to an outer query",
-                with,
-            ));
+            self.refuse_outer_reference(with)?;
         }
         let number = self.visible(with, cte, query.columns.clone())?;
         Ok((number, query))
+    }
+
+    /// Refuses a common table expression that refers to an outer query. In a scalar subquery the refusal is that of the
+    /// subquery's value: drivers ask the catalogs for the base types of domains so, in a branch of a CASE that no type
+    /// takes.
+    pub(super) fn refuse_outer_reference(&mut self, with: &ast::With) -> Bind<()> {
+        match &mut self.refused_later {
+            Some(refused) => *refused = true,
+            None => return Err(self.unsupported(OUTER_REFERENCE, with)),
+        }
+        Ok(())
     }
 
     /// Names a common table expression, and returns its number.

@@ -14,6 +14,32 @@ const ROWS: &[&str] = &[
     "INSERT INTO link VALUES (1, 2), (2, 3), (3, 1), (3, 4), (5, 1)",
 ];
 
+/// In a scalar subquery it is refused when its value is needed.
+#[test]
+fn a_reference_to_an_outer_query_is_refused() {
+    let mut database = Database::with(
+        "CREATE TABLE a (id integer PRIMARY KEY, n integer)",
+        &["INSERT INTO a VALUES (1, 2)"],
+    );
+    let of = "WITH RECURSIVE r (i) AS (SELECT n UNION SELECT i + 1 FROM r WHERE i < 9) SELECT max(i) FROM r";
+    let plain = "WITH r AS (SELECT n AS i) SELECT i FROM r";
+    for with in [of, plain] {
+        for statement in [
+            format!("SELECT ({with}) FROM a"),
+            format!("SELECT id FROM a WHERE ({with}) > 1"),
+            format!("SELECT id FROM a WHERE n IN ({with})"),
+            format!("SELECT id FROM a WHERE EXISTS ({with})"),
+            format!("SELECT id FROM a WHERE id = (SELECT 1 WHERE EXISTS ({with}))"),
+            format!("SELECT ARRAY({with}) FROM a"),
+            format!("SELECT id FROM a, LATERAL ({with}) AS l"),
+        ] {
+            database.refuse(&statement, "0A000");
+        }
+        let unused = format!("SELECT id, CASE WHEN n > 2 THEN ({with}) END FROM a");
+        database.check(&unused, "1|-");
+    }
+}
+
 #[test]
 fn statements_answer_as_in_postgresql() {
     let mut database = Database::with(SCHEMA, ROWS);
