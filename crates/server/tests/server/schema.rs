@@ -8,6 +8,7 @@ use anabranch_server::service::{Guarantee, Service, plan_application};
 use anabranch_sql::{Application, SourceFile};
 use anabranch_types::{ColumnIndex, Placement};
 use postgres::error::SqlState;
+use postgres::types::Kind;
 use postgres::{Client, NoTls, Row};
 
 use crate::support::*;
@@ -503,6 +504,53 @@ fn prepared_statements_follow_the_schema() {
         .execute(&insert, &[&4, &"four"])
         .expect_err("it is gone");
     assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
+    service.stop().expect("it stops");
+}
+
+/// The driver asks the catalogs for a type that it does not know, and sends labels under the type's number.
+#[test]
+fn enumerations_outlive_a_restart() {
+    let scratch = Scratch::new("schema-enumerations");
+    let service = start_in(&[], Guarantee::Serializable, options(), Some(&scratch.0));
+    let service = service.expect("it starts");
+    let mut ann = connect(&service);
+    // One text: the table names a type of the statement before it.
+    run(
+        &mut ann,
+        "CREATE TYPE mood AS ENUM ('sad', 'happy');
+         CREATE TABLE t (id integer PRIMARY KEY, m mood NOT NULL DEFAULT 'happy'::mood);
+         CREATE INDEX ON t (m);
+         INSERT INTO t VALUES (1, 'happy'), (2, 'sad')",
+    );
+    run(&mut ann, "ALTER TYPE mood ADD VALUE 'ok' BEFORE 'happy'");
+    run(&mut ann, "INSERT INTO t VALUES (3, 'ok')");
+    service.stop().expect("it stops");
+    let service = restart(&scratch);
+    let mut ann = connect(&service);
+    let (code, message) = refused(&mut ann, "INSERT INTO t VALUES (4, 'bad')");
+    assert_eq!(code, "22P02");
+    assert_eq!(message, "invalid input value for enum mood: \"bad\"");
+    let ids = |client: &mut Client, text: &str| -> Vec<i32> {
+        let found = rows(client, text);
+        found.iter().map(|row| row.get("id")).collect()
+    };
+    let in_order = ids(&mut ann, "SELECT id, m FROM t ORDER BY m");
+    assert_eq!(in_order, [2, 3, 1]);
+    let above = ids(&mut ann, "SELECT id FROM t WHERE m > 'sad' ORDER BY m DESC");
+    assert_eq!(above, [1, 3]);
+    let statement = ann
+        .prepare("SELECT m FROM t WHERE m = $1")
+        .expect("it prepares");
+    let labels = ["sad", "ok", "happy"].map(str::to_owned).to_vec();
+    for of in [&statement.params()[0], statement.columns()[0].type_()] {
+        assert_eq!(
+            (of.name(), of.kind()),
+            ("mood", &Kind::Enum(labels.clone()))
+        );
+    }
+    assert_eq!(refused(&mut ann, "DROP TYPE mood").0, "2BP01");
+    run(&mut ann, "DROP TABLE t; DROP TYPE mood");
+    assert_eq!(refused(&mut ann, "SELECT 'ok'::mood").0, "42704");
     service.stop().expect("it stops");
 }
 

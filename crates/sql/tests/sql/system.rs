@@ -243,7 +243,10 @@ fn the_catalogs_come_before_the_application() {
 fn enumerations_are_types() {
     let application = application(
         "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
-         CREATE TABLE t (id integer PRIMARY KEY, m mood NOT NULL DEFAULT 'ok', ms mood[]);
+         CREATE TABLE t (
+             id integer PRIMARY KEY, m mood NOT NULL DEFAULT 'ok', ms mood[],
+             CHECK (m = ANY (ARRAY['sad'::public.mood, 'ok'::public.mood]))
+         );
          CREATE FUNCTION f(a mood) RETURNS mood LANGUAGE sql AS 'SELECT a';
          CREATE FUNCTION g() RETURNS TABLE (a mood) LANGUAGE sql AS 'SELECT m FROM t';",
     );
@@ -283,6 +286,10 @@ fn enumerations_are_types() {
              WHERE proname IN ('f', 'g') ORDER BY proname",
             "mood|a mood\nTABLE(a mood)|\n",
         ),
+        (
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 't_m_check'",
+            "CHECK ((m = ANY (ARRAY['sad'::mood, 'ok'::mood])))\n",
+        ),
         // psycopg's TypeInfo, and its EnumInfo.
         (
             "SELECT t.typname AS name, t.oid > 16384 AS own, t.typarray::bigint - t.oid::bigint AS array,
@@ -297,6 +304,18 @@ fn enumerations_are_types() {
                  WHERE t.oid = to_regtype('mood') ORDER BY e.enumsortorder
              ) x GROUP BY name",
             "mood|{sad,ok,happy}\n",
+        ),
+        // A part of asyncpg's, of domains, which there are not.
+        (
+            "SELECT t.typname, CASE WHEN t.typtype = 'd' THEN (
+                 WITH RECURSIVE bases (oid, depth) AS (
+                     SELECT b.typbasetype, 0 FROM pg_type b WHERE b.oid = t.oid
+                     UNION ALL
+                     SELECT b.typbasetype, bases.depth + 1 FROM pg_type b, bases
+                     WHERE bases.oid = b.oid AND b.typbasetype != 0
+                 ) SELECT oid FROM bases ORDER BY depth DESC LIMIT 1
+             ) END FROM pg_type t WHERE t.oid = 'mood'::regtype",
+            "mood|\n",
         ),
         // pgjdbc, of a type that it does not know.
         (

@@ -102,6 +102,11 @@ impl<'w, 'b> Writer<'w, 'b> {
         self.binder.expression(expression).ok()?.data_type
     }
 
+    fn is_enum(&mut self, expression: &Expr) -> bool {
+        let of = self.type_of(expression);
+        of.is_some_and(|of| of.as_enum().is_some())
+    }
+
     /// An operator with its operands, in parentheses unless they can be left out.
     fn composed(&self, text: String, level: Level) -> Part {
         match self.pretty {
@@ -173,6 +178,17 @@ impl<'w, 'b> Writer<'w, 'b> {
                 list,
                 negated,
             } => self.in_list(expr, list, *negated),
+            // As `pg_dump` writes IN, which is stored alike.
+            Expr::AnyOp {
+                left,
+                compare_op: BinaryOperator::Eq,
+                right,
+                ..
+            } if self.is_enum(left)
+                && let Expr::Array(array) = peeled(right) =>
+            {
+                self.in_list(left, &array.elem, false)
+            }
             Expr::Like {
                 expr,
                 pattern,

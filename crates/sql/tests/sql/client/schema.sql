@@ -49,3 +49,5 @@ CREATE FUNCTION touch(p_id bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE account SET active = true WHERE id = p_id;
 END $$;
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE guest (id integer PRIMARY KEY, feels mood NOT NULL DEFAULT 'ok', felt mood[]);
