@@ -2,14 +2,25 @@
 
 use std::cmp::Ordering;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use anabranch_types::{
-    ColumnIndex, DataType, Decimal, Key, KeyRange, KeyReader, NumericBounds, RowLayout, Value,
+    ColumnIndex, DataType, Decimal, EnumType, Key, KeyRange, KeyReader, NumericBounds, RowLayout,
+    Value,
 };
 use proptest::prelude::*;
 
 fn numeric(precision: u16, scale: u16) -> DataType {
     DataType::Numeric(Some(NumericBounds { precision, scale }))
+}
+
+fn mood() -> DataType {
+    DataType::Enum(Arc::new(EnumType {
+        oid: 1,
+        name: "mood".into(),
+        written: "mood".into(),
+        labels: ["sad", "ok", "happy"].map(str::to_owned).to_vec(),
+    }))
 }
 
 /// A type together with values of it.
@@ -53,6 +64,13 @@ fn typed_values(count: usize) -> impl Strategy<Value = (DataType, Vec<Value>)> {
         of(
             DataType::Text,
             "[\u{0}a-c\u{ff}\u{20ac}]{0,6}"
+                .prop_map(Value::text)
+                .boxed()
+        ),
+        // Keys have the order of the texts, which is not that of the labels.
+        of(
+            mood(),
+            prop::sample::select(vec!["sad", "ok", "happy"])
                 .prop_map(Value::text)
                 .boxed()
         ),

@@ -4,12 +4,13 @@
 //! text read, `error` and the SQLSTATE.
 
 use anabranch_types::json::write_string;
-use anabranch_types::{DataType, Jsonb, NumericBounds, SplitMix64, TimeZone, Value};
+use anabranch_types::{DataType, EnumType, Jsonb, NumericBounds, SplitMix64, TimeZone, Value};
 use anabranch_wire::format::{
     Format, decode, decode_binary, decode_text, encode, encode_binary, encode_text, oid_of,
     type_length_of,
 };
 use bytes::BytesMut;
+use std::sync::Arc;
 
 const SCALARS: [DataType; 18] = [
     DataType::Bool,
@@ -568,4 +569,38 @@ fn oids_are_those_of_postgresql() {
     assert_eq!(type_modifier_of(&DataType::Text), -1);
     assert_eq!(type_length_of(&DataType::Uuid), 16);
     assert_eq!(type_length_of(&bounded), -1);
+}
+
+/// The binary form of a label is its text. An array names the number of its elements' type.
+#[test]
+fn labels_are_texts_in_both_forms() {
+    let mood = DataType::Enum(Arc::new(EnumType {
+        oid: 1_700_000_000,
+        name: "mood".into(),
+        written: "mood".into(),
+        labels: vec!["sad".into(), "ok".into()],
+    }));
+    let moods = DataType::Array(Box::new(mood.clone()));
+    assert_eq!((oid_of(&mood), type_length_of(&mood)), (1_700_000_000, 4));
+    assert_eq!(
+        (oid_of(&moods), type_length_of(&moods)),
+        (1_700_000_001, -1)
+    );
+    let list = Value::Array(["ok", "sad"].map(Value::text).into());
+    for (value, data_type) in [(Value::text("ok"), &mood), (list, &moods)] {
+        let mut bytes = BytesMut::new();
+        encode_binary(&value, data_type, &mut bytes).unwrap();
+        assert_eq!(decode_binary(&bytes, data_type).unwrap(), value);
+        let mut bytes = BytesMut::new();
+        encode_text(&value, data_type, &TimeZone::UTC, &mut bytes);
+        assert_eq!(
+            decode_text(&bytes, data_type, &TimeZone::UTC).unwrap(),
+            value
+        );
+    }
+    let error = decode_binary(b"bad", &mood).unwrap_err();
+    assert_eq!(error.code, "22P02");
+    assert_eq!(error.message, "invalid input value for enum mood: \"bad\"");
+    let error = decode_text(b"{ok,bad}", &moods, &TimeZone::UTC).unwrap_err();
+    assert_eq!(error.code, "22P02");
 }
