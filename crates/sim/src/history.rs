@@ -228,7 +228,8 @@ impl Recording {
             let is_committed = matches!(attempt.record.outcome, AttemptOutcome::Committed(_));
             // An answer before COMMIT's may rest on what a crash takes (docs/protocols/durability.md, *What does not
             // wait*). Then the attempt does not commit, and the state that it has read is not one of the history.
-            let is_later = |version: &str| begun.get(version).is_some_and(|at| *at >= attempt.ended);
+            let is_later =
+                |version: &str| begun.get(version).is_some_and(|at| *at >= attempt.ended);
             if self.has_lost
                 && !is_committed
                 && indexes[cluster].has_read_lost(&transaction, is_later)
