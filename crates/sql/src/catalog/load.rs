@@ -1,8 +1,9 @@
 //! Loads files into a [`Catalog`].
 //!
 //! 1. Every file is cut into statements, and each is parsed; an error in one does not keep the others from being read.
-//! 2. Types are declared, so that columns may name one that is declared later. Tables are declared, then their keys, other constraints, indexes and foreign keys (see [`super::tables`]), so
-//!    that a foreign key may refer to a table that is declared later, or in another file.
+//! 2. Types are declared, so that columns may name one that is declared later. Tables are declared, then their keys, other
+//!    constraints, indexes and foreign keys (see [`super::tables`]), so that a foreign key may refer to a table that is
+//!    declared later, or in another file.
 //! 3. Views, assertions and procedures follow; procedures may name the types of any table's columns.
 
 use std::{collections::BTreeSet, sync::Arc};
