@@ -5,6 +5,7 @@
 //! applications = ["shop"]    # the roles of applications
 //! unknown = "global"         # what fits no transaction type is global; or "refuse"
 //! acknowledge = "commit"     # a global operation is answered once it has committed; or "next": once the next server has it
+//! read_own_writes = true     # a connection finds what it has written, at whichever server
 //!
 //! [[server]]
 //! name = "germany"
@@ -39,6 +40,9 @@ pub struct Servers {
     /// When a global operation is answered.
     #[serde(default)]
     pub acknowledge: Acknowledge,
+    /// Whether an operation waits for what its connection has written at another server.
+    #[serde(default = "read_own_writes")]
+    pub read_own_writes: bool,
     /// The roles of applications, beside the middleware's own.
     #[serde(default)]
     pub applications: Vec<String>,
@@ -87,6 +91,10 @@ pub struct ServerEntry {
 
 fn slots() -> u16 {
     SLOTS
+}
+
+fn read_own_writes() -> bool {
+    true
 }
 
 impl Servers {
@@ -202,6 +210,7 @@ mod tests {
         assert_eq!(servers.slots, SLOTS);
         assert_eq!(servers.server[1].name, "b");
         assert_eq!(servers.unknown, Unknown::Global);
+        assert!(servers.read_own_writes);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anabranch_dbms::postgres::address::Endpoint;
 use anabranch_dbms::postgres::numbers::NUMBER;
+use anabranch_protocol::belt::Hop;
 use anabranch_wire::TransactionStatus;
 use anabranch_wire::relay::{Frame, Frames};
 use bytes::{BufMut, BytesMut};
@@ -276,7 +277,12 @@ pub struct Backend {
     reported: Vec<Frame>,
     /// Whether statements of the middleware's own have run: a query by text ends the unnamed prepared statement.
     has_run_own: bool,
+    /// The last hold under which another middleware has committed something of this connection.
+    committed: Hop,
 }
+
+/// The parameter by which a middleware tells another one the hold under which it has committed what that one has sent.
+pub const COMMITTED: &str = "anabranch.committed";
 
 /// What becomes of an answer while it comes.
 pub trait Sink {
@@ -334,6 +340,7 @@ impl Backend {
             key: (0, 0),
             reported: Vec::new(),
             has_run_own: false,
+            committed: Hop(0),
         };
         backend.write(&bytes)?;
         Ok(backend)
@@ -471,7 +478,7 @@ impl Backend {
             let frame = self.read()?;
             match frame.letter() {
                 b'E' => error = Some(frame),
-                b'S' => self.reported.push(frame),
+                b'S' => self.note_parameter(frame),
                 b'Z' => {
                     return Ok(match error {
                         Some(error) => Err(error),
@@ -486,6 +493,21 @@ impl Backend {
     /// The settings that have changed by statements of the middleware's own since the last call.
     pub fn take_reported(&mut self) -> Vec<Frame> {
         std::mem::take(&mut self.reported)
+    }
+
+    /// The last hold under which another middleware has committed something of this connection; 0 if none has.
+    pub fn committed(&self) -> Hop {
+        self.committed
+    }
+
+    fn note_parameter(&mut self, frame: Frame) {
+        match (&self.destination, frame.parameter()) {
+            (Destination::Middleware(_), Some((COMMITTED, hop))) => {
+                let hop = hop.parse().map_or(self.committed, Hop);
+                self.committed = self.committed.max(hop);
+            }
+            _ => self.reported.push(frame),
+        }
     }
 
     /// Sends messages and reads the answer to all of them.
@@ -533,7 +555,7 @@ impl Backend {
                 }
                 // The client hears of it before it is told that the session is ready, also if the rest is dropped.
                 b'S' => {
-                    self.reported.push(frame);
+                    self.note_parameter(frame);
                     continue;
                 }
                 b't' => expected.front().copied().unwrap_or(true),

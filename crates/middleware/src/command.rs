@@ -39,6 +39,8 @@ pub enum Command {
     Declare(Range<usize>),
     /// `CALL anabranch.remove_server('name')`: the operator says that a server will not return.
     RemoveServer(String),
+    /// `CALL anabranch.catch_up(hop)`: waits for what was committed under a hold.
+    CatchUp(u64),
     /// `EXECUTE` of a statement that was prepared by SQL: its name.
     Execute(String),
     /// It is not forwarded.
@@ -176,6 +178,17 @@ impl Words<'_> {
                         code: "42601",
                         message: "anabranch.remove_server takes the name of a server".to_owned(),
                         hint: "CALL anabranch.remove_server('name')",
+                    },
+                }
+            }
+            "call" if self.is(1, "anabranch") && self.is(3, "catch_up") => {
+                let hop = self.tokens.get(5).filter(|t| t.kind == TokenKind::Number);
+                match hop.and_then(|hop| hop.text(self.text).parse().ok()) {
+                    Some(hop) => Command::CatchUp(hop),
+                    None => Command::Refused {
+                        code: "42601",
+                        message: "anabranch.catch_up takes the number of a hop".to_owned(),
+                        hint: "CALL anabranch.catch_up(17)",
                     },
                 }
             }
@@ -735,6 +748,13 @@ mod tests {
             read("CALL anabranch.remove_server('japan')"),
             Command::RemoveServer("japan".to_owned())
         );
+        assert_eq!(read("CALL anabranch.catch_up(17)"), Command::CatchUp(17));
+        for wrong in ["CALL anabranch.catch_up()", "CALL anabranch.catch_up(-1)"] {
+            assert!(
+                matches!(read(wrong), Command::Refused { code: "42601", .. }),
+                "{wrong}"
+            );
+        }
         assert_eq!(read("EXECUTE a(1)"), Command::Execute("a".to_owned()));
     }
 

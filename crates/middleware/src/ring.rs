@@ -63,6 +63,9 @@ pub enum NoTurn {
     /// The middleware ends.
     #[error("the middleware ends; the operation has not run")]
     Ended,
+    /// The ring has not come to the hop that was waited for.
+    #[error("the ring has not come to that hop")]
+    NoSuchHop,
 }
 
 /// What the thread is told.
@@ -100,6 +103,8 @@ pub struct Ring {
     /// The servers that were ever members.
     others: Vec<ServerId>,
     next: AtomicU64,
+    /// The last hop that the database has received.
+    received: Arc<AtomicU64>,
     waits: Arc<Waits>,
 }
 
@@ -134,6 +139,7 @@ impl Ring {
         let (events, inbox) = channel();
         let arrived = events.clone();
         let waits = Arc::new(Waits::default());
+        let received = Arc::new(AtomicU64::new(0));
         let peers = Peers::start(listener, membership, &waits, move |from, message| {
             // The thread has ended: nothing is left to be told.
             let _ = arrived.send(Event::Message(from, message));
@@ -153,6 +159,7 @@ impl Ring {
             removals: Vec::new(),
             pause: Duration::ZERO,
             reach_at: Instant::now(),
+            received: Arc::clone(&received),
             waits: Arc::clone(&waits),
         };
         let thread = thread::Builder::new()
@@ -168,6 +175,7 @@ impl Ring {
                 .map(|(server, _)| *server)
                 .collect(),
             next: AtomicU64::new(0),
+            received,
             waits,
         })
     }
@@ -211,6 +219,33 @@ impl Ring {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => Err(NoTurn::Ended),
             };
+        }
+    }
+
+    /// Whether the database has what was committed under a hold and before.
+    pub fn has_received(&self, hop: Hop) -> bool {
+        self.received.load(Ordering::Acquire) >= hop.0
+    }
+
+    /// Waits until the database has what was committed under a hold. A token that brings nothing new may be parked elsewhere: so
+    /// this is an operation that asks for the token, too, and does nothing when it has it.
+    ///
+    /// # Errors
+    /// As [`turn_unless`](Ring::turn_unless); when nothing was committed under that hold yet.
+    pub fn catch_up(&self, hop: Hop, is_cancelled: impl Fn() -> bool) -> Result<(), NoTurn> {
+        if self.has_received(hop) {
+            return Ok(());
+        }
+        let came = match self.turn_unless(|| is_cancelled() || self.has_received(hop)) {
+            Ok(turn) => {
+                turn.end(false);
+                Err(NoTurn::NoSuchHop)
+            }
+            Err(why) => Err(why),
+        };
+        match self.has_received(hop) {
+            true => Ok(()),
+            false => came,
         }
     }
 
@@ -315,6 +350,7 @@ struct Driver<D> {
     pause: Duration,
     /// When to try again.
     reach_at: Instant,
+    received: Arc<AtomicU64>,
     waits: Arc<Waits>,
 }
 
@@ -384,6 +420,7 @@ impl<D: Database> Driver<D> {
         let mut out = Outbox::default();
         let belt = BeltServer::recover(self.now(), self.own, self.options, standing, &mut out);
         self.waits.note(belt.awaits());
+        self.received.store(belt.received().0, Ordering::Release);
         self.served = Some(Served { belt, database });
         self.take_outbox(out);
         let waiting = self.waiters.iter().filter(|(_, waiter)| !waiter.is_running);
@@ -447,6 +484,9 @@ impl<D: Database> Driver<D> {
         if let Some(served) = &mut self.served {
             served.belt.step(now, input, &mut out);
             self.waits.note(served.belt.awaits());
+            // Before an operation of the new hold runs.
+            self.received
+                .store(served.belt.received().0, Ordering::Release);
             self.take_outbox(out);
         }
     }

@@ -37,10 +37,13 @@ pub struct ServiceOptions {
     pub answer_bytes_max: usize,
     /// How often an operation runs that is the victim of others each time.
     pub attempts_max: u32,
+    /// Whether an operation of a connection waits for what that connection has written at another server.
+    pub reads_own_writes: bool,
 }
 
 impl ServiceOptions {
-    /// Of this server, whose database is PostgreSQL: 500 connections, messages and answers of 64 MiB, 10 attempts.
+    /// Of this server, whose database is PostgreSQL: 500 connections, messages and answers of 64 MiB, 10 attempts, and
+    /// connections that read what they have written.
     pub fn of(own: ServerId) -> ServiceOptions {
         ServiceOptions {
             own,
@@ -50,6 +53,7 @@ impl ServiceOptions {
             message_bytes_max: 64 << 20,
             answer_bytes_max: 64 << 20,
             attempts_max: 10,
+            reads_own_writes: true,
         }
     }
 }

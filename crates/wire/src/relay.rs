@@ -64,6 +64,16 @@ impl Frame {
         None
     }
 
+    /// The name and the value of a ParameterStatus.
+    pub fn parameter(&self) -> Option<(&str, &str)> {
+        let texts = std::str::from_utf8(self.0.get(5..)?).ok()?;
+        let mut texts = texts.split_terminator('\0');
+        match self.letter() {
+            b'S' => Some((texts.next()?, texts.next()?)),
+            _ => None,
+        }
+    }
+
     /// What a ReadyForQuery says of the transaction.
     pub fn status(&self) -> Option<TransactionStatus> {
         match (self.letter(), self.0.get(5)?) {
@@ -220,6 +230,11 @@ impl Answers<'_> {
         encode::message(self.0, b'Z', |out| out.extend_from_slice(&[letter]));
     }
 
+    /// A ParameterStatus.
+    pub fn parameter_status(&mut self, name: &str, value: &str) {
+        encode::parameter_status(self.0, name, value);
+    }
+
     /// A CommandComplete.
     pub fn command_complete(&mut self, tag: &str) {
         encode::message(self.0, b'C', |out| encode::text(out, tag));
@@ -264,7 +279,7 @@ mod tests {
         let mut bytes = BytesMut::new();
         let mut answers = Answers(&mut bytes);
         answers.error(&ErrorFields::error("40001", "again"));
-        answers.command_complete("SELECT 1");
+        answers.parameter_status("TimeZone", "");
         answers.ready(TransactionStatus::Open);
         for step in 1..bytes.len() {
             let mut frames = Frames::new(1_000);
@@ -276,10 +291,12 @@ mod tests {
                 }
             }
             let letters: Vec<u8> = found.iter().map(Frame::letter).collect();
-            assert_eq!(letters, *b"ECZ");
+            assert_eq!(letters, *b"ESZ");
             assert_eq!(found[0].field(b'C'), Some("40001"));
             assert_eq!(found[0].field(b'M'), Some("again"));
             assert_eq!(found[0].field(b'D'), None);
+            assert_eq!(found[0].parameter(), None);
+            assert_eq!(found[1].parameter(), Some(("TimeZone", "")));
             assert_eq!(found[2].status(), Some(TransactionStatus::Open));
         }
     }

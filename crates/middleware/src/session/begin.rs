@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use anabranch_protocol::belt::Hop;
 use anabranch_wire::relay::{Answers, First, Frame};
 use anabranch_wire::{ErrorFields, Severity, Startup, TransactionStatus};
 use bytes::BytesMut;
@@ -254,6 +255,8 @@ fn begin(shared: &Arc<Shared>, mut client: Client, startup: Startup) -> Result<S
         pipeline_bytes: 0,
         skips: false,
         block: None,
+        committed: Hop(0),
+        told: Hop(0),
     })
 }
 

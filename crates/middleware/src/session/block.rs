@@ -291,6 +291,7 @@ impl Session {
     }
 
     fn begin_at(&mut self, place: Place, modes: &str) -> Result<(), Failure> {
+        self.catch_up(place)?;
         match place {
             Place::Home => {
                 let provisional = self.shared.options.statements.provisional;
@@ -485,7 +486,10 @@ impl Session {
                     ));
                 };
                 match link.backend.run("COMMIT") {
-                    Ok(done) => Ok(done.err()),
+                    Ok(done) => {
+                        self.note_committed_at(place);
+                        Ok(done.err())
+                    }
                     Err(error) => {
                         self.links.remove(&server);
                         Err(ErrorFields::error(

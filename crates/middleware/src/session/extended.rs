@@ -397,6 +397,7 @@ fn is_own(command: &Command) -> bool {
             | Command::IsolationLevel
             | Command::ExplainCoordination(_)
             | Command::RemoveServer(_)
+            | Command::CatchUp(_)
             | Command::Empty
     )
 }

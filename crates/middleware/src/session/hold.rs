@@ -40,6 +40,9 @@ impl Session {
             // An error here loses the turn without a word whether it has committed: the hold is then closed behind it.
             let run = run?;
             attempts += 1;
+            if matches!(run, Run::Done(_)) {
+                self.note_committed(turn.hold());
+            }
             turn.end(matches!(run, Run::Done(_)));
             match run {
                 Run::Done(answers) => return Ok(answers),
@@ -95,6 +98,9 @@ impl Session {
         if done.is_err() {
             // If the COMMIT has failed there is nothing to roll back, which is a warning.
             self.home.run("ROLLBACK").map_err(End::Home)?.ok();
+        }
+        if done.is_ok() {
+            self.note_committed(turn.hold());
         }
         turn.end(done.is_ok());
         match done {
@@ -188,7 +194,7 @@ impl Session {
 }
 
 /// Why the session's turn has not come, for its client.
-fn no_turn(why: NoTurn, late: &'static str) -> Failure {
+pub(super) fn no_turn(why: NoTurn, late: &'static str) -> Failure {
     match why {
         NoTurn::Expired => ErrorFields::error("55P03", why.to_string())
             .with_hint(late)
@@ -197,6 +203,7 @@ fn no_turn(why: NoTurn, late: &'static str) -> Failure {
             ErrorFields::error("57014", "canceling statement due to user request").into()
         }
         NoTurn::Ended => End::Stopped.into(),
+        NoTurn::NoSuchHop => ErrorFields::error("22023", why.to_string()).into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Connections to the middlewares of other servers, on behalf of one client.
 
-use anabranch_protocol::belt::ServerId;
+use anabranch_protocol::belt::{Hop, ServerId};
 use anabranch_wire::ErrorFields;
 
 use super::unit::OnServer;
@@ -17,6 +17,8 @@ pub(super) struct Link {
     pub(super) on_server: OnServer,
     /// How many of the session's settings it has.
     settings: usize,
+    /// What was committed under this hold and before is on its server.
+    pub(super) has: Hop,
 }
 
 impl Link {
@@ -118,6 +120,7 @@ impl Session {
                 backend,
                 on_server: OnServer::new(),
                 settings: 0,
+                has: Hop(0),
             }),
             Err(error) => Err(unreachable(shared, server, &error.to_string())),
         }

@@ -17,6 +17,7 @@ mod block;
 mod extended;
 mod hold;
 mod links;
+mod own_writes;
 mod simple;
 mod unit;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dbms::postgres::literal;
-use anabranch_protocol::belt::ServerId;
+use anabranch_protocol::belt::{Hop, ServerId};
 use anabranch_wire::relay::{Answers, Frame, Frames};
 use anabranch_wire::{ErrorFields, Field, Format, Severity, TransactionStatus};
 use bytes::BytesMut;
@@ -147,6 +148,10 @@ struct Session {
     /// After an error in the extended protocol: what comes before Sync is skipped.
     skips: bool,
     block: Option<Block>,
+    /// The last hold under which an operation of this client has committed, at any server.
+    committed: Hop,
+    /// The last such hold at this server that the middleware which forwards was told of.
+    told: Hop,
 }
 
 /// The client's socket, and what is to be sent to it.
@@ -319,6 +324,7 @@ impl Session {
             Some(block) if block.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Open,
         };
+        self.tell_committed();
         let links = self.links.values_mut().map(|link| &mut link.backend);
         for backend in std::iter::once(&mut self.home).chain(links) {
             for frame in backend.take_reported() {
@@ -369,8 +375,16 @@ impl Session {
                     let answers = self.in_hold(&[(unit, None)], "")?;
                     self.note_answers(unit, answers)
                 }
-                Place::Home => self.run_local(unit)?,
-                Place::Other(server) => self.exchange(Place::Other(server), unit, true)?,
+                place => {
+                    // A global operation's server has all that came before when it has the token.
+                    if route.class == Class::Local {
+                        self.catch_up(place)?;
+                    }
+                    match place {
+                        Place::Home => self.run_local(unit)?,
+                        Place::Other(_) => self.exchange(place, unit, true)?,
+                    }
+                }
             },
             None => self.run_local(unit)?,
         };
@@ -524,6 +538,7 @@ impl Session {
                 if forwards {
                     self.note_prepared(unit, &answer);
                 }
+                self.note_committed_at(place);
                 Ok(answer)
             }
             (Ok(Err(error)), _) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -594,6 +609,9 @@ impl Session {
                 .with_hint(*hint)
                 .into()),
             Command::RemoveServer(name) => self.remove_server(name),
+            Command::CatchUp(hop) => self.await_hop(Hop(*hop)).map(|()| {
+                self.client.answers().command_complete("CALL");
+            }),
             Command::ExplainCoordination(range) => self.explain(&text[range.clone()]),
             Command::Empty => {
                 self.client.answers().letter(b'I');

@@ -83,6 +83,52 @@ fn an_operation_runs_on_its_server() {
     }
 }
 
+/// What a global operation has written at another server is found at once: by the next operation at the own server, by one
+/// at a third, by a transaction by hand. A global operation that has written nothing keeps nobody waiting.
+#[test]
+fn a_client_finds_what_it_has_written() {
+    let world = World::new(SERVERS);
+    let mut client = world.connect(0);
+    let balance = |client: &mut Client, query: &str| -> i32 {
+        let row = client.query_one(query, &[]);
+        row.unwrap_or_else(|error| panic!("{query}: {}", explain(&error)))
+            .get(0)
+    };
+    for round in 1..=20 {
+        // Carts 1 and 2 belong to sites 1 and 2.
+        run(&mut client, "CALL pay(1, 3, 1)");
+        let found = balance(&mut client, "SELECT balance_of(3)");
+        assert_eq!(found, 100 - round, "after an operation");
+        run(
+            &mut client,
+            "BEGIN; SELECT add_item(2, 1); CALL pay(2, 4, 1); COMMIT",
+        );
+        run(&mut client, "BEGIN");
+        let found = balance(&mut client, "SELECT balance FROM account WHERE id = 4");
+        run(&mut client, "COMMIT");
+        assert_eq!(found, 100 - round, "after a transaction by hand");
+        // At site 1, what was written at site 2.
+        run(&mut client, "CALL pay(2, 5, 1)");
+        run(&mut client, "BEGIN; SELECT items FROM cart WHERE id = 1");
+        let found = balance(&mut client, "SELECT balance FROM account WHERE id = 5");
+        run(&mut client, "COMMIT");
+        assert_eq!(found, 100 - round, "at a third server");
+    }
+    let begun = Instant::now();
+    run(
+        &mut client,
+        "BEGIN; UPDATE cart SET items = 7 WHERE id = 2; UPDATE account SET balance = 0 WHERE id = 999; COMMIT",
+    );
+    let found = balance(&mut client, "SELECT balance_of(5)");
+    assert_eq!(found, 80);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    // No server may be told of a hop that there has not been.
+    let error = client
+        .batch_execute("CALL anabranch.catch_up(1000000000)")
+        .expect_err("the ring is not there yet");
+    assert_eq!(code(&error), "22023");
+}
+
 #[test]
 fn a_query_runs_on_all_servers() {
     let world = World::new(SERVERS);

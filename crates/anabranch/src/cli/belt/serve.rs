@@ -121,6 +121,7 @@ pub(crate) fn serve(of: &Middleware<'_>) -> Result<Verdict, Box<dyn Error>> {
             connections_max: of.connections_max,
             message_bytes_max: of.message_bytes_max,
             answer_bytes_max: of.answer_bytes_max,
+            reads_own_writes: servers.read_own_writes,
             ..ServiceOptions::of(own)
         },
     )?;

@@ -93,7 +93,8 @@ impl Ring {
         }
         let mut lists = Vec::new();
         for at in 0..usize::from(servers) {
-            let mut text = format!("slots = {SLOTS}\n");
+            // As in the paper, where no operation waits for what its client has written elsewhere.
+            let mut text = format!("slots = {SLOTS}\nread_own_writes = false\n");
             for to in 0..usize::from(servers) {
                 let (mut listen, mut belt) = (listens[to], rings[to]);
                 if to != at {
