@@ -1,10 +1,13 @@
-//! Progress of long work: on standard error, and only on a terminal.
+//! Progress of long work, on standard error: drawn on a terminal; lines of steps elsewhere, and only now and then.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use super::output::complain;
 
 /// Shows a bar that follows `done` to `total` while `work` runs.
 pub(crate) fn bar<T>(
@@ -41,8 +44,22 @@ pub(crate) fn bar<T>(
     result
 }
 
-/// Shows a spinner while `work` runs; `work` names its current step.
+/// How long a log waits for the next line about work that goes on.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
+
+/// Shows a spinner while `work` runs; `work` names its current step. Where standard error is no terminal, a step is a
+/// line of its own, at most one in [`BETWEEN_LINES`].
 pub(crate) fn steps<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        let began = Instant::now();
+        let mut told = began;
+        return work(&mut |step| {
+            if told.elapsed() >= BETWEEN_LINES {
+                told = Instant::now();
+                complain(&format!("{name}: {step} ({} s)", began.elapsed().as_secs()));
+            }
+        });
+    }
     let spinner = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("  {spinner:.cyan} {msg} {elapsed}") {
         spinner.set_style(style);
