@@ -437,8 +437,15 @@ pub(super) fn run_all(
             }
             Ok((*number, series))
         },
-        |event| {
-            if let Event::Done((_, task), one) = event {
+        |event| match event {
+            Event::Preparing(data) => {
+                let regions = data.regions;
+                progress(&format!(
+                    "{} of {runs}, filling {regions} sites",
+                    found.len()
+                ));
+            }
+            Event::Done((_, task), one) => {
                 found.push(one);
                 progress(&format!("{} of {runs}: {}", found.len(), task.point.name()));
             }

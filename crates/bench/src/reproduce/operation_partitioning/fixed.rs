@@ -31,9 +31,12 @@ fn load(context: &Context<'_>, local: u8, clients: u32, think: Ticks) -> Load {
 }
 
 /// Figure 5.
-pub(super) fn throughput(context: &Context<'_>) -> Result<Section, ReproduceError> {
+pub(super) fn throughput(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
     let effort = &context.settings.effort;
-    let found = context.each(effort.shares, |local| {
+    let found = context.each("Figure 5", effort.shares, progress, |local| {
         let mut runs: Vec<(Load, Outcome)> = Vec::new();
         for clients in effort.clients {
             let load = load(context, *local, 5 * clients, Ticks(0));
@@ -103,7 +106,10 @@ pub(super) fn throughput(context: &Context<'_>) -> Result<Section, ReproduceErro
 }
 
 /// Figure 6.
-pub(super) fn latencies(context: &Context<'_>) -> Result<Section, ReproduceError> {
+pub(super) fn latencies(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
     let effort = &context.settings.effort;
     let mut section = Section {
         title: "Figure 6: latency by the share of local operations, three sites, simulated".into(),
@@ -115,7 +121,7 @@ pub(super) fn latencies(context: &Context<'_>) -> Result<Section, ReproduceError
         ..Section::default()
     };
     for (panel, clients) in [('a', LIGHT), ('b', HEAVY)] {
-        let found = context.each(effort.shares, |local| {
+        let found = context.each("Figure 6", effort.shares, progress, |local| {
             let load = load(context, *local, 5 * clients, Ticks::from_millis(1_000));
             Ok((context.run(&load)?, load))
         })?;

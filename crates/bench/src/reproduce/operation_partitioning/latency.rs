@@ -108,9 +108,12 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-pub(super) fn section(context: &Context<'_>) -> Result<Section, ReproduceError> {
+pub(super) fn section(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
     let rows = rows();
-    let found = context.each(&rows, |row| {
+    let found = context.each("Table 3", &rows, progress, |row| {
         let load = row.load(context);
         Ok((context.run(&load)?, load))
     })?;

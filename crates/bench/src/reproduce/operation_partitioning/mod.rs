@@ -32,8 +32,7 @@ mod traffic;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anabranch_types::Ticks;
 
@@ -41,6 +40,7 @@ use self::costs::Costs;
 use self::model::{Load, Outcome, System};
 use self::traffic::{Application, Frequencies, Traffic};
 use crate::figure::{Origin, Report, RunLine, Section, Tone};
+use crate::reproduce::pool::{self, Event, Group};
 
 pub use self::databases::DatabaseError;
 pub use self::measured::Pace;
@@ -213,32 +213,34 @@ impl Context<'_> {
         Arc::clone(&found.expect("all are there").2)
     }
 
-    /// Runs tasks on the threads of the settings, and keeps their order.
+    /// Runs tasks on the threads of the settings, and keeps their order. `what` they are is told with how many have ended.
     fn each<T: Sync, R: Send>(
         &self,
+        what: &str,
         tasks: &[T],
+        progress: &mut dyn FnMut(&str),
         run: impl Fn(&T) -> Result<R, ReproduceError> + Sync,
     ) -> Result<Vec<R>, ReproduceError> {
-        let next = AtomicUsize::new(0);
-        let found = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..self.settings.threads.get().min(tasks.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(task) = tasks.get(number) else {
-                            return;
-                        };
-                        let done = run(task);
-                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        found.push((number, done));
-                    }
-                });
-            }
-        });
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        progress(&format!("simulating {what}"));
+        let jobs = Group {
+            data: (),
+            jobs: (0..tasks.len()).collect(),
+        };
+        let mut found: Vec<(usize, R)> = Vec::new();
+        pool::run(
+            &[jobs],
+            self.settings.threads,
+            |()| Ok(()),
+            |number, ()| run(&tasks[*number]),
+            |event| {
+                if let Event::Done(number, done) = event {
+                    found.push((*number, done));
+                    progress(&format!("{what}: {} of {}", found.len(), tasks.len()));
+                }
+            },
+        )?;
         found.sort_by_key(|(number, _)| *number);
-        found.into_iter().map(|(_, done)| done).collect()
+        Ok(found.into_iter().map(|(_, done)| done).collect())
     }
 
     /// Makes a run, and checks its end.
@@ -298,26 +300,11 @@ pub fn reproduce(
                 progress("Table 1");
                 classes::section(&context)?
             }
-            Figure::Latency => {
-                progress("simulating Table 3");
-                latency::section(&context)?
-            }
-            Figure::OneSite => {
-                progress("simulating Figure 3");
-                scaling::one_site(&context)?
-            }
-            Figure::Sites => {
-                progress("simulating Figure 4");
-                scaling::sites(&context)?
-            }
-            Figure::LocalShare => {
-                progress("simulating Figure 5");
-                fixed::throughput(&context)?
-            }
-            Figure::LocalShareLatency => {
-                progress("simulating Figure 6");
-                fixed::latencies(&context)?
-            }
+            Figure::Latency => latency::section(&context, progress)?,
+            Figure::OneSite => scaling::one_site(&context, progress)?,
+            Figure::Sites => scaling::sites(&context, progress)?,
+            Figure::LocalShare => fixed::throughput(&context, progress)?,
+            Figure::LocalShareLatency => fixed::latencies(&context, progress)?,
         };
         sections.push(section);
     }

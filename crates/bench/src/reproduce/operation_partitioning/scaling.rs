@@ -73,11 +73,16 @@ struct Found {
 }
 
 impl Found {
-    fn run(context: &Context<'_>, points: Vec<Point>) -> Result<Found, ReproduceError> {
+    fn run(
+        context: &Context<'_>,
+        figure: &str,
+        points: Vec<Point>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Found, ReproduceError> {
         // The largest first, so that threads end together.
         let mut order: Vec<Point> = points;
         order.sort_by_key(|point| std::cmp::Reverse(point.servers));
-        let found = context.each(&order, |point| peak(context, point))?;
+        let found = context.each(figure, &order, progress, |point| peak(context, point))?;
         Ok(Found {
             points: order.into_iter().zip(found).collect(),
         })
@@ -193,7 +198,10 @@ fn section_of(
 }
 
 /// Figure 3: all servers at one site.
-pub(super) fn one_site(context: &Context<'_>) -> Result<Section, ReproduceError> {
+pub(super) fn one_site(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
     let servers = context.settings.effort.servers;
     let systems = [System::Belt, System::TwoPhase];
     let mut points = Vec::new();
@@ -210,7 +218,7 @@ pub(super) fn one_site(context: &Context<'_>) -> Result<Section, ReproduceError>
             }
         }
     }
-    let found = Found::run(context, points)?;
+    let found = Found::run(context, "Figure 3", points, progress)?;
     let title = "Figure 3: peak throughput by servers, one site";
     let mut section = section_of(context, &found, &systems, servers, (3, title));
     section.text.push(
@@ -254,7 +262,10 @@ pub(super) fn one_site(context: &Context<'_>) -> Result<Section, ReproduceError>
 }
 
 /// Figure 4: a server at each of several sites.
-pub(super) fn sites(context: &Context<'_>) -> Result<Section, ReproduceError> {
+pub(super) fn sites(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
     let servers = &published::SITES;
     let mut points = Vec::new();
     for application in Application::ALL {
@@ -272,7 +283,7 @@ pub(super) fn sites(context: &Context<'_>) -> Result<Section, ReproduceError> {
             }
         }
     }
-    let found = Found::run(context, points)?;
+    let found = Found::run(context, "Figure 4", points, progress)?;
     let title = "Figure 4: peak throughput by sites";
     let systems = [System::Belt, System::ReadOnly];
     let mut section = section_of(context, &found, &systems, servers, (4, title));

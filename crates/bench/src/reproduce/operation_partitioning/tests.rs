@@ -205,4 +205,7 @@ fn calls_that_have_not_ended_count_as_slow() {
     load.clients = 20_000;
     let many = load.run(&costs);
     assert!(many.is_slow(load.clients, 2_000.0), "{many:?}");
+    // However fast the others' calls are, as long as more and more of them come to wait for the token.
+    assert!(!few.is_slow(load.clients, f64::INFINITY), "{few:?}");
+    assert!(many.is_slow(load.clients, f64::INFINITY), "{many:?}");
 }
