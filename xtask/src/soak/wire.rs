@@ -1,7 +1,8 @@
-//! `cargo xtask soak --wire`: hostile input to the wire protocol, for hours. The example `hostile_input` of
-//! `anabranch-wire` makes conversations of a seed, mutated or from nothing, and holds what comes back to the protocol.
+//! `cargo xtask soak --wire`: hostile input to the wire protocol and to servers, for hours. The example `hostile_input` of
+//! `anabranch-wire` makes conversations of a seed, mutated or from nothing, and holds what comes back to the protocol; the
+//! example `hostile_statements` of `anabranch-server` sends mutated statements and rows to servers that run.
 //!
-//! `target/soak/wire` has the next seed. The next soak continues there, unless the commit has changed. The output of a
+//! `target/soak/wire` has the next seeds. The next soak continues there, unless the commit has changed. The output of a
 //! shift that failed is stored beside it.
 
 use std::fs::File;
@@ -13,8 +14,22 @@ use super::progress::Progress;
 use super::{commit, target};
 use crate::{Outcome, Trouble, cargo};
 
-/// The example that runs seeds.
-const EXAMPLE: &str = "hostile_input";
+/// An example that runs seeds.
+struct Source {
+    package: &'static str,
+    example: &'static str,
+}
+
+const SOURCES: [Source; 2] = [
+    Source {
+        package: "anabranch-wire",
+        example: "hostile_input",
+    },
+    Source {
+        package: "anabranch-server",
+        example: "hostile_statements",
+    },
+];
 
 /// The number of seeds of a shift: some seconds.
 const SHIFT: u64 = 100_000;
@@ -22,10 +37,10 @@ const SHIFT: u64 = 100_000;
 /// How long a shift may take: a hundred times what it needs, so that only a hang meets it.
 const SHIFT_MAX: Duration = Duration::from_secs(600);
 
-/// Runs shifts until the time is over.
+/// Runs shifts of each source in turn until the time is over.
 ///
 /// # Errors
-/// If the example does not build, or its folder cannot be written.
+/// If an example does not build, or its folder cannot be written.
 pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, Trouble> {
     let folder = target(root).join("soak").join("wire");
     let tool = |error: std::io::Error| Trouble::Tool(format!("{}: {error}", folder.display()));
@@ -36,24 +51,29 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
         std::fs::remove_file(&path).map_err(tool)?;
     }
     let mut progress = Progress::read(&path, &commit);
-    let built = cargo()
-        .current_dir(root)
-        .args(["build", "-p", "anabranch-wire", "--example", EXAMPLE])
-        .status()
-        .map_err(tool)?;
-    if !built.success() {
-        return Err(Trouble::Tool(format!("{EXAMPLE} does not build")));
+    for Source { package, example } in SOURCES {
+        let built = cargo()
+            .current_dir(root)
+            .args(["build", "-p", package, "--example", example])
+            .status()
+            .map_err(tool)?;
+        if !built.success() {
+            return Err(Trouble::Tool(format!("{example} does not build")));
+        }
     }
-    let program = target(root)
-        .join("debug/examples")
-        .join(format!("{EXAMPLE}{}", std::env::consts::EXE_SUFFIX));
     let end = Instant::now() + time;
     println!("hostile input, for {} minutes", time.as_secs() / 60);
-    while Instant::now() < end {
-        let from = progress.next(EXAMPLE, 0);
-        let log = folder.join(format!("{EXAMPLE}-{from}.txt"));
+    for Source { package, example } in SOURCES.iter().cycle() {
+        if Instant::now() >= end {
+            break;
+        }
+        let from = progress.next(example, 0);
+        let log = folder.join(format!("{example}-{from}.txt"));
         let output = File::create(&log).map_err(tool)?;
         let errors = output.try_clone().map_err(tool)?;
+        let program = target(root)
+            .join("debug/examples")
+            .join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
         let child = Command::new(&program)
             .args([SHIFT.to_string(), from.to_string()])
             .stdout(output)
@@ -67,13 +87,13 @@ pub(super) fn run(root: &Path, time: Duration, fresh: bool) -> Result<Outcome, T
             }
             status => {
                 progress.failures.push(format!(
-                    "cargo run -p anabranch-wire --example {EXAMPLE} -- {SHIFT} {from}"
+                    "cargo run -p {package} --example {example} -- {SHIFT} {from}"
                 ));
                 if status.is_some() { "FAILED" } else { "HANGS" }
             }
         };
-        progress.set_next(EXAMPLE, from + SHIFT);
-        println!("  seeds {from}..{}: {how}", from + SHIFT);
+        progress.set_next(example, from + SHIFT);
+        println!("  {example} {from}..{}: {how}", from + SHIFT);
         progress.write(&path).map_err(tool)?;
     }
     print!("\n{}", summary(&progress));
@@ -100,7 +120,11 @@ fn ended(mut child: Child, limit: Duration) -> std::io::Result<Option<ExitStatus
 }
 
 fn summary(progress: &Progress) -> String {
-    let mut text = format!("{:>9} inputs  {EXAMPLE}\n", progress.next(EXAMPLE, 0));
+    let mut text = String::new();
+    for Source { example, .. } in SOURCES {
+        let run = progress.next(example, 0);
+        text.push_str(&format!("{run:>9} inputs  {example}\n"));
+    }
     match progress.failures.len() {
         0 => text.push_str("no input broke anything\n"),
         _ => text.push_str("inputs broke something in these shifts:\n"),
@@ -128,8 +152,8 @@ mod tests {
     #[test]
     fn the_summary_has_the_command_that_repeats_a_failure() {
         let mut progress = Progress::default();
-        progress.set_next(EXAMPLE, 200_000);
-        assert!(summary(&progress).starts_with("   200000 inputs"));
+        progress.set_next("hostile_input", 200_000);
+        assert!(summary(&progress).starts_with("   200000 inputs  hostile_input\n"));
         progress.failures.push("cargo run".into());
         assert!(summary(&progress).ends_with("shifts:\n  cargo run\n"));
     }

@@ -478,11 +478,10 @@ impl<T: Transaction> Run<'_, T> {
                 let values: Arc<Vec<Value>> = values.ok_or_else(|| {
                     failure("XX000", "a common table expression was not evaluated")
                 })?;
+                // As `Rows::into_values`.
+                let width = *width.max(&1);
                 let count = values.len() / width;
-                batch.sources[step.source] = Source::Shared {
-                    width: *width,
-                    values,
-                };
+                batch.sources[step.source] = Source::Shared { width, values };
                 Matches::All(count as u32)
             }
             RowsOf::Constant { values, width } => {
@@ -496,7 +495,7 @@ impl<T: Transaction> Run<'_, T> {
             RowsOf::Query(query) if query.correlated => {
                 let mut values = Vec::new();
                 let mut stretches = SmallVec::new();
-                let width = query.columns.len();
+                let width = query.columns.len().max(1);
                 let count = batch.len();
                 let mut start = 0;
                 while start < count {
@@ -511,7 +510,7 @@ impl<T: Transaction> Run<'_, T> {
                         }
                         stretches.push((base + begin as u32, base + row as u32));
                     }
-                    values.extend(rows.values);
+                    values.extend(rows.into_values().1);
                     start = end;
                 }
                 batch.sources[step.source] = Source::Values { width, values };
@@ -519,12 +518,10 @@ impl<T: Transaction> Run<'_, T> {
             }
             RowsOf::Query(query) => {
                 let rows = self.nested(query, None).await?;
-                let source = Source::Values {
-                    width: rows.width,
-                    values: rows.values,
-                };
-                batch.sources[step.source] = source;
-                Matches::All(rows.count as u32)
+                let count = rows.count;
+                let (width, values) = rows.into_values();
+                batch.sources[step.source] = Source::Values { width, values };
+                Matches::All(count as u32)
             }
         };
         let matches = match matches {

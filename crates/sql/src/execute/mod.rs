@@ -89,6 +89,15 @@ impl Rows {
         inside + outside
     }
 
+    /// The width and the values, to be read by others. Rows without columns get one that nobody reads, since their number
+    /// is that of the values by the width.
+    pub(crate) fn into_values(self) -> (usize, Vec<Value>) {
+        match self.width {
+            0 => (1, vec![Value::Null; self.count]),
+            width => (width, self.values),
+        }
+    }
+
     /// One row.
     pub(crate) fn row(&self, row: usize) -> &[Value] {
         &self.values[row * self.width..(row + 1) * self.width]
@@ -130,7 +139,7 @@ impl<T: Transaction> Run<'_, T> {
             }
             if self.ctes[*number].is_none() {
                 let rows = self.nested(cte, None).await?;
-                self.ctes[*number] = Some(Arc::new(rows.values));
+                self.ctes[*number] = Some(Arc::new(rows.into_values().1));
             }
         }
         Ok(())

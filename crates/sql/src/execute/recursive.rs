@@ -30,7 +30,7 @@ impl<T: Transaction> Run<'_, T> {
                 break;
             }
             count += rows.count;
-            let part = Arc::new(rows.values);
+            let part = Arc::new(rows.into_values().1);
             // Those within the step read its rows.
             self.ctes[of.nested.clone()].fill(None);
             self.ctes[of.number] = Some(Arc::clone(&part));
